@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use durio_base::{Bytes, Nanos};
 use durio_bench::{Permission, RunOptions};
-use durio_judge::compare::Settings;
+use durio_judge::compare::CompareSettings;
 use durio_plan::{ClockChoice, Goal};
 use durio_spec::written;
 use durio_workload::profile::Threshold;
@@ -39,31 +39,32 @@ use durio_workload::{PerMille, SyncMethod};
 use crate::exit_code::TABLE;
 use crate::values::{self, EngineChoice, ProcessorList};
 pub(crate) use advise::Advise;
-pub(crate) use campaign::{Expanding, Plan, RunCommand};
-pub(crate) use capture::{Capture, Replay, Whom};
+pub(crate) use campaign::{Expanding, PlanArguments, RunCommand};
+pub(crate) use capture::{Capture, ReplayArguments, Whom};
 pub(crate) use config::ConfigCommand;
 pub(crate) use doctor::Doctor;
 pub(crate) use durable::Durable;
 pub(crate) use explain::Explain;
-pub(crate) use fio::{Fio, with_fio_words_last};
-pub(crate) use group_commit::Committing;
-pub(crate) use lab::{InGuest, Lab, LabCommand, LabCompare, LabRun};
-pub(crate) use output::Output;
+pub(crate) use fio::{FioArguments, with_fio_words_last};
+pub(crate) use group_commit::CommittingArguments;
+pub(crate) use lab::{InGuest, LabArguments, LabCommand, LabCompare, LabRun};
+pub(crate) use output::OutputArguments;
 pub(crate) use predict::Predict;
-pub(crate) use profile::{Calibrate, Profile, ProfileCommand};
+pub(crate) use profile::{Calibrate, ProfileArguments, ProfileCommand};
 pub(crate) use prove::{
-    Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite, TokenOptions,
+    ProveArguments, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite, TokenOptions,
 };
 pub(crate) use prove_exec::ProveExec;
 pub(crate) use prove_plan::ProvePlan;
 pub(crate) use prove_states::ProveStates;
 pub(crate) use raid::{
-    Front, Raid, RaidAdd, RaidCommand, RaidConsent, RaidCreate, RaidExamine, RaidReplace, RaidStart,
+    FrontChoice, RaidAdd, RaidArguments, RaidCommand, RaidConsent, RaidCreate, RaidExamine,
+    RaidReplace, RaidStart,
 };
-pub(crate) use runs::{History, Runs, RunsCommand};
+pub(crate) use runs::{Runs, RunsCommand, RunsHistory};
 pub(crate) use simdisk::{Control, Simdisk, SimdiskCommand, SimdiskServe};
-pub(crate) use stack::{Choosing, Stack, StackBenching, StackCommand, StackPlan};
-pub(crate) use watch::Watch;
+pub(crate) use stack::{Choosing, StackArguments, StackBenching, StackCommand, StackPlan};
+pub(crate) use watch::WatchArguments;
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.
@@ -73,36 +74,36 @@ pub(crate) use watch::Watch;
 #[command(name = "durio", version, after_help = TABLE, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: DurioCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Check(Check),
+pub(crate) enum DurioCommand {
+    Check(CheckArguments),
     Durable(Box<Durable>),
     Run(Box<RunCommand>),
-    Plan(Plan),
-    Sweep(Box<Sweep>),
+    Plan(PlanArguments),
+    Sweep(Box<SweepArguments>),
     Predict(Predict),
-    Profile(Profile),
+    Profile(ProfileArguments),
     Capture(Capture),
-    Replay(Replay),
-    Stack(Stack),
-    Report(Report),
+    Replay(ReplayArguments),
+    Stack(StackArguments),
+    Report(ReportArguments),
     Runs(Runs),
-    History(History),
-    Watch(Watch),
+    History(RunsHistory),
+    Watch(WatchArguments),
     Config(ConfigCommand),
     Doctor(Doctor),
     Explain(Explain),
     Audit(Audit),
     Advise(Box<Advise>),
     Compare(Compare),
-    Fio(Fio),
-    Prove(Prove),
+    Fio(FioArguments),
+    Prove(ProveArguments),
     Simdisk(Simdisk),
-    Raid(Raid),
-    Lab(Lab),
+    Raid(RaidArguments),
+    Lab(LabArguments),
     /// Be the first process of a guest of the lab
     #[command(hide = true)]
     LabInit,
@@ -134,7 +135,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 // Verbatim, for clap would join the lines of the table.
 #[command(verbatim_doc_comment, after_help = TABLE)]
-pub(crate) struct Check {
+pub(crate) struct CheckArguments {
     /// Directories, files or block devices to check
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
@@ -213,7 +214,7 @@ pub(crate) struct Measuring {
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 
     /// Do not show progress on stderr
     #[arg(long, short, help_heading = "Output")]
@@ -249,7 +250,7 @@ impl Measuring {
 
 // The options of one job, of `run` and of `sweep`; no doc comment, which would be taken for theirs.
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct JobArguments {
     /// Directory, file, block device, or a null device such as /dev/zero
     ///
     /// With a campaign: [NAME=]PATH, where NAME is a target of the spec. Repeat for several
@@ -342,7 +343,7 @@ pub(crate) struct Run {
     pub(crate) node: Option<u32>,
 
     #[command(flatten)]
-    pub(crate) committing: Committing,
+    pub(crate) committing: CommittingArguments,
 
     /// Latencies of the null engine, repeated in this order: 100us,100us,5ms
     #[arg(long, value_name = "TIMES", value_delimiter = ',', help_heading = "How")]
@@ -394,7 +395,7 @@ pub(crate) struct Run {
 /// --duration is the time per trial [default: 10s]. All other options are as for `durio run`.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
-pub(crate) struct Sweep {
+pub(crate) struct SweepArguments {
     /// Latency goal: a percentile of the response latency and its limit, such as p99=2ms
     #[arg(long, value_name = "GOAL", value_parser = written::goal, help_heading = "Search")]
     pub(crate) goal: Goal,
@@ -417,7 +418,7 @@ pub(crate) struct Sweep {
     pub(crate) trials: u32,
 
     #[command(flatten)]
-    pub(crate) job: Run,
+    pub(crate) job: JobArguments,
 }
 
 /// Make a report from a saved run
@@ -426,7 +427,7 @@ pub(crate) struct Sweep {
 /// is marked partial.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
-pub(crate) struct Report {
+pub(crate) struct ReportArguments {
     /// The run: its folder, its name or the begin of it, last or last~2; several are set side by side
     #[arg(value_name = "RUN", default_value = "last")]
     pub(crate) runs: Vec<PathBuf>,
@@ -436,7 +437,7 @@ pub(crate) struct Report {
     pub(crate) open: bool,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }
 
 /// Check published figures for what cannot be right
@@ -460,7 +461,7 @@ pub(crate) struct Audit {
     pub(crate) file: PathBuf,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }
 
 /// Compare runs: what differs, by how much, and whether chance explains it
@@ -516,7 +517,7 @@ pub(crate) struct Compare {
     pub(crate) force: bool,
 
     /// Seed of the resampling; the same seed gives the same intervals
-    #[arg(long, value_name = "N", default_value_t = Settings::SEED_DEFAULT)]
+    #[arg(long, value_name = "N", default_value_t = CompareSettings::SEED_DEFAULT)]
     pub(crate) seed: u64,
 
     /// Compare the shape of one run's sweeps with published ones that match these words
@@ -546,7 +547,7 @@ pub(crate) struct Compare {
     pub(crate) options: Vec<std::ffi::OsString>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }
 
 /// Print a completion script for a shell

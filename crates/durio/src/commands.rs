@@ -36,7 +36,7 @@ use std::path::Path;
 use durio_base::{Bytes, Nanos};
 use durio_bench::BenchError;
 
-use crate::args::{Arguments, Command, Run};
+use crate::args::{Arguments, DurioCommand, JobArguments};
 use crate::exit_code::Exit;
 
 /// Placeholder for the name of a run's file in a plan that is only displayed.
@@ -45,13 +45,13 @@ const PLAN_FILE_NAME: &str = ".durio-plan";
 /// Runs the command that was given.
 pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
     match arguments.command {
-        Command::Check(arguments) => check::check(arguments),
-        Command::Durable(arguments) => durable::durable(*arguments),
-        Command::Run(arguments) => match &arguments.spec {
+        DurioCommand::Check(arguments) => check::check(arguments),
+        DurioCommand::Durable(arguments) => durable::durable(*arguments),
+        DurioCommand::Run(arguments) => match &arguments.spec {
             // By its prefix alone: a file of such a name is written ./profile:NAME.
             Some(spec) if profile::is_profile(spec) => profile::run(spec, &arguments),
             Some(spec) => {
-                let Run { duration, size, .. } = &arguments.job;
+                let JobArguments { duration, size, .. } = &arguments.job;
                 refuse_profile_options(spec, *duration, *size)?;
                 match fio::is_job_file(spec) {
                     true => fio::run_file(spec, &arguments),
@@ -60,31 +60,31 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
             }
             None => run::run(&arguments.job),
         },
-        Command::Plan(arguments) => plan::plan(&arguments),
-        Command::Sweep(arguments) => sweep::sweep(&arguments),
-        Command::Predict(arguments) => predict::predict(&arguments),
-        Command::Profile(arguments) => profile::show(&arguments),
-        Command::Capture(arguments) => capture::capture(&arguments),
-        Command::Replay(arguments) => replay::replay(&arguments),
-        Command::Stack(arguments) => stack::stack(arguments),
-        Command::Report(arguments) => report::report(&arguments),
-        Command::Runs(arguments) => runs::runs(&arguments),
-        Command::History(arguments) => runs::history(&arguments),
-        Command::Config(_) => config::config(),
-        Command::Watch(arguments) => watch::watch(&arguments),
-        Command::Advise(arguments) => advise::advise(&arguments),
-        Command::Doctor(arguments) => doctor::doctor(&arguments),
-        Command::Explain(arguments) => explain::explain(&arguments),
-        Command::Audit(arguments) => audit::audit(&arguments),
-        Command::Compare(arguments) => compare::run(&arguments),
-        Command::Fio(arguments) => fio::fio(&arguments),
-        Command::Prove(arguments) => prove::prove(&arguments),
-        Command::Simdisk(arguments) => simdisk::simdisk(&arguments),
-        Command::Raid(arguments) => raid::raid(&arguments),
-        Command::Lab(arguments) => lab::lab(&arguments),
-        Command::LabInit => lab::init(),
-        Command::Completions(arguments) => man::completions(&arguments),
-        Command::Man(arguments) => man::man(&arguments),
+        DurioCommand::Plan(arguments) => plan::plan(&arguments),
+        DurioCommand::Sweep(arguments) => sweep::sweep(&arguments),
+        DurioCommand::Predict(arguments) => predict::predict(&arguments),
+        DurioCommand::Profile(arguments) => profile::show(&arguments),
+        DurioCommand::Capture(arguments) => capture::capture(&arguments),
+        DurioCommand::Replay(arguments) => replay::replay(&arguments),
+        DurioCommand::Stack(arguments) => stack::stack(arguments),
+        DurioCommand::Report(arguments) => report::report(&arguments),
+        DurioCommand::Runs(arguments) => runs::runs(&arguments),
+        DurioCommand::History(arguments) => runs::history(&arguments),
+        DurioCommand::Config(_) => config::config(),
+        DurioCommand::Watch(arguments) => watch::watch(&arguments),
+        DurioCommand::Advise(arguments) => advise::advise(&arguments),
+        DurioCommand::Doctor(arguments) => doctor::doctor(&arguments),
+        DurioCommand::Explain(arguments) => explain::explain(&arguments),
+        DurioCommand::Audit(arguments) => audit::audit(&arguments),
+        DurioCommand::Compare(arguments) => compare::run(&arguments),
+        DurioCommand::Fio(arguments) => fio::fio(&arguments),
+        DurioCommand::Prove(arguments) => prove::prove(&arguments),
+        DurioCommand::Simdisk(arguments) => simdisk::simdisk(&arguments),
+        DurioCommand::Raid(arguments) => raid::raid(&arguments),
+        DurioCommand::Lab(arguments) => lab::lab(&arguments),
+        DurioCommand::LabInit => lab::init(),
+        DurioCommand::Completions(arguments) => man::completions(&arguments),
+        DurioCommand::Man(arguments) => man::man(&arguments),
     }
 }
 

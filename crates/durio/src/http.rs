@@ -29,7 +29,7 @@ const CONNECTIONS: usize = 32;
 const RETRY: Duration = Duration::from_millis(100);
 
 /// An answer.
-pub(crate) struct Page {
+pub(crate) struct HttpPage {
     /// Its media type.
     pub(crate) kind: &'static str,
     /// The contents.
@@ -46,7 +46,7 @@ pub(crate) struct Page {
 /// If the address cannot be had.
 pub(crate) fn serve<F>(address: SocketAddr, page: F) -> io::Result<SocketAddr>
 where
-    F: Fn(&str) -> Option<Page> + Send + Sync + 'static,
+    F: Fn(&str) -> Option<HttpPage> + Send + Sync + 'static,
 {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
@@ -56,7 +56,7 @@ where
     Ok(address)
 }
 
-type PageOf = dyn Fn(&str) -> Option<Page> + Send + Sync;
+type PageOf = dyn Fn(&str) -> Option<HttpPage> + Send + Sync;
 
 struct Site {
     address: SocketAddr,
@@ -64,7 +64,7 @@ struct Site {
 }
 
 /// A client and the thread that answers it.
-struct Connection {
+struct HttpConnection {
     stream: Arc<TcpStream>,
     thread: JoinHandle<()>,
 }
@@ -113,7 +113,11 @@ fn is_end(error: &io::Error) -> bool {
     ends.iter().any(|end| error.raw_os_error() == Some(end.raw_os_error()))
 }
 
-fn open_connection(site: &Arc<Site>, stream: TcpStream, connections: &mut VecDeque<Connection>) {
+fn open_connection(
+    site: &Arc<Site>,
+    stream: TcpStream,
+    connections: &mut VecDeque<HttpConnection>,
+) {
     connections.retain(|connection| !connection.thread.is_finished());
     while connections.len() >= CONNECTIONS {
         let Some(oldest) = connections.pop_front() else { break };
@@ -131,7 +135,7 @@ fn open_connection(site: &Arc<Site>, stream: TcpStream, connections: &mut VecDeq
         let _ = client.shutdown(Shutdown::Both);
     });
     if let Ok(thread) = answered {
-        connections.push_back(Connection { stream, thread });
+        connections.push_back(HttpConnection { stream, thread });
     }
 }
 
@@ -145,10 +149,10 @@ fn answer(site: &Site, stream: &TcpStream) -> io::Result<()> {
     };
     let (status, is_head, page) = match asked {
         Err(status) => (status, false, None),
-        Ok(Request { is_head, path }) if path == "/favicon.ico" => {
+        Ok(HttpRequest { is_head, path }) if path == "/favicon.ico" => {
             (Status::NO_CONTENT, is_head, None)
         }
-        Ok(Request { is_head, path }) => match (site.page)(&path) {
+        Ok(HttpRequest { is_head, path }) => match (site.page)(&path) {
             Some(page) => (Status::OK, is_head, Some(page)),
             None => (Status::NOT_FOUND, is_head, None),
         },
@@ -164,12 +168,12 @@ fn answer(site: &Site, stream: &TcpStream) -> io::Result<()> {
 }
 
 /// The bytes of an answer.
-fn written(status: Status, is_head: bool, page: Option<Page>) -> Vec<u8> {
+fn written(status: Status, is_head: bool, page: Option<HttpPage>) -> Vec<u8> {
     let Status(code, reason) = status;
     let page = page.unwrap_or_else(|| {
         let says_nothing = status == Status::NO_CONTENT;
         let body = if says_nothing { String::new() } else { format!("{reason}\n") };
-        Page { kind: "text/plain", body: body.into_bytes(), refresh: None }
+        HttpPage { kind: "text/plain", body: body.into_bytes(), refresh: None }
     });
     let mut head = format!("HTTP/1.1 {code} {reason}\r\nConnection: close\r\n");
     if status == Status::NOT_ALLOWED {
@@ -253,7 +257,7 @@ fn before(
 
 /// A client's request.
 #[derive(Debug, PartialEq, Eq)]
-struct Request {
+struct HttpRequest {
     is_head: bool,
     path: String,
 }
@@ -275,7 +279,7 @@ impl Status {
 }
 
 /// Parses a head (RFC 9112), as far as needed here.
-fn parse(head: &str, listening: IpAddr) -> Result<Request, Status> {
+fn parse(head: &str, listening: IpAddr) -> Result<HttpRequest, Status> {
     let mut lines = head.lines();
     let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
     let [method, target, version] = words[..] else { return Err(Status::MALFORMED) };
@@ -317,7 +321,7 @@ fn parse(head: &str, listening: IpAddr) -> Result<Request, Status> {
         return Err(Status::NOT_ALLOWED);
     }
     let path = target.split('?').next().unwrap_or_default().to_owned();
-    Ok(Request { is_head: method == "HEAD", path })
+    Ok(HttpRequest { is_head: method == "HEAD", path })
 }
 
 /// True for names that no other site can have: an address of loopback, and `localhost` (RFC 6761).

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use durio_analyse::Findings;
 use durio_base::{Bytes, Nanos};
 use durio_bench::{
-    BenchError, Executed, Execution, Interrupted, Located, LookFor, clear_leftovers, memory_remark,
-    restore_settings,
+    BenchError, Execution, FinishedRun, InterruptedCampaign, LocatedPlaces, LookFor,
+    clear_leftovers, memory_remark, restore_settings,
 };
 use durio_block::HeldTargets;
 use durio_plan::{Cost, Plan, TargetKind};
@@ -37,7 +37,7 @@ pub(crate) fn clear_up() {
 pub(crate) fn locate<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
     options: &'a Measuring,
-) -> Result<Located, BenchError> {
+) -> Result<LocatedPlaces, BenchError> {
     durio_bench::locate(paths, options.permission())
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn consent(cost: Cost, options: &Measuring) -> Result<(), BenchError>
 /// Continues an interrupted run in its folder.
 pub(crate) fn resume(
     execution: &Execution,
-    interrupted: &Interrupted,
+    interrupted: &InterruptedCampaign,
     held: HeldTargets,
     options: &Measuring,
 ) -> Result<(Exit, Findings), BenchError> {
@@ -121,8 +121,8 @@ pub(crate) fn resume(
     conclude(execution.resume(interrupted, held, &stop, &Terminal::new(options.quiet))?, options)
 }
 
-fn conclude(executed: Executed, options: &Measuring) -> Result<(Exit, Findings), BenchError> {
-    let Executed { findings, outcome } = executed;
+fn conclude(executed: FinishedRun, options: &Measuring) -> Result<(Exit, Findings), BenchError> {
+    let FinishedRun { findings, outcome } = executed;
     // A report without results would only hide the error that follows.
     if outcome.is_ok() || !findings.workloads.is_empty() {
         output::report(options.output, &findings)?;

@@ -13,7 +13,7 @@ use durio_report::{Format, Options, Report, visible_lines};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use crate::args::Output;
+use crate::args::OutputArguments;
 use crate::exit_code::Exit;
 
 /// Columns of a table if stdout is not a terminal.
@@ -26,7 +26,7 @@ pub(crate) fn answer_text(text: &str) -> Result<(), BenchError> {
 
 /// Writes a document to stdout, or a report, as they are.
 pub(crate) fn answer(bytes: &[u8]) -> Result<(), BenchError> {
-    let mut stdout = Stream(io::stdout().lock());
+    let mut stdout = StandardStream(io::stdout().lock());
     // Flushed here: a failure to write the rest at exit would go unnoticed.
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
@@ -64,9 +64,9 @@ pub(crate) fn warn_of_reach(address: SocketAddr, can: &str) {
 }
 
 /// A standard stream. A closed terminal counts as a closed pipe.
-pub(crate) struct Stream<W>(pub(crate) W);
+pub(crate) struct StandardStream<W>(pub(crate) W);
 
-impl<W: Write + AsFd> Write for Stream<W> {
+impl<W: Write + AsFd> Write for StandardStream<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes).map_err(|error| reader_gone(&self.0, error))
     }
@@ -90,7 +90,7 @@ fn reader_gone(stream: &impl AsFd, error: io::Error) -> io::Error {
 }
 
 /// Writes a report to stdout as `wished`.
-pub(crate) fn report(wished: Output, report: &impl Report) -> Result<(), BenchError> {
+pub(crate) fn report(wished: OutputArguments, report: &impl Report) -> Result<(), BenchError> {
     // Made whole before its first byte is written: a report that fails leaves no half document on
     // stdout, which a program might read.
     let mut bytes = Vec::new();
@@ -105,13 +105,13 @@ pub(crate) fn report(wished: Output, report: &impl Report) -> Result<(), BenchEr
 }
 
 /// The error for a format that the command does not support, with the formats that it does.
-pub(crate) fn unsupported(wished: Output, hint: &str) -> BenchError {
+pub(crate) fn unsupported(wished: OutputArguments, hint: &str) -> BenchError {
     let format = wished.format();
     BenchError::wrong_use(format!("--format {format} is not supported here")).hint(hint)
 }
 
 /// Refuses fio's format for results that it cannot represent: before hours of measuring, not after.
-pub(crate) fn refuse_fio(wished: Output, parts: &str) -> Result<(), BenchError> {
+pub(crate) fn refuse_fio(wished: OutputArguments, parts: &str) -> Result<(), BenchError> {
     match wished.format() {
         Format::FioJson => {
             let hint = format!("for one of its runs: durio report {parts} --format fio-json");

@@ -42,24 +42,24 @@ impl Observer for Terminal {
     }
 
     fn run(&self) -> Box<dyn RunObserver> {
-        Box::new(Progress::new(self.quiet))
+        Box::new(RunProgress::new(self.quiet))
     }
 
     fn messages(&self) -> Box<dyn io::Write + Send> {
         match self.quiet {
             true => Box::new(io::sink()),
-            false => Box::new(output::Stream(io::stderr())),
+            false => Box::new(output::StandardStream(io::stderr())),
         }
     }
 }
 
 /// Shows where a run is.
-struct Progress {
+struct RunProgress {
     bar: ProgressBar,
-    kind: Kind,
+    kind: ProgressDisplay,
     step: Option<Current>,
     latest_layout: Option<usize>,
-    pace: Pace,
+    pace: RunPace,
 }
 
 /// The step that runs.
@@ -71,25 +71,25 @@ struct Current {
 }
 
 #[derive(PartialEq, Eq)]
-enum Kind {
+enum ProgressDisplay {
     Bar,
     Lines,
     Nothing,
 }
 
-impl Progress {
+impl RunProgress {
     fn new(quiet: bool) -> Self {
         let kind = match (quiet, output::stderr_can_be_redrawn()) {
-            (true, _) => Kind::Nothing,
-            (false, true) => Kind::Bar,
-            (false, false) => Kind::Lines,
+            (true, _) => ProgressDisplay::Nothing,
+            (false, true) => ProgressDisplay::Bar,
+            (false, false) => ProgressDisplay::Lines,
         };
         let target = match kind {
-            Kind::Bar => ProgressDrawTarget::stderr(),
-            Kind::Lines | Kind::Nothing => ProgressDrawTarget::hidden(),
+            ProgressDisplay::Bar => ProgressDrawTarget::stderr(),
+            ProgressDisplay::Lines | ProgressDisplay::Nothing => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(Some(1), target);
-        Self { bar, kind, step: None, latest_layout: None, pace: Pace::default() }
+        Self { bar, kind, step: None, latest_layout: None, pace: RunPace::default() }
     }
 
     fn step_started(&mut self, plan: &Plan, index: u32, round: u32) {
@@ -136,9 +136,9 @@ impl Progress {
     /// A line that stays, above the bar where there is one.
     fn line(&self, line: &str) {
         match self.kind {
-            Kind::Nothing => {}
-            Kind::Bar => self.bar.suspend(|| output::remark(line)),
-            Kind::Lines => output::remark(line),
+            ProgressDisplay::Nothing => {}
+            ProgressDisplay::Bar => self.bar.suspend(|| output::remark(line)),
+            ProgressDisplay::Lines => output::remark(line),
         }
     }
 
@@ -151,13 +151,13 @@ impl Progress {
         // The bar bypasses `output`, and the name is the user's.
         self.bar.set_prefix(visible(name));
         self.bar.set_message("");
-        if self.kind == Kind::Bar {
+        if self.kind == ProgressDisplay::Bar {
             self.bar.enable_steady_tick(TICK);
         }
     }
 }
 
-impl RunObserver for Progress {
+impl RunObserver for RunProgress {
     fn event(&mut self, plan: &Plan, event: &Event) {
         match event {
             Event::StepStarted(started) => self.step_started(plan, started.step, started.round),
@@ -185,7 +185,7 @@ impl RunObserver for Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for RunProgress {
     fn drop(&mut self) {
         // Also after an error or a panic: later output on stderr starts on a new line.
         self.bar.finish_and_clear();
@@ -194,12 +194,12 @@ impl Drop for Progress {
 
 /// How much longer a run takes than its plan says: the time between steps counts too.
 #[derive(Default)]
-struct Pace {
+struct RunPace {
     begun: Option<Instant>,
     planned: Nanos,
 }
 
-impl Pace {
+impl RunPace {
     fn begin(&mut self) {
         self.begun.get_or_insert_with(Instant::now);
     }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use durio_analyse::history::{Metric, RunFigure};
 use durio_base::{Bytes, Nanos};
-use durio_judge::advise::{AdviceRole, Setting};
+use durio_judge::advise::{AdviceRole, DatabaseSetting};
 use durio_plan::proof::{CUT_PRESETS, DurablePath};
 use durio_plan::{ClockChoice, EngineKind};
 use durio_report::Format;
@@ -17,17 +17,17 @@ use durio_workload::{PerMille, SyncMethod, check_workloads, did_you_mean};
 /// A name that shells complete. The command that uses it knows the valid names, and suggests the
 /// closest.
 #[derive(Clone, Copy)]
-pub(crate) struct Completed(fn() -> Vec<String>);
+pub(crate) struct CompletedName(fn() -> Vec<String>);
 
-pub(crate) const DATABASE: Completed = Completed(|| known_databases().unwrap_or_default());
+pub(crate) const DATABASE: CompletedName = CompletedName(|| known_databases().unwrap_or_default());
 
-pub(crate) const SIMDISK: Completed =
-    Completed(|| durio_simdisk::ZOO.iter().map(|it| it.name.to_owned()).collect());
+pub(crate) const SIMDISK: CompletedName =
+    CompletedName(|| durio_simdisk::ZOO.iter().map(|it| it.name.to_owned()).collect());
 
-pub(crate) const WORKLOAD: Completed =
-    Completed(|| check_workloads().into_iter().map(|(_, workload)| workload.name).collect());
+pub(crate) const WORKLOAD: CompletedName =
+    CompletedName(|| check_workloads().into_iter().map(|(_, workload)| workload.name).collect());
 
-impl TypedValueParser for Completed {
+impl TypedValueParser for CompletedName {
     type Value = String;
 
     fn parse_ref(
@@ -260,14 +260,14 @@ pub(crate) fn advice_role(text: &str) -> Result<AdviceRole, String> {
 }
 
 /// A database's setting: `commit_delay=100`.
-pub(crate) fn setting(text: &str) -> Result<Setting, String> {
+pub(crate) fn setting(text: &str) -> Result<DatabaseSetting, String> {
     let wrong = || format!("'{text}' is no setting; expected NAME=VALUE, such as commit_delay=100");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
     if name.is_empty() {
         return Err(wrong());
     }
-    Ok(Setting { name, value, place: "--setting".to_owned() })
+    Ok(DatabaseSetting { name, value, place: "--setting".to_owned() })
 }
 
 /// The durable path of a write, by its name.

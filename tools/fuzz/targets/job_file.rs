@@ -4,16 +4,16 @@
 use std::path::Path;
 
 use durio_fio::import::{ImportSettings, import};
-use durio_fio::job_file::{HostParameters, Machine, Source, parse_job_file, resolve};
+use durio_fio::job_file::{HostParameters, MachineValues, JobSource, parse_job_file, resolve};
 use durio_plan::{ClockChoice, Location, LocationFacts, RawPath};
 use durio_base::Bytes;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    let source = Source { name: "x.fio".to_owned(), text: text.to_owned() };
+    let source = JobSource { name: "x.fio".to_owned(), text: text.to_owned() };
     let mut host = HostParameters {
         read: &mut |_, _| Err("no other file".to_owned()),
         environment: &|_| None,
-        machine: Machine { page_bytes: 4096, memory_mib: 8192, cpus: 4 },
+        machine: MachineValues { page_bytes: 4096, memory_mib: 8192, cpus: 4 },
     };
     let settings = ImportSettings {
         seed: 1,

@@ -4,16 +4,16 @@
 use durio_block::{Buffers, Ticks};
 use durio_prove::reading::{label_of, observe_cell};
 use durio_prove::seal::seal_write;
-use durio_prove::stamp::Owner;
-use durio_simdisk::{Disk, Profile, Request, SharedDisk, SimEngine};
+use durio_prove::stamp::StampOwner;
+use durio_simdisk::{Disk, Profile, DiskRequest, SharedDisk, SimEngine};
 use durio_base::Nanos;
 
-const OWNER: Owner = Owner { run: [7; 16], target: 1 };
+const OWNER: StampOwner = StampOwner { run: [7; 16], target: 1 };
 const CELL: usize = 4096;
 
 fn written(cell: u64, data: &[u8]) -> SimEngine {
     let mut disk = Disk::new(Profile::honest(64 << 10), 7);
-    let request = Request::Write { sector: cell * 8, data, fua: true };
+    let request = DiskRequest::Write { sector: cell * 8, data, fua: true };
     let ticket = disk.begin(0, Nanos::new(0), request).expect("it has power");
     disk.end(ticket, Nanos::new(1), &mut []).expect("it has power");
     let buffers = Buffers::try_new(1, CELL).expect("memory");

@@ -32,8 +32,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::bench::Interrupt;
-use rows::Scale;
-pub(crate) use session::Outcome;
+use rows::AttackScale;
+pub(crate) use session::RowOutcome;
 use session::carry_out;
 
 /// Exit code of a process that Ctrl-C ended.
@@ -43,7 +43,7 @@ const NAMED_MAX: usize = 12;
 
 /// What is tried, on what.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct AttackArguments {
     /// Seed of every choice
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     pub(crate) count: Option<usize>,
     /// How many cases
     #[arg(long, value_enum, default_value = "small")]
-    pub(crate) scale: Scale,
+    pub(crate) scale: AttackScale,
     /// This durio, instead of building one
     #[arg(long, value_name = "PATH")]
     pub(crate) durio: Option<PathBuf>,
@@ -72,14 +72,14 @@ pub(crate) struct Arguments {
     pub(crate) inside: Option<PathBuf>,
 }
 
-impl Arguments {
+impl AttackArguments {
     /// The arguments that recreate these, without those for the outer process.
     fn words(&self) -> Vec<String> {
         let mut words = vec!["--seed".to_owned(), self.seed.to_string()];
         words.extend(self.only.iter().flat_map(|it| ["--only".to_owned(), it.clone()]));
         words.extend(self.case.iter().flat_map(|it| ["--case".to_owned(), it.to_string()]));
         words.extend(self.count.iter().flat_map(|it| ["--count".to_owned(), it.to_string()]));
-        let scale = if self.scale == Scale::Full { "full" } else { "small" };
+        let scale = if self.scale == AttackScale::Full { "full" } else { "small" };
         words.extend(["--scale".to_owned(), scale.to_owned()]);
         words
     }
@@ -90,13 +90,13 @@ impl Arguments {
 const EVERYDAY_SEED: u64 = 12;
 
 /// Part of the test suite: the everyday one takes a minute or two, the long one everything.
-pub(crate) fn suite(durio: &Path, is_long: bool) -> Result<Vec<Outcome>> {
-    let arguments = Arguments {
+pub(crate) fn suite(durio: &Path, is_long: bool) -> Result<Vec<RowOutcome>> {
+    let arguments = AttackArguments {
         seed: EVERYDAY_SEED,
         only: Vec::new(),
         case: None,
         count: None,
-        scale: if is_long { Scale::Full } else { Scale::Small },
+        scale: if is_long { AttackScale::Full } else { AttackScale::Small },
         durio: Some(durio.to_owned()),
         scratch: None,
         keep: false,
@@ -109,7 +109,7 @@ pub(crate) fn suite(durio: &Path, is_long: bool) -> Result<Vec<Outcome>> {
 }
 
 /// Runs the suite, or, inside of its namespaces, its rows.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &AttackArguments) -> Result<ExitCode> {
     if let Some(scratch) = &arguments.inside {
         return session::run_inside(arguments, scratch).map(|()| ExitCode::SUCCESS);
     }
@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Prints the table, which is identical from one run to the next.
-fn print(outcomes: &[Outcome]) {
+fn print(outcomes: &[RowOutcome]) {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
     table.set_header(["attack", "tried", "violations", "cases"]);
@@ -141,7 +141,7 @@ fn print(outcomes: &[Outcome]) {
     println!("{table}");
 }
 
-fn cases(outcome: &Outcome) -> String {
+fn cases(outcome: &RowOutcome) -> String {
     let numbers = outcome.violations.iter().map(|(case, _)| case.to_string());
     let mut named: Vec<_> = numbers.take(NAMED_MAX).collect();
     if outcome.violations.len() > NAMED_MAX {

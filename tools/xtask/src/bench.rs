@@ -47,9 +47,9 @@ pub(crate) use written::{replaced, run as write_down};
 
 /// What is measured, and what becomes of it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct BenchArguments {
     #[command(subcommand)]
-    bench: Bench,
+    bench: BenchCommand,
     /// Exit with 1 if a goal does not hold
     #[arg(long, global = true)]
     check: bool,
@@ -59,35 +59,35 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-enum Bench {
+enum BenchCommand {
     /// CPU time per I/O and IOPS against fio, and durio's own limits
     #[command(name = "self")]
-    Own(compare::Arguments),
+    Own(compare::CompareArguments),
     /// User instructions and system calls per I/O
     Instructions,
     /// The same job on a real file by fio, durio, and fio again
-    Agree(agree::Arguments),
+    Agree(agree::AgreeArguments),
     /// The same command line on a real file by fio, imported by durio, and by fio again
-    Import(agree::Arguments),
+    Import(agree::AgreeArguments),
     /// Job files of fio from elsewhere: how many durio accepts, and whether it does the same
-    Corpus(corpus::Arguments),
+    Corpus(corpus::CorpusArguments),
     /// One block rewritten, each write made durable: by pg_test_fsync, durio, and it again
-    Fsync(fsync::Arguments),
+    Fsync(fsync::FsyncArguments),
     /// How often `durio compare --fail-over` is wrong, on runs of a real file
     #[command(name = "compare")]
-    Gate(gate::Arguments),
+    Gate(gate::GateArguments),
     /// CPU time and memory of report and compare over a campaign of 500 steps
     Report,
     /// CPU time per committed record, and group commit against independent writers on a real file
-    GroupCommit(group_commit::Arguments),
+    GroupCommit(group_commit::GroupCommitArguments),
     /// The NBD server against nbdkit's memory plugin, under fio's nbd engine
-    Nbd(nbd::Arguments),
+    Nbd(nbd::NbdArguments),
     /// Real databases and what `durio predict` says of them, in the same folder, by turns
     ///
     /// postgresql, mariadb, etcd, redis, rocksdb, sqlite-wal, sqlite-rollback; how each is loaded is in
     /// tools/xtask/src/databases/table.rs. Exit code 3 if a package is missing.
     #[command(verbatim_doc_comment)]
-    Databases(databases::Arguments),
+    Databases(databases::DatabaseBenchArguments),
     /// Crash states of a recorded run, made and checked per second
     Prove,
     /// Time of a fresh build and of a rebuild, by crate, and the size of the packaged binary
@@ -98,8 +98,8 @@ enum Bench {
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Runs one bench; with `--check`, a missed goal is a failure.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    if let Bench::Databases(these) = &arguments.bench
+pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
+    if let BenchCommand::Databases(these) = &arguments.bench
         && let Some(code) = these.cannot(arguments.write)?
     {
         return Ok(code);
@@ -109,19 +109,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let interrupt = Interrupt::watch()?;
     let result = match &arguments.bench {
-        Bench::Own(arguments) => compare::run(arguments, &interrupt),
-        Bench::Instructions => instructions::run(&interrupt),
-        Bench::Agree(arguments) => agree::run(arguments, Way::Own, &interrupt),
-        Bench::Import(arguments) => agree::run(arguments, Way::Imported, &interrupt),
-        Bench::Corpus(arguments) => corpus::run(arguments, &interrupt),
-        Bench::Fsync(arguments) => fsync::run(arguments, &interrupt),
-        Bench::Gate(arguments) => gate::run(arguments, &interrupt),
-        Bench::Report => report::run(&interrupt),
-        Bench::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
-        Bench::Nbd(arguments) => nbd::run(arguments, &interrupt),
-        Bench::Databases(arguments) => databases::run(arguments, &interrupt),
-        Bench::Prove => prove::run(&interrupt),
-        Bench::Build => build::run(&interrupt),
+        BenchCommand::Own(arguments) => compare::run(arguments, &interrupt),
+        BenchCommand::Instructions => instructions::run(&interrupt),
+        BenchCommand::Agree(arguments) => agree::run(arguments, Way::Own, &interrupt),
+        BenchCommand::Import(arguments) => agree::run(arguments, Way::Imported, &interrupt),
+        BenchCommand::Corpus(arguments) => corpus::run(arguments, &interrupt),
+        BenchCommand::Fsync(arguments) => fsync::run(arguments, &interrupt),
+        BenchCommand::Gate(arguments) => gate::run(arguments, &interrupt),
+        BenchCommand::Report => report::run(&interrupt),
+        BenchCommand::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
+        BenchCommand::Nbd(arguments) => nbd::run(arguments, &interrupt),
+        BenchCommand::Databases(arguments) => databases::run(arguments, &interrupt),
+        BenchCommand::Prove => prove::run(&interrupt),
+        BenchCommand::Build => build::run(&interrupt),
     };
     if interrupt.came() {
         eprintln!("interrupted; the temporary files are removed");

@@ -20,7 +20,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 
 use crate::cargo;
-use pages::{Explained, Page};
+use pages::{BookPage, ExplainedTerm};
 
 /// The folder of the book's sources and of SUMMARY.md, which lists its pages.
 const SOURCES: &str = "docs";
@@ -30,7 +30,7 @@ const CANNOT: u8 = 3;
 
 /// What is asked for.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct BookArguments {
     /// Only say which generated pages are not current and which links of the sources are broken;
     /// writes nothing and needs no mdbook
     #[arg(long)]
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 }
 
 /// Builds the book, or checks its sources.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &BookArguments) -> Result<ExitCode> {
     let built = cargo::command(&["build", "--quiet", "-p", "durio"]).status()?;
     ensure!(built.success(), "durio does not compile");
     let program = cargo::metadata()?.target_directory.into_std_path_buf().join("debug/durio");
@@ -84,7 +84,7 @@ pub(crate) fn problems(program: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-fn write(root: &Path, page: &Page) -> Result<()> {
+fn write(root: &Path, page: &BookPage) -> Result<()> {
     let path = root.join(&page.path);
     if fs::read_to_string(&path).unwrap_or_default() == page.text {
         return Ok(());
@@ -108,8 +108,8 @@ fn mdbook() -> Option<PathBuf> {
 fn build(
     mdbook: &Path,
     root: &Path,
-    pages: &[Page],
-    explained: &[Explained],
+    pages: &[BookPage],
+    explained: &[ExplainedTerm],
     external: bool,
 ) -> Result<ExitCode> {
     let out = cargo::metadata()?.target_directory.into_std_path_buf().join("book");

@@ -22,7 +22,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail, ensure};
 
-pub(crate) use self::server::{Group, Scratch, version};
+pub(crate) use self::server::{ScratchDatabase, ServerGroup, version};
 pub(crate) use self::table::{DATABASES, Database};
 use crate::bench::{self, Interrupt};
 use crate::cargo;
@@ -41,11 +41,11 @@ pub(crate) enum Databases {
     ///
     /// Each runs in a folder of its own, which is removed, on a socket in it or a port of the loopback. As root,
     /// PostgreSQL and MariaDB run as their own users. Exit code 3 if a package is missing.
-    Trace(Arguments),
+    Trace(DatabasesArguments),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DatabasesArguments {
     /// Only these; all of them if none is named
     names: Vec<String>,
     /// Transactions of each load
@@ -84,12 +84,12 @@ pub(crate) fn run(Databases::Trace(arguments): &Databases) -> Result<ExitCode> {
 
 fn one(
     database: &Database,
-    arguments: &Arguments,
+    arguments: &DatabasesArguments,
     filesystem: &str,
     interrupt: &Interrupt,
 ) -> Result<String> {
     let version = server::version(database)?;
-    let scratch = Scratch::new(database, &arguments.folder, interrupt)?;
+    let scratch = ScratchDatabase::new(database, &arguments.folder, interrupt)?;
     let figures = scratch.figures(&CLIENTS, arguments.transactions)?;
     let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let date = date.split('T').next().unwrap_or_default();
@@ -111,7 +111,7 @@ pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Database>> {
 }
 
 /// Reports missing packages, of the databases and of `beside`; `None` if all are installed.
-pub(crate) fn cannot(databases: &[&Database], beside: &[Program]) -> Option<ExitCode> {
+pub(crate) fn cannot(databases: &[&Database], beside: &[PackagedProgram]) -> Option<ExitCode> {
     let missing = missing(databases, beside);
     if missing.is_empty() {
         return None;
@@ -125,10 +125,10 @@ pub(crate) fn cannot(databases: &[&Database], beside: &[Program]) -> Option<Exit
 }
 
 /// A program and its package.
-type Program = (&'static str, &'static str);
+type PackagedProgram = (&'static str, &'static str);
 
 /// The packages of missing programs.
-fn missing(databases: &[&Database], beside: &[Program]) -> BTreeSet<&'static str> {
+fn missing(databases: &[&Database], beside: &[PackagedProgram]) -> BTreeSet<&'static str> {
     let path = server::search_path();
     let is_here = |name: &str| env::split_paths(&path).any(|folder| folder.join(name).is_file());
     let needed = databases.iter().flat_map(|it| it.programs).chain(beside);

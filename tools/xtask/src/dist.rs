@@ -24,9 +24,9 @@ use anyhow::{Context, Result, bail, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::cargo;
-use build::Target;
-use program::Version;
-pub(crate) use try_out::Tried;
+use build::BuildTarget;
+use program::GlibcVersion;
+pub(crate) use try_out::TryOutcome;
 
 /// The first releases with this glibc or a newer one.
 const SYSTEMS_WITH_LOWEST_GLIBC: &str = "Debian 12, Ubuntu 22.04, RHEL 9";
@@ -38,7 +38,7 @@ const SYSTEMS_WITH_LOWEST_GLIBC: &str = "Debian 12, Ubuntu 22.04, RHEL 9";
 /// SHA256SUMS. The same sources and the same compiler give the same bytes; files have the time of the
 /// last commit, or SOURCE_DATE_EPOCH. Takes about ten minutes of two processors the first time.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DistArguments {
     /// Try the packages in a fresh Debian, made by debootstrap (root, network): install, use, remove
     #[arg(long)]
     test: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     suite: String,
     /// The newest glibc that the binary may need; a newer one is an error
     #[arg(long, value_name = "VERSION", default_value = program::LOWEST_GLIBC)]
-    glibc: Version,
+    glibc: GlibcVersion,
 }
 
 /// The packages made.
@@ -56,18 +56,18 @@ pub(crate) struct Packages {
     deb: Option<PathBuf>,
     tarball: PathBuf,
     static_tarball: Option<PathBuf>,
-    glibc: Version,
+    glibc: GlibcVersion,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &DistArguments) -> Result<ExitCode> {
     let packages = make(arguments.glibc)?;
     packages.print()?;
     if !arguments.test {
         return Ok(ExitCode::SUCCESS);
     }
     match try_out::try_out(&packages, &arguments.suite)? {
-        Tried::Skipped(reason) => println!("SKIPPED: {reason}"),
-        Tried::Checked(checks) => {
+        TryOutcome::Skipped(reason) => println!("SKIPPED: {reason}"),
+        TryOutcome::Checked(checks) => {
             let failed = checks.iter().filter(|check| !check.is_good).count();
             println!("{} passed, {failed} failed", checks.len() - failed);
             ensure!(failed == 0, "the packages are not good");
@@ -77,20 +77,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Makes the packages and tries them, for the tests.
-pub(crate) fn test() -> Result<Tried> {
+pub(crate) fn test() -> Result<TryOutcome> {
     if let Some(reason) = try_out::cannot() {
         // Before minutes of linking.
-        return Ok(Tried::Skipped(reason));
+        return Ok(TryOutcome::Skipped(reason));
     }
     let packages = make(program::LOWEST_GLIBC.parse().map_err(anyhow::Error::msg)?)?;
     packages.print()?;
     try_out::try_out(&packages, try_out::SUITE)
 }
 
-fn make(glibc_max: Version) -> Result<Packages> {
-    let host = Target::host()?;
+fn make(glibc_max: GlibcVersion) -> Result<Packages> {
+    let host = BuildTarget::host()?;
     let musl = host.musl()?;
-    let targets: Vec<&Target> = [Some(&host), musl.as_ref()].into_iter().flatten().collect();
+    let targets: Vec<&BuildTarget> = [Some(&host), musl.as_ref()].into_iter().flatten().collect();
     build::build(&targets)?;
     let target_folder = cargo::metadata()?.target_directory.into_std_path_buf();
     let folder = target_folder.join("dist/packages");
@@ -164,7 +164,7 @@ impl Packages {
             println!("no Debian package: dpkg-deb is not installed");
         }
         if self.static_tarball.is_none() {
-            println!("no static binary: {}", Target::host()?.how_to_get_musl());
+            println!("no static binary: {}", BuildTarget::host()?.how_to_get_musl());
         }
         Ok(())
     }

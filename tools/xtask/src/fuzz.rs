@@ -54,7 +54,7 @@ const FLAGS: [&str; 6] = [
 
 /// What is fuzzed, and for how long.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct FuzzArguments {
     /// Seconds for each target
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) seconds: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the targets; a finding is a failure.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &FuzzArguments) -> Result<ExitCode> {
     let known: Vec<_> = names().collect();
     if let Some(name) = arguments.only.iter().find(|it| !known.contains(&it.as_str())) {
         bail!("no target '{name}' among {}", known.join(", "));

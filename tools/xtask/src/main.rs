@@ -2,7 +2,7 @@
 //!
 //! Works on the checkout that this file is part of; durio itself needs none of it.
 //!
-//! A new command is a module, a variant of [`Command`] and an arm in [`run`].
+//! A new command is a module, a variant of [`XtaskCommand`] and an arm in [`run`].
 
 #![expect(
     clippy::print_stdout,
@@ -32,33 +32,33 @@ use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The project's own commands")]
-struct Arguments {
+struct XtaskArguments {
     #[command(subcommand)]
-    command: Command,
+    command: XtaskCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum XtaskCommand {
     /// Runs every check and every test; the last line is the sum
-    Test(test::Arguments),
+    Test(test::TestArguments),
     /// Checks the rules of the house that no compiler knows
-    Tidy(tidy::Arguments),
+    Tidy(tidy::TidyArguments),
     /// Proves that what newcomers add touches one existing file, on a copy of the tree
     Seams,
     /// Attacks durio, by seed: hostile input, kills, races, changing devices, names
-    Attack(attack::Arguments),
+    Attack(attack::AttackArguments),
     /// Simulates power cuts
     #[command(subcommand)]
     Sim(sim::Sim),
     /// Fuzzes what reads input, with feedback from coverage
-    Fuzz(fuzz::Arguments),
+    Fuzz(fuzz::FuzzArguments),
     /// Plants faults in the code, one at a time, and counts those that no test finds
-    Mutants(mutants::Arguments),
+    Mutants(mutants::MutantsArguments),
     /// Measures durio itself, with the installed fio beside it
-    Bench(bench::Arguments),
+    Bench(bench::BenchArguments),
     /// Builds the book in docs/, generated pages first, and checks its links
-    Book(book::Arguments),
-    Dist(dist::Arguments),
+    Book(book::BookArguments),
+    Dist(dist::DistArguments),
     /// Holds databases that are installed here against their profiles
     #[command(subcommand)]
     Databases(databases::Databases),
@@ -67,30 +67,30 @@ enum Command {
     Lab(lab::Lab),
     /// Proofs that are too long for the tests
     #[command(subcommand)]
-    Prove(prove::Prove),
+    Prove(prove::ProveTask),
 }
 
 fn main() -> ExitCode {
-    run(&Arguments::parse().command).unwrap_or_else(|error| {
+    run(&XtaskArguments::parse().command).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
     })
 }
 
-fn run(command: &Command) -> anyhow::Result<ExitCode> {
+fn run(command: &XtaskCommand) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Test(arguments) => test::run(arguments),
-        Command::Tidy(arguments) => tidy::run(arguments),
-        Command::Seams => seams::run(),
-        Command::Attack(arguments) => attack::run(arguments),
-        Command::Sim(command) => sim::run(command),
-        Command::Fuzz(arguments) => fuzz::run(arguments),
-        Command::Mutants(arguments) => mutants::run(arguments),
-        Command::Bench(arguments) => bench::run(arguments),
-        Command::Book(arguments) => book::run(arguments),
-        Command::Dist(arguments) => dist::run(arguments),
-        Command::Databases(command) => databases::run(command),
-        Command::Lab(command) => lab::run(command),
-        Command::Prove(command) => prove::run(command),
+        XtaskCommand::Test(arguments) => test::run(arguments),
+        XtaskCommand::Tidy(arguments) => tidy::run(arguments),
+        XtaskCommand::Seams => seams::run(),
+        XtaskCommand::Attack(arguments) => attack::run(arguments),
+        XtaskCommand::Sim(command) => sim::run(command),
+        XtaskCommand::Fuzz(arguments) => fuzz::run(arguments),
+        XtaskCommand::Mutants(arguments) => mutants::run(arguments),
+        XtaskCommand::Bench(arguments) => bench::run(arguments),
+        XtaskCommand::Book(arguments) => book::run(arguments),
+        XtaskCommand::Dist(arguments) => dist::run(arguments),
+        XtaskCommand::Databases(command) => databases::run(command),
+        XtaskCommand::Lab(command) => lab::run(command),
+        XtaskCommand::Prove(command) => prove::run(command),
     }
 }

@@ -44,7 +44,7 @@ const TIMEOUT_SECONDS: &str = "300";
 
 /// Which mutants are tried.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct MutantsArguments {
     /// Only these crates
     #[arg(value_name = "CRATE")]
     crates: Vec<String>,
@@ -80,7 +80,7 @@ impl Mutant {
 
 /// The outcomes of a crate's mutants.
 #[derive(Debug, Default)]
-struct Outcome {
+struct MutantsOutcome {
     all: usize,
     found: usize,
     timed_out: usize,
@@ -89,7 +89,7 @@ struct Outcome {
     missed: Vec<String>,
 }
 
-impl Outcome {
+impl MutantsOutcome {
     fn viable(&self) -> usize {
         self.found + self.timed_out + self.missed.len()
     }
@@ -103,7 +103,7 @@ impl Outcome {
 }
 
 /// Tries the mutants, crate by crate.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &MutantsArguments) -> Result<ExitCode> {
     if arguments.write {
         return bench::write_down("mutants");
     }
@@ -136,19 +136,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// The same with constants.
-fn run_constants(arguments: &Arguments) -> Result<ExitCode> {
+fn run_constants(arguments: &MutantsArguments) -> Result<ExitCode> {
     print_head("Doubled constants", arguments);
     let mut outcomes = Vec::new();
     for name in &arguments.crates {
         let all = constants::list(name)?;
         let chosen = sample(&all, arguments.sample, arguments.seed);
         let outcome = constants::try_out(name, &chosen)?;
-        outcomes.push((name.as_str(), Outcome { all: all.len(), ..outcome }));
+        outcomes.push((name.as_str(), MutantsOutcome { all: all.len(), ..outcome }));
     }
     Ok(conclude(&outcomes))
 }
 
-fn print_head(title: &str, arguments: &Arguments) {
+fn print_head(title: &str, arguments: &MutantsArguments) {
     bench::print_machine(title);
     match arguments.sample {
         Some(count) => println!("- mutants: up to {count} per crate, seed {}\n", arguments.seed),
@@ -156,7 +156,7 @@ fn print_head(title: &str, arguments: &Arguments) {
     }
 }
 
-fn conclude(outcomes: &[(&str, Outcome)]) -> ExitCode {
+fn conclude(outcomes: &[(&str, MutantsOutcome)]) -> ExitCode {
     print(outcomes);
     let is_good = outcomes.iter().all(|(_, outcome)| outcome.found_percent() >= GOAL_PERCENT);
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -232,7 +232,7 @@ fn try_out(
     name: &str,
     files: &[&str],
     chosen: Option<&[Mutant]>,
-) -> Result<Outcome> {
+) -> Result<MutantsOutcome> {
     let folder = cargo::metadata()?.target_directory.into_std_path_buf().join("mutants").join(name);
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let mut command = command(program, name, files)?;
@@ -288,8 +288,8 @@ fn difference(root: &Path, mutants: &[Mutant]) -> Result<String> {
 
 /// The counts from cargo-mutants's record, of the wanted mutants; `None` if the tests fail without
 /// a mutant.
-fn outcome(record: &Value, is_wanted: impl Fn(&str) -> bool) -> Option<Outcome> {
-    let mut outcome = Outcome::default();
+fn outcome(record: &Value, is_wanted: impl Fn(&str) -> bool) -> Option<MutantsOutcome> {
+    let mut outcome = MutantsOutcome::default();
     for each in record["outcomes"].as_array()? {
         let name = each["scenario"]["Mutant"]["name"].as_str();
         if name.is_some_and(|name| !is_wanted(name)) {
@@ -320,7 +320,7 @@ fn escaped(text: &str) -> String {
     pattern
 }
 
-fn print(outcomes: &[(&str, Outcome)]) {
+fn print(outcomes: &[(&str, MutantsOutcome)]) {
     let header =
         ["crate", "mutants", "equivalent", "tried", "viable", "found", "missed", "found, %"];
     let rows = outcomes.iter().map(|(name, outcome)| {
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!((counted.found, counted.timed_out, counted.unviable), (3, 1, 1));
         assert_eq!((counted.viable(), counted.missed.join(" ")), (6, "d e".to_owned()));
         assert!((counted.found_percent() - 400.0 / 6.0).abs() < 1e-9);
-        assert!((Outcome::default().found_percent() - 100.0).abs() < 1e-9);
+        assert!((MutantsOutcome::default().found_percent() - 100.0).abs() < 1e-9);
         // One that was tried and not drawn.
         let counted = outcome(&record, |name| name != "b" && name != "e").unwrap();
         assert_eq!((counted.found, counted.missed.join(" ")), (2, "d".to_owned()));

@@ -17,7 +17,7 @@ const INSTALL: [&str; 3] = ["install", "-y", "--no-install-recommends"];
 
 /// How to detect a requirement.
 #[derive(Debug, Clone, Copy)]
-enum Probe {
+enum PackageProbe {
     /// A program of the requirement's name is on the search path.
     Program,
     /// This file exists.
@@ -30,12 +30,12 @@ enum Probe {
 #[derive(Debug, Clone, Copy)]
 struct Requirement {
     name: &'static str,
-    probe: Probe,
+    probe: PackageProbe,
     packages: &'static [&'static str],
 }
 
 const fn program(name: &'static str, packages: &'static [&'static str]) -> Requirement {
-    Requirement { name, probe: Probe::Program, packages }
+    Requirement { name, probe: PackageProbe::Program, packages }
 }
 
 /// Requirements of a long run only: a fresh Debian to install durio in.
@@ -45,7 +45,7 @@ const REQUIREMENTS: [Requirement; 25] = [
     program("fio", &["fio"]),
     Requirement {
         name: "fio-examples",
-        probe: Probe::File("/usr/share/doc/fio/examples/ssd-test.fio"),
+        probe: PackageProbe::File("/usr/share/doc/fio/examples/ssd-test.fio"),
         packages: &["fio-examples"],
     },
     program("jq", &["jq"]),
@@ -74,12 +74,12 @@ const REQUIREMENTS: [Requirement; 25] = [
     // Debian strips ensurepip from python3; without it `python3 -m venv` fails.
     Requirement {
         name: "python3-venv",
-        probe: Probe::Python("import venv, ensurepip"),
+        probe: PackageProbe::Python("import venv, ensurepip"),
         packages: &["python3-venv", "python3-pip"],
     },
     Requirement {
         name: "fonts-dejavu-core",
-        probe: Probe::File("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"),
+        probe: PackageProbe::File("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"),
         packages: &["fonts-dejavu-core"],
     },
 ];
@@ -127,9 +127,11 @@ fn missing() -> Vec<Requirement> {
 
 fn is_there(requirement: &Requirement) -> bool {
     match requirement.probe {
-        Probe::Program => finds(requirement.name),
-        Probe::File(path) => Path::new(path).is_file(),
-        Probe::Python(script) => succeeds(quiet(Command::new("python3").args(["-c", script]))),
+        PackageProbe::Program => finds(requirement.name),
+        PackageProbe::File(path) => Path::new(path).is_file(),
+        PackageProbe::Python(script) => {
+            succeeds(quiet(Command::new("python3").args(["-c", script])))
+        }
     }
 }
 
@@ -207,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_python_script_that_fails_means_missing() {
-        let probe = Probe::Python("import no_such_module_anywhere");
+        let probe = PackageProbe::Python("import no_such_module_anywhere");
         assert!(!is_there(&Requirement { name: "x", probe, packages: &[] }));
     }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use crate::cargo;
 
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Prove {
+pub(crate) enum ProveTask {
     /// Cuts the power of guests with simulated disks: devices of QEMU × filesystems and arrays ×
     /// honest and lying disks; an hour and more on two processors
     ///
@@ -25,9 +25,9 @@ pub(crate) enum Prove {
     },
 }
 
-pub(crate) fn run(command: &Prove) -> Result<ExitCode> {
+pub(crate) fn run(command: &ProveTask) -> Result<ExitCode> {
     match command {
-        Prove::Matrix { only } => matrix(only),
+        ProveTask::Matrix { only } => matrix(only),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::cargo;
 const TOUCHED_MAX: usize = 1;
 
 /// The outcome of a toy.
-pub(crate) struct Outcome {
+pub(crate) struct ToyOutcome {
     pub(crate) name: String,
     pub(crate) is_good: bool,
 }
@@ -33,7 +33,7 @@ pub(crate) fn run() -> Result<ExitCode> {
 }
 
 /// Adds every toy to a copy of the tree.
-pub(crate) fn outcomes() -> Result<Vec<Outcome>> {
+pub(crate) fn outcomes() -> Result<Vec<ToyOutcome>> {
     let target = cargo::metadata()?.target_directory.into_std_path_buf();
     let copy = target.join("seams");
     renew(&cargo::workspace_root(), &copy)?;
@@ -44,12 +44,12 @@ pub(crate) fn outcomes() -> Result<Vec<Outcome>> {
         let (touched, fits) = (touched(&text), apply(&patch, &copy, &target)?);
         let name = format!("seam {}", patch.file_stem().unwrap_or_default().display());
         println!("{name}: touches {}", touched.join(", "));
-        outcomes.push(Outcome { name, is_good: fits && touched.len() <= TOUCHED_MAX });
+        outcomes.push(ToyOutcome { name, is_good: fits && touched.len() <= TOUCHED_MAX });
     }
     // The same target folder: it already has the dependencies' builds.
     let mut check = cargo::command(&["check", "--workspace", "--quiet"]);
     let status = check.current_dir(&copy).env("CARGO_TARGET_DIR", &target).status()?;
-    outcomes.push(Outcome { name: "seams together".to_owned(), is_good: status.success() });
+    outcomes.push(ToyOutcome { name: "seams together".to_owned(), is_good: status.success() });
     Ok(outcomes)
 }
 

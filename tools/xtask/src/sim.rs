@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use durio_raid::Fault;
 use durio_raid::sim::{
-    Case, Focus, Liars, Reduction, Scenario, Tally, Violation, lies, parse_fault, parse_liars,
+    CutCase, Focus, Liars, Reduction, Scenario, Tally, Violation, lies, parse_fault, parse_liars,
     replay, shrink, simulate, why_unseen,
 };
 
@@ -21,12 +21,12 @@ const FAULT_CUTS: u64 = 100_000;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Sim {
     /// The RAID engine on drives that lose their power, fail, stall and come back
-    Raid(Arguments),
+    Raid(SimArguments),
 }
 
 /// How much of it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct SimArguments {
     /// Power cuts
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     cuts: u64,
@@ -92,7 +92,7 @@ pub(crate) fn run(Sim::Raid(arguments): &Sim) -> Result<ExitCode> {
     };
     let scenario = Scenario { seed, focus, fault: arguments.fault, liars };
     let is_good = match arguments.cut {
-        Some(cut) => print_replay(&Case { scenario, cut, reduction: arguments.shrunk.clone() }),
+        Some(cut) => print_replay(&CutCase { scenario, cut, reduction: arguments.shrunk.clone() }),
         None if arguments.lies => print_lies(scenario, arguments.cuts),
         None if arguments.faults => print_faults(scenario, arguments.cuts.max(FAULT_CUTS)),
         None => print_simulation(scenario, arguments.cuts),
@@ -120,7 +120,7 @@ fn print_simulation(scenario: Scenario, cuts: u64) -> bool {
 fn print_violation(scenario: Scenario, violation: &Violation) {
     println!("cut {}: {}", violation.cut, violation.what);
     let reduction = Reduction::default();
-    println!("replay it: {}", Case { scenario, cut: violation.cut, reduction });
+    println!("replay it: {}", CutCase { scenario, cut: violation.cut, reduction });
     let (original, shrunk) = shrink(scenario, violation);
     println!("shrunk from {} events to {}: {}", original.events, shrunk.events, shrunk.what);
     println!("replay it: {}", shrunk.case);
@@ -153,7 +153,7 @@ fn print_tally(tally: &Tally) {
     );
 }
 
-fn print_replay(case: &Case) -> bool {
+fn print_replay(case: &CutCase) -> bool {
     let (events, violation) = replay(case);
     // A reader that wants only the beginning closes the pipe.
     let _ = writeln!(io::stdout(), "{}", events.join("\n"));
@@ -228,7 +228,7 @@ pub(crate) fn suite(cuts: u64) -> Option<String> {
         let scenario = Scenario { seed, focus, ..Scenario::default() };
         let (_, violation) = simulate(scenario, cuts / 2);
         let Violation { cut, what } = violation?;
-        let case = Case { scenario, cut, reduction: Reduction::default() };
+        let case = CutCase { scenario, cut, reduction: Reduction::default() };
         Some(format!("{what}; cargo xtask sim raid {case}"))
     })
 }

@@ -30,7 +30,7 @@ use tally::Tally;
 
 /// What may be left out or added.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct TestArguments {
     /// Leave out the slow black-box tests, the toys and fuzzing
     #[arg(long, conflicts_with = "long")]
     fast: bool,
@@ -42,8 +42,8 @@ pub(crate) struct Arguments {
 }
 
 /// Runs all stages, even after failures.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let session = Session::default();
+pub(crate) fn run(arguments: &TestArguments) -> Result<ExitCode> {
+    let session = TestSession::default();
     // First: the programs that it installs decide which tests are skipped.
     let missing = session.timed("packages", packages::provide).join(",");
     // Before minutes of compiling: these take seconds.
@@ -69,15 +69,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The stages so far.
 #[derive(Debug, Default)]
-struct Session(Mutex<(Vec<(String, Duration)>, Tally)>);
+struct TestSession(Mutex<(Vec<(String, Duration)>, Tally)>);
 
-impl Session {
+impl TestSession {
     /// Runs independent stages concurrently: black-box tests mostly wait, for devices, for guests
     /// and for the end of runs, while compilers never do.
-    fn run_lanes(&self, arguments: &Arguments, programs: Vec<stages::Program>, missing: &str) {
+    fn run_lanes(
+        &self,
+        arguments: &TestArguments,
+        programs: Vec<stages::TestProgram>,
+        missing: &str,
+    ) {
         let (black_box, others): (Vec<_>, Vec<_>) =
-            programs.into_iter().partition(stages::Program::is_black_box);
-        let test = |programs: &[stages::Program], is_slow| {
+            programs.into_iter().partition(stages::TestProgram::is_black_box);
+        let test = |programs: &[stages::TestProgram], is_slow| {
             for program in programs {
                 let name = if is_slow { "slow black-box tests" } else { program.name() };
                 self.stage(name, || stages::test_program(program, is_slow, missing));

@@ -49,7 +49,7 @@ impl fmt::Display for Problem {
 
 /// What is asked for.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct TidyArguments {
     /// Draw the crates by row, with their lines and what they use, and check nothing
     #[arg(long)]
     map: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
 }
 
 /// Prints every problem; without one, the exit code is zero.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &TidyArguments) -> Result<ExitCode> {
     if arguments.map || arguments.lower {
         let root = cargo::workspace_root();
         let sources = tree::sources(&root)?;

@@ -37,13 +37,11 @@ impl Nanos {
 
     // A longer time, as in a mutated document, saturates at 584 years.
 
-    /// `count` microseconds.
     #[must_use]
     pub const fn from_micros(count: u64) -> Self {
         Self(count.saturating_mul(1_000))
     }
 
-    /// `count` milliseconds.
     #[must_use]
     pub const fn from_millis(count: u64) -> Self {
         Self(count.saturating_mul(1_000_000))

@@ -44,7 +44,7 @@ pub(crate) struct ControlBlock {
 /// `struct io_event`: the result.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Event {
+pub(crate) struct IoEvent {
     /// [`ControlBlock::data`].
     pub(crate) data: u64,
     /// Address of the control block, which durio may have reused by then.
@@ -55,14 +55,14 @@ pub(crate) struct Event {
     pub(crate) second_result: i64,
 }
 
-const _: () = assert!(size_of::<ControlBlock>() == 64 && size_of::<Event>() == 32);
+const _: () = assert!(size_of::<ControlBlock>() == 64 && size_of::<IoEvent>() == 32);
 
 /// An `aio_context_t`; dropping it destroys it, for which the kernel waits for operations in
 /// flight.
 #[derive(Debug)]
-pub(crate) struct Context(libc::c_ulong);
+pub(crate) struct AioContext(libc::c_ulong);
 
-impl Context {
+impl AioContext {
     /// io_setup.
     pub(crate) fn new(depth: u32) -> io::Result<Self> {
         let mut context: libc::c_ulong = 0;
@@ -94,7 +94,7 @@ impl Context {
     pub(crate) fn events(
         &self,
         wanted: usize,
-        events: &mut [Event],
+        events: &mut [IoEvent],
         timeout: Option<&libc::timespec>,
     ) -> io::Result<usize> {
         let timeout = timeout.map_or(std::ptr::null(), std::ptr::from_ref);
@@ -119,7 +119,7 @@ impl Context {
     }
 }
 
-impl Drop for Context {
+impl Drop for AioContext {
     fn drop(&mut self) {
         // SAFETY: the context came from io_setup and is destroyed once.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };

@@ -20,7 +20,7 @@ pub(crate) const SLOT_ALIGNMENT: usize = 4096;
 #[derive(Debug)]
 pub struct Buffers {
     first: NonNull<u8>,
-    memory: Arc<Memory>,
+    memory: Arc<SlotMemory>,
     count: usize,
     /// Slots after those, without memory.
     bare: usize,
@@ -34,17 +34,17 @@ unsafe impl Send for Buffers {}
 
 /// An allocation, freed with the last slot of it.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct SlotMemory {
     begin: NonNull<u8>,
     layout: Layout,
 }
 
 // SAFETY: only `Buffers` reads and writes through it, each in separate slots.
-unsafe impl Send for Memory {}
+unsafe impl Send for SlotMemory {}
 // SAFETY: as above; its own fields never change.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for SlotMemory {}
 
-impl Memory {
+impl SlotMemory {
     /// Where it lies, for the kernel.
     pub(crate) fn addresses(&self) -> Range<usize> {
         let begin = self.begin.as_ptr() as usize;
@@ -52,7 +52,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for SlotMemory {
     fn drop(&mut self) {
         // SAFETY: allocated in `Buffers::try_new` with this very layout, freed once.
         unsafe { dealloc(self.begin.as_ptr(), self.layout) }
@@ -89,7 +89,7 @@ impl Buffers {
         // Justification: std has no safe aligned allocation.
         // SAFETY: the layout's size is not zero, by the assertion above.
         let first = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none_left)?;
-        let memory = Arc::new(Memory { begin: first, layout });
+        let memory = Arc::new(SlotMemory { begin: first, layout });
         Ok(Self { first, memory, count, bare: 0, length, stride })
     }
 
@@ -102,7 +102,7 @@ impl Buffers {
         })
     }
 
-    pub(crate) fn memory(&self) -> &Arc<Memory> {
+    pub(crate) fn memory(&self) -> &Arc<SlotMemory> {
         &self.memory
     }
 

@@ -95,7 +95,6 @@ pub struct Capabilities {
     pub write_flags: bool,
     /// [`OperationKind::SyncFileRange`].
     pub range_syncs: bool,
-    /// `link`.
     pub links: bool,
 }
 

@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 use crate::{BlockError, Buffers, Clock, Engine, ErrorKind};
 
 pub use aio::AioEngine;
-pub use looks::Watch;
+pub use looks::LookGap;
 pub use mmap::MmapEngine;
-pub use null::{NullEngine, Script};
+pub use null::{NullAnswers, NullEngine};
 pub use sync::SyncEngine;
 pub use uring::{Ring, UringEngine};
 
@@ -155,15 +155,15 @@ macro_rules! engines {
 
 engines! {
     /// No I/O: scripted latencies on a virtual clock.
-    Null = null::Descriptor,
+    Null = null::NullDescriptor,
     /// pread and pwrite, preadv2 and pwritev2: each job waits for each operation.
-    Sync = sync::Descriptor,
+    Sync = sync::SyncDescriptor,
     /// io_uring.
-    Uring = uring::Descriptor,
+    Uring = uring::UringDescriptor,
     /// libaio's system calls.
-    Aio = aio::Descriptor,
+    Aio = aio::AioDescriptor,
     /// Mapped files: accesses are copies, a sync is msync.
-    Mmap = mmap::Descriptor,
+    Mmap = mmap::MmapDescriptor,
     /// The installed fio, with the ioengine that the load names.
     Fio = OfFio,
 }

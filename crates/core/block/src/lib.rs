@@ -89,8 +89,8 @@ pub use engine::{
     Capabilities, Completion, Engine, EngineFacts, Operation, OperationKind, WriteFlags,
 };
 pub use engines::{
-    AioEngine, EngineDescriptor, EngineKind, EngineSetup, EngineUser, MmapEngine, NullEngine, Ring,
-    Script, SyncEngine, UringEngine, Watch,
+    AioEngine, EngineDescriptor, EngineKind, EngineSetup, EngineUser, LookGap, MmapEngine,
+    NullAnswers, NullEngine, Ring, SyncEngine, UringEngine,
 };
 pub use error::{BlockError, ErrorKind};
 pub use folder::{Folder, rename_new};
@@ -106,7 +106,9 @@ pub use member_ring::{
 };
 pub use open::{Alignment, DirectIo, OpenMode, OpenTarget, direct_io, supports_reallocate};
 pub use page_cache::{drop_cached, probe_range_sync, probe_write_flags, start_write_back};
-pub use program::{ANSWER_LIMIT, Answer, ProcessGroup, ask, ask_stoppable, end_with_this_thread};
+pub use program::{
+    ANSWER_LIMIT, ProcessGroup, ProgramAnswer, ask, ask_stoppable, end_with_this_thread,
+};
 pub use regular_file::{open_input, open_regular, read_bounded};
 pub use ublk::{
     UBLK_NEEDS, UblkControl, UblkDevice, UblkKind, UblkQueue, UblkRequest, UblkShape, UblkState,

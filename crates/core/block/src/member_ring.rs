@@ -29,7 +29,7 @@ use std::time::Duration;
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::buffers::Memory;
+use crate::buffers::SlotMemory;
 use crate::engines::Ring;
 use crate::{BlockError, Buffers, UblkQueue, UblkRequest, WriteFlags};
 
@@ -110,7 +110,7 @@ impl RingWaker {
 }
 
 #[derive(Debug)]
-struct Lent {
+struct LentBuffers {
     buffer: Buffers,
     in_flight: u32,
     /// The caller has given it up.
@@ -123,12 +123,12 @@ struct Lent {
 pub struct MemberRing {
     ring: IoUring,
     members: u32,
-    lent: Vec<Option<Lent>>,
+    lent: Vec<Option<LentBuffers>>,
     free_lent: Vec<u32>,
     in_flight: usize,
     waker: RingWaker,
     /// What the kernel knows the pages of.
-    registered: Option<Arc<Memory>>,
+    registered: Option<Arc<SlotMemory>>,
     /// What the waker's read fills.
     wake_count: Buffers,
     is_watching: bool,
@@ -232,9 +232,9 @@ impl MemberRing {
     pub fn lend(&mut self, buffer: Buffers) -> LentBuffer {
         assert_eq!(buffer.count(), 1, "slots of a buffer that is lent");
         let address = buffer.slot_pointer(0) as usize;
-        let is_known = |it: &Arc<Memory>| it.addresses().contains(&address);
+        let is_known = |it: &Arc<SlotMemory>| it.addresses().contains(&address);
         let is_registered = self.registered.as_ref().is_some_and(is_known);
-        let lent = Some(Lent { buffer, in_flight: 0, is_given_up: false, is_registered });
+        let lent = Some(LentBuffers { buffer, in_flight: 0, is_given_up: false, is_registered });
         if let Some(index) = self.free_lent.pop() {
             self.lent[index as usize] = lent;
             return LentBuffer(index);
@@ -518,7 +518,7 @@ fn name_of(buffer: u32, tag: u32) -> u64 {
 }
 
 /// An operation on a buffer has ended.
-fn release(buffer: u32, lent: &mut [Option<Lent>], free: &mut Vec<u32>) {
+fn release(buffer: u32, lent: &mut [Option<LentBuffers>], free: &mut Vec<u32>) {
     let place = &mut lent[buffer as usize];
     let Some(held) = place else { return };
     held.in_flight -= 1;

@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What a program said, and how it ended.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ProgramAnswer {
     pub status: ExitStatus,
     /// What it wrote to its stdout, at most 1 MiB.
     pub stdout: Vec<u8>,
@@ -116,7 +116,7 @@ impl Drop for ProcessGroup {
 ///
 /// # Errors
 /// If it cannot be started; [`io::ErrorKind::TimedOut`] if it does not end in time.
-pub fn ask(command: &mut Command, limit: Duration) -> io::Result<Answer> {
+pub fn ask(command: &mut Command, limit: Duration) -> io::Result<ProgramAnswer> {
     ask_until(command, limit, None)
 }
 
@@ -128,14 +128,18 @@ pub fn ask_stoppable(
     command: &mut Command,
     limit: Duration,
     stop: &dyn Fn() -> bool,
-) -> io::Result<Answer> {
+) -> io::Result<ProgramAnswer> {
     ask_until(command, limit, Some(stop))
 }
 
 /// The wish to stop, of a program that can be stopped.
-type Stop<'a> = Option<&'a dyn Fn() -> bool>;
+type StopWish<'a> = Option<&'a dyn Fn() -> bool>;
 
-fn ask_until(command: &mut Command, limit: Duration, stop: Stop<'_>) -> io::Result<Answer> {
+fn ask_until(
+    command: &mut Command,
+    limit: Duration,
+    stop: StopWish<'_>,
+) -> io::Result<ProgramAnswer> {
     let (stdout, its_stdout) = pipe()?;
     let (stderr, its_stderr) = pipe()?;
     command.stdin(Stdio::null()).stdout(its_stdout).stderr(its_stderr);
@@ -143,16 +147,16 @@ fn ask_until(command: &mut Command, limit: Duration, stop: Stop<'_>) -> io::Resu
     // Our ends of what it writes to: while they are open here, its end is not seen.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut group = group?;
-    let mut outputs = [Output::new(stdout), Output::new(stderr)];
+    let mut outputs = [StreamOutput::new(stdout), StreamOutput::new(stderr)];
     if !ends_before(&group, Instant::now() + limit, stop, &mut outputs)? {
         let reason = format!("it did not end within {} s", limit.as_secs_f64());
         return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
     }
     let status = group.end()?;
     // What it wrote before its end is in the pipe.
-    outputs.iter_mut().for_each(Output::take);
+    outputs.iter_mut().for_each(StreamOutput::take);
     let [stdout, stderr] = outputs.map(|output| output.kept);
-    Ok(Answer { status, stdout, stderr })
+    Ok(ProgramAnswer { status, stdout, stderr })
 }
 
 /// Ours does not block; the program's does, as it expects.
@@ -166,13 +170,13 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 fn ends_before(
     group: &ProcessGroup,
     end: Instant,
-    stop: Stop<'_>,
-    outputs: &mut [Output],
+    stop: StopWish<'_>,
+    outputs: &mut [StreamOutput],
 ) -> io::Result<bool> {
     // Linux since 5.3; without it, and in containers that refuse it, is looked now and then.
     let ended = pidfd_open(group.pid(), PidfdFlags::empty()).ok();
     loop {
-        outputs.iter_mut().for_each(Output::take);
+        outputs.iter_mut().for_each(StreamOutput::take);
         if group.has_ended()? {
             return Ok(true);
         }
@@ -189,7 +193,7 @@ fn ends_before(
 }
 
 /// Until the program ends, says something, or time is over.
-fn sleep(ended: Option<&OwnedFd>, outputs: &[Output], left: Duration) -> io::Result<()> {
+fn sleep(ended: Option<&OwnedFd>, outputs: &[StreamOutput], left: Duration) -> io::Result<()> {
     let time = if ended.is_some() { left } else { left.min(LOOK) };
     let open = outputs.iter().filter_map(|output| output.pipe.as_ref());
     let mut watched: Vec<PollFd<'_>> = open
@@ -208,13 +212,13 @@ fn sleep(ended: Option<&OwnedFd>, outputs: &[Output], left: Duration) -> io::Res
 }
 
 /// What a program writes to a stream.
-struct Output {
+struct StreamOutput {
     /// None at its end.
     pipe: Option<File>,
     kept: Vec<u8>,
 }
 
-impl Output {
+impl StreamOutput {
     fn new(pipe: OwnedFd) -> Self {
         Self { pipe: Some(pipe.into()), kept: Vec::new() }
     }

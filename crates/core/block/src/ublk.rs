@@ -115,7 +115,7 @@ struct Parameters {
 /// `struct ublksrv_io_desc`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-struct Descriptor {
+struct IoDescriptor {
     /// The operation in the lowest byte, then flags.
     operation: u32,
     sectors: u32,
@@ -125,7 +125,7 @@ struct Descriptor {
 
 const _: () = {
     assert!(size_of::<ControlCommand>() == 32 && size_of::<DeviceInfo>() == 64);
-    assert!(size_of::<Parameters>() == 64 && size_of::<Descriptor>() == 24);
+    assert!(size_of::<Parameters>() == 64 && size_of::<IoDescriptor>() == 24);
 };
 
 #[cfg(test)]

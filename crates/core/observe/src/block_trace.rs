@@ -18,7 +18,7 @@ use crate::capture_events::{CaptureEnd, CaptureEvent, CapturedFile, OPEN_FLAGS};
 use crate::strace::traced_call;
 use crate::trace_text::{TraceTextError, each_line, not_of_requests};
 use crate::tracefs::{DeviceRequest, TracedCall};
-use line::{Columns, Dialect, Line, Stage};
+use line::{Columns, Dialect, RequestLine, RequestStage};
 
 const SECTOR: u64 = 512;
 
@@ -44,7 +44,7 @@ pub fn read_block_trace(
     let mut other = None;
     let ended_early = each_line(text, |line| {
         trace.lost += lost_events(line);
-        match Line::of(line, &mut columns) {
+        match RequestLine::of(line, &mut columns) {
             Some(line) => trace.line(&line),
             None if other.is_none() => other = not_of_requests(line),
             None => {}
@@ -64,7 +64,7 @@ pub fn read_block_trace(
 
 /// True for a line of a request, of a tracer that is read here.
 pub(crate) fn is_request(line: &str) -> bool {
-    Line::of(line, &mut Columns::default()).is_some()
+    RequestLine::of(line, &mut Columns::default()).is_some()
 }
 
 /// A trace that is read.
@@ -121,12 +121,12 @@ impl<'e> Trace<'e> {
         })
     }
 
-    fn line(&mut self, line: &Line<'_>) {
+    fn line(&mut self, line: &RequestLine<'_>) {
         self.first = Some(self.first.map_or(line.at, |first| first.min(line.at)));
         self.last = self.last.max(line.at);
         self.hides_durability &= line.dialect == Dialect::Biosnoop { letters: false };
         if !is_seen(line.request) {
-            if let Stage::Both { end } = line.stage {
+            if let RequestStage::Both { end } = line.stage {
                 self.last = self.last.max(end);
             }
             return;
@@ -134,12 +134,12 @@ impl<'e> Trace<'e> {
         let device = self.device(&line.device);
         let place = (device, line.sector);
         let (end, error) = match line.stage {
-            Stage::Both { end } => {
+            RequestStage::Both { end } => {
                 let begun = (line.at, line.task, line.request);
                 self.complete(device, begun, line.sector, (end, 0));
                 return;
             }
-            Stage::Issued => {
+            RequestStage::Issued => {
                 let issued = self.issued.entry(place).or_default();
                 if line.sector.is_some() {
                     // The end of the earlier one is not there.
@@ -148,11 +148,11 @@ impl<'e> Trace<'e> {
                 issued.push((line.at, line.task, line.request));
                 return;
             }
-            Stage::Requeued => {
+            RequestStage::Requeued => {
                 self.issued.remove(&place);
                 return;
             }
-            Stage::Completed(error) => (line.at, error),
+            RequestStage::Completed(error) => (line.at, error),
         };
         let Entry::Occupied(mut issued) = self.issued.entry(place) else { return };
         let begun = issued.get_mut().pop();

@@ -11,7 +11,7 @@ use durio_base::Bytes;
 use crate::block_node;
 use crate::device_probe::CopiedDevices;
 use crate::host::host_in;
-use crate::identity::{FileKind, Identity, System};
+use crate::identity::{FileKind, ObservedSystem, PathIdentity};
 use crate::mountinfo::{MountEntry, mount_of, parse_mountinfo};
 use crate::source::device_of_source;
 use crate::survey::Survey;
@@ -31,7 +31,8 @@ pub fn read_stack_in(root: &Path, path: &Path) -> Result<Stack, StackError> {
     let root = SystemDir::at(root);
     let mounts = parse_mountinfo(&root.bytes("proc/self/mountinfo").unwrap_or_default());
     let identify = |path: &Path| identify_copied(&root, &mounts, path);
-    Survey::new(System { root: &root, identify: &identify }, &CopiedDevices(&root)).stack(path)
+    Survey::new(ObservedSystem { root: &root, identify: &identify }, &CopiedDevices(&root))
+        .stack(path)
 }
 
 /// The machine whose `/sys` and `/proc` are copied below `root`; its architecture is this one's.
@@ -40,10 +41,14 @@ pub fn read_host_in(root: &Path) -> Host {
     host_in(&SystemDir::at(root))
 }
 
-fn identify_copied(root: &SystemDir, mounts: &[MountEntry], path: &Path) -> io::Result<Identity> {
+fn identify_copied(
+    root: &SystemDir,
+    mounts: &[MountEntry],
+    path: &Path,
+) -> io::Result<PathIdentity> {
     // Nodes of this machine must not be taken for those of the copied one.
     let unknown = |_: &Path| Err(io::ErrorKind::NotFound.into());
-    let device = device_of_source(System { root, identify: &unknown }, path.as_os_str());
+    let device = device_of_source(ObservedSystem { root, identify: &unknown }, path.as_os_str());
     let number = device.as_ref().and_then(block_node::number_of);
     // A copied list has identifiers that no path here can be asked for.
     let mount = mount_of(mounts, None, path).ok_or(io::ErrorKind::NotFound)?;
@@ -53,7 +58,7 @@ fn identify_copied(root: &SystemDir, mounts: &[MountEntry], path: &Path) -> io::
         None if root.path().join(relative).is_file() => FileKind::Regular,
         None => FileKind::Directory,
     };
-    Ok(Identity {
+    Ok(PathIdentity {
         kind,
         absolute: path.to_owned(),
         device: mount.device,

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::block_facts::{from_sectors, serial_of, size_of};
 use crate::block_node::{self, DeviceNumber};
-use crate::family::{Family, Holder, Subject};
-use crate::identity::{System, identify};
+use crate::family::{DeviceFamily, Holder, Subject};
+use crate::identity::{ObservedSystem, identify};
 use crate::mountinfo::{MountEntry, decode_octal, parse_mountinfo};
 use crate::signature::{Signature, find_signatures, is_claimed, read_sample, size_of_file};
 use crate::source::{btrfs_of_member, device_of_source};
@@ -128,7 +128,7 @@ pub fn use_of(target: &HeldTarget) -> Result<DeviceUse, StackError> {
     let (path, here) = (target.path(), target.path_here());
     let root = SystemDir::live_root();
     let subject = subject_of(&root, target)?;
-    let system = System { root: &root, identify: &identify };
+    let system = ObservedSystem { root: &root, identify: &identify };
     let mut found = usage_in(system, &subject)?;
     // Only of a block device may O_EXCL be asked without O_CREAT (open(2)).
     found.claimed = matches!(subject, Subject::Device(_)) && is_claimed(&here);
@@ -185,8 +185,8 @@ fn subject_of(root: &SystemDir, target: &HeldTarget) -> Result<Subject, StackErr
 }
 
 /// Everything except the answers that only the device itself can give.
-fn usage_in(system: System<'_>, subject: &Subject) -> Result<DeviceUse, StackError> {
-    let family = Family::of(system, subject);
+fn usage_in(system: ObservedSystem<'_>, subject: &Subject) -> Result<DeviceUse, StackError> {
+    let family = DeviceFamily::of(system, subject);
     let mut holders = family.holders.clone();
     holders.extend(family.members.iter().filter_map(|dir| btrfs_holder(system.root, dir)));
     Ok(DeviceUse {
@@ -230,7 +230,10 @@ fn areas(subject: &Subject, found: &DeviceUse) -> Vec<(String, u64, u64)> {
     areas
 }
 
-fn mounts_of(system: System<'_>, family: &Family) -> Result<Vec<MountUse>, StackError> {
+fn mounts_of(
+    system: ObservedSystem<'_>,
+    family: &DeviceFamily,
+) -> Result<Vec<MountUse>, StackError> {
     let own = system.root.bytes("proc/self/mountinfo").ok_or_else(|| {
         StackError::new(StackErrorKind::Unreadable, Path::new("/proc/self/mountinfo"))
     })?;
@@ -246,7 +249,11 @@ fn mounts_of(system: System<'_>, family: &Family) -> Result<Vec<MountUse>, Stack
     Ok(uses)
 }
 
-fn mounted_member(system: System<'_>, family: &Family, mount: &MountEntry) -> Option<String> {
+fn mounted_member(
+    system: ObservedSystem<'_>,
+    family: &DeviceFamily,
+    mount: &MountEntry,
+) -> Option<String> {
     if !mount.device.is_anonymous() {
         let mut members = family.members.iter();
         let member = members.find(|dir| block_node::number_of(dir) == Some(mount.device))?;
@@ -256,7 +263,7 @@ fn mounted_member(system: System<'_>, family: &Family, mount: &MountEntry) -> Op
     family.has(&device).then_some(device)
 }
 
-fn swaps_of(system: System<'_>, family: &Family, subject: &Subject) -> Vec<String> {
+fn swaps_of(system: ObservedSystem<'_>, family: &DeviceFamily, subject: &Subject) -> Vec<String> {
     let text = system.root.bytes("proc/swaps").unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n').skip(1);
     let paths = lines.filter_map(|line| line.split(u8::is_ascii_whitespace).next());

@@ -13,7 +13,7 @@ fn usage(fixture: &Fixture, name: &str) -> DeviceUse {
 
 fn usage_of(fixture: &Fixture, subject: &Subject) -> DeviceUse {
     let identify = fixture.identify();
-    usage_in(System { root: &fixture.root(), identify: &identify }, subject).unwrap()
+    usage_in(ObservedSystem { root: &fixture.root(), identify: &identify }, subject).unwrap()
 }
 
 fn mounts(found: &DeviceUse) -> Vec<(&str, &str)> {
@@ -162,7 +162,7 @@ fn without_a_list_of_mounts_nothing_is_called_free() {
     let fixture = Fixture::new();
     let dir = fixture.scsi_disk("sda", "8:0");
     let identify = fixture.identify();
-    let system = System { root: &fixture.root(), identify: &identify };
+    let system = ObservedSystem { root: &fixture.root(), identify: &identify };
     let answer = usage_in(system, &Subject::Device(dir));
     assert_eq!(answer.unwrap_err().kind, StackErrorKind::Unreadable);
 }

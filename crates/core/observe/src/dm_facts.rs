@@ -33,7 +33,7 @@ pub(crate) fn dm_facts(table: &[DmSegment]) -> Vec<Fact> {
 }
 
 fn of_target(segment: &DmSegment) -> Vec<Fact> {
-    let words = Words(&segment.parameters);
+    let words = DmParameters(&segment.parameters);
     let found = match segment.target.as_str() {
         "striped" => striped(&words),
         "raid" => raid(&words),
@@ -56,15 +56,15 @@ fn of_target(segment: &DmSegment) -> Vec<Fact> {
     Fact::known(found)
 }
 
-type Found = Vec<(&'static str, Option<String>)>;
+type DmValues = Vec<(&'static str, Option<String>)>;
 
-fn striped(words: &Words<'_>) -> Found {
+fn striped(words: &DmParameters<'_>) -> DmValues {
     vec![("dm_stripes", words.text(0)), ("dm_stripe_bytes", words.sectors(1))]
 }
 
 /// The level, the number of parameters, the chunk in sectors, more parameters by name; then the
 /// number of members.
-fn raid(words: &Words<'_>) -> Found {
+fn raid(words: &DmParameters<'_>) -> DmValues {
     let members = words.number::<usize>(1).and_then(|count| count.checked_add(2));
     vec![
         ("dm_raid_level", words.text(0)),
@@ -75,12 +75,12 @@ fn raid(words: &Words<'_>) -> Found {
 }
 
 /// The cipher, the key (hidden), the offset of vectors, the device, the start, counted options.
-fn crypt(words: &Words<'_>) -> Found {
+fn crypt(words: &DmParameters<'_>) -> DmValues {
     vec![("dm_cipher", words.text(0)), ("dm_crypt_options", words.list(5))]
 }
 
 /// The device, reserved sectors, the size of a tag, the mode, counted options.
-fn integrity(words: &Words<'_>) -> Found {
+fn integrity(words: &DmParameters<'_>) -> DmValues {
     let mode = words.text(3).map(|mode| match mode.as_str() {
         "J" => "journal".to_owned(),
         "B" => "bitmap".to_owned(),
@@ -93,7 +93,7 @@ fn integrity(words: &Words<'_>) -> Found {
 
 /// Three devices, the size of a block, counted features, the policy; without a feature that names
 /// the mode it is write back.
-fn cache(words: &Words<'_>) -> Found {
+fn cache(words: &DmParameters<'_>) -> DmValues {
     let features = words.list(4);
     // The kernel's default is write back (device-mapper/cache.rst): then no word names it.
     let modes = ["writethrough", "passthrough", "writeback"];
@@ -109,7 +109,7 @@ fn cache(words: &Words<'_>) -> Found {
 }
 
 /// On a disk or in persistent memory, two devices, the size of a block.
-fn writecache(words: &Words<'_>) -> Found {
+fn writecache(words: &DmParameters<'_>) -> DmValues {
     let medium = words.text(0).map(|word| match word.as_str() {
         "p" => "persistent memory".to_owned(),
         "s" => "disk".to_owned(),
@@ -119,14 +119,14 @@ fn writecache(words: &Words<'_>) -> Found {
 }
 
 /// Two devices, the size of a block, the low mark, counted features.
-fn thin_pool(words: &Words<'_>) -> Found {
+fn thin_pool(words: &DmParameters<'_>) -> DmValues {
     vec![("dm_pool_block_bytes", words.sectors(2)), ("dm_pool_features", words.list(4))]
 }
 
 /// Parameters by their place.
-struct Words<'a>(&'a [String]);
+struct DmParameters<'a>(&'a [String]);
 
-impl Words<'_> {
+impl DmParameters<'_> {
     fn text(&self, place: usize) -> Option<String> {
         self.0.get(place).cloned()
     }

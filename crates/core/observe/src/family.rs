@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::block_node::{self, DeviceNumber};
-use crate::identity::{Identity, System};
+use crate::identity::{ObservedSystem, PathIdentity};
 use crate::source::device_of_source;
 use crate::system_dir::SystemDir;
 
@@ -36,7 +36,7 @@ pub(crate) enum Subject {
 
 impl Subject {
     /// True if this is the same file, by whatever name: a hard link, a bind mount.
-    pub(crate) fn is_file(&self, identity: &Identity) -> bool {
+    pub(crate) fn is_file(&self, identity: &PathIdentity) -> bool {
         match self {
             Self::Device(_) => false,
             Self::File { device, inode, .. } => {
@@ -70,13 +70,13 @@ impl Subject {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Family {
+pub(crate) struct DeviceFamily {
     pub(crate) members: Vec<SystemDir>,
     pub(crate) holders: Vec<Holder>,
 }
 
-impl Family {
-    pub(crate) fn of(system: System<'_>, subject: &Subject) -> Self {
+impl DeviceFamily {
+    pub(crate) fn of(system: ObservedSystem<'_>, subject: &Subject) -> Self {
         let loops = loop_devices(system.root);
         let mut family = Self::default();
         match subject {
@@ -118,7 +118,12 @@ impl Family {
     }
 
     /// The kernel does not list a loop device among the holders of its backing device.
-    fn add_loops_on_device(&mut self, loops: &[LoopDevice], system: System<'_>, dir: &SystemDir) {
+    fn add_loops_on_device(
+        &mut self,
+        loops: &[LoopDevice],
+        system: ObservedSystem<'_>,
+        dir: &SystemDir,
+    ) {
         for (loop_dir, backing) in loops {
             let below = device_of_source(system, backing.as_os_str());
             if below.is_some_and(|below| below.name() == dir.name()) {
@@ -127,7 +132,12 @@ impl Family {
         }
     }
 
-    fn add_loops_on_file(&mut self, loops: &[LoopDevice], system: System<'_>, file: &Subject) {
+    fn add_loops_on_file(
+        &mut self,
+        loops: &[LoopDevice],
+        system: ObservedSystem<'_>,
+        file: &Subject,
+    ) {
         for (loop_dir, backing) in loops {
             // By device and inode: a hard link or a bind mount is the same file by another name.
             if (system.identify)(backing).is_ok_and(|identity| file.is_file(&identity)) {

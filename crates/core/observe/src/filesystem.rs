@@ -12,7 +12,7 @@ use durio_block::Alignment;
 use serde::{Deserialize, Serialize};
 
 use crate::device_probe::DeviceProbe;
-use crate::identity::Identity;
+use crate::identity::PathIdentity;
 use crate::layer::LayerKind;
 use crate::mountinfo::MountEntry;
 use crate::source::btrfs_of_member;
@@ -83,7 +83,7 @@ pub(crate) fn layer_kind(fs_type: &str) -> LayerKind {
 }
 
 /// The facts of one mount; the layers below show whether it is backed by memory.
-pub(crate) fn filesystem_facts(mount: &MountEntry, identity: &Identity) -> FilesystemFacts {
+pub(crate) fn filesystem_facts(mount: &MountEntry, identity: &PathIdentity) -> FilesystemFacts {
     let options: Vec<String> =
         mount.options.iter().map(|option| option.to_string_lossy().into_owned()).collect();
     FilesystemFacts {

@@ -11,7 +11,7 @@ use crate::Fact;
 use crate::cgroup::{CgroupLimits, read_cgroup_limits};
 use crate::lab_facts::{LabFacts, lab_facts};
 use crate::process_facts::{ProcessFacts, process_facts};
-use crate::system_dir::{Form, SystemDir, count_in_list, line_after, numbers_in_list};
+use crate::system_dir::{ContentForm, SystemDir, count_in_list, line_after, numbers_in_list};
 use crate::tracefs::active_tracing;
 
 /// The machine and what this process may use of it.
@@ -165,8 +165,8 @@ const BOOT_NAMES: &str = "idle intel_idle.max_cstate processor.max_cstate intel_
 
 /// The parameters that this kernel has, by the name of their file without `proc/sys` or `sys`.
 fn kernel_parameters(root: &SystemDir) -> Vec<Fact> {
-    let rows = PARAMETERS.iter().map(|file| (*file, Form::Text));
-    let rows = rows.chain([(PARAMETER_OF_CHOICE, Form::Choice)]).map(|(file, form)| {
+    let rows = PARAMETERS.iter().map(|file| (*file, ContentForm::Text));
+    let rows = rows.chain([(PARAMETER_OF_CHOICE, ContentForm::Choice)]).map(|(file, form)| {
         let name = file.strip_prefix("proc/sys/").or_else(|| file.strip_prefix("sys/"));
         (name.unwrap_or(file), root.value(file, form))
     });

@@ -26,7 +26,7 @@ pub(crate) enum FileKind {
 
 /// What the system knows of a path before `/sys` and `/proc` are read.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Identity {
+pub(crate) struct PathIdentity {
     pub(crate) kind: FileKind,
     /// Absolute and without symbolic links.
     pub(crate) absolute: PathBuf,
@@ -41,25 +41,25 @@ pub(crate) struct Identity {
     pub(crate) direct_io: Option<Alignment>,
 }
 
-/// How the walk asks for an [`Identity`].
-pub(crate) type Identify<'a> = &'a dyn Fn(&Path) -> io::Result<Identity>;
+/// How the walk asks for a [`PathIdentity`].
+pub(crate) type Identify<'a> = &'a dyn Fn(&Path) -> io::Result<PathIdentity>;
 
 /// A system that is looked at: this machine, a copy of another one, or a made-up one.
 #[derive(Clone, Copy)]
-pub(crate) struct System<'a> {
+pub(crate) struct ObservedSystem<'a> {
     pub(crate) root: &'a SystemDir,
     pub(crate) identify: Identify<'a>,
 }
 
 /// Asks the running system; symbolic links are followed, nothing is opened.
-pub(crate) fn identify(path: &Path) -> io::Result<Identity> {
+pub(crate) fn identify(path: &Path) -> io::Result<PathIdentity> {
     // The list of mounts knows real paths only.
     let absolute = fs::canonicalize(path)?;
     // A kernel that does not know a bit leaves it out of the answer (statx(2)).
     let mask = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID | StatxFlags::DIOALIGN;
     let stat = rustix::fs::statx(CWD, &absolute, AtFlags::empty(), mask)?;
     let (size, free) = rustix::fs::statvfs(&absolute).map(|stat| space(&stat)).unwrap_or_default();
-    Ok(Identity {
+    Ok(PathIdentity {
         kind: kind_of(&stat),
         absolute,
         device: DeviceNumber { major: stat.stx_dev_major, minor: stat.stx_dev_minor },

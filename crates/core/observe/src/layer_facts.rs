@@ -9,88 +9,92 @@ use crate::block_facts::from_sectors;
 use crate::block_node::scsi_disk_of;
 use crate::layer::LayerKind;
 use crate::nvme_paths::{nvme_paths, path_facts};
-use crate::system_dir::{Form, SystemDir};
+use crate::system_dir::{ContentForm, SystemDir};
 
 /// The fact's name, the file, and its form.
-type Row = (&'static str, &'static str, Form);
+type FactFile = (&'static str, &'static str, ContentForm);
 
-const MD: &[Row] = &[
-    ("level", "md/level", Form::Text),
-    ("raid_disks", "md/raid_disks", Form::Text),
-    ("degraded", "md/degraded", Form::Text),
-    ("array_state", "md/array_state", Form::Text),
-    ("consistency_policy", "md/consistency_policy", Form::Text),
-    ("bitmap", "md/bitmap/location", Form::Text),
-    ("bitmap_type", "md/bitmap_type", Form::Choice),
-    ("bitmap_metadata", "md/bitmap/metadata", Form::Text),
-    ("bitmap_chunk_size", "md/bitmap/chunksize", Form::Text),
-    ("chunk_size", "md/chunk_size", Form::Text),
-    ("layout", "md/layout", Form::Text),
-    ("metadata_version", "md/metadata_version", Form::Text),
-    ("sync_action", "md/sync_action", Form::Text),
-    ("sync_completed", "md/sync_completed", Form::Text),
-    ("reshape_position", "md/reshape_position", Form::Text),
-    ("mismatch_cnt", "md/mismatch_cnt", Form::Text),
-    ("journal_mode", "md/journal_mode", Form::Choice),
-    ("safe_mode_delay", "md/safe_mode_delay", Form::Text),
-    ("stripe_cache_size", "md/stripe_cache_size", Form::Text),
-    ("group_thread_cnt", "md/group_thread_cnt", Form::Text),
+const MD: &[FactFile] = &[
+    ("level", "md/level", ContentForm::Text),
+    ("raid_disks", "md/raid_disks", ContentForm::Text),
+    ("degraded", "md/degraded", ContentForm::Text),
+    ("array_state", "md/array_state", ContentForm::Text),
+    ("consistency_policy", "md/consistency_policy", ContentForm::Text),
+    ("bitmap", "md/bitmap/location", ContentForm::Text),
+    ("bitmap_type", "md/bitmap_type", ContentForm::Choice),
+    ("bitmap_metadata", "md/bitmap/metadata", ContentForm::Text),
+    ("bitmap_chunk_size", "md/bitmap/chunksize", ContentForm::Text),
+    ("chunk_size", "md/chunk_size", ContentForm::Text),
+    ("layout", "md/layout", ContentForm::Text),
+    ("metadata_version", "md/metadata_version", ContentForm::Text),
+    ("sync_action", "md/sync_action", ContentForm::Text),
+    ("sync_completed", "md/sync_completed", ContentForm::Text),
+    ("reshape_position", "md/reshape_position", ContentForm::Text),
+    ("mismatch_cnt", "md/mismatch_cnt", ContentForm::Text),
+    ("journal_mode", "md/journal_mode", ContentForm::Choice),
+    ("safe_mode_delay", "md/safe_mode_delay", ContentForm::Text),
+    ("stripe_cache_size", "md/stripe_cache_size", ContentForm::Text),
+    ("group_thread_cnt", "md/group_thread_cnt", ContentForm::Text),
 ];
 
-const DM: &[Row] = &[("dm_name", "dm/name", Form::Text), ("suspended", "dm/suspended", Form::Text)];
+const DM: &[FactFile] =
+    &[("dm_name", "dm/name", ContentForm::Text), ("suspended", "dm/suspended", ContentForm::Text)];
 
-const LOOP: &[Row] = &[
-    ("backing_file", "loop/backing_file", Form::Text),
-    ("dio", "loop/dio", Form::Text),
-    ("offset", "loop/offset", Form::Text),
-    ("sizelimit", "loop/sizelimit", Form::Text),
-    ("autoclear", "loop/autoclear", Form::Text),
+const LOOP: &[FactFile] = &[
+    ("backing_file", "loop/backing_file", ContentForm::Text),
+    ("dio", "loop/dio", ContentForm::Text),
+    ("offset", "loop/offset", ContentForm::Text),
+    ("sizelimit", "loop/sizelimit", ContentForm::Text),
+    ("autoclear", "loop/autoclear", ContentForm::Text),
 ];
 
-const NBD: &[Row] = &[("pid", "pid", Form::Text), ("backend", "backend", Form::Text)];
+const NBD: &[FactFile] =
+    &[("pid", "pid", ContentForm::Text), ("backend", "backend", ContentForm::Text)];
 
-const BCACHE: &[Row] = &[
-    ("cache_mode", "bcache/cache_mode", Form::Choice),
-    ("state", "bcache/state", Form::Text),
-    ("dirty_data", "bcache/dirty_data", Form::Text),
-    ("sequential_cutoff", "bcache/sequential_cutoff", Form::Text),
+const BCACHE: &[FactFile] = &[
+    ("cache_mode", "bcache/cache_mode", ContentForm::Choice),
+    ("state", "bcache/state", ContentForm::Text),
+    ("dirty_data", "bcache/dirty_data", ContentForm::Text),
+    ("sequential_cutoff", "bcache/sequential_cutoff", ContentForm::Text),
 ];
 
-const ZRAM: &[Row] = &[
-    ("comp_algorithm", "comp_algorithm", Form::Choice),
-    ("backing_dev", "backing_dev", Form::Text),
-    ("disksize", "disksize", Form::Text),
+const ZRAM: &[FactFile] = &[
+    ("comp_algorithm", "comp_algorithm", ContentForm::Choice),
+    ("backing_dev", "backing_dev", ContentForm::Text),
+    ("disksize", "disksize", ContentForm::Text),
 ];
 
-const DISK: &[Row] = &[
+const DISK: &[FactFile] = &[
     // NVMe has the first file, SCSI the second.
-    ("firmware", "device/firmware_rev", Form::Text),
-    ("firmware", "device/rev", Form::Text),
-    ("transport", "device/transport", Form::Text),
-    ("state", "device/state", Form::Text),
-    ("pci_vendor", "device/device/vendor", Form::Text),
+    ("firmware", "device/firmware_rev", ContentForm::Text),
+    ("firmware", "device/rev", ContentForm::Text),
+    ("transport", "device/transport", ContentForm::Text),
+    ("state", "device/state", ContentForm::Text),
+    ("pci_vendor", "device/device/vendor", ContentForm::Text),
 ];
 
-const PARTITION: &[Row] =
-    &[("partition", "partition", Form::Text), ("alignment_offset", "alignment_offset", Form::Text)];
+const PARTITION: &[FactFile] = &[
+    ("partition", "partition", ContentForm::Text),
+    ("alignment_offset", "alignment_offset", ContentForm::Text),
+];
 
 /// Settings of the request queue that explain a result, for every kind that has a queue.
-const QUEUE: &[Row] = &[
-    ("wbt_lat_usec", "queue/wbt_lat_usec", Form::Text),
-    ("nomerges", "queue/nomerges", Form::Text),
-    ("rq_affinity", "queue/rq_affinity", Form::Text),
-    ("io_poll", "queue/io_poll", Form::Text),
-    ("zoned", "queue/zoned", Form::Text),
-    ("minimum_io_size", "queue/minimum_io_size", Form::Text),
-    ("optimal_io_size", "queue/optimal_io_size", Form::Text),
-    ("max_hw_sectors_kib", "queue/max_hw_sectors_kb", Form::Text),
-    ("discard_granularity", "queue/discard_granularity", Form::Text),
-    ("discard_max_bytes", "queue/discard_max_bytes", Form::Text),
-    ("atomic_write_unit_min_bytes", "queue/atomic_write_unit_min_bytes", Form::Text),
-    ("atomic_write_unit_max_bytes", "queue/atomic_write_unit_max_bytes", Form::Text),
-    ("atomic_write_boundary_bytes", "queue/atomic_write_boundary_bytes", Form::Text),
-    ("atomic_write_max_bytes", "queue/atomic_write_max_bytes", Form::Text),
-    ("stable_writes", "queue/stable_writes", Form::Text),
+const QUEUE: &[FactFile] = &[
+    ("wbt_lat_usec", "queue/wbt_lat_usec", ContentForm::Text),
+    ("nomerges", "queue/nomerges", ContentForm::Text),
+    ("rq_affinity", "queue/rq_affinity", ContentForm::Text),
+    ("io_poll", "queue/io_poll", ContentForm::Text),
+    ("zoned", "queue/zoned", ContentForm::Text),
+    ("minimum_io_size", "queue/minimum_io_size", ContentForm::Text),
+    ("optimal_io_size", "queue/optimal_io_size", ContentForm::Text),
+    ("max_hw_sectors_kib", "queue/max_hw_sectors_kb", ContentForm::Text),
+    ("discard_granularity", "queue/discard_granularity", ContentForm::Text),
+    ("discard_max_bytes", "queue/discard_max_bytes", ContentForm::Text),
+    ("atomic_write_unit_min_bytes", "queue/atomic_write_unit_min_bytes", ContentForm::Text),
+    ("atomic_write_unit_max_bytes", "queue/atomic_write_unit_max_bytes", ContentForm::Text),
+    ("atomic_write_boundary_bytes", "queue/atomic_write_boundary_bytes", ContentForm::Text),
+    ("atomic_write_max_bytes", "queue/atomic_write_max_bytes", ContentForm::Text),
+    ("stable_writes", "queue/stable_writes", ContentForm::Text),
 ];
 
 /// The facts of a block layer; files that are absent give none.

@@ -61,7 +61,7 @@ pub use filesystem::FilesystemFacts;
 pub use host::{Host, read_host, read_nodes};
 pub use lab_facts::{LabFacts, LabTiming};
 pub use layer::{Layer, LayerKind, Stack, leaf_devices};
-pub use mountinfo::{Mounted, mounted_at};
+pub use mountinfo::{MountedThing, mounted_at};
 pub use open_files::{
     OpenFile, descriptors, family_of, holders_below, open_file, process_of, processes_of_unit,
     threads_of, write_calls,
@@ -79,4 +79,4 @@ pub use tracefs::{
     TraceField, TraceText, TracedCall, block_device_number, find_tracefs, has_request_queue,
     parse_buffer_stats, parse_trace,
 };
-pub use tuning::{LayerReadings, Reading, Readings, read_readings, read_readings_in};
+pub use tuning::{LayerReadings, TuningReading, TuningReadings, read_readings, read_readings_in};

@@ -36,7 +36,7 @@ impl MountEntry {
 
 /// A mount at a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mounted {
+pub struct MountedThing {
     /// Its type: `ext4`.
     pub filesystem: String,
     /// The kernel's number of its device: `8:1`.
@@ -47,13 +47,13 @@ pub struct Mounted {
 
 /// Mounts at the directory, the topmost last.
 #[must_use]
-pub fn mounted_at(mount_point: &Path) -> Vec<Mounted> {
+pub fn mounted_at(mount_point: &Path) -> Vec<MountedThing> {
     let mount_point = fs::canonicalize(mount_point).unwrap_or(mount_point.to_owned());
     let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
     let mounts = parse_mountinfo(&text).into_iter();
     let mounts = mounts.filter(|entry| entry.mount_point == mount_point);
     mounts
-        .map(|entry| Mounted {
+        .map(|entry| MountedThing {
             filesystem: entry.fs_type,
             device: entry.device.to_string(),
             source: entry.source,

@@ -21,7 +21,7 @@ const NAME: std::ops::Range<usize> = 104..136;
 
 /// A device and its server.
 #[derive(Debug, Default)]
-pub(crate) struct Served {
+pub(crate) struct DeviceServer {
     /// What the server has open of block devices and of images that are members.
     pub(crate) below: Vec<PathBuf>,
     pub(crate) facts: Vec<Fact>,
@@ -32,7 +32,7 @@ pub(crate) fn served(
     root: &SystemDir,
     device: &str,
     is_block: impl Fn(&PathBuf) -> bool,
-) -> Served {
+) -> DeviceServer {
     let character = device.replacen("ublkb", "ublkc", 1);
     let is_server = |process: &SystemDir| {
         let files = process.names("fd");
@@ -42,8 +42,9 @@ pub(crate) fn served(
     };
     let processes = root.children("proc").into_iter();
     let mut numbered = processes.filter(|it| it.name().bytes().all(|byte| byte.is_ascii_digit()));
-    let Some(server) = numbered.find(is_server) else { return Served::default() };
-    let mut found = Served { facts: vec![Fact::new("pid", server.name())], ..Served::default() };
+    let Some(server) = numbered.find(is_server) else { return DeviceServer::default() };
+    let mut found =
+        DeviceServer { facts: vec![Fact::new("pid", server.name())], ..DeviceServer::default() };
     for file in server.names("fd") {
         let link = server.join(format!("fd/{file}"));
         let Ok(path) = fs::read_link(link.path()) else { continue };

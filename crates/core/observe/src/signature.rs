@@ -26,7 +26,7 @@ pub struct Signature {
     pub offset: Bytes,
 }
 
-type Found = (&'static str, u64);
+type SignatureMatch = (&'static str, u64);
 
 /// Magic numbers at a fixed place from the beginning.
 const AT_HEAD: &[(&str, u64, &[u8])] = &[
@@ -65,7 +65,7 @@ const AT_TAIL: &[(&str, u64, &[u8])] = &[
 ];
 
 /// All that is recognised, in the order of the device.
-pub(crate) fn find_signatures(device: &str, sample: &Sample) -> Vec<Signature> {
+pub(crate) fn find_signatures(device: &str, sample: &DeviceSample) -> Vec<Signature> {
     let mut found = table_rows(sample);
     found.extend(ext(sample));
     found.extend(swap(sample));
@@ -76,7 +76,7 @@ pub(crate) fn find_signatures(device: &str, sample: &Sample) -> Vec<Signature> {
     found.extend(mbr(sample).filter(|_| !found.iter().any(explains_boot_sector)));
     found.sort_by_key(|(_, offset)| *offset);
     found.dedup();
-    let signature = |(name, offset): Found| Signature {
+    let signature = |(name, offset): SignatureMatch| Signature {
         device: device.to_owned(),
         name: name.to_owned(),
         offset: Bytes::new(offset),
@@ -84,7 +84,7 @@ pub(crate) fn find_signatures(device: &str, sample: &Sample) -> Vec<Signature> {
     found.into_iter().map(signature).collect()
 }
 
-fn table_rows(sample: &Sample) -> Vec<Found> {
+fn table_rows(sample: &DeviceSample) -> Vec<SignatureMatch> {
     let head = AT_HEAD.iter().map(|(name, offset, magic)| (*name, Some(*offset), *magic));
     let tail =
         AT_TAIL.iter().map(|(name, back, magic)| (*name, sample.size.checked_sub(*back), *magic));
@@ -112,7 +112,7 @@ const EXT3_INCOMPATIBLE: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10;
 /// sparse_super, large_file, btree_dir.
 const EXT3_READ_ONLY_COMPATIBLE: u32 = 0x1 | 0x2 | 0x4;
 
-fn ext(sample: &Sample) -> Option<Found> {
+fn ext(sample: &DeviceSample) -> Option<SignatureMatch> {
     // Two bytes are little of a magic number; the block size and revision must be possible too.
     let possible = sample.u32_le(EXT_REVISION)? <= 1 && sample.u32_le(EXT_BLOCK_SIZE_LOG)? <= 6;
     if !possible || !sample.has(EXT_MAGIC, &[0x53, 0xef]) {
@@ -132,7 +132,7 @@ fn ext(sample: &Sample) -> Option<Found> {
 }
 
 /// The mark is at the end of the first page, whose size depends on the machine.
-fn swap(sample: &Sample) -> Option<Found> {
+fn swap(sample: &DeviceSample) -> Option<SignatureMatch> {
     // A system that is suspended to disk puts the last in the place of the others
     // (kernel/power/swap.c).
     let marks: [&[u8]; 3] = [b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND\0"];
@@ -143,7 +143,7 @@ fn swap(sample: &Sample) -> Option<Found> {
 }
 
 /// The label of a physical volume is in one of the first four sectors.
-fn lvm(sample: &Sample) -> Option<Found> {
+fn lvm(sample: &DeviceSample) -> Option<SignatureMatch> {
     let mut sectors = (0..4).map(|sector| sector * 512);
     let place =
         sectors.find(|at| sample.has(*at, b"LABELONE") && sample.has(at + 24, b"LVM2 001"))?;
@@ -154,7 +154,7 @@ const MD_MAGIC: u32 = 0xa92b_4efc;
 
 /// Superblocks of md: three places of version 1, and that of version 0.90, which is written in
 /// the order of the machine.
-fn md(sample: &Sample) -> Vec<Found> {
+fn md(sample: &DeviceSample) -> Vec<SignatureMatch> {
     let magic = MD_MAGIC.to_le_bytes();
     // Both places are from md's own formulas: 8 KiB before the end, down to 4 KiB; and the last
     // whole 64 KiB.
@@ -177,7 +177,7 @@ fn md(sample: &Sample) -> Vec<Found> {
 
 /// A member of a durio array has two superblocks in its first blocks and two in its last whole ones
 /// (docs/formats/raid-superblock.md).
-fn durio_raid(sample: &Sample) -> Option<Found> {
+fn durio_raid(sample: &DeviceSample) -> Option<SignatureMatch> {
     let end = sample.size & !4095;
     let places = [Some(0), Some(4096), end.checked_sub(8192), end.checked_sub(4096)];
     let place = places.into_iter().flatten().find(|at| sample.has(*at, b"durioRDS"))?;
@@ -188,7 +188,7 @@ const ZFS_LABEL: u64 = 256 << 10;
 const ZFS_MAGIC: u64 = 0x00ba_b10c;
 
 /// Uberblocks fill the second half of a label; two labels stand at each end.
-fn zfs(sample: &Sample) -> Option<Found> {
+fn zfs(sample: &DeviceSample) -> Option<SignatureMatch> {
     // ZFS takes a device's size down to a multiple of a label's.
     let end = sample.size / ZFS_LABEL * ZFS_LABEL;
     let labels = [Some(0), end.checked_sub(2 * ZFS_LABEL), end.checked_sub(ZFS_LABEL)];
@@ -203,7 +203,7 @@ fn zfs(sample: &Sample) -> Option<Found> {
 }
 
 /// A partition table of the old kind: the mark, and four entries of which one is used.
-fn mbr(sample: &Sample) -> Option<Found> {
+fn mbr(sample: &DeviceSample) -> Option<SignatureMatch> {
     let entries = sample.at(446, 64)?;
     let mut rows = entries.chunks(16);
     let plausible = rows.clone().all(|entry| entry[0] & 0x7f == 0);
@@ -214,7 +214,7 @@ fn mbr(sample: &Sample) -> Option<Found> {
 
 /// A filesystem that begins with a boot sector bears the mark of a partition table too, and a GPT
 /// has one for show.
-fn explains_boot_sector((name, _): &Found) -> bool {
+fn explains_boot_sector((name, _): &SignatureMatch) -> bool {
     matches!(*name, "gpt" | "vfat" | "exfat" | "ntfs")
 }
 
@@ -226,13 +226,13 @@ const TAIL_LEN: u64 = 768 << 10;
 
 /// The first and the last bytes of a device or partition.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Sample {
+pub(crate) struct DeviceSample {
     pub(crate) size: u64,
     head: Vec<u8>,
     tail: Vec<u8>,
 }
 
-impl Sample {
+impl DeviceSample {
     /// The `len` bytes at `offset`, if they were read.
     pub(crate) fn at(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let tail_start = self.size - self.tail.len() as u64;
@@ -268,12 +268,12 @@ pub(crate) fn size_of_file(file: &mut File) -> io::Result<u64> {
 }
 
 /// Reads both ends of the `size` bytes that begin at `start`.
-pub(crate) fn read_sample(file: &File, start: u64, size: u64) -> io::Result<Sample> {
+pub(crate) fn read_sample(file: &File, start: u64, size: u64) -> io::Result<DeviceSample> {
     // On a small device both pieces overlap, or are all of it.
     let tail_len = size.min(TAIL_LEN);
     let head = read_at(file, start, size.min(HEAD_LEN))?;
     let tail = read_at(file, start + (size - tail_len), tail_len)?;
-    Ok(Sample { size, head, tail })
+    Ok(DeviceSample { size, head, tail })
 }
 
 fn read_at(file: &File, offset: u64, len: u64) -> io::Result<Vec<u8>> {

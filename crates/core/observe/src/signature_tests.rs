@@ -4,23 +4,23 @@ use super::*;
 
 const SIZE: usize = 4 << 20;
 
-fn device(writes: &[(usize, &[u8])]) -> Sample {
+fn device(writes: &[(usize, &[u8])]) -> DeviceSample {
     sized_device(SIZE, writes)
 }
 
-fn sized_device(size: usize, writes: &[(usize, &[u8])]) -> Sample {
+fn sized_device(size: usize, writes: &[(usize, &[u8])]) -> DeviceSample {
     let mut bytes = vec![0; size];
     for (offset, content) in writes {
         bytes[*offset..offset + content.len()].copy_from_slice(content);
     }
-    Sample::of_bytes(&bytes)
+    DeviceSample::of_bytes(&bytes)
 }
 
 fn place(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
-fn names(sample: &Sample) -> Vec<String> {
+fn names(sample: &DeviceSample) -> Vec<String> {
     find_signatures("sda", sample).into_iter().map(|signature| signature.name).collect()
 }
 
@@ -40,7 +40,7 @@ fn random_bytes_bear_nothing() {
         state.to_le_bytes()[3]
     };
     let bytes: Vec<u8> = (0..SIZE).map(|_| next()).collect();
-    assert!(names(&Sample::of_bytes(&bytes)).is_empty());
+    assert!(names(&DeviceSample::of_bytes(&bytes)).is_empty());
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn both_ends_are_read_by_their_place_on_the_device() {
     io::Write::write_all(&mut file, &bytes).unwrap();
     let size = size_of_file(&mut file).unwrap();
     let sample = read_sample(&file, 0, size).unwrap();
-    assert_eq!(sample, Sample::of_bytes(&bytes));
+    assert_eq!(sample, DeviceSample::of_bytes(&bytes));
     assert!(sample.has(5, &[7]) && sample.has(last as u64, &[9]));
     assert_eq!(sample.at(1 << 20, 1), None);
     assert_eq!(sample.at(u64::MAX, 1), None);

@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::block_node;
-use crate::identity::{FileKind, System};
+use crate::identity::{FileKind, ObservedSystem};
 use crate::system_dir::SystemDir;
 
 /// The block device that `source` names, by its node or, where `/dev` lacks it, by its name.
-pub(crate) fn device_of_source(system: System<'_>, source: &OsStr) -> Option<SystemDir> {
+pub(crate) fn device_of_source(system: ObservedSystem<'_>, source: &OsStr) -> Option<SystemDir> {
     let path = Path::new(source);
     // `tmpfs` and the like name nothing, and a relative path was relative to the mounting process.
     if !path.is_absolute() {
@@ -38,7 +38,7 @@ fn by_volume_name(root: &SystemDir, volume: &str) -> Option<SystemDir> {
 }
 
 /// The devices of a mount's source; bcachefs joins several by colons.
-pub(crate) fn devices_of_source(system: System<'_>, source: &OsStr) -> Vec<SystemDir> {
+pub(crate) fn devices_of_source(system: ObservedSystem<'_>, source: &OsStr) -> Vec<SystemDir> {
     if let Some(device) = device_of_source(system, source) {
         return vec![device];
     }
@@ -70,7 +70,7 @@ mod tests {
 
     fn name_of(fixture: &Fixture, source: &str) -> Option<String> {
         let identify = fixture.identify();
-        let system = System { root: &fixture.root(), identify: &identify };
+        let system = ObservedSystem { root: &fixture.root(), identify: &identify };
         let device = device_of_source(system, OsStr::new(source));
         device.map(|dir| dir.name())
     }
@@ -94,7 +94,7 @@ mod tests {
         fixture.scsi_disk("sdb", "8:16");
         let identify = fixture.identify();
         let source = OsStr::new("/dev/sda:/dev/sdb");
-        let system = System { root: &fixture.root(), identify: &identify };
+        let system = ObservedSystem { root: &fixture.root(), identify: &identify };
         let devices = devices_of_source(system, source);
         let names: Vec<_> = devices.iter().map(SystemDir::name).collect();
         assert_eq!(names, ["sda", "sdb"]);

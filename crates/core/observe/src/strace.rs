@@ -41,7 +41,7 @@ pub fn read_strace(
     text: impl BufRead,
     emit: &mut dyn FnMut(CaptureEvent),
 ) -> Result<CaptureEnd, TraceTextError> {
-    let mut trace = Trace::new(emit);
+    let mut trace = SyscallTrace::new(emit);
     let mut other = None;
     let ended_early = each_line(text, |line| {
         trace.line(line);
@@ -77,7 +77,7 @@ pub fn read_strace(
 }
 
 /// A trace that is read.
-struct Trace<'e> {
+struct SyscallTrace<'e> {
     emit: &'e mut dyn FnMut(CaptureEvent),
     /// By path: number and flags, as it was opened last.
     by_path: HashMap<String, (usize, u32)>,
@@ -86,7 +86,7 @@ struct Trace<'e> {
     /// The path of each descriptor of which the position is known.
     positions: HashMap<i32, String>,
     /// Calls that have started, by thread.
-    begun: HashMap<u32, Begun>,
+    begun: HashMap<u32, BegunCall>,
     tasks: HashSet<u32>,
     calls: u64,
     without_time: u64,
@@ -108,13 +108,13 @@ struct Trace<'e> {
 }
 
 /// A call that has started: when, its text, and itself if a capture reports it.
-struct Begun {
+struct BegunCall {
     at: u64,
     text: String,
     call: Option<&'static TracedCall>,
 }
 
-impl<'e> Trace<'e> {
+impl<'e> SyscallTrace<'e> {
     fn new(emit: &'e mut dyn FnMut(CaptureEvent)) -> Self {
         Self {
             emit,
@@ -153,13 +153,15 @@ impl<'e> Trace<'e> {
         if let Some(text) = rest.strip_suffix("<unfinished ...>") {
             let text = text.trim_end().to_owned();
             let call = self.begin(task, &text, at);
-            self.begun.insert(task, Begun { at, text, call });
+            self.begun.insert(task, BegunCall { at, text, call });
             return;
         }
         let Some((text, answer)) = rest.rsplit_once(" = ") else { return };
-        let Some(answer) = Answer::of(answer) else { return };
+        let Some(answer) = CallAnswer::of(answer) else { return };
         if rest.starts_with("<... ") {
-            let Some(Begun { at: begin, text, call }) = self.begun.remove(&task) else { return };
+            let Some(BegunCall { at: begin, text, call }) = self.begun.remove(&task) else {
+                return;
+            };
             let end = answer.took.map_or(at, |took| begin + took);
             self.end(task, call, &text, end, &answer);
         } else {
@@ -240,7 +242,7 @@ impl<'e> Trace<'e> {
         call: Option<&'static TracedCall>,
         text: &str,
         at: u64,
-        answer: &Answer<'_>,
+        answer: &CallAnswer<'_>,
     ) {
         if let Some(call) = call {
             self.last = self.last.max(at);
@@ -255,7 +257,7 @@ impl<'e> Trace<'e> {
     }
 
     /// A descriptor is given: `openat(AT_FDCWD, "x", O_WRONLY|O_DSYNC) = 7</x>`.
-    fn opened(&mut self, arguments: &str, answer: &Answer<'_>) {
+    fn opened(&mut self, arguments: &str, answer: &CallAnswer<'_>) {
         let Some((fd, path)) = answer.descriptor.filter(|(_, path)| is_file(path)) else { return };
         let has = |name: &str| arguments.split(['|', ',', ' ']).any(|it| it == name);
         let flags =
@@ -308,13 +310,13 @@ impl<'e> Trace<'e> {
 
 /// The part after ` = `: `8192 <0.000012>`, `7</x> <0.000066>`, `-1 ENOSPC (No space left)
 /// <0.000008>`.
-struct Answer<'t> {
+struct CallAnswer<'t> {
     result: i64,
     descriptor: Option<(i32, &'t str)>,
     took: Option<u64>,
 }
 
-impl<'t> Answer<'t> {
+impl<'t> CallAnswer<'t> {
     /// None for a call that never returned (`?`).
     fn of(text: &'t str) -> Option<Self> {
         let (answer, took) = match text.strip_suffix('>').and_then(|it| it.rsplit_once(" <")) {

@@ -50,7 +50,7 @@ const EXT_READ_ONLY: Bits = &[
 ];
 
 fn ext(bytes: &[u8]) -> Option<Vec<Fact>> {
-    let superblock = Fields { bytes: bytes.get(1024..)?, is_big_endian: false };
+    let superblock = SuperblockFields { bytes: bytes.get(1024..)?, is_big_endian: false };
     let shift = superblock.u32(0x18)?;
     // Blocks are of 64 KiB at most (EXT4_MAX_BLOCK_SIZE).
     if superblock.u16(0x38)? != 0xef53 || shift > 6 {
@@ -78,7 +78,7 @@ fn ext(bytes: &[u8]) -> Option<Vec<Fact>> {
 
 /// The size of the journal's inode, which is kept here too: its high and its low half are the last
 /// of seventeen words. A journal on a separate device has none.
-fn ext_journal(superblock: &Fields<'_>) -> Option<String> {
+fn ext_journal(superblock: &SuperblockFields<'_>) -> Option<String> {
     const INODE_BACKUP: u8 = 1;
     let has_journal = superblock.u32(0x5c)? & 0x4 != 0;
     // Zero where mke2fs kept no copy.
@@ -100,7 +100,7 @@ const XFS_INCOMPATIBLE: Bits = &[
 ];
 
 fn xfs(bytes: &[u8]) -> Option<Vec<Fact>> {
-    let superblock = Fields { bytes, is_big_endian: true };
+    let superblock = SuperblockFields { bytes, is_big_endian: true };
     let block = superblock.u32(4)?;
     if !bytes.starts_with(b"XFSB") || !(512..=65536).contains(&block) {
         return None;
@@ -142,12 +142,12 @@ fn known<const N: usize>(rows: [(&str, Option<String>); N]) -> Vec<Fact> {
 }
 
 /// Numbers by their place, in one of the two orders of bytes.
-struct Fields<'a> {
+struct SuperblockFields<'a> {
     bytes: &'a [u8],
     is_big_endian: bool,
 }
 
-impl Fields<'_> {
+impl SuperblockFields<'_> {
     fn number(&self, place: usize, len: usize) -> Option<u64> {
         let field = self.bytes.get(place..place.checked_add(len)?)?;
         let append = |number: u64, byte: &u8| number << 8 | u64::from(*byte);

@@ -13,11 +13,11 @@ use crate::block_node::{self, DeviceNumber};
 use crate::device_probe::{DeviceProbe, LiveDevices};
 use crate::dm_facts::dm_facts;
 use crate::filesystem::{filesystem_facts, filesystem_state, geometry, layer_kind};
-use crate::identity::{FileKind, Identity, System, identify};
+use crate::identity::{FileKind, ObservedSystem, PathIdentity, identify};
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::{bus_of, layer_facts};
 use crate::mountinfo::{MountEntry, mount_of, parse_mountinfo};
-use crate::served::{Served, served};
+use crate::served::{DeviceServer, served};
 use crate::source::{btrfs_devices, device_of_source, devices_of_source};
 use crate::system_dir::SystemDir;
 use crate::{Fact, StackError};
@@ -40,11 +40,11 @@ pub(crate) const DELETED: &[u8] = b" (deleted)";
 /// of kind `Unknown`.
 pub fn read_stack(path: &Path) -> Result<Stack, StackError> {
     let root = SystemDir::live_root();
-    Survey::new(System { root: &root, identify: &identify }, &LiveDevices).stack(path)
+    Survey::new(ObservedSystem { root: &root, identify: &identify }, &LiveDevices).stack(path)
 }
 
 pub(crate) struct Survey<'a> {
-    system: System<'a>,
+    system: ObservedSystem<'a>,
     probe: &'a dyn DeviceProbe,
     mounts: Vec<MountEntry>,
     /// How many more block layers may be added.
@@ -52,7 +52,7 @@ pub(crate) struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    pub(crate) fn new(system: System<'a>, probe: &'a dyn DeviceProbe) -> Self {
+    pub(crate) fn new(system: ObservedSystem<'a>, probe: &'a dyn DeviceProbe) -> Self {
         let mountinfo = system.root.bytes("proc/self/mountinfo").unwrap_or_default();
         let mounts = parse_mountinfo(&mountinfo);
         Self { system, probe, mounts, left: Cell::new(LAYERS_MAX) }
@@ -74,7 +74,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    fn layer_of(&self, path: &Path, identity: &Identity, depth: usize) -> Layer {
+    fn layer_of(&self, path: &Path, identity: &PathIdentity, depth: usize) -> Layer {
         let name = path.display().to_string();
         match identity.kind {
             FileKind::Block(number) => self.device_layer(number, depth),
@@ -92,14 +92,14 @@ impl<'a> Survey<'a> {
         &self,
         kind: LayerKind,
         name: String,
-        identity: &Identity,
+        identity: &PathIdentity,
         depth: usize,
     ) -> Layer {
         let below = vec![self.filesystem_layer(identity, depth + 1)];
         Layer { below, ..Layer::new(kind, name) }
     }
 
-    fn filesystem_layer(&self, identity: &Identity, depth: usize) -> Layer {
+    fn filesystem_layer(&self, identity: &PathIdentity, depth: usize) -> Layer {
         let Some(mount) = mount_of(&self.mounts, identity.mount_id, &identity.absolute) else {
             return self.filesystem_without_mount(identity.device, depth);
         };
@@ -226,7 +226,7 @@ impl<'a> Survey<'a> {
     fn add_served(&self, layer: &mut Layer, depth: usize) {
         let kind_of = |path: &PathBuf| (self.system.identify)(path).map(|it| it.kind);
         let is_block = |path: &PathBuf| matches!(kind_of(path), Ok(FileKind::Block(_)));
-        let Served { below, facts } = served(self.system.root, &layer.name, is_block);
+        let DeviceServer { below, facts } = served(self.system.root, &layer.name, is_block);
         layer.facts.splice(0..0, facts);
         layer.below.extend(below.iter().map(|path| self.layer_at(path, depth)));
     }

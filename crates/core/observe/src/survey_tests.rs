@@ -13,7 +13,7 @@ const ROOT_ON_VDA1: &str = "27 1 254:1 / / rw,relatime - ext4 /dev/vda1 rw,disca
 
 fn survey(fixture: &Fixture, path: impl AsRef<Path>) -> Stack {
     let (root, identify) = (fixture.root(), fixture.identify());
-    Survey::new(System { root: &root, identify: &identify }, &CopiedDevices(&root))
+    Survey::new(ObservedSystem { root: &root, identify: &identify }, &CopiedDevices(&root))
         .stack(path.as_ref())
         .unwrap()
 }
@@ -318,9 +318,10 @@ fn a_character_device_has_no_layers_below() {
 fn a_target_that_does_not_exist_is_an_error() {
     let fixture = virtio_machine();
     let (root, identify) = (fixture.root(), fixture.identify());
-    let error = Survey::new(System { root: &root, identify: &identify }, &CopiedDevices(&root))
-        .stack(Path::new("/gone"))
-        .unwrap_err();
+    let error =
+        Survey::new(ObservedSystem { root: &root, identify: &identify }, &CopiedDevices(&root))
+            .stack(Path::new("/gone"))
+            .unwrap_err();
     assert_eq!(error.kind, StackErrorKind::NotFound);
 }
 

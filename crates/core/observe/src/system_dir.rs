@@ -40,7 +40,7 @@ impl Fact {
 
 /// How a file's content becomes a value.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Form {
+pub(crate) enum ContentForm {
     Text,
     /// The word in brackets.
     Choice,
@@ -127,10 +127,10 @@ impl SystemDir {
         line_after(&self.text(relative)?, start).map(str::to_owned)
     }
 
-    pub(crate) fn value(&self, relative: impl AsRef<Path>, form: Form) -> Option<String> {
+    pub(crate) fn value(&self, relative: impl AsRef<Path>, form: ContentForm) -> Option<String> {
         match form {
-            Form::Text => self.text(relative),
-            Form::Choice => self.choice(relative),
+            ContentForm::Text => self.text(relative),
+            ContentForm::Choice => self.choice(relative),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The current settings of kernel and devices that advice is about, each with its file.
 //!
-//! Gives [`Readings`], and no judgement.
+//! Gives [`TuningReadings`], and no judgement.
 //!
 //! A file that is absent gives no reading; contents of an undocumented form are passed on
 //! unchanged, so that the judge can report them. A new reading is one more row here, or a function
@@ -16,7 +16,7 @@ use crate::host;
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::hardware_queues;
 use crate::process_facts::names_of_processes;
-use crate::system_dir::{Form, SystemDir};
+use crate::system_dir::{ContentForm, SystemDir};
 
 // Longer contents are cut: no setting is that long, and a wrong file must not fill a report.
 const VALUE_CHARS_MAX: usize = 200;
@@ -29,7 +29,7 @@ const TRIM_TIMER: &str = "etc/systemd/system/timers.target.wants/fstrim.timer";
 
 /// The current value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reading {
+pub struct TuningReading {
     /// The kernel's name of the setting, such as `read_ahead_kb`.
     pub name: String,
     /// The content without surrounding blanks; of a list, the chosen one.
@@ -38,7 +38,7 @@ pub struct Reading {
     pub path: String,
 }
 
-impl Reading {
+impl TuningReading {
     fn new(name: &str, value: impl Into<String>, path: impl Into<String>) -> Self {
         let value: String = value.into();
         let value = value.chars().take(VALUE_CHARS_MAX).collect();
@@ -53,19 +53,19 @@ pub struct LayerReadings {
     pub name: String,
     pub kind: LayerKind,
     /// Its settings.
-    pub readings: Vec<Reading>,
+    pub readings: Vec<TuningReading>,
 }
 
 /// The settings of a machine and of the devices of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Readings {
+pub struct TuningReadings {
     /// Readings of the machine.
-    pub host: Vec<Reading>,
+    pub host: Vec<TuningReading>,
     /// Readings of each block device, each once, top to bottom.
     pub layers: Vec<LayerReadings>,
 }
 
-impl Readings {
+impl TuningReadings {
     /// The settings of the device of this name.
     #[must_use]
     pub fn of(&self, device: &str) -> Option<&LayerReadings> {
@@ -76,7 +76,7 @@ impl Readings {
 impl LayerReadings {
     /// The setting of this name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Reading> {
+    pub fn get(&self, name: &str) -> Option<&TuningReading> {
         self.readings.iter().find(|reading| reading.name == name)
     }
 }
@@ -84,13 +84,13 @@ impl LayerReadings {
 /// Reads the settings of this machine and of the devices of `stack`; never fails, for every part
 /// may be absent.
 #[must_use]
-pub fn read_readings(stack: &Stack) -> Readings {
+pub fn read_readings(stack: &Stack) -> TuningReadings {
     read_readings_in(Path::new("/"), stack)
 }
 
 /// As [`read_readings`], below another root than `/`.
 #[must_use]
-pub fn read_readings_in(root: &Path, stack: &Stack) -> Readings {
+pub fn read_readings_in(root: &Path, stack: &Stack) -> TuningReadings {
     let root = SystemDir::at(root);
     let mut layers: Vec<LayerReadings> = Vec::new();
     for (_, layer) in stack.walk().filter(|(_, layer)| layer.block.is_some()) {
@@ -98,12 +98,12 @@ pub fn read_readings_in(root: &Path, stack: &Stack) -> Readings {
             layers.push(layer_readings(&root, layer));
         }
     }
-    Readings { host: host_readings(&root), layers }
+    TuningReadings { host: host_readings(&root), layers }
 }
 
-fn host_readings(root: &SystemDir) -> Vec<Reading> {
+fn host_readings(root: &SystemDir) -> Vec<TuningReading> {
     let text = |name: &str, path: &str, value: Option<String>| {
-        value.map(|value| Reading::new(name, value, format!("/{path}")))
+        value.map(|value| TuningReading::new(name, value, format!("/{path}")))
     };
     let count = |list: Option<u32>| list.map(|number| number.to_string());
     let derived = [
@@ -126,10 +126,10 @@ fn layer_readings(root: &SystemDir, layer: &Layer) -> LayerReadings {
     let Some(dir) = block_node::by_name(root, &layer.name) else { return empty };
     // sysfs has an exclamation mark where a device's name has a slash (cciss/c0d0).
     let shown = format!("sys/class/block/{}/", layer.name.replace('/', "!"));
-    let further: &[Row] = if layer.kind == LayerKind::Md { MD } else { &[] };
+    let further: &[SettingFile] = if layer.kind == LayerKind::Md { MD } else { &[] };
     let rows = BLOCK.iter().chain(further).filter_map(|row| read_row(&dir, &shown, row));
     let text = |name: &str, file: &str, value: Option<String>| {
-        value.map(|value| Reading::new(name, value, format!("/{shown}{file}")))
+        value.map(|value| TuningReading::new(name, value, format!("/{shown}{file}")))
     };
     let scsi_cache = block_node::scsi_disk_of(&dir).and_then(|disk| disk.text("cache_type"));
     let numa_node = layer.block.as_ref().and_then(|block| block.numa_node);
@@ -140,14 +140,18 @@ fn layer_readings(root: &SystemDir, layer: &Layer) -> LayerReadings {
         text("scsi_cache", "device/scsi_disk/*/cache_type", scsi_cache),
         text("start_sectors", "start", dir.text("start")),
         text("numa_node", "device/numa_node", numa_node.map(|node| node.to_string())),
-        limits.map(|limits| Reading::new("io_max", limits, "/sys/fs/cgroup/**/io.max")),
+        limits.map(|limits| TuningReading::new("io_max", limits, "/sys/fs/cgroup/**/io.max")),
     ];
     let readings = rows.chain(derived.into_iter().flatten()).collect();
     LayerReadings { readings, ..empty }
 }
 
-fn read_row(dir: &SystemDir, shown: &str, &(name, file, form): &Row) -> Option<Reading> {
-    Some(Reading::new(name, dir.value(file, form)?, format!("/{shown}{file}")))
+fn read_row(
+    dir: &SystemDir,
+    shown: &str,
+    &(name, file, form): &SettingFile,
+) -> Option<TuningReading> {
+    Some(TuningReading::new(name, dir.value(file, form)?, format!("/{shown}{file}")))
 }
 
 /// The exit latency of the deepest power state that is not disabled, in microseconds.
@@ -223,83 +227,87 @@ fn io_max(root: &SystemDir, layer: &Layer) -> Option<String> {
 }
 
 /// A setting: its name, which is the kernel's (Documentation/ABI/stable/sysfs-block), its file and form.
-type Row = (&'static str, &'static str, Form);
+type SettingFile = (&'static str, &'static str, ContentForm);
 
 /// Files of every block device, relative to its directory in sysfs.
-const BLOCK: &[Row] = &[
-    ("scheduler", "queue/scheduler", Form::Choice),
+const BLOCK: &[SettingFile] = &[
+    ("scheduler", "queue/scheduler", ContentForm::Choice),
     // The same file: brackets mark the one in use among those that can be chosen.
-    ("schedulers", "queue/scheduler", Form::Text),
-    ("nomerges", "queue/nomerges", Form::Text),
-    ("read_ahead_kb", "queue/read_ahead_kb", Form::Text),
-    ("nr_requests", "queue/nr_requests", Form::Text),
-    ("rq_affinity", "queue/rq_affinity", Form::Text),
-    ("wbt_lat_usec", "queue/wbt_lat_usec", Form::Text),
-    ("rotational", "queue/rotational", Form::Text),
-    ("iostats", "queue/iostats", Form::Text),
-    ("add_random", "queue/add_random", Form::Text),
-    ("io_poll", "queue/io_poll", Form::Text),
-    ("max_sectors_kb", "queue/max_sectors_kb", Form::Text),
-    ("max_hw_sectors_kb", "queue/max_hw_sectors_kb", Form::Text),
-    ("write_cache", "queue/write_cache", Form::Text),
-    ("fua", "queue/fua", Form::Text),
-    ("logical_block_size", "queue/logical_block_size", Form::Text),
-    ("physical_block_size", "queue/physical_block_size", Form::Text),
-    ("minimum_io_size", "queue/minimum_io_size", Form::Text),
-    ("optimal_io_size", "queue/optimal_io_size", Form::Text),
-    ("discard_max_bytes", "queue/discard_max_bytes", Form::Text),
-    ("alignment_offset", "alignment_offset", Form::Text),
-    ("model", "device/model", Form::Text),
-    ("vendor", "device/vendor", Form::Text),
-    ("device_cache", "cache_type", Form::Choice),
-    ("current_link_speed", "device/device/current_link_speed", Form::Text),
-    ("max_link_speed", "device/device/max_link_speed", Form::Text),
-    ("current_link_width", "device/device/current_link_width", Form::Text),
-    ("max_link_width", "device/device/max_link_width", Form::Text),
+    ("schedulers", "queue/scheduler", ContentForm::Text),
+    ("nomerges", "queue/nomerges", ContentForm::Text),
+    ("read_ahead_kb", "queue/read_ahead_kb", ContentForm::Text),
+    ("nr_requests", "queue/nr_requests", ContentForm::Text),
+    ("rq_affinity", "queue/rq_affinity", ContentForm::Text),
+    ("wbt_lat_usec", "queue/wbt_lat_usec", ContentForm::Text),
+    ("rotational", "queue/rotational", ContentForm::Text),
+    ("iostats", "queue/iostats", ContentForm::Text),
+    ("add_random", "queue/add_random", ContentForm::Text),
+    ("io_poll", "queue/io_poll", ContentForm::Text),
+    ("max_sectors_kb", "queue/max_sectors_kb", ContentForm::Text),
+    ("max_hw_sectors_kb", "queue/max_hw_sectors_kb", ContentForm::Text),
+    ("write_cache", "queue/write_cache", ContentForm::Text),
+    ("fua", "queue/fua", ContentForm::Text),
+    ("logical_block_size", "queue/logical_block_size", ContentForm::Text),
+    ("physical_block_size", "queue/physical_block_size", ContentForm::Text),
+    ("minimum_io_size", "queue/minimum_io_size", ContentForm::Text),
+    ("optimal_io_size", "queue/optimal_io_size", ContentForm::Text),
+    ("discard_max_bytes", "queue/discard_max_bytes", ContentForm::Text),
+    ("alignment_offset", "alignment_offset", ContentForm::Text),
+    ("model", "device/model", ContentForm::Text),
+    ("vendor", "device/vendor", ContentForm::Text),
+    ("device_cache", "cache_type", ContentForm::Choice),
+    ("current_link_speed", "device/device/current_link_speed", ContentForm::Text),
+    ("max_link_speed", "device/device/max_link_speed", ContentForm::Text),
+    ("current_link_width", "device/device/current_link_width", ContentForm::Text),
+    ("max_link_width", "device/device/max_link_width", ContentForm::Text),
 ];
 
 /// Further files of an array, relative to its directory in sysfs.
-const MD: &[Row] = &[
-    ("level", "md/level", Form::Text),
-    ("raid_disks", "md/raid_disks", Form::Text),
-    ("chunk_size", "md/chunk_size", Form::Text),
-    ("layout", "md/layout", Form::Text),
-    ("degraded", "md/degraded", Form::Text),
-    ("sync_action", "md/sync_action", Form::Text),
-    ("consistency_policy", "md/consistency_policy", Form::Text),
-    ("stripe_cache_size", "md/stripe_cache_size", Form::Text),
-    ("group_thread_cnt", "md/group_thread_cnt", Form::Text),
-    ("bitmap_location", "md/bitmap/location", Form::Text),
-    ("bitmap_chunk_size", "md/bitmap/chunksize", Form::Text),
+const MD: &[SettingFile] = &[
+    ("level", "md/level", ContentForm::Text),
+    ("raid_disks", "md/raid_disks", ContentForm::Text),
+    ("chunk_size", "md/chunk_size", ContentForm::Text),
+    ("layout", "md/layout", ContentForm::Text),
+    ("degraded", "md/degraded", ContentForm::Text),
+    ("sync_action", "md/sync_action", ContentForm::Text),
+    ("consistency_policy", "md/consistency_policy", ContentForm::Text),
+    ("stripe_cache_size", "md/stripe_cache_size", ContentForm::Text),
+    ("group_thread_cnt", "md/group_thread_cnt", ContentForm::Text),
+    ("bitmap_location", "md/bitmap/location", ContentForm::Text),
+    ("bitmap_chunk_size", "md/bitmap/chunksize", ContentForm::Text),
 ];
 
 /// Files of the machine, relative to the root.
-const HOST: &[Row] = &[
-    ("governor", "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", Form::Text),
-    ("clocksource", "sys/devices/system/clocksource/clocksource0/current_clocksource", Form::Text),
+const HOST: &[SettingFile] = &[
+    ("governor", "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", ContentForm::Text),
+    (
+        "clocksource",
+        "sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ContentForm::Text,
+    ),
     (
         "clocksources",
         "sys/devices/system/clocksource/clocksource0/available_clocksource",
-        Form::Text,
+        ContentForm::Text,
     ),
-    ("transparent_hugepage", "sys/kernel/mm/transparent_hugepage/enabled", Form::Choice),
-    ("swappiness", "proc/sys/vm/swappiness", Form::Text),
+    ("transparent_hugepage", "sys/kernel/mm/transparent_hugepage/enabled", ContentForm::Choice),
+    ("swappiness", "proc/sys/vm/swappiness", ContentForm::Text),
     // Either bytes or ratio is in use and the other reads 0 (sysctl/vm.rst).
-    ("dirty_background_bytes", "proc/sys/vm/dirty_background_bytes", Form::Text),
-    ("dirty_bytes", "proc/sys/vm/dirty_bytes", Form::Text),
-    ("dirty_ratio", "proc/sys/vm/dirty_ratio", Form::Text),
-    ("dirty_background_ratio", "proc/sys/vm/dirty_background_ratio", Form::Text),
-    ("zone_reclaim_mode", "proc/sys/vm/zone_reclaim_mode", Form::Text),
-    ("aio_nr", "proc/sys/fs/aio-nr", Form::Text),
-    ("aio_max_nr", "proc/sys/fs/aio-max-nr", Form::Text),
-    ("nvme_poll_queues", "sys/module/nvme/parameters/poll_queues", Form::Text),
+    ("dirty_background_bytes", "proc/sys/vm/dirty_background_bytes", ContentForm::Text),
+    ("dirty_bytes", "proc/sys/vm/dirty_bytes", ContentForm::Text),
+    ("dirty_ratio", "proc/sys/vm/dirty_ratio", ContentForm::Text),
+    ("dirty_background_ratio", "proc/sys/vm/dirty_background_ratio", ContentForm::Text),
+    ("zone_reclaim_mode", "proc/sys/vm/zone_reclaim_mode", ContentForm::Text),
+    ("aio_nr", "proc/sys/fs/aio-nr", ContentForm::Text),
+    ("aio_max_nr", "proc/sys/fs/aio-max-nr", ContentForm::Text),
+    ("nvme_poll_queues", "sys/module/nvme/parameters/poll_queues", ContentForm::Text),
     (
         "nvme_ps_max_latency_us",
         "sys/module/nvme_core/parameters/default_ps_max_latency_us",
-        Form::Text,
+        ContentForm::Text,
     ),
-    ("zfs_nocacheflush", "sys/module/zfs/parameters/zfs_nocacheflush", Form::Text),
-    ("zil_nocacheflush", "sys/module/zfs/parameters/zil_nocacheflush", Form::Text),
+    ("zfs_nocacheflush", "sys/module/zfs/parameters/zfs_nocacheflush", ContentForm::Text),
+    ("zil_nocacheflush", "sys/module/zfs/parameters/zil_nocacheflush", ContentForm::Text),
 ];
 
 #[cfg(test)]

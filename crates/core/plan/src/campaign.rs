@@ -129,7 +129,7 @@ pub struct Rounds {
 
 /// Steps that follow each other and are shown together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Section {
+pub struct PlanSection {
     /// Short name.
     pub name: String,
     /// One sentence: what it shows.
@@ -149,7 +149,7 @@ pub struct Section {
     pub baseline: Option<String>,
 }
 
-impl Section {
+impl PlanSection {
     /// The indices of its steps.
     #[must_use]
     pub fn range(&self) -> std::ops::Range<usize> {
@@ -202,8 +202,7 @@ pub enum RaidLevel {
 /// A target's layout and environment, as declared.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Declared {
-    /// The RAID level.
+pub struct DeclaredLayout {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<RaidLevel>,
     /// Members of the array.
@@ -228,7 +227,7 @@ pub struct DeclaredTarget {
     /// Its place, as the user named it.
     pub location: Option<RawPath>,
     #[serde(flatten)]
-    pub declared: Declared,
+    pub declared: DeclaredLayout,
 }
 
 /// A campaign: what joins the steps of a plan.
@@ -239,7 +238,7 @@ pub struct Campaign {
     /// What it shows, and the work that it follows.
     pub summary: String,
     /// Its sections, in the order of the steps.
-    pub sections: Vec<Section>,
+    pub sections: Vec<PlanSection>,
     /// Declarations about the targets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub declared: Vec<DeclaredTarget>,

@@ -16,8 +16,8 @@ mod target;
 
 pub use bench::{PublishedShare, SeveralDevices};
 pub use campaign::{
-    Campaign, Declared, DeclaredTarget, Experiment, Goal, RaidLevel, Rounds, Section, SectionKind,
-    Sheet, Tracking, Until,
+    Campaign, DeclaredLayout, DeclaredTarget, Experiment, Goal, PlanSection, RaidLevel, Rounds,
+    SectionKind, Sheet, Tracking, Until,
 };
 pub use cost::Cost;
 pub use durio_block::EngineKind;
@@ -93,7 +93,7 @@ impl Plan {
 
     /// The section of `step`.
     #[must_use]
-    pub fn section_of(&self, step: &Step) -> Option<&Section> {
+    pub fn section_of(&self, step: &Step) -> Option<&PlanSection> {
         self.campaign.as_ref()?.sections.get(step.section? as usize)
     }
 

@@ -51,7 +51,7 @@ pub struct ProofSeries {
     pub cuts: u32,
     /// The expected outcome, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expected: Option<Expected>,
+    pub expected: Option<ExpectedVerdict>,
 }
 
 /// The target of the writes.
@@ -205,7 +205,7 @@ pub struct GuestTarget {
     /// The size of each disk.
     pub size: Bytes,
     /// Which device QEMU shows.
-    pub front_end: FrontEnd,
+    pub front_end: GuestFrontEnd,
     /// Whether that device has a volatile write cache. Without it QEMU sends every write with FUA.
     pub write_cache: bool,
     /// The layers on the disks.
@@ -240,7 +240,7 @@ pub struct CommandTarget {
     /// The disk's size.
     pub size: Bytes,
     /// Which device QEMU shows.
-    pub front_end: FrontEnd,
+    pub front_end: GuestFrontEnd,
     /// Whether that device has a volatile write cache. Without it QEMU sends every write with FUA.
     pub write_cache: bool,
     /// The filesystem.
@@ -271,7 +271,7 @@ pub struct CommandGuest {
 /// What a disk looks like to a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FrontEnd {
+pub enum GuestFrontEnd {
     /// Without FUA: the guest's kernel sends a flush after the write.
     VirtioBlk,
     /// QEMU promises FUA, and drops it while the write cache is on.
@@ -280,7 +280,7 @@ pub enum FrontEnd {
     Scsi,
 }
 
-impl FrontEnd {
+impl GuestFrontEnd {
     pub const ALL: [Self; 3] = [Self::VirtioBlk, Self::Nvme, Self::Scsi];
 
     /// The word for it.
@@ -501,7 +501,7 @@ impl DurablePath {
 /// The outcome that the user expects of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "expect")]
-pub enum Expected {
+pub enum ExpectedVerdict {
     /// It keeps every acknowledged write.
     Holds,
     /// It does not, and shows it in this way, within this many cuts in 99 of 100 campaigns.

@@ -7,9 +7,9 @@ mod step;
 mod unmeasured;
 
 pub use step::{
-    Accounting, Batches, ContextSwitches, Interval, JobEnded, Layout, MemoryMeasured,
-    OperationName, OperationRecord, Outcome, Pacing, Phase, ProcessGap, RoundDecision, RoundEnded,
-    RunEnded, RunResumed, StepDeclined, StepEnded, StepStarted, StoppedBy, StreamStarted,
+    Accounting, Batches, ContextSwitches, Interval, JobEnded, MemoryMeasured, OperationName,
+    OperationRecord, Outcome, Pacing, Phase, ProcessGap, RoundDecision, RoundEnded, RunEnded,
+    RunResumed, StepDeclined, StepEnded, StepStarted, StoppedBy, StreamStarted, TargetPreparation,
     TargetPrepared, Warning,
 };
 pub use unmeasured::{
@@ -81,13 +81,13 @@ impl TimedEvent {
     /// If it is not JSON, or lacks a field of its kind of event.
     pub fn read(line: &[u8]) -> serde_json::Result<Self> {
         #[derive(Deserialize)]
-        struct Head<'l> {
+        struct EventHead<'l> {
             #[serde(rename = "at_ns")]
             at: Nanos,
             #[serde(borrow)]
             event: Cow<'l, str>,
         }
-        let Head { at, event } = serde_json::from_slice(line)?;
+        let EventHead { at, event } = serde_json::from_slice(line)?;
         // Not by serde's derive: of a tagged enum it keeps every value aside first, which takes twice
         // the time, and three times the code of every kind.
         let event = match &*event {

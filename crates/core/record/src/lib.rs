@@ -28,11 +28,11 @@ pub use bucket_counts::BucketCounts;
 pub use error::{RecordError, RecordErrorKind};
 pub use event::{
     Accounting, Batches, CommitsTraced, ContextSwitches, Event, Interval, JobEnded,
-    LatencyComponents, Layout, MemoryMeasured, OperationName, OperationPath, OperationRecord,
-    Outcome, Pacing, PathDevice, PathIo, PathTraced, Phase, ProbedCalls, ProcessGap, RoundDecision,
+    LatencyComponents, MemoryMeasured, OperationName, OperationPath, OperationRecord, Outcome,
+    Pacing, PathDevice, PathIo, PathTraced, Phase, ProbedCalls, ProcessGap, RoundDecision,
     RoundEnded, RunEnded, RunResumed, StepDeclined, StepEnded, StepStarted, StoppedBy,
-    StreamStarted, SyncCaller, SyncCallsProbed, TargetPrepared, TimedEvent, TracedRequest,
-    TracedSequence, Warning,
+    StreamStarted, SyncCaller, SyncCallsProbed, TargetPreparation, TargetPrepared, TimedEvent,
+    TracedRequest, TracedSequence, Warning,
 };
 pub use folder::{Environment, FolderName, Manifest, RUN_FOLDER_SCHEMA, file_names};
 pub use journal::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};

@@ -19,7 +19,7 @@ const LENGTH_MAX: Bytes = Bytes::from_mib(64);
 
 /// Only the schema, which is read before anything that depends on it.
 #[derive(Deserialize)]
-struct Schema {
+struct ManifestSchema {
     schema: u32,
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     let path = folder.path().join(name);
     let malformed = |error| RecordError::malformed("read", &path, error);
     // First of all: changes of a newer durio must be reported as such, not as a wrong field.
-    let Schema { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
+    let ManifestSchema { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
     if schema > schema_known {
         let reason = format!(
             "its schema is {schema}, this durio reads up to {schema_known}; use a newer durio"

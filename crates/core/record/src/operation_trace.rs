@@ -68,7 +68,7 @@ pub struct OperationTrace {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Head<T> {
+struct TraceHead<T> {
     schema: String,
     operations: usize,
     files: T,
@@ -79,7 +79,7 @@ struct Head<T> {
 pub const OPERATIONS_MAX: usize = 20_000_000;
 
 /// An operation as its line has it.
-type Line<'a> = (u64, u64, u32, usize, &'a str, Option<u64>, u64, bool);
+type OperationLine<'a> = (u64, u64, u32, usize, &'a str, Option<u64>, u64, bool);
 
 /// The longest head: it has every file and the whole document of the capture, about 1 KB for a file. As a JSON value
 /// it takes up to 16 times as much memory.
@@ -112,7 +112,7 @@ impl OperationTrace {
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut out = GzEncoder::new(out, Compression::fast());
         let Self { capture, files, operations } = self;
-        let head = Head {
+        let head = TraceHead {
             schema: OPERATION_TRACE_SCHEMA.to_owned(),
             operations: operations.len(),
             files,
@@ -127,7 +127,8 @@ impl OperationTrace {
         out.write_all(&head)?;
         for it in operations {
             let TracedOperation { begin, nanos, task, file, call, offset, bytes, durable } = *it;
-            let line: Line<'_> = (begin, nanos, task, file, call.name, offset, bytes, durable);
+            let line: OperationLine<'_> =
+                (begin, nanos, task, file, call.name, offset, bytes, durable);
             out.write_all(b"\n")?;
             serde_json::to_writer(&mut out, &line)?;
         }
@@ -152,7 +153,7 @@ impl OperationTrace {
             }
             _ => error,
         })?;
-        let head: Head<Vec<CapturedFile>> = serde_json::from_slice(&line)
+        let head: TraceHead<Vec<CapturedFile>> = serde_json::from_slice(&line)
             .map_err(|_| invalid("it is no trace that durio capture --trace wrote"))?;
         if head.schema != OPERATION_TRACE_SCHEMA {
             let text = format!("it has the form {}, not {OPERATION_TRACE_SCHEMA}", head.schema);
@@ -198,7 +199,7 @@ fn invalid(text: impl Into<String>) -> io::Error {
 }
 
 fn operation(line: &[u8], files: usize) -> Result<TracedOperation, String> {
-    let (begin, nanos, task, file, name, offset, bytes, durable): Line<'_> =
+    let (begin, nanos, task, file, name, offset, bytes, durable): OperationLine<'_> =
         serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let call = TRACED_CALLS
         .iter()

@@ -48,7 +48,7 @@ impl PayloadReader {
     pub(crate) fn read(&mut self, text: &[u8]) -> Option<SparseHistogram> {
         self.compressed.clear();
         STANDARD.decode_vec(text, &mut self.compressed).ok()?;
-        let mut outer = Fields(&self.compressed);
+        let mut outer = PayloadFields(&self.compressed);
         // Other versions of the form have other numbers; a record has but this one.
         if outer.u32()? != COOKIE_COMPRESSED {
             return None;
@@ -68,7 +68,7 @@ impl PayloadReader {
 
 /// The form within.
 fn histogram(bytes: &[u8]) -> Option<SparseHistogram> {
-    let mut fields = Fields(bytes);
+    let mut fields = PayloadFields(bytes);
     let is_known = fields.u32()? == COOKIE;
     let length = fields.u32()?;
     let layout = (fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?, fields.u64()?);
@@ -123,9 +123,9 @@ fn zigzag(value: u64) -> i64 {
 }
 
 /// The remaining big-endian fields.
-struct Fields<'b>(&'b [u8]);
+struct PayloadFields<'b>(&'b [u8]);
 
-impl Fields<'_> {
+impl PayloadFields<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (field, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::manifest_file::{FolderManifest, ManifestFolder, check_owner, open_folder};
 use crate::{Outcome, RecordError};
 
-pub use loss_picture::{AcknowledgedWrite, LossPicture, MapArea, Slot, TileState, Tiles};
+pub use loss_picture::{AcknowledgedWrite, LossPicture, MapArea, TileState, Tiles, TimeSlot};
 
 /// Version of the folder. A reader reads its own version and older ones.
 pub const PROOF_FOLDER_SCHEMA: u32 = 1;
@@ -183,7 +183,7 @@ pub struct Controls {
 
 /// The fate of the writes that were never promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct InFlight {
+pub struct InFlightWrites {
     /// Cells where such a write is.
     pub kept: u64,
     /// Cells with a part of it.
@@ -211,7 +211,7 @@ pub struct CutFindings {
     pub youngest_kept_ns: Option<u64>,
     pub controls: Controls,
     /// Writes that were never promised.
-    pub in_flight: InFlight,
+    pub in_flight: InFlightWrites,
     /// Deviations; at most 1000, the gravest first.
     pub findings: Vec<Finding>,
     /// Those that are left out of the list.

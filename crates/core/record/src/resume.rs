@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use durio_base::Nanos;
-use durio_plan::{Plan, Role, Section, Step};
+use durio_plan::{Plan, PlanSection, Role, Step};
 
 use crate::{Event, Outcome, RoundDecision, TimedEvent};
 
@@ -27,7 +27,7 @@ pub fn resume_point<'e>(
     plan: &Plan,
     events: impl IntoIterator<Item = &'e TimedEvent>,
 ) -> Option<ResumePoint> {
-    let mut finished = Finished::default();
+    let mut finished = FinishedParts::default();
     for event in events {
         finished.take(plan, event);
     }
@@ -38,7 +38,7 @@ pub fn resume_point<'e>(
     let section = plan.section_of(first);
     // Rounds are judged by each other, and a state must be reached in one go.
     let indivisible =
-        |section: &&Section| section.rounds.is_some() || first.role == Role::Precondition;
+        |section: &&PlanSection| section.rounds.is_some() || first.role == Role::Precondition;
     let step = section.filter(indivisible).map_or(first.index, |section| section.first_step);
     Some(ResumePoint {
         step,
@@ -49,7 +49,7 @@ pub fn resume_point<'e>(
 }
 
 #[derive(Default)]
-struct Finished {
+struct FinishedParts {
     steps: BTreeSet<u32>,
     sections: BTreeSet<u32>,
     run: bool,
@@ -57,7 +57,7 @@ struct Finished {
     elapsed: Nanos,
 }
 
-impl Finished {
+impl FinishedParts {
     fn take(&mut self, plan: &Plan, timed: &TimedEvent) {
         // New times are added to it: events of one run never go back.
         self.elapsed = self.elapsed.max(timed.at);
@@ -149,7 +149,7 @@ mod tests {
             excursion_per_mille: 200,
             slope_per_mille: 100,
         };
-        let section = |first_step, steps, rounds| Section {
+        let section = |first_step, steps, rounds| PlanSection {
             name: String::new(),
             summary: String::new(),
             kind: SectionKind::Single,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::proof::{
-    AgentTarget, ArrayLevel, ArrayTarget, CommandGuest, CommandTarget, DurablePath, Expected,
-    FrontEnd, GuestLayers, LossClass, ProofTarget, SimulatedVia,
+    AgentTarget, ArrayLevel, ArrayTarget, CommandGuest, CommandTarget, DurablePath,
+    ExpectedVerdict, GuestFrontEnd, GuestLayers, LossClass, ProofTarget, SimulatedVia,
 };
 use durio_record::proof::{
     CUTS, CheckFindings, CutEvidence, CutFindings, CutRecord, Finding, InPlace,
@@ -88,11 +88,11 @@ fn the_golden_folder_of_version_1_reads_as_it_always_did() {
     assert_eq!((plan.name.as_str(), plan.seed), ("golden", 3));
     assert_eq!(folder.manifest.outcome, Some(Outcome::Complete));
     let [honest, liar] = plan.series.as_slice() else { panic!("{:?}", plan.series) };
-    assert_eq!((honest.cuts, honest.expected), (5, Some(Expected::Holds)));
+    assert_eq!((honest.cuts, honest.expected), (5, Some(ExpectedVerdict::Holds)));
     assert_eq!(honest.arm.map(|it| it.path), Some(DurablePath::Fdatasync));
     let ProofTarget::Simulated { profile, via, .. } = &liar.target else { panic!("{liar:?}") };
     assert_eq!((profile.as_str(), *via), ("flush-every-third", SimulatedVia::Process));
-    let breaks = Expected::Breaks { class: LossClass::Lost, within: 9 };
+    let breaks = ExpectedVerdict::Breaks { class: LossClass::Lost, within: 9 };
     assert_eq!(liar.expected, Some(breaks));
     let cuts = folder.cuts().unwrap();
     let of = |series: u32| cuts.iter().filter(move |it| it.series == series);
@@ -219,7 +219,7 @@ fn every_field_is_described() {
         load: Nanos::from_secs(1),
         profile: "x".into(),
         size: Bytes::from_mib(16),
-        front_end: FrontEnd::Scsi,
+        front_end: GuestFrontEnd::Scsi,
         write_cache: true,
         layers: GuestLayers::Ext4,
         guest: CommandGuest {

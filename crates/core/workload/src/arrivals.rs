@@ -1,6 +1,6 @@
 //! Open loop: when operations should start, whatever the storage does.
 //!
-//! A [`Schedule`] gives the intended starts of one job in nanoseconds since the step's start. It
+//! An [`ArrivalSchedule`] gives the intended starts of one job in nanoseconds since the step's start. It
 //! knows no clock and never waits.
 
 use rand_core::SeedableRng;
@@ -80,10 +80,10 @@ impl Arrivals {
 
 /// The intended starts of one job, ascending, without end.
 #[derive(Debug, Clone)]
-pub struct Schedule(Kind);
+pub struct ArrivalSchedule(ArrivalProcess);
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum ArrivalProcess {
     /// Arrivals `next`, `next + jobs`, … of a common sequence with gaps of `gap` nanoseconds.
     Constant { gap: f64, next: u64, jobs: u64 },
     /// `mean` nanoseconds between this job's arrivals; `whole` and `part` are the time so far, kept
@@ -91,7 +91,7 @@ enum Kind {
     Poisson { mean: f64, whole: u64, part: f64, random: Box<Xoshiro256PlusPlus> },
 }
 
-impl Schedule {
+impl ArrivalSchedule {
     /// The schedule of job `job` of `jobs`; none for a closed loop. Constant arrivals of all jobs
     /// together are equally spaced; Poisson processes of jobs add up to one (their superposition).
     ///
@@ -103,7 +103,7 @@ impl Schedule {
         assert!(arrivals.validate().is_ok(), "a rate of {rate}");
         let gap = NANOS_PER_SECOND / rate;
         Some(Self(match arrivals {
-            Arrivals::Poisson { .. } => Kind::Poisson {
+            Arrivals::Poisson { .. } => ArrivalProcess::Poisson {
                 // Each job has its own process; together they have the rate.
                 mean: gap * f64::from(jobs),
                 whole: 0,
@@ -112,7 +112,7 @@ impl Schedule {
                 // draws.
                 random: Box::new(Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32))),
             },
-            _ => Kind::Constant { gap, next: job.into(), jobs: jobs.into() },
+            _ => ArrivalProcess::Constant { gap, next: job.into(), jobs: jobs.into() },
         }))
     }
 
@@ -126,13 +126,13 @@ impl Schedule {
     )]
     pub fn next_start(&mut self) -> u64 {
         match &mut self.0 {
-            Kind::Constant { gap, next, jobs } => {
+            ArrivalProcess::Constant { gap, next, jobs } => {
                 // From the beginning each time: added up, the gaps would drift by their rounding.
                 let start = *next as f64 * *gap;
                 *next += *jobs;
                 start as u64
             }
-            Kind::Poisson { mean, whole, part, random } => {
+            ArrivalProcess::Poisson { mean, whole, part, random } => {
                 // With parts of nanoseconds: fio's gaps of whole microseconds offer 394,000 per
                 // second where 300,000 are asked for.
                 *part -= unit(random).ln() * *mean;
@@ -155,7 +155,7 @@ mod tests {
         let mut all: Vec<u64> = (0..jobs)
             .flat_map(|job| {
                 let mut schedule =
-                    Schedule::new(arrivals, job, jobs, 100 + u64::from(job)).unwrap();
+                    ArrivalSchedule::new(arrivals, job, jobs, 100 + u64::from(job)).unwrap();
                 (0..each).map(move |_| schedule.next_start()).collect::<Vec<_>>()
             })
             .collect();
@@ -204,7 +204,7 @@ mod tests {
             assert!(Arrivals::Constant { rate_per_second: rate }.validate().is_err(), "{rate}");
         }
         assert!(Arrivals::Poisson { rate_per_second: 1e6 }.validate().is_ok());
-        assert!(Schedule::new(&Arrivals::Closed, 0, 1, 1).is_none());
+        assert!(ArrivalSchedule::new(&Arrivals::Closed, 0, 1, 1).is_none());
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn jobs_take_turns_and_each_has_its_own_process() {
         let starts = |arrivals: &Arrivals, job, jobs| {
-            let mut schedule = Schedule::new(arrivals, job, jobs, 5).unwrap();
+            let mut schedule = ArrivalSchedule::new(arrivals, job, jobs, 5).unwrap();
             [0; 4].map(|_| schedule.next_start())
         };
         let constant = Arrivals::Constant { rate_per_second: 1e6 };

@@ -167,7 +167,7 @@ const LANES: usize = 16;
 
 /// The states of all generators, which are the output too: first those of one half, then of the
 /// other.
-type Row = [[u8; 8]; 2 * LANES];
+type GeneratorStates = [[u8; 8]; 2 * LANES];
 
 /// Fills `data` with bytes that only `key` gives.
 ///
@@ -202,7 +202,7 @@ fn fill_random(data: &mut [u8], key: u64) {
 
 /// The lanes of a key; the first 8 bytes are unlike those of any other key.
 #[inline]
-fn first_row(key: u64) -> Row {
+fn first_row(key: u64) -> GeneratorStates {
     let (x, y) = (spread(key), spread(!key));
     let mut seeds = [[0; 8]; 2 * LANES];
     let mut lane = 0;
@@ -220,7 +220,7 @@ fn first_row(key: u64) -> Row {
 }
 
 #[inline]
-fn next_row(last: &Row, next: &mut Row) {
+fn next_row(last: &GeneratorStates, next: &mut GeneratorStates) {
     for lane in 0..LANES {
         let (x, y) = (u64::from_le_bytes(last[lane]), u64::from_le_bytes(last[LANES + lane]));
         let x = x.wrapping_add(y);

@@ -8,7 +8,7 @@ use crate::{
 
 /// Which of the laid-out files a shipped workload uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Files {
+pub enum WorkloadFile {
     /// The data file: laid out with incompressible contents.
     Data,
     /// The log file: zero-filled, overwritten in place.
@@ -28,16 +28,16 @@ fn workload(name: &str, summary: &str) -> Workload {
 
 /// The workloads of `durio check`, in the order in which they run.
 #[must_use]
-pub fn check_workloads() -> Vec<(Files, Workload)> {
+pub fn check_workloads() -> Vec<(WorkloadFile, Workload)> {
     vec![
-        (Files::Log, commit()),
-        (Files::Segment, commit_etcd()),
-        (Files::Log, commit_group("commit-group-1", "1 committer", 1)),
-        (Files::Log, commit_group("commit-group-8", "8 committers", 8)),
-        (Files::Log, commit_group("commit-group-64", "64 committers", 64)),
-        (Files::Data, lookup()),
-        (Files::Data, scan()),
-        (Files::Data, mixed()),
+        (WorkloadFile::Log, commit()),
+        (WorkloadFile::Segment, commit_etcd()),
+        (WorkloadFile::Log, commit_group("commit-group-1", "1 committer", 1)),
+        (WorkloadFile::Log, commit_group("commit-group-8", "8 committers", 8)),
+        (WorkloadFile::Log, commit_group("commit-group-64", "64 committers", 64)),
+        (WorkloadFile::Data, lookup()),
+        (WorkloadFile::Data, scan()),
+        (WorkloadFile::Data, mixed()),
     ]
 }
 
@@ -181,16 +181,16 @@ mod tests {
             .collect();
         use CacheMode::{Buffered, Direct};
         use SyncMethod::{Fdatasync, None as NoSync};
-        let group = (Files::Log, 256, 0, 1, 1, Fdatasync, Buffered);
+        let group = (WorkloadFile::Log, 256, 0, 1, 1, Fdatasync, Buffered);
         let expected = [
-            (Files::Log, 8192, 0, 1, 1, Fdatasync, Direct),
-            (Files::Segment, 2300, 0, 1, 1, Fdatasync, Buffered),
+            (WorkloadFile::Log, 8192, 0, 1, 1, Fdatasync, Direct),
+            (WorkloadFile::Segment, 2300, 0, 1, 1, Fdatasync, Buffered),
             group,
             group,
             group,
-            (Files::Data, 8192, 1000, 8, 4, NoSync, Direct),
-            (Files::Data, 262_144, 1000, 2, 16, NoSync, Direct),
-            (Files::Data, 8192, 700, 8, 4, NoSync, Direct),
+            (WorkloadFile::Data, 8192, 1000, 8, 4, NoSync, Direct),
+            (WorkloadFile::Data, 262_144, 1000, 2, 16, NoSync, Direct),
+            (WorkloadFile::Data, 8192, 700, 8, 4, NoSync, Direct),
         ];
         assert_eq!(told, expected);
         let random = all.iter().map(|(_, it)| it.pattern == Pattern::Random).collect::<Vec<_>>();

@@ -22,10 +22,10 @@ mod touched;
 mod varied;
 mod words;
 
-pub use arrivals::{Arrivals, Schedule};
+pub use arrivals::{ArrivalSchedule, Arrivals};
 pub use block_filler::BlockFiller;
 pub use blocks::BlockShare;
-pub use catalogue::{Files, check_workloads, self_cost_workload};
+pub use catalogue::{WorkloadFile, check_workloads, self_cost_workload};
 pub use contents::{Contents, Renewal};
 pub use definition::{
     AtEnd, CacheMode, Coverage, DefinitionError, JumpShares, Pattern, PerMille, Region, RegionRule,

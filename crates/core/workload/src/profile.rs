@@ -25,13 +25,14 @@ mod workloads;
 
 pub use calibrated::calibrated_text;
 pub use facts::ShownFact;
-pub use setting::Setting;
+pub use setting::LogSetting;
 pub use shipped::{check_thresholds, known_databases, profile, profile_names, profile_text};
-pub use source::{ProfileSource, Provenance, Sourced};
+pub use source::{ProfileSource, Provenance, SourcedValue};
 pub use streams::{
-    Access, CachePath, FileHandling, LogProfile, Pace, SoftwareProfile, StreamKind, StreamProfile,
+    AccessOrderProfile, CachePath, FileHandling, LogProfile, SoftwareProfile, StreamKind,
+    StreamPace, StreamProfile,
 };
-pub use threshold::{Bound, LatencyFigure, ProfileThreshold, Threshold, TimedOperation};
+pub use threshold::{LatencyFigure, ProfileThreshold, Threshold, ThresholdBound, TimedOperation};
 
 use table::table;
 use values::text;
@@ -61,7 +62,7 @@ table! {
         /// Documented limits.
         thresholds: Vec<ProfileThreshold> = thresholds() of ["threshold"],
         /// The workload of `durio check` that stands for what it waits for.
-        check: Sourced<String> = fact_needed(text),
+        check: SourcedValue<String> = fact_needed(text),
         /// What readers of its figures should know.
         notes: Vec<String> = list(),
         /// The names of its server's processes, of which one shows that it runs.

@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::block_filler::spread;
 use crate::file_order::{FileOrder, FileTurns};
-use crate::varied::Varied;
+use crate::varied::VariedAccesses;
 use crate::{AtEnd, Coverage, Pattern, Region, SyncMethod, Workload};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub fn job_seed(plan_seed: u64, step: u64, job: u64) -> u64 {
 
 /// How the next access is found: blocks of one size have short ways.
 #[derive(Debug)]
-enum Order {
+enum AccessOrder {
     Sequential,
     Random,
     Other(Box<OtherOrder>),
@@ -70,7 +70,7 @@ struct OtherOrder {
 
 #[derive(Debug)]
 enum OtherKind {
-    Varied(Varied),
+    Varied(VariedAccesses),
     /// The accesses of each of several files, and whose turn it is.
     Files {
         files: Box<[Stream]>,
@@ -78,11 +78,11 @@ enum OtherKind {
     },
 }
 
-impl Order {
+impl AccessOrder {
     fn of(workload: &Workload, region: Region, seed: u64) -> Self {
         match workload.pattern {
-            _ if Varied::describes(workload) => {
-                Self::other(OtherKind::Varied(Varied::new(workload, region, seed)))
+            _ if VariedAccesses::describes(workload) => {
+                Self::other(OtherKind::Varied(VariedAccesses::new(workload, region, seed)))
             }
             Pattern::Sequential => Self::Sequential,
             Pattern::Random => Self::Random,
@@ -120,7 +120,7 @@ impl OtherOrder {
 #[derive(Debug)]
 pub struct Stream {
     random: Xoshiro256PlusPlus,
-    order: Order,
+    order: AccessOrder,
     at_end: AtEnd,
     drops_cache: bool,
     /// Below this threshold of 32 random bits an access is a read; 2³² means always.
@@ -145,7 +145,7 @@ impl Stream {
         assert!(block_count > 0, "region {region:?} holds no block of {}", workload.block_size);
         Self {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
-            order: Order::of(workload, region, seed),
+            order: AccessOrder::of(workload, region, seed),
             at_end: workload.at_end,
             drops_cache: workload.drops_cache_each_pass,
             read_threshold: (u64::from(workload.read_share.0) << 32) / 1000,
@@ -189,7 +189,7 @@ impl Stream {
             workload.pattern == Pattern::Random && workload.coverage == Coverage::Independent;
         let each = (!is_free).then_some(stream.block_count);
         let turns = FileTurns::new(order, files.len(), each);
-        Self { order: Order::other(OtherKind::Files { files, turns }), ..stream }
+        Self { order: AccessOrder::other(OtherKind::Files { files, turns }), ..stream }
     }
 
     /// True if a pass over the region needs preparation at its start: the region is returned to the
@@ -204,9 +204,9 @@ impl Stream {
     #[inline(always)]
     pub fn next_access(&mut self) -> Access {
         match &mut self.order {
-            Order::Random => self.next_random(),
-            Order::Sequential => self.next_sequential(),
-            Order::Other(order) => *order.next(&mut self.random, self.read_threshold),
+            AccessOrder::Random => self.next_random(),
+            AccessOrder::Sequential => self.next_sequential(),
+            AccessOrder::Other(order) => *order.next(&mut self.random, self.read_threshold),
         }
     }
 

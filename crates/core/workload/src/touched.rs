@@ -3,7 +3,7 @@
 
 /// A bit for each unit.
 #[derive(Debug)]
-pub(crate) struct Touched {
+pub(crate) struct TouchedUnits {
     words: Box<[u64]>,
     units: u64,
     free: u64,
@@ -11,7 +11,7 @@ pub(crate) struct Touched {
 
 const BITS: u64 = 64;
 
-impl Touched {
+impl TouchedUnits {
     /// None of `units` is touched.
     pub(crate) fn new(units: u64) -> Self {
         let words = usize::try_from(units.div_ceil(BITS)).unwrap_or(usize::MAX);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn every_unit_is_found_once_and_a_run_ends_at_what_is_touched() {
-        let mut touched = Touched::new(130);
+        let mut touched = TouchedUnits::new(130);
         assert_eq!(touched.touch(100, 4), 4);
         assert_eq!(touched.touch(98, 9), 2);
         assert_eq!(touched.next_free(98), Some(104));
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn the_next_free_unit_is_found_in_any_word_and_before_the_begin() {
         let free = |touched: &[(u64, u64)], units: u64| {
-            let mut map = Touched::new(units);
+            let mut map = TouchedUnits::new(units);
             touched.iter().for_each(|&(unit, count)| assert_eq!(map.touch(unit, count), count));
             move |unit| map.next_free(unit)
         };
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn only_what_was_free_is_touched_and_counted() {
-        let mut map = Touched::new(130);
+        let mut map = TouchedUnits::new(130);
         assert_eq!((map.touch(60, 10), map.free), (10, 120));
         assert_eq!((map.touch(60, 1), map.touch(55, 9), map.free), (0, 5, 115));
         assert_eq!((map.touch(70, 0), map.touch(129, 5), map.free), (0, 1, 114));

@@ -7,12 +7,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::blocks::SizeChoice;
 use crate::permutation::Permutation;
 use crate::skew::BlockDistribution;
-use crate::touched::Touched;
+use crate::touched::TouchedUnits;
 use crate::{Access, AccessKind, Coverage, JumpShares, Pattern, Region, Workload};
 
 /// Where the next place comes from.
 #[derive(Debug)]
-enum Places {
+enum PlaceSource {
     /// From the end of the one before.
     Sequential {
         hole: u64,
@@ -33,14 +33,14 @@ enum Places {
     },
     /// The next unit from a draw on that was not touched in this pass.
     Untouched {
-        touched: Touched,
+        touched: TouchedUnits,
         distribution: Option<BlockDistribution>,
     },
 }
 
 #[derive(Debug)]
-pub(crate) struct Varied {
-    places: Places,
+pub(crate) struct VariedAccesses {
+    places: PlaceSource,
     reads: SizeChoice,
     writes: SizeChoice,
     /// Offsets are multiples of it: the smallest size, or the alignment.
@@ -77,12 +77,12 @@ impl JumpThresholds {
 }
 
 /// A place, or that the pass is over.
-enum Found {
+enum PassPlace {
     Place { place: u64, length: u64 },
     NewPass,
 }
 
-impl Varied {
+impl VariedAccesses {
     /// True if the workload needs more than plain order.
     pub(crate) fn describes(workload: &Workload) -> bool {
         // Workloads that need none of this keep the short ways of `Stream`.
@@ -135,18 +135,18 @@ impl Varied {
         let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
         let length = sizes.choose(draw >> 32);
         let mut found = self.find(kind, length, random);
-        if matches!(found, Found::NewPass) {
+        if matches!(found, PassPlace::NewPass) {
             if self.drops_cache {
                 return self.region_access(AccessKind::DropCache);
             }
             found = self.find(kind, length, random);
         }
-        let Found::Place { place, length } = found else {
+        let PassPlace::Place { place, length } = found else {
             // A pass that has started has a place.
             return self.region_access(AccessKind::DropCache);
         };
         let mut end = place + length;
-        if let Places::Sequential { hole } = self.places {
+        if let PlaceSource::Sequential { hole } = self.places {
             end += hole;
         }
         self.cursors[self.cursor_of(kind)] = end;
@@ -163,9 +163,14 @@ impl Varied {
     }
 
     /// The place of an access of `length`, or of another length that fits, from the region's start.
-    fn find(&mut self, kind: AccessKind, length: u64, random: &mut Xoshiro256PlusPlus) -> Found {
+    fn find(
+        &mut self,
+        kind: AccessKind,
+        length: u64,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> PassPlace {
         let cursor = self.cursors[self.cursor_of(kind)];
-        if matches!(self.places, Places::Sequential { .. }) {
+        if matches!(self.places, PlaceSource::Sequential { .. }) {
             return self.follow(kind, (cursor, length), random);
         }
         let in_run = self.run_left > 0;
@@ -192,7 +197,7 @@ impl Varied {
         kind: AccessKind,
         length: u64,
         random: &mut Xoshiro256PlusPlus,
-    ) -> Option<Found> {
+    ) -> Option<PassPlace> {
         let cursor = self.cursor_of(kind);
         let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
         let size = self.region.length.get();
@@ -202,18 +207,18 @@ impl Varied {
             }
             self.cursors[cursor] = 0;
             if self.drops_cache {
-                return Some(Found::NewPass);
+                return Some(PassPlace::NewPass);
             }
         }
         let place = self.cursors[cursor];
         let mut length = fitting(sizes, (length, size - place), random);
-        if let (Places::Untouched { touched, .. }, Coverage::EachOnce) =
+        if let (PlaceSource::Untouched { touched, .. }, Coverage::EachOnce) =
             (&mut self.places, self.coverage)
         {
             let free = touched.touch(place / self.unit, length.div_ceil(self.unit)) * self.unit;
             length = length.min(free);
         }
-        (length > 0).then_some(Found::Place { place, length })
+        (length > 0).then_some(PassPlace::Place { place, length })
     }
 
     /// A jump for lack of a place to continue; no map of blocks counts it.
@@ -222,19 +227,19 @@ impl Varied {
         kind: AccessKind,
         length: u64,
         random: &mut Xoshiro256PlusPlus,
-    ) -> Found {
+    ) -> PassPlace {
         if self.coverage == Coverage::Independent {
             return self.jump(kind, length, random);
         }
         let last = (self.region.length.get() - length) / self.unit;
-        Found::Place { place: uniform(random, last + 1) * self.unit, length }
+        PassPlace::Place { place: uniform(random, last + 1) * self.unit, length }
     }
 
-    fn begin_pass(&mut self) -> Found {
+    fn begin_pass(&mut self) -> PassPlace {
         self.cursors = [0; 2];
         // A pass begins with a jump.
         self.run_left = 0;
-        Found::NewPass
+        PassPlace::NewPass
     }
 
     /// Whether a random access continues where the previous one of its kind ended.
@@ -250,36 +255,43 @@ impl Varied {
         kind: AccessKind,
         (cursor, length): (u64, u64),
         random: &mut Xoshiro256PlusPlus,
-    ) -> Found {
+    ) -> PassPlace {
         let left = self.region.length.get().saturating_sub(cursor);
         let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
         if left < sizes.smallest() {
             let cursor = self.cursor_of(kind);
             self.cursors[cursor] = 0;
-            return Found::NewPass;
+            return PassPlace::NewPass;
         }
-        Found::Place { place: cursor, length: fitting(sizes, (length, left), random) }
+        PassPlace::Place { place: cursor, length: fitting(sizes, (length, left), random) }
     }
 
-    fn jump(&mut self, kind: AccessKind, length: u64, random: &mut Xoshiro256PlusPlus) -> Found {
+    fn jump(
+        &mut self,
+        kind: AccessKind,
+        length: u64,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> PassPlace {
         let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
         let last = (self.region.length.get() - length) / self.unit;
         let unit = self.unit;
         let place = match &mut self.places {
             // Never here: `follow` finds them.
-            Places::Sequential { .. } => 0,
+            PlaceSource::Sequential { .. } => 0,
             // Independent draws never come round: a pass is what moves as much as the region holds.
-            Places::Uniform | Places::Hot { .. } if self.drops_cache && self.pass_left == 0 => {
+            PlaceSource::Uniform | PlaceSource::Hot { .. }
+                if self.drops_cache && self.pass_left == 0 =>
+            {
                 self.pass_left = self.region.length.get();
                 return self.begin_pass();
             }
-            Places::Uniform => uniform(random, last + 1) * unit,
+            PlaceSource::Uniform => uniform(random, last + 1) * unit,
             // A large block at the end of the region begins where it just fits.
-            Places::Hot { reads, writes } => {
+            PlaceSource::Hot { reads, writes } => {
                 let hot = if kind == AccessKind::Write { writes.as_ref() } else { None };
                 hot.unwrap_or(reads).draw(random).min(last) * unit
             }
-            Places::EachOnce { permutation, key, next, groups, group_length } => {
+            PlaceSource::EachOnce { permutation, key, next, groups, group_length } => {
                 if *next == *groups {
                     // Another key, or every pass would have the same order.
                     *key = key.wrapping_add(1);
@@ -291,7 +303,7 @@ impl Varied {
                 *next += 1;
                 group * *group_length
             }
-            Places::Untouched { touched, distribution } => {
+            PlaceSource::Untouched { touched, distribution } => {
                 let units = self.region.length.get() / unit;
                 let drawn = match distribution {
                     Some(distribution) => distribution.draw(random),
@@ -305,10 +317,10 @@ impl Varied {
                 let left = self.region.length.get() - place * unit;
                 let length = fitting(sizes, (length, left), random);
                 let free = touched.touch(place, length.div_ceil(unit)) * unit;
-                return Found::Place { place: place * unit, length: length.min(free) };
+                return PassPlace::Place { place: place * unit, length: length.min(free) };
             }
         };
-        Found::Place { place, length }
+        PassPlace::Place { place, length }
     }
 }
 
@@ -338,9 +350,9 @@ fn uniform(random: &mut Xoshiro256PlusPlus, count: u64) -> u64 {
     u64::try_from(product >> 64).unwrap_or(0)
 }
 
-fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> Places {
+fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> PlaceSource {
     if workload.pattern == Pattern::Sequential {
-        return Places::Sequential { hole: workload.hole.get() };
+        return PlaceSource::Sequential { hole: workload.hole.get() };
     }
     let blocks_of = |skew| BlockDistribution::new(skew, region.length.get() / unit, unit);
     let distribution = blocks_of(&workload.skew);
@@ -349,8 +361,8 @@ fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> Places {
         let is_even = !workload.has_mix() && (workload.jumps.is_none() || jumps_alone);
         // Uneven steps do not fit groups of one length: touched blocks have to be remembered.
         if !is_even || distribution.is_some() {
-            return Places::Untouched {
-                touched: Touched::new(region.length.get() / unit),
+            return PlaceSource::Untouched {
+                touched: TouchedUnits::new(region.length.get() / unit),
                 distribution,
             };
         }
@@ -358,12 +370,12 @@ fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> Places {
         let group_length = workload.block_size.get() * u64::from(run_length);
         let groups = region.length.get().div_ceil(group_length);
         let permutation = Permutation::new(groups, seed);
-        return Places::EachOnce { permutation, key: seed, next: 0, groups, group_length };
+        return PlaceSource::EachOnce { permutation, key: seed, next: 0, groups, group_length };
     }
     match distribution {
         Some(reads) => {
-            Places::Hot { reads, writes: workload.write_skew.as_ref().and_then(blocks_of) }
+            PlaceSource::Hot { reads, writes: workload.write_skew.as_ref().and_then(blocks_of) }
         }
-        None => Places::Uniform,
+        None => PlaceSource::Uniform,
     }
 }

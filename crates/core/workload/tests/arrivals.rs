@@ -1,7 +1,7 @@
 //! Ten million arrivals have their rate, and their gaps the distribution that they should have.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use durio_workload::{Arrivals, Schedule};
+use durio_workload::{ArrivalSchedule, Arrivals};
 
 const COUNT: u32 = 10_000_000;
 
@@ -9,7 +9,7 @@ const COUNT: u32 = 10_000_000;
 /// scatters by 0.03 %, so an honest schedule misses it once in a thousand seeds; the seed is fixed.
 fn assert_rate(arrivals: Arrivals) {
     let rate = arrivals.rate_per_second().unwrap();
-    let mut schedule = Schedule::new(&arrivals, 0, 1, 20_261_121).unwrap();
+    let mut schedule = ArrivalSchedule::new(&arrivals, 0, 1, 20_261_121).unwrap();
     let last = (0..COUNT).map(|_| schedule.next_start()).last().unwrap();
     let found = f64::from(COUNT) * 1e9 / last as f64;
     assert!((found / rate - 1.0).abs() < 1e-3, "{arrivals:?}: {found} per second");

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use durio_base::{Bytes, Nanos};
-use durio_judge::advise::{AdviceRole, Setting};
+use durio_judge::advise::{AdviceRole, DatabaseSetting};
 
-use super::Output;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 use crate::values;
 
@@ -54,7 +54,7 @@ pub(crate) struct Advise {
     /// A setting of the database, such as commit_delay=100 (can be repeated)
     #[arg(long = "setting", value_name = "NAME=VALUE", value_parser = values::setting,
           help_heading = "What is known")]
-    pub(crate) settings: Vec<Setting>,
+    pub(crate) settings: Vec<DatabaseSetting>,
 
     /// The database's configuration file (postgresql.conf, my.cnf, redis.conf)
     #[arg(long, value_name = "FILE", requires = "database", help_heading = "What is known")]
@@ -65,17 +65,17 @@ pub(crate) struct Advise {
     pub(crate) run: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 
     // Last: its heading also covers options that follow.
     #[command(flatten)]
-    pub(crate) proof: Proof,
+    pub(crate) proof: ProofArguments,
 }
 
 // What a proof measures; no doc comment, which would be taken for the command's.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Proof")]
-pub(crate) struct Proof {
+pub(crate) struct ProofArguments {
     /// Measure this rule before and after, and restore
     #[arg(long, value_name = "RULE")]
     pub(crate) prove: Option<String>,

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use durio_base::{Bytes, Nanos};
-use durio_bench::Scale;
+use durio_bench::CampaignScale;
 
-use super::Output;
-use super::Run;
+use super::JobArguments;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 use crate::values;
 
@@ -53,7 +53,7 @@ pub(crate) struct RunCommand {
     pub(crate) expanding: Expanding,
 
     #[command(flatten)]
-    pub(crate) job: Run,
+    pub(crate) job: JobArguments,
 }
 
 /// How a spec becomes a plan.
@@ -85,9 +85,9 @@ const QUICK_PER_MILLE: u32 = 20;
 
 impl Expanding {
     /// How much of a spec.
-    pub(crate) fn scale(&self) -> Scale {
+    pub(crate) fn scale(&self) -> CampaignScale {
         let scaled = |given| if self.quick { QUICK_PER_MILLE } else { given };
-        Scale {
+        CampaignScale {
             time_per_mille: scaled(self.scale_time),
             size_per_mille: scaled(self.scale_size),
             steps_confirmed: self.confirm_steps.unwrap_or(0),
@@ -110,7 +110,7 @@ impl Expanding {
 ///   durio plan my-spec.toml --target data=/data --target log=/log --format json
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
-pub(crate) struct Plan {
+pub(crate) struct PlanArguments {
     /// A TOML file, the name of a built-in spec, or profile:NAME
     #[arg(value_name = "SPEC")]
     pub(crate) spec: Option<PathBuf>,
@@ -139,7 +139,7 @@ pub(crate) struct Plan {
     pub(crate) force_signature: bool,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 
     /// Print the JSON schema of spec files
     #[arg(long, conflicts_with = "spec", help_heading = "Output")]

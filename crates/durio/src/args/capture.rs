@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use durio_base::Nanos;
 
-use super::Output;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 use crate::values;
 
@@ -66,7 +66,7 @@ pub(crate) struct Capture {
     pub(crate) html: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }
 
 // No doc comment, which would be taken for a command's.
@@ -124,7 +124,7 @@ pub(crate) struct Whom {
 /// hundred, is late by more than 1 % of its time (50 ms at least).
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayArguments {
     /// A trace that durio capture --trace wrote
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
@@ -150,5 +150,5 @@ pub(crate) struct Replay {
     pub(crate) quiet: bool,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Output;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 
 /// Show what this machine lets durio do, and how to enable the rest
@@ -27,5 +27,5 @@ pub(crate) struct Doctor {
     pub(crate) directory: PathBuf,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }

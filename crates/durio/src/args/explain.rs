@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Output;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 
 /// Explain what a report says: a warning, a signal, a verdict, a rule
@@ -21,5 +21,5 @@ pub(crate) struct Explain {
     pub(crate) id: Option<String>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }

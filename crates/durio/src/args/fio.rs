@@ -35,7 +35,7 @@ use crate::exit_code::TABLE;
     after_help = TABLE,
     override_usage = "durio fio [OPTIONS] [FIO OPTIONS] [JOB FILE]..."
 )]
-pub(crate) struct Fio {
+pub(crate) struct FioArguments {
     /// fio's command line: options and job files
     #[arg(last = true, value_name = "FIO OPTIONS")]
     pub(crate) words: Vec<PathBuf>,

@@ -7,7 +7,7 @@ use durio_workload::{CommitterThreads, GroupCommit};
 /// How committers share a log; flattened into the options of a job.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Group commit")]
-pub(crate) struct Committing {
+pub(crate) struct CommittingArguments {
     /// Make each job a log that this many committers hand records of --bs to; a write is a batch
     ///
     /// Records that wait when the log becomes free are written together and made durable by one
@@ -41,7 +41,7 @@ pub(crate) struct Committing {
     pub(crate) no_double_buffer: bool,
 }
 
-impl Committing {
+impl CommittingArguments {
     /// The policy; none without committers.
     pub(crate) fn policy(&self) -> Option<GroupCommit> {
         let threads = match self.committer_threads {

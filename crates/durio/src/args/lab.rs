@@ -10,7 +10,7 @@ use durio_base::{Bytes, Nanos};
 use durio_bench::GuestSettings;
 use durio_lab::{Accelerator, LabRequest, LabRoot, LabTiming};
 
-use super::Output;
+use super::OutputArguments;
 use crate::values;
 
 /// Exit codes of `lab run`, which are also those of whatever it runs.
@@ -31,7 +31,7 @@ Exit codes:
 /// RAM disks. Needs QEMU (Debian: qemu-system-x86) and a kernel with its modules, but no
 /// privileges.
 #[derive(Debug, Args)]
-pub(crate) struct Lab {
+pub(crate) struct LabArguments {
     #[command(subcommand)]
     pub(crate) command: LabCommand,
 }
@@ -81,7 +81,7 @@ pub(crate) struct LabCompare {
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 
     /// Do not show progress on stderr
     #[arg(long, short, help_heading = "Output")]

@@ -8,7 +8,7 @@ use crate::values;
 // No doc comment, which would be taken for a command's.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Output")]
-pub(crate) struct Output {
+pub(crate) struct OutputArguments {
     /// Output format: text, json, html, markdown, csv, openmetrics or fio-json [default: text; durio
     /// fio: fio's own]
     // Without it `durio fio` prints what fio would, so there is no default format.
@@ -24,7 +24,7 @@ pub(crate) struct Output {
     pub(crate) verbose: bool,
 }
 
-impl Output {
+impl OutputArguments {
     pub(crate) fn format(self) -> Format {
         self.named().unwrap_or(Format::Text)
     }

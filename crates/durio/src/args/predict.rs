@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 use durio_base::Nanos;
 use durio_spec::written::{self, PredictGoal};
-use durio_workload::profile::Setting;
+use durio_workload::profile::LogSetting;
 
 use super::Measuring;
 use crate::exit_code::TABLE;
@@ -51,8 +51,8 @@ pub(crate) struct Predict {
     /// What the database was set to. Keys are those that durio profile show DATABASE names:
     /// commit_delay and commit_siblings as PostgreSQL has them, sync (fdatasync, fsync, o_dsync and
     /// others), cache, padding, batch_max.
-    #[arg(long = "setting", value_name = "KEY=VALUE", value_parser = Setting::from_str)]
-    pub(crate) settings: Vec<Setting>,
+    #[arg(long = "setting", value_name = "KEY=VALUE", value_parser = LogSetting::from_str)]
+    pub(crate) settings: Vec<LogSetting>,
 
     /// Exit with 1 if this goal is missed, such as 'p99 < 5ms at 2000/s' (can be repeated)
     ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use durio_base::Nanos;
 
-use super::Output;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 
 /// Show what databases do to their storage, field by field, each with its source
@@ -24,7 +24,7 @@ use crate::exit_code::TABLE;
 /// general knowledge or as durio's guess: replace them by what your own database does.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
-pub(crate) struct Profile {
+pub(crate) struct ProfileArguments {
     #[command(subcommand)]
     pub(crate) command: ProfileCommand,
 }
@@ -34,7 +34,7 @@ pub(crate) enum ProfileCommand {
     /// List the built-in profiles
     List {
         #[command(flatten)]
-        output: Output,
+        output: OutputArguments,
     },
     /// Show a profile: every field, its value, and where it is from
     Show {
@@ -42,7 +42,7 @@ pub(crate) enum ProfileCommand {
         #[arg(value_name = "NAME")]
         name: String,
         #[command(flatten)]
-        output: Output,
+        output: OutputArguments,
     },
     Calibrate(Calibrate),
 }
@@ -94,5 +94,5 @@ pub(crate) struct Calibrate {
     pub(crate) memory: PathBuf,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }

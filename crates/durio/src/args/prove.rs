@@ -8,7 +8,7 @@ use durio_base::{Bytes, Nanos};
 use durio_plan::EngineKind;
 use durio_plan::proof::DurablePath;
 
-use super::{Output, ProveExec, ProvePlan, ProveStates};
+use super::{OutputArguments, ProveExec, ProvePlan, ProveStates};
 use crate::exit_code::TABLE;
 use crate::values;
 
@@ -18,7 +18,7 @@ use crate::values;
 /// says what is missing: lost, torn, misplaced, corrupt. Survival of n cuts is stated with its bound;
 /// the first loss of acknowledged data ends a series.
 #[derive(Debug, Args)]
-pub(crate) struct Prove {
+pub(crate) struct ProveArguments {
     #[command(subcommand)]
     pub(crate) command: ProveCommand,
 }
@@ -90,7 +90,7 @@ pub(crate) struct ProveRun {
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }
 
 /// The word by which a witness knows its writers.
@@ -219,5 +219,5 @@ pub(crate) struct ProveVerify {
     pub(crate) ledger: PathBuf,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }

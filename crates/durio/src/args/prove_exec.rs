@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use durio_base::{Bytes, Nanos};
 use durio_lab::{LabRequest, LabRoot};
-use durio_plan::proof::FrontEnd;
+use durio_plan::proof::GuestFrontEnd;
 
-use super::Output;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 use crate::values;
 
@@ -68,9 +68,9 @@ pub(crate) struct ProveExec {
     pub(crate) size: Bytes,
 
     /// The device that QEMU shows
-    #[arg(long, value_name = "DEVICE", default_value = FrontEnd::VirtioBlk.word(), help_heading = "Guest",
-          value_parser = values::one_of(&FrontEnd::ALL, FrontEnd::word))]
-    pub(crate) front_end: FrontEnd,
+    #[arg(long, value_name = "DEVICE", default_value = GuestFrontEnd::VirtioBlk.word(), help_heading = "Guest",
+          value_parser = values::one_of(&GuestFrontEnd::ALL, GuestFrontEnd::word))]
+    pub(crate) front_end: GuestFrontEnd,
 
     /// Whether that device has a volatile write cache; without it QEMU sends every write with FUA
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set,
@@ -112,7 +112,7 @@ pub(crate) struct ProveExec {
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND", required = true)]

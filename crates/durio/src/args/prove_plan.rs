@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Output;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 
 /// Show what a proof spec would try: each series, its power cuts, what is expected
@@ -27,7 +27,7 @@ pub(crate) struct ProvePlan {
     pub(crate) only: Vec<String>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 
     /// Print the JSON schema of proof specs
     #[arg(long, conflicts_with = "spec", help_heading = "Output")]

@@ -7,7 +7,7 @@ use clap::Args;
 use durio_base::{Bytes, Nanos};
 use durio_prove::enumerate::StateName;
 
-use super::Output;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 
 /// Check every state in which a power cut may leave a disk, from a log of its writes
@@ -66,5 +66,5 @@ pub(crate) struct ProveStates {
     pub(crate) time_limit: Nanos,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use durio_base::{Bytes, Nanos};
 
-use super::Output;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 
 /// Make and serve an array of several devices: RAID 0, 1, 5, 6 or 10 in user space
@@ -15,7 +15,7 @@ use crate::exit_code::TABLE;
 /// The array is served as a block device, or over NBD, which every kernel and QEMU understand. An array is found by its
 /// devices, always: no other file knows of it.
 #[derive(Debug, Args)]
-pub(crate) struct Raid {
+pub(crate) struct RaidArguments {
     #[command(subcommand)]
     pub(crate) command: RaidCommand,
 }
@@ -31,7 +31,7 @@ pub(crate) enum RaidCommand {
         socket: ArraySocket,
 
         #[command(flatten)]
-        output: Output,
+        output: OutputArguments,
     },
     /// Give a member up, as if it had failed; the only copy of some data is refused
     ///
@@ -125,7 +125,7 @@ pub(crate) struct RaidExamine {
     pub(crate) devices: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }
 
 /// Serve an array until Ctrl-C or durio raid stop
@@ -151,8 +151,8 @@ pub(crate) struct RaidStart {
     pub(crate) devices: Vec<PathBuf>,
 
     /// How it is served
-    #[arg(long, value_name = "FRONT", value_enum, default_value_t = Front::Nbd)]
-    pub(crate) front: Front,
+    #[arg(long, value_name = "FRONT", value_enum, default_value_t = FrontChoice::Nbd)]
+    pub(crate) front: FrontChoice,
 
     /// With --front nbd: also make a block device of it, by the kernel's own NBD client
     ///
@@ -194,7 +194,7 @@ pub(crate) struct RaidStart {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Front {
+pub(crate) enum FrontChoice {
     /// Over a unix socket, to clients of NBD: runs everywhere
     Nbd,
     /// As a block device of the kernel's: faster, and needs its module ublk_drv (Linux 6.0)

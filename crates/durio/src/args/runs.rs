@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use durio_analyse::history::Metric;
 use durio_base::Nanos;
 
-use super::Output;
+use super::OutputArguments;
 use crate::exit_code::TABLE;
 use crate::values;
 
@@ -31,7 +31,7 @@ pub(crate) struct Runs {
     pub(crate) probes: bool,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -74,7 +74,7 @@ pub(crate) enum RunsCommand {
 ///   durio history /data --metric commit.p99 --probes
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
-pub(crate) struct History {
+pub(crate) struct RunsHistory {
     /// The target, as it was named [default: that of the latest run]
     #[arg(value_name = "TARGET")]
     pub(crate) target: Option<PathBuf>,
@@ -89,5 +89,5 @@ pub(crate) struct History {
     pub(crate) probes: bool,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 }

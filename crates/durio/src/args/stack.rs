@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use durio_bench::{Scale, StackChoice};
+use durio_bench::{CampaignScale, StackChoice};
 
-use super::Output;
+use super::OutputArguments;
 use super::{InGuest, Measuring};
 use crate::exit_code::TABLE;
 use crate::values;
@@ -26,7 +26,7 @@ use crate::values;
 /// How to write a spec is in docs/formats/stack-spec.md.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
-pub(crate) struct Stack {
+pub(crate) struct StackArguments {
     #[command(subcommand)]
     pub(crate) command: StackCommand,
 }
@@ -62,7 +62,7 @@ pub(crate) struct StackShow {
     pub(crate) paths: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 
     /// Read another machine's /sys and /proc, copied to this directory
     #[arg(long, value_name = "DIR")]
@@ -92,7 +92,7 @@ pub(crate) struct StackPlan {
     pub(crate) destroy: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArguments,
 
     /// Print the JSON schema of stack specs
     #[arg(long, conflicts_with = "spec", help_heading = "Output")]
@@ -178,7 +178,7 @@ pub(crate) struct Choosing {
 impl Choosing {
     /// The same as a value.
     pub(crate) fn choice(&self) -> StackChoice {
-        let scale = Scale {
+        let scale = CampaignScale {
             time_per_mille: self.scale_time,
             size_per_mille: self.scale_size,
             steps_confirmed: self.confirm_steps.unwrap_or(0),

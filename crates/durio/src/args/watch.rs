@@ -27,7 +27,7 @@ use crate::values;
 /// exit code 0.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
-pub(crate) struct Watch {
+pub(crate) struct WatchArguments {
     /// Directories on the storage to watch
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) directories: Vec<PathBuf>,

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use durio_base::Bytes;
 use durio_bench::{
-    BenchError, BenchErrorKind, ProofRequest, Proved, find_run, prove, read_run, restore_settings,
+    BenchError, BenchErrorKind, FinishedProof, ProofRequest, find_run, prove, read_run,
+    restore_settings,
 };
 use durio_block::{open_input, read_bounded};
-use durio_judge::advise::{AdviceRequest, DatabaseSettings, System, advise as judge};
+use durio_judge::advise::{AdviceRequest, DatabaseSettings, FactOrigin, advise as judge};
 use durio_observe::{read_readings, read_stack};
 use durio_report::ShownAdvice;
 
@@ -37,7 +38,7 @@ pub(crate) fn advise(arguments: &Advise) -> Result<Exit, BenchError> {
     let run = run.map(|path| read_run(path, false, &Terminal::new(true))).transpose()?;
     let report = judge(&AdviceRequest {
         target: arguments.path.display().to_string(),
-        system: System { stack: &stack, readings: &readings },
+        system: FactOrigin { stack: &stack, readings: &readings },
         role: arguments.role,
         database: arguments.database.clone(),
         settings: settings(arguments)?,
@@ -61,7 +62,8 @@ fn proof(arguments: &Advise, rule: &str) -> Result<Exit, BenchError> {
         size: arguments.proof.size,
     };
     // The stop is orderly, so the old value always comes back.
-    let Proved { proof, ending } = prove(&request, &stop_in_order()?, &Terminal::new(false))?;
+    let FinishedProof { proof, ending } =
+        prove(&request, &stop_in_order()?, &Terminal::new(false))?;
     if let Some(proof) = proof {
         output::report(arguments.output, &proof)?;
     }

@@ -44,14 +44,14 @@ fn findings(path: &Path) -> Result<(AuditFindings, Exit), BenchError> {
             .hint("save it as a file first"));
     }
     match kind(&mut file).map_err(unread)? {
-        Kind::Findings => Ok((of_run(&read_findings(file)?)?, Exit::Fine)),
-        Kind::Json => Ok((of_json(path, file)?, Exit::Fine)),
-        Kind::Table => Ok((audit_table(file).map_err(not_a_table)?, Exit::Fine)),
+        InputFormat::Findings => Ok((of_run(&read_findings(file)?)?, Exit::Fine)),
+        InputFormat::Json => Ok((of_json(path, file)?, Exit::Fine)),
+        InputFormat::Table => Ok((audit_table(file).map_err(not_a_table)?, Exit::Fine)),
     }
 }
 
 /// The kind of a file, by its first bytes.
-enum Kind {
+enum InputFormat {
     Findings,
     Json,
     Table,
@@ -61,7 +61,7 @@ enum Kind {
 // schema.
 const HEAD_BYTES: u64 = 64 << 10;
 
-fn kind(file: &mut File) -> std::io::Result<Kind> {
+fn kind(file: &mut File) -> std::io::Result<InputFormat> {
     let mut head = Vec::new();
     file.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
     // The reader of the whole file starts at its beginning, which a pipe does not permit: pipes
@@ -74,11 +74,11 @@ fn kind(file: &mut File) -> std::io::Result<Kind> {
     // The schema is the document's first key; a table may hold any words in its cells.
     let first = text.get(..text.len().min(200)).unwrap_or_default();
     Ok(if is_object && first.contains("\"schema\"") && first.contains("\"durio-findings-") {
-        Kind::Findings
+        InputFormat::Findings
     } else if is_object || text.contains("\"fio version\"") {
-        Kind::Json
+        InputFormat::Json
     } else {
-        Kind::Table
+        InputFormat::Table
     })
 }
 
@@ -86,7 +86,7 @@ fn kind(file: &mut File) -> std::io::Result<Kind> {
 const FINDINGS_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(serde::Deserialize)]
-struct Schema {
+struct SchemaName {
     schema: String,
 }
 
@@ -102,7 +102,7 @@ fn read_findings(file: File) -> Result<Findings, BenchError> {
         BenchError::cannot_measure(format!("no findings of durio: {error}"))
             .hint("make them again with durio report RUN --format json, or give the run folder")
     };
-    let Schema { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
+    let SchemaName { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
     if schema != FINDINGS_SCHEMA {
         let text = format!("the schema is {schema}, this durio reads {FINDINGS_SCHEMA}");
         return Err(BenchError::cannot_measure(text)

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::time::SystemTime;
 
 use durio_bench::{
-    BenchError, BenchErrorKind, CalibrationWish, Execution, Located, Permission, RunOptions,
+    BenchError, BenchErrorKind, CalibrationWish, Execution, LocatedPlaces, Permission, RunOptions,
     busy_processors, calibrate, locate,
 };
 use durio_block::HeldTargets;
@@ -40,7 +40,7 @@ pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchErro
     let wish =
         CalibrationWish { database: profile.name, command: arguments.command.clone(), clients };
     let stop = stop_on_signals()?;
-    let model = Model { arguments, text: &text, clients: &wish.clients, stop: &stop };
+    let model = DatabaseModel { arguments, text: &text, clients: &wish.clients, stop: &stop };
     clear_up();
     drop(model.begin(1.0)?);
     let tell = |line: &str| output::remark(&format!("durio: {line}"));
@@ -67,14 +67,14 @@ pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchErro
 }
 
 /// The model of the database, with its log in memory.
-struct Model<'a> {
+struct DatabaseModel<'a> {
     arguments: &'a Calibrate,
     text: &'a str,
     clients: &'a [u32],
     stop: &'a StopFlag,
 }
 
-impl Model<'_> {
+impl DatabaseModel<'_> {
     /// The parts of a run with times scaled by this factor.
     fn begin(&self, factor: f64) -> Result<(Execution, Plan, HeldTargets), BenchError> {
         let name = &self.arguments.name;
@@ -82,7 +82,7 @@ impl Model<'_> {
         let profile = Profile::parse(name, &text).map_err(SpecError::from)?;
         let execution = Execution::begin("calibrate", &RunOptions::default())?;
         let permission = Permission::Named { destroy: &[], force_signature: false };
-        let Located { places, held } = locate([&self.arguments.memory], permission)?;
+        let LocatedPlaces { places, held } = locate([&self.arguments.memory], permission)?;
         let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
         let plan = plan_predict(&PredictRequest {
             profile,

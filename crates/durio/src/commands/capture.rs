@@ -49,8 +49,10 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
         refuse_existing(path)?;
     }
     let before = arguments.against.as_deref().map(read_earlier).transpose()?;
-    let mut taken =
-        Taken { kept: arguments.trace.as_ref().map(|_| Kept::default()), ..Taken::default() };
+    let mut taken = CaptureSink {
+        kept: arguments.trace.as_ref().map(|_| KeptOperations::default()),
+        ..CaptureSink::default()
+    };
     let (mut findings, is_interrupted) = match (&arguments.whom.strace, &arguments.whom.block_trace)
     {
         (Some(path), _) => (read_trace(path, &STRACE, &mut taken)?, false),
@@ -75,18 +77,18 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
 
 /// The consumer of events: counts, and each operation if those are kept.
 #[derive(Default)]
-struct Taken {
+struct CaptureSink {
     capture: Capture,
-    kept: Option<Kept>,
+    kept: Option<KeptOperations>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptOperations {
     files: Vec<CapturedFile>,
     operations: Vec<TracedOperation>,
 }
 
-impl Taken {
+impl CaptureSink {
     fn take(&mut self, event: CaptureEvent) {
         if let (Some(kept), CaptureEvent::File(file)) = (&mut self.kept, &event) {
             kept.files.push(file.clone());
@@ -102,7 +104,7 @@ impl Taken {
     }
 }
 
-impl Kept {
+impl KeptOperations {
     fn trace(self, findings: &CaptureFindings) -> Result<OperationTrace, BenchError> {
         if self.operations.is_empty() {
             let text = "no write or sync of a named file was seen, so there is no trace to write";
@@ -120,7 +122,10 @@ impl Kept {
 }
 
 /// Watches the requested processes; true if the user ended it.
-fn watch(arguments: &Arguments, taken: &mut Taken) -> Result<(CaptureFindings, bool), BenchError> {
+fn watch(
+    arguments: &Arguments,
+    taken: &mut CaptureSink,
+) -> Result<(CaptureFindings, bool), BenchError> {
     let target = target(&arguments.whom)?;
     let source = CaptureSource {
         target: named(&target),
@@ -155,22 +160,22 @@ fn watch(arguments: &Arguments, taken: &mut Taken) -> Result<(CaptureFindings, b
 }
 
 type Emit<'e> = &'e mut dyn FnMut(CaptureEvent);
-type Read = fn(BufReader<File>, Emit<'_>) -> Result<CaptureEnd, TraceTextError>;
+type ReadTrace = fn(BufReader<File>, Emit<'_>) -> Result<CaptureEnd, TraceTextError>;
 
 /// A program whose text can be read: its name, its reader, and the command that makes such a text.
-struct Tracer {
+struct TracerProgram {
     name: &'static str,
-    read: Read,
+    read: ReadTrace,
     made_by: &'static str,
 }
 
-const STRACE: Tracer = Tracer {
+const STRACE: TracerProgram = TracerProgram {
     name: "strace",
     read: read_strace,
     made_by: "strace -f -ttt -T -y -o FILE -p PID makes one",
 };
 
-const BLOCK_TRACE: Tracer = Tracer {
+const BLOCK_TRACE: TracerProgram = TracerProgram {
     name: "blkparse, perf, ftrace, iosnoop or biosnoop",
     read: read_block_trace,
     made_by: "blktrace -d DEV -w 60 -o - | blkparse -i - > FILE makes one; durio capture --help has the others",
@@ -194,8 +199,8 @@ fn open_written(path: &Path) -> io::Result<File> {
 /// Reads a tracer's text.
 fn read_trace(
     path: &Path,
-    tracer: &Tracer,
-    taken: &mut Taken,
+    tracer: &TracerProgram,
+    taken: &mut CaptureSink,
 ) -> Result<CaptureFindings, BenchError> {
     let io = |error| BenchError::io("read", path, error);
     let file = open_written(path).map_err(io)?;
@@ -206,7 +211,7 @@ fn read_trace(
         return Err(BenchError::wrong_use(text).hint("a trace has no more: read a part of it"));
     }
     let end = end.map_err(|error| {
-        let Tracer { name, made_by, .. } = tracer;
+        let TracerProgram { name, made_by, .. } = tracer;
         let text = format!("'{}' is no trace of {name} to go by: {error}", path.display());
         BenchError::wrong_use(text).hint(*made_by)
     })?;

@@ -3,22 +3,22 @@
 use std::collections::BTreeSet;
 
 use durio_analyse::{Findings, Verdict, VerdictWord};
-use durio_bench::{BenchError, Located};
+use durio_bench::{BenchError, LocatedPlaces};
 use durio_observe::process_names;
 use durio_spec::{CheckLength, CheckRequest, SpecError, plan_check};
 use durio_workload::did_you_mean;
 use durio_workload::profile::{Profile, Threshold, known_databases, profile, profile_names};
 
-use crate::args::Check;
+use crate::args::CheckArguments;
 use crate::exit_code::Exit;
 use crate::measure::{begin, execute, locate};
 use crate::output;
 
-pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
+pub(crate) fn check(arguments: CheckArguments) -> Result<Exit, BenchError> {
     // Before anything is looked up or laid out: a misspelt name must not cost a minute.
     let databases = known(&arguments.databases)?;
     let paths = if arguments.target.is_empty() { &arguments.paths } else { &arguments.target };
-    let Located { places: locations, held } = locate(paths, &arguments.common)?;
+    let LocatedPlaces { places: locations, held } = locate(paths, &arguments.common)?;
     let predicted = predicted(&databases, &arguments.workloads, &process_names())?;
     let execution = begin("check", &arguments.common)?;
     let plan = plan_check(&CheckRequest {
@@ -60,7 +60,7 @@ fn predicted(
     Ok(found)
 }
 
-fn length(arguments: &Check) -> CheckLength {
+fn length(arguments: &CheckArguments) -> CheckLength {
     match (arguments.quick, arguments.thorough) {
         (true, _) => CheckLength::Quick,
         (_, true) => CheckLength::Thorough,

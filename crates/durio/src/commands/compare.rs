@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use durio_bench::{BenchError, BenchErrorKind, interleave, read_compared_run, read_comparison};
 use durio_judge::compare::published::{self, PublishedTable};
-use durio_judge::compare::{Comparison, Pair, Settings};
+use durio_judge::compare::{CompareSettings, Comparison, Pair};
 use durio_report::ShownShapes;
 
-use crate::args::{Compare, Output};
+use crate::args::{Compare, OutputArguments};
 use crate::exit_code::Exit;
 use crate::output;
 use crate::progress::Terminal;
@@ -22,8 +22,8 @@ pub(crate) fn run(arguments: &Compare) -> Result<Exit, BenchError> {
 }
 
 /// Shows runs side by side; no comparison sets the exit code.
-pub(super) fn side_by_side(sides: &[PathBuf], output: Output) -> Result<Exit, BenchError> {
-    let settings = Settings { forced: true, ..Settings::default() };
+pub(super) fn side_by_side(sides: &[PathBuf], output: OutputArguments) -> Result<Exit, BenchError> {
+    let settings = CompareSettings { forced: true, ..CompareSettings::default() };
     let read = read_comparison(sides, &settings, &Terminal::new(true))?;
     output::report(output, &read.findings)?;
     Ok(Exit::of_read(read.is_damaged))
@@ -48,7 +48,7 @@ fn compared(arguments: &Compare, sides: &[PathBuf]) -> Result<Exit, BenchError> 
         return Err(BenchError::wrong_use("one side cannot be compared with anything")
             .hint("name two run folders, or one and --against published:NAME"));
     }
-    let settings = Settings {
+    let settings = CompareSettings {
         threshold: arguments.threshold,
         seed: arguments.seed,
         forced: arguments.force,

@@ -2,7 +2,7 @@
 
 use durio_analyse::Findings;
 use durio_base::counted;
-use durio_bench::{BenchError, Located};
+use durio_bench::{BenchError, LocatedPlaces};
 use durio_plan::{Plan, Role};
 use durio_spec::{DurableLength, DurableRequest, plan_durable};
 
@@ -14,7 +14,7 @@ use crate::output;
 pub(crate) fn durable(arguments: Durable) -> Result<Exit, BenchError> {
     let length = length(&arguments);
     let common = arguments.common;
-    let Located { mut places, held } =
+    let LocatedPlaces { mut places, held } =
         locate([arguments.target.as_ref().unwrap_or(&arguments.path)], &common)?;
     let Some(location) = places.pop() else {
         return Err(BenchError::wrong_use("there is no path to measure"));

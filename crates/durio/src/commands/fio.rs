@@ -9,24 +9,24 @@ use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use durio_bench::{BenchError, BenchErrorKind, Execution, Located, Permission, locate};
+use durio_bench::{BenchError, BenchErrorKind, Execution, LocatedPlaces, Permission, locate};
 use durio_block::{HeldTargets, open_input};
 use durio_fio::FioError;
 use durio_fio::import::{ImportSettings, ImportedPlan, ResultShape, import, named_paths};
 use durio_fio::job_file::{
-    FILE_BYTES_MAX, HostParameters, JobFile, Machine, PrintSettings, Remark, Source,
+    FILE_BYTES_MAX, HostParameters, JobFile, JobSource, MachineValues, PrintSettings, Remark,
     parse_command_line, resolve,
 };
 use durio_plan::{ClockChoice, Location};
 use durio_report::write_document;
 
 use super::PLAN_FILE_NAME;
-use crate::args::{Expanding, Fio, Measuring, Plan, RunCommand};
+use crate::args::{Expanding, FioArguments, Measuring, PlanArguments, RunCommand};
 use crate::exit_code::Exit;
 use crate::measure::{begin, execute};
 use crate::output;
 
-pub(crate) fn fio(arguments: &Fio) -> Result<Exit, BenchError> {
+pub(crate) fn fio(arguments: &FioArguments) -> Result<Exit, BenchError> {
     let words = words(arguments)?;
     let options = &arguments.common;
     if arguments.plan {
@@ -86,12 +86,15 @@ pub(crate) fn run_file(path: &Path, arguments: &RunCommand) -> Result<Exit, Benc
 }
 
 /// `durio plan JOB.fio`.
-pub(crate) fn plan_file(path: &Path, arguments: &Plan) -> Result<durio_plan::Plan, BenchError> {
+pub(crate) fn plan_file(
+    path: &Path,
+    arguments: &PlanArguments,
+) -> Result<durio_plan::Plan, BenchError> {
     check_alone(&arguments.target, &arguments.expanding)?;
     let file_name = PLAN_FILE_NAME.to_owned();
     let settings =
         ImportSettings { seed: 0, clock: ClockChoice::Auto, file_name, copies_apart: false };
-    let Plan { destroy, force_signature, .. } = arguments;
+    let PlanArguments { destroy, force_signature, .. } = arguments;
     let permission = Permission::Named { destroy, force_signature: *force_signature };
     let imported = import_file(&parse(&[word(path)?])?, permission, &settings)?;
     imported.notes.iter().for_each(|note| output::remark(note));
@@ -141,7 +144,7 @@ fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Jobs of fio as a plan, and fio's messages about them.
-pub(crate) struct Imported {
+pub(crate) struct ImportedJobs {
     pub(crate) plan: durio_plan::Plan,
     pub(crate) held: HeldTargets,
     /// The differences from fio, a line each.
@@ -167,10 +170,10 @@ fn import_file(
     file: &JobFile,
     permission: Permission<'_>,
     settings: &ImportSettings,
-) -> Result<Imported, BenchError> {
+) -> Result<ImportedJobs, BenchError> {
     let jobs = resolve(file).map_err(wrong_use)?;
     let paths = named_paths(&jobs, &is_device);
-    let Located { places: locations, held } = locate(&paths, permission)?;
+    let LocatedPlaces { places: locations, held } = locate(&paths, permission)?;
     let locations: HashMap<&Path, &Location> =
         locations.iter().map(|location| (location.path.as_path(), location)).collect();
     let located = |path: &Path| locations.get(path).map(|&location| location.clone());
@@ -178,10 +181,10 @@ fn import_file(
         import(&jobs, &located, settings).map_err(|refusals| refused(&refusals))?;
     let lines = file.notes.iter().chain(&notes).map(|note| format!("note: {note}"));
     let (notes, global_options) = (lines.collect(), file.global_options());
-    Ok(Imported { plan, held, notes, shape, global_options })
+    Ok(ImportedJobs { plan, held, notes, shape, global_options })
 }
 
-fn words(arguments: &Fio) -> Result<Vec<String>, BenchError> {
+fn words(arguments: &FioArguments) -> Result<Vec<String>, BenchError> {
     let words: Vec<String> =
         arguments.words.iter().map(|path| word(path)).collect::<Result<_, _>>()?;
     if words.is_empty() {
@@ -192,7 +195,7 @@ fn words(arguments: &Fio) -> Result<Vec<String>, BenchError> {
 }
 
 /// Reads a job file as fio finds it: at its path, or for an include next to the including file.
-fn read_source(name: &str, from: Option<&str>) -> Result<Source, String> {
+fn read_source(name: &str, from: Option<&str>) -> Result<JobSource, String> {
     // An included file cannot be standard input; the including file may be.
     if name == "-" && from.is_none() {
         return text_of(name.to_owned(), std::io::stdin());
@@ -207,18 +210,18 @@ fn read_source(name: &str, from: Option<&str>) -> Result<Source, String> {
     text_of(path, file.map_err(|error| error.to_string())?)
 }
 
-fn text_of(path: String, input: impl std::io::Read) -> Result<Source, String> {
+fn text_of(path: String, input: impl std::io::Read) -> Result<JobSource, String> {
     let mut bytes = Vec::new();
     // One byte above the limit shows that the file is too long.
     let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     input.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|_| "it is no text (UTF-8)".to_owned())?;
-    Ok(Source { name: path, text })
+    Ok(JobSource { name: path, text })
 }
 
-fn machine() -> Machine {
+fn machine() -> MachineValues {
     let host = durio_observe::read_host();
-    Machine {
+    MachineValues {
         page_bytes: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
         memory_mib: host.memory.get() >> 20,
         cpus: configured_cpus().unwrap_or(host.cpus_online),

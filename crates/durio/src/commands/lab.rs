@@ -18,13 +18,13 @@ use durio_lab::{
 };
 use durio_record::lab_compare::LabCompareFolder;
 
-use crate::args::{Lab, LabCommand, LabCompare, LabRun, Output};
+use crate::args::{LabArguments, LabCommand, LabCompare, LabRun, OutputArguments};
 use crate::exit_code::Exit;
 use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 
-pub(crate) fn lab(arguments: &Lab) -> Result<Exit, BenchError> {
+pub(crate) fn lab(arguments: &LabArguments) -> Result<Exit, BenchError> {
     match &arguments.command {
         LabCommand::Run(arguments) => run(arguments),
         LabCommand::Kernels(_) => list(),
@@ -42,8 +42,8 @@ pub(crate) fn init() -> Result<Exit, BenchError> {
 fn run(arguments: &LabRun) -> Result<Exit, BenchError> {
     let request = request(arguments)?;
     let stop = stop_on_signals()?;
-    let mut stdout = output::Stream(io::stdout());
-    let mut stderr = output::Stream(io::stderr());
+    let mut stdout = output::StandardStream(io::stdout());
+    let mut stderr = output::StandardStream(io::stderr());
     let mut streams = Streams { stdout: &mut stdout, stderr: &mut stderr };
     let outcome = durio_lab::run(&request, &mut streams, &|| stop.is_set())?;
     emulation_remark(&outcome).iter().for_each(|line| output::remark(line));
@@ -219,7 +219,7 @@ fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
 /// Shows a comparison again, from its folder alone, as far as it got.
 pub(super) fn show_comparison(
     folder: &LabCompareFolder,
-    wished: Output,
+    wished: OutputArguments,
 ) -> Result<Exit, BenchError> {
     output::refuse_fio(wished, "FOLDER/a1/RUN")?;
     let read = read_lab_comparison(folder, &Terminal::new(true))?;

@@ -6,11 +6,11 @@ use durio_report::ShownPlan;
 use durio_spec::{CampaignSpec, SpecError, shipped_specs, spec_json_schema};
 
 use super::{PLAN_FILE_NAME, fio, profile, refuse_profile_options};
-use crate::args::Plan;
+use crate::args::PlanArguments;
 use crate::exit_code::Exit;
 use crate::output;
 
-pub(crate) fn plan(arguments: &Plan) -> Result<Exit, BenchError> {
+pub(crate) fn plan(arguments: &PlanArguments) -> Result<Exit, BenchError> {
     let Some(spec) = &arguments.spec else {
         let text = if arguments.schema { spec_json_schema() } else { listing()? };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
@@ -41,7 +41,7 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, BenchError> {
 }
 
 fn show(
-    arguments: &Plan,
+    arguments: &PlanArguments,
     plan: &durio_plan::Plan,
     obstacles: &[String],
 ) -> Result<Exit, BenchError> {

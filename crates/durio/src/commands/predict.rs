@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use durio_bench::{BenchError, BenchErrorKind, Located};
+use durio_bench::{BenchError, BenchErrorKind, LocatedPlaces};
 use durio_spec::{PredictRequest, plan_predict};
 
 use super::{check, profile};
@@ -14,7 +14,7 @@ pub(super) fn predict(arguments: &Predict) -> Result<Exit, BenchError> {
     let options = &arguments.common;
     let profile = profile::read(OsStr::new(&arguments.database), &arguments.settings)?;
     let directory = [arguments.directory.clone()];
-    let Located { places, held } = locate(&directory, options)?;
+    let LocatedPlaces { places, held } = locate(&directory, options)?;
     let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
     let execution = begin("predict", options)?;
     let plan = plan_predict(&PredictRequest {

@@ -4,15 +4,17 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use durio_bench::{BenchError, BenchErrorKind, Located, Permission, locate, read_text};
+use durio_bench::{BenchError, BenchErrorKind, LocatedPlaces, Permission, locate, read_text};
 use durio_block::HeldTargets;
 use durio_plan::ClockChoice;
 use durio_report::ProfileList;
 use durio_spec::{ProfileRequest, SpecError, plan_profile};
-use durio_workload::profile::{Profile, Setting, profile, profile_names, profile_text};
+use durio_workload::profile::{LogSetting, Profile, profile, profile_names, profile_text};
 
 use super::{PLAN_FILE_NAME, calibrate};
-use crate::args::{Expanding, Plan, Profile as Arguments, ProfileCommand, RunCommand};
+use crate::args::{
+    Expanding, PlanArguments, ProfileArguments as Arguments, ProfileCommand, RunCommand,
+};
 use crate::exit_code::Exit;
 use crate::measure::{begin, execute};
 use crate::output;
@@ -59,7 +61,7 @@ pub(super) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchErro
 }
 
 /// The plan that a run would carry out.
-pub(super) fn plan(spec: &Path, arguments: &Plan) -> Result<durio_plan::Plan, BenchError> {
+pub(super) fn plan(spec: &Path, arguments: &PlanArguments) -> Result<durio_plan::Plan, BenchError> {
     let (targets, destroy) = (&arguments.target, &arguments.destroy);
     let (request, _) = request(spec, targets, &arguments.expanding, destroy)?;
     let (duration, size) = (arguments.duration, arguments.size);
@@ -84,7 +86,7 @@ fn request(
     // One directory for both is named once: two names of one place are refused.
     let paths = std::iter::once(&log).chain((data != log).then_some(&data));
     let permission = Permission::Named { destroy, force_signature: false };
-    let Located { places, held } = locate(paths, permission)?;
+    let LocatedPlaces { places, held } = locate(paths, permission)?;
     let mut located = places.into_iter();
     let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
     let log = located.next().ok_or_else(missing)?;
@@ -129,7 +131,7 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), BenchError> {
 
 /// Reads a profile by its name, or from a file if the name has a slash or ends in `.toml`.
 /// `settings` override values of its log.
-pub(super) fn read(name: &OsStr, settings: &[Setting]) -> Result<Profile, BenchError> {
+pub(super) fn read(name: &OsStr, settings: &[LogSetting]) -> Result<Profile, BenchError> {
     let shown = name.display().to_string();
     Ok(Profile::parse_with(&shown, &text(name)?, settings).map_err(SpecError::from)?)
 }

@@ -16,7 +16,8 @@ use durio_plan::proof::{Arm, ProofTarget};
 use durio_report::Format;
 
 use crate::args::{
-    Output, Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite, TokenOptions,
+    OutputArguments, ProveArguments, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite,
+    TokenOptions,
 };
 use crate::exit_code::Exit;
 use crate::measure::clear_up;
@@ -24,7 +25,7 @@ use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 
-pub(super) fn prove(arguments: &Prove) -> Result<Exit, BenchError> {
+pub(super) fn prove(arguments: &ProveArguments) -> Result<Exit, BenchError> {
     match &arguments.command {
         ProveCommand::Run(arguments) => run(arguments),
         ProveCommand::Witness(arguments) => witness(arguments),
@@ -67,7 +68,7 @@ fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
 }
 
 /// Shows a finished proof; the exit code is its verdict, if it is complete.
-pub(super) fn conclude(wished: Output, proved: &PowerProved) -> Result<Exit, BenchError> {
+pub(super) fn conclude(wished: OutputArguments, proved: &PowerProved) -> Result<Exit, BenchError> {
     output::report(wished, &proved.findings)?;
     if proved.ending != Ending::Complete {
         return Ok(proved.ending.into());
@@ -170,7 +171,7 @@ fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {
 }
 
 /// fio's format has no place for power cuts: refuse it before the first of them.
-pub(super) fn refuse_fio(wished: Output) -> Result<(), BenchError> {
+pub(super) fn refuse_fio(wished: OutputArguments) -> Result<(), BenchError> {
     match wished.format() {
         Format::FioJson => {
             Err(output::unsupported(wished, "there are text, json, html, markdown and csv"))
@@ -180,7 +181,7 @@ pub(super) fn refuse_fio(wished: Output) -> Result<(), BenchError> {
 }
 
 /// `durio report` of a proof folder.
-pub(super) fn show(path: &Path, wished: Output) -> Result<Exit, BenchError> {
+pub(super) fn show(path: &Path, wished: OutputArguments) -> Result<Exit, BenchError> {
     output::report(wished, &read_power_proof(path)?)?;
     Ok(Exit::Fine)
 }

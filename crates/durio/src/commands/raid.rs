@@ -17,7 +17,8 @@ use durio_bench::{
 use durio_block::Folder;
 
 use crate::args::{
-    Front, Raid, RaidAdd, RaidCommand, RaidConsent, RaidCreate, RaidExamine, RaidReplace, RaidStart,
+    FrontChoice, RaidAdd, RaidArguments, RaidCommand, RaidConsent, RaidCreate, RaidExamine,
+    RaidReplace, RaidStart,
 };
 use crate::exit_code::Exit;
 use crate::output;
@@ -26,7 +27,7 @@ use crate::stop_signals::stop_on_signals;
 /// Limit for showing a server's remarks at its start; the log has all of them.
 const LOG_SHOWN: usize = 64 << 10;
 
-pub(super) fn raid(arguments: &Raid) -> Result<Exit, BenchError> {
+pub(super) fn raid(arguments: &RaidArguments) -> Result<Exit, BenchError> {
     match &arguments.command {
         RaidCommand::Create(arguments) => create(arguments),
         RaidCommand::Examine(arguments) => examine(arguments),
@@ -80,10 +81,10 @@ fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
         return start_detached(&socket);
     }
     let front = match (arguments.front, arguments.attach) {
-        (Front::Nbd, false) => FrontKind::Nbd,
-        (Front::Nbd, true) => FrontKind::AttachedNbd,
-        (Front::Ublk, false) => FrontKind::Ublk,
-        (Front::Ublk, true) => {
+        (FrontChoice::Nbd, false) => FrontKind::Nbd,
+        (FrontChoice::Nbd, true) => FrontKind::AttachedNbd,
+        (FrontChoice::Ublk, false) => FrontKind::Ublk,
+        (FrontChoice::Ublk, true) => {
             let text = "--attach is for --front nbd: ublk makes a block device anyway";
             return Err(BenchError::wrong_use(text));
         }

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use durio_analyse::capture::{CaptureFindings, CaptureSource, EarlierCapture, Replayed};
+use durio_analyse::capture::{CaptureFindings, CaptureSource, EarlierCapture, ReplayedTrace};
 use durio_base::Nanos;
 use durio_bench::{BenchError, BenchErrorKind, replay_trace};
 use durio_block::open_input;
@@ -17,7 +17,7 @@ use durio_run::{ReplayProgress, ReplayWish};
 
 use super::capture::{command_line, day_of, write_page};
 use super::new_file::refuse_existing;
-use crate::args::Replay as Arguments;
+use crate::args::ReplayArguments as Arguments;
 use crate::exit_code::Exit;
 use crate::measure::{TIME_MAX, clear_up};
 use crate::output;
@@ -75,7 +75,7 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
         kernel: host.kernel,
         host: host.hostname.unwrap_or_else(|| "this machine".to_owned()),
     };
-    let replayed = Replayed {
+    let replayed = ReplayedTrace {
         trace: &trace,
         speed: *speed,
         operations: &replayed.operations,

@@ -10,12 +10,12 @@ use durio_record::file_names;
 use durio_record::lab_compare::LabCompareFolder;
 use durio_record::proof::ProofFolder;
 
-use crate::args::Report;
+use crate::args::ReportArguments;
 use crate::exit_code::Exit;
 use crate::output;
 use crate::progress::Terminal;
 
-pub(crate) fn report(arguments: &Report) -> Result<Exit, BenchError> {
+pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, BenchError> {
     let run = match arguments.runs.as_slice() {
         [run] => run,
         runs if arguments.open => {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use durio_base::{Bytes, Nanos, shell_word};
-use durio_bench::{BenchError, CampaignWish, Execution, Located, interrupted, plan_of_spec};
+use durio_bench::{BenchError, CampaignWish, Execution, LocatedPlaces, interrupted, plan_of_spec};
 use durio_block::HeldTargets;
 use durio_plan::{BatchPolicy, EngineKind, Limit, NullScript, Placement};
 use durio_spec::{RunRequest, plan_run};
@@ -11,14 +11,14 @@ use durio_workload::{
     Arrivals, CacheMode, Pattern, PerMille, Region, RegionRule, SyncPolicy, Workload,
 };
 
-use crate::args::{Run, RunCommand};
+use crate::args::{JobArguments, RunCommand};
 use crate::exit_code::Exit;
 use crate::measure::{begin, execute, locate, refuse_absent, resume};
 use crate::output;
 
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
-pub(crate) fn run(arguments: &Run) -> Result<Exit, BenchError> {
+pub(crate) fn run(arguments: &JobArguments) -> Result<Exit, BenchError> {
     let (execution, request, held) = request("run", arguments)?;
     let plan = plan_run(&request)?;
     refuse_absent(&plan, &arguments.common)?;
@@ -69,7 +69,7 @@ pub(super) fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, Benc
 /// The request from the options of a job, of `command`, and the facts about its target.
 pub(super) fn request(
     command: &str,
-    arguments: &Run,
+    arguments: &JobArguments,
 ) -> Result<(Execution, RunRequest, HeldTargets), BenchError> {
     let workload = workload(arguments)?;
     if let [_, second, ..] = &arguments.target[..] {
@@ -77,7 +77,7 @@ pub(super) fn request(
         return Err(BenchError::wrong_use(text)
             .hint("a spec has several: see docs/formats/spec.md and durio plan"));
     }
-    let Located { mut places, held } = locate(&arguments.target, &arguments.common)?;
+    let LocatedPlaces { mut places, held } = locate(&arguments.target, &arguments.common)?;
     let execution = begin(command, &arguments.common)?;
     let engine = match &arguments.engine {
         Some(engine) => engine.kind,
@@ -110,7 +110,7 @@ pub(super) fn request(
     Ok((execution, request, held))
 }
 
-fn workload(arguments: &Run) -> Result<Workload, BenchError> {
+fn workload(arguments: &JobArguments) -> Result<Workload, BenchError> {
     let (pattern, read_share) = match arguments.rw.as_str() {
         "read" => (Pattern::Sequential, Some(PerMille::ALL)),
         "write" => (Pattern::Sequential, Some(PerMille::NONE)),
@@ -147,7 +147,7 @@ fn workload(arguments: &Run) -> Result<Workload, BenchError> {
     })
 }
 
-fn region(arguments: &Run, pattern: Pattern) -> RegionRule {
+fn region(arguments: &JobArguments, pattern: Pattern) -> RegionRule {
     // One block cannot be divided among jobs.
     match (arguments.share_each, arguments.shared || arguments.rewrite) {
         (true, _) => RegionRule::ShareEach,
@@ -156,7 +156,7 @@ fn region(arguments: &Run, pattern: Pattern) -> RegionRule {
     }
 }
 
-fn arrivals(arguments: &Run) -> Arrivals {
+fn arrivals(arguments: &JobArguments) -> Arrivals {
     match arguments.rate {
         None => Arrivals::Closed,
         Some(rate_per_second) if arguments.constant => Arrivals::Constant { rate_per_second },
@@ -164,7 +164,7 @@ fn arrivals(arguments: &Run) -> Arrivals {
     }
 }
 
-fn placement(arguments: &Run) -> Placement {
+fn placement(arguments: &JobArguments) -> Placement {
     match (&arguments.cpus.0[..], arguments.node) {
         ([], None) => Placement::DeviceNode,
         ([], Some(node)) => Placement::Node(node),
@@ -172,7 +172,7 @@ fn placement(arguments: &Run) -> Placement {
     }
 }
 
-fn script(arguments: &Run) -> Result<Option<NullScript>, BenchError> {
+fn script(arguments: &JobArguments) -> Result<Option<NullScript>, BenchError> {
     let null = arguments.engine.as_ref().is_some_and(|engine| engine.kind == EngineKind::Null);
     if !null && (!arguments.null_latency.is_empty() || arguments.null_fails_at.is_some()) {
         return Err(BenchError::wrong_use(

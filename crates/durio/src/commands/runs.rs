@@ -9,7 +9,7 @@ use durio_bench::{BenchError, KeptRuns, find_run, list_runs, remove_run, to_prun
 use durio_plan::RawPath;
 use durio_report::ShownRuns;
 
-use crate::args::{History, Runs, RunsCommand};
+use crate::args::{Runs, RunsCommand, RunsHistory};
 use crate::exit_code::Exit;
 use crate::output;
 
@@ -43,7 +43,7 @@ fn kept(probes: bool) -> Result<KeptRuns, BenchError> {
     if probes { KeptRuns::probes() } else { KeptRuns::runs() }
 }
 
-pub(crate) fn history(arguments: &History) -> Result<Exit, BenchError> {
+pub(crate) fn history(arguments: &RunsHistory) -> Result<Exit, BenchError> {
     let (target, metric) = (arguments.target.as_deref(), &arguments.metric);
     let rows = list_runs(&kept(arguments.probes)?)?;
     // In the form of records, and in that of lists, from which a user may copy it.

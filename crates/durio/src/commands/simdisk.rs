@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use durio_bench::{BenchError, BenchErrorKind, random_seed};
 use durio_nbd::{Address, control_of};
-use durio_prove::served::Advertised;
-use durio_prove::serving::{Answer, DiskState, Order, Serving, order, serve_disk};
+use durio_prove::served::Advertisement;
+use durio_prove::serving::{DiskOrder, DiskState, OrderAnswer, Serving, order, serve_disk};
 use durio_simdisk::{Disk, NamedProfile, SharedDisk, ZOO, named};
 use durio_workload::did_you_mean;
 
@@ -19,18 +19,18 @@ pub(super) fn simdisk(arguments: &Simdisk) -> Result<Exit, BenchError> {
     match &arguments.command {
         SimdiskCommand::List => list(),
         SimdiskCommand::Serve(arguments) => serve(arguments),
-        SimdiskCommand::Cut(control) => tell(control, &Order::Cut),
-        SimdiskCommand::Restore(control) => tell(control, &Order::Restore),
+        SimdiskCommand::Cut(control) => tell(control, &DiskOrder::Cut),
+        SimdiskCommand::Restore(control) => tell(control, &DiskOrder::Restore),
         SimdiskCommand::Stats(control) => show(control),
         SimdiskCommand::Fault { profile, control } => {
             let profile = known(profile)?.name.to_owned();
-            tell(control, &Order::Fault { profile })
+            tell(control, &DiskOrder::Fault { profile })
         }
         SimdiskCommand::Fork { to, control } => {
-            tell(control, &Order::Fork { socket: absolute(to)? })
+            tell(control, &DiskOrder::Fork { socket: absolute(to)? })
         }
         SimdiskCommand::Mark { name, control } => {
-            tell(control, &Order::Mark { name: name.clone() })
+            tell(control, &DiskOrder::Mark { name: name.clone() })
         }
     }
 }
@@ -61,7 +61,7 @@ fn serve(arguments: &SimdiskServe) -> Result<Exit, BenchError> {
     let profile = named.profile(size);
     let flush = profile.declares_cache() && !arguments.no_flush;
     let advertised =
-        Advertised { flush, fua: flush && !arguments.no_fua, memory: arguments.memory.get() };
+        Advertisement { flush, fua: flush && !arguments.no_fua, memory: arguments.memory.get() };
     let address = match arguments.listen {
         Some(address) => {
             output::warn_of_reach(address, "can read and write the disk: it has no password");
@@ -100,23 +100,23 @@ fn cannot(error: durio_prove::serving::ServingError) -> BenchError {
     BenchError::of(BenchErrorKind::CannotMeasure, error)
 }
 
-fn ask(control: &Control, wanted: &Order) -> Result<DiskState, BenchError> {
+fn ask(control: &Control, wanted: &DiskOrder) -> Result<DiskState, BenchError> {
     let nobody = |error| {
         cannot(error).hint("is a disk served there? durio simdisk serve --socket PATH serves one")
     };
     match order(&control_of(&control.socket), wanted).map_err(nobody)? {
-        Answer::Done(state) => Ok(state),
-        Answer::Refused { reason } => Err(BenchError::cannot_measure(reason)),
+        OrderAnswer::Done(state) => Ok(state),
+        OrderAnswer::Refused { reason } => Err(BenchError::cannot_measure(reason)),
     }
 }
 
-fn tell(control: &Control, wanted: &Order) -> Result<Exit, BenchError> {
+fn tell(control: &Control, wanted: &DiskOrder) -> Result<Exit, BenchError> {
     ask(control, wanted)?;
     Ok(Exit::Fine)
 }
 
 fn show(control: &Control) -> Result<Exit, BenchError> {
-    let state = ask(control, &Order::Stats)?;
+    let state = ask(control, &DiskOrder::Stats)?;
     let mut bytes =
         serde_json::to_vec_pretty(&state).map_err(|it| BenchError::unmade(it.into()))?;
     bytes.push(b'\n');

@@ -15,13 +15,13 @@ use durio_layers::{CleanOutcome, CleanState};
 use durio_observe::{StackError, StackErrorKind, read_stack, read_stack_in};
 use durio_report::{Stacks, visible};
 
-use crate::args::{Output, Stack, StackCommand};
+use crate::args::{OutputArguments, StackArguments, StackCommand};
 use crate::exit_code::Exit;
 use crate::output;
 
 pub(super) use bench::show as show_bench;
 
-pub(crate) fn stack(arguments: Stack) -> Result<Exit, BenchError> {
+pub(crate) fn stack(arguments: StackArguments) -> Result<Exit, BenchError> {
     match arguments.command {
         StackCommand::Show(arguments) => {
             show(&arguments.paths, arguments.output, arguments.root.as_deref())
@@ -33,7 +33,11 @@ pub(crate) fn stack(arguments: Stack) -> Result<Exit, BenchError> {
 }
 
 /// Prints the stacks of `paths`; those that cannot be read are named, and the others still shown.
-fn show(paths: &[PathBuf], wished: Output, root: Option<&Path>) -> Result<Exit, BenchError> {
+fn show(
+    paths: &[PathBuf],
+    wished: OutputArguments,
+    root: Option<&Path>,
+) -> Result<Exit, BenchError> {
     if let Some(root) = root {
         check_root(root)?;
     }

@@ -5,14 +5,14 @@ use durio_spec::{SweepRequest, plan_sweep};
 use durio_workload::Arrivals;
 
 use super::run::request;
-use crate::args::Sweep;
+use crate::args::SweepArguments;
 use crate::exit_code::Exit;
 use crate::measure::{execute, refuse_absent};
 
 /// Accesses per second.
 const FIRST_RATE: f64 = 100.0;
 
-pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, BenchError> {
+pub(crate) fn sweep(arguments: &SweepArguments) -> Result<Exit, BenchError> {
     let job = &arguments.job;
     if job.rate.is_some() {
         return Err(BenchError::wrong_use("a sweep looks for the rate itself")

@@ -17,14 +17,14 @@ use durio_plan::{
     BatchPolicy, ClockChoice, EngineKind, Limit, LocationFacts, Placement, Plan, RawPath,
 };
 use durio_record::{OperationName, Outcome};
-use durio_report::{Watched, WatchedLocation};
+use durio_report::{WatchedLocation, WatchedProbe};
 use durio_run::StopFlag;
 use durio_spec::{RunRequest, plan_run};
 use durio_workload::{Arrivals, check_workloads};
 
-use crate::args::Watch;
+use crate::args::WatchArguments;
 use crate::exit_code::Exit;
-use crate::http::{self, Page};
+use crate::http::{self, HttpPage};
 use crate::measure::clear_up;
 use crate::output;
 use crate::progress::Terminal;
@@ -41,7 +41,7 @@ const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 // A signal is seen this soon; more often would cost more than the probes.
 const LOOK: Duration = Duration::from_millis(250);
 
-pub(crate) fn watch(arguments: &Watch) -> Result<Exit, BenchError> {
+pub(crate) fn watch(arguments: &WatchArguments) -> Result<Exit, BenchError> {
     let stop = stop_on_signals()?;
     let mut watcher = Watcher::new(arguments)?;
     if let Some(address) = arguments.listen {
@@ -75,17 +75,17 @@ pub(crate) fn watch(arguments: &Watch) -> Result<Exit, BenchError> {
 }
 
 struct Watcher<'a> {
-    arguments: &'a Watch,
+    arguments: &'a WatchArguments,
     directories: Vec<PathBuf>,
     folder: PathBuf,
     /// The latest first.
     rows: Vec<RunRow>,
     /// The published state.
-    shown: Arc<Mutex<Watched>>,
+    shown: Arc<Mutex<WatchedProbe>>,
 }
 
 impl<'a> Watcher<'a> {
-    fn new(arguments: &'a Watch) -> Result<Self, BenchError> {
+    fn new(arguments: &'a WatchArguments) -> Result<Self, BenchError> {
         clear_up();
         let folder = probes_folder()?;
         // Readers elsewhere do not know the working directory.
@@ -95,7 +95,7 @@ impl<'a> Watcher<'a> {
         })?;
         let locations = directories.iter().map(|it| saved_form(it));
         let locations = locations.map(WatchedLocation::new).collect();
-        let shown = Arc::new(Mutex::new(Watched { every: arguments.every, locations }));
+        let shown = Arc::new(Mutex::new(WatchedProbe { every: arguments.every, locations }));
         let rows = list_runs(&KeptRuns::probes()?)?;
         let watcher = Self { arguments, directories, folder, rows, shown };
         for at in 0..watcher.directories.len() {
@@ -112,7 +112,7 @@ impl<'a> Watcher<'a> {
         let probed = probe(&self.directories[at], &self.folder, stop);
         self.location(at, |it| it.running_since = None);
         match probed {
-            Ok(Probe { folder, findings, written }) => {
+            Ok(WatchProbe { folder, findings, written }) => {
                 self.rows.insert(0, read_run_row(&folder));
                 self.prune(at);
                 self.location(at, |it| {
@@ -201,7 +201,7 @@ fn saved_form(path: &Path) -> String {
 }
 
 // A panicked probe leaves consistent values.
-fn lock(shown: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+fn lock(shown: &Mutex<WatchedProbe>) -> MutexGuard<'_, WatchedProbe> {
     shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -209,13 +209,13 @@ fn commits(it: &WorkloadFindings) -> Option<&durio_analyse::OperationFindings> {
     it.operation(OperationName::Commit)
 }
 
-struct Probe {
+struct WatchProbe {
     folder: PathBuf,
     findings: Findings,
     written: Bytes,
 }
 
-fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<Probe, BenchError> {
+fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<WatchProbe, BenchError> {
     let options = RunOptions { out: Some(folder), histograms: true, ..RunOptions::default() };
     let execution = Execution::begin("watch", &options)?;
     // Looked up for each probe: a watch must not keep a filesystem from being unmounted.
@@ -234,7 +234,7 @@ fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<Probe, Benc
     if executed.outcome? != Outcome::Complete {
         return Err(BenchError::cannot_measure("the probe was ended before its time"));
     }
-    Ok(Probe { folder: execution.folder().to_owned(), findings: executed.findings, written })
+    Ok(WatchProbe { folder: execution.folder().to_owned(), findings: executed.findings, written })
 }
 
 fn plan_of(
@@ -265,7 +265,7 @@ fn plan_of(
 }
 
 /// Serves the numbers in separate threads: they are most needed when a probe hangs.
-fn serve(address: SocketAddr, shown: Arc<Mutex<Watched>>) -> Result<SocketAddr, BenchError> {
+fn serve(address: SocketAddr, shown: Arc<Mutex<WatchedProbe>>) -> Result<SocketAddr, BenchError> {
     let page = move |path: &str| {
         let mut body = Vec::new();
         let shown = lock(&shown);
@@ -275,7 +275,7 @@ fn serve(address: SocketAddr, shown: Arc<Mutex<Watched>>) -> Result<SocketAddr, 
             "/" => ("text/html; charset=utf-8", Some(60), shown.write_page(&mut body)),
             _ => return None,
         };
-        made.is_ok().then_some(Page { kind, body, refresh })
+        made.is_ok().then_some(HttpPage { kind, body, refresh })
     };
     http::serve(address, page).map_err(|error| {
         BenchError::cannot_measure(format!("cannot listen at {address}: {error}"))

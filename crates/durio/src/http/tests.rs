@@ -13,7 +13,7 @@ fn served(bytes: usize) -> SocketAddr {
             "/metrics" => b"durio 1\n".to_vec(),
             _ => return None,
         };
-        Some(Page { kind: "text/html", body, refresh: (path == "/").then_some(60) })
+        Some(HttpPage { kind: "text/html", body, refresh: (path == "/").then_some(60) })
     };
     serve("127.0.0.1:0".parse().unwrap(), page).unwrap()
 }
@@ -147,7 +147,7 @@ fn head_pages_that_are_not_there_and_the_icon_of_a_browser() {
 fn a_listener_that_ends_is_opened_again_at_the_same_port() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let page = |_: &str| Some(Page { kind: "text/plain", body: b"1".to_vec(), refresh: None });
+    let page = |_: &str| Some(HttpPage { kind: "text/plain", body: b"1".to_vec(), refresh: None });
     let site = Arc::new(Site { address, page: Box::new(page) });
     // As `ss --kill` does it, or a namespace that goes.
     let handle = TcpStream::from(std::os::fd::OwnedFd::from(listener.try_clone().unwrap()));
@@ -202,7 +202,7 @@ fn a_foreign_host_is_refused_where_only_this_machine_can_come() {
 #[test]
 fn a_request_is_read_as_the_standard_has_it() {
     let parsed = |head: &str| parse(head, LOOPBACK).map_err(|Status(code, _)| code);
-    let request = |is_head, path: &str| Ok(Request { is_head, path: path.to_owned() });
+    let request = |is_head, path: &str| Ok(HttpRequest { is_head, path: path.to_owned() });
     for (head, expected) in [
         (
             "GET /metrics?name=x HTTP/1.1\r\nhOST:\tlocalhost \r\nAccept: a, b",

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use durio_simdisk::trace::{Entry, FLUSH, superblock};
+use durio_simdisk::trace::{FLUSH, WriteLogEntry, superblock};
 use rustix::process::Signal;
 
 use crate::durio::Durio;
@@ -17,17 +17,17 @@ use crate::sandbox::Sandbox;
 /// Two records are written, flushed and told; then a third, which nobody waited for. In the log a write
 /// stands where its flush ended.
 fn log(sandbox: &Sandbox) -> PathBuf {
-    let record = |number: u8| Entry::write(u64::from(number), 0, &[b'0' + number; 512]);
-    let flush = Entry::write(0, FLUSH, &[]);
+    let record = |number: u8| WriteLogEntry::write(u64::from(number), 0, &[b'0' + number; 512]);
+    let flush = WriteLogEntry::write(0, FLUSH, &[]);
     let entries = [
         record(1),
         flush.clone(),
-        Entry::mark("one"),
+        WriteLogEntry::mark("one"),
         record(2),
         flush,
-        Entry::mark("two"),
+        WriteLogEntry::mark("two"),
         record(3),
-        Entry::mark("dm-log-writes-end"),
+        WriteLogEntry::mark("dm-log-writes-end"),
     ];
     let mut bytes = superblock(entries.len() as u64).to_vec();
     entries.iter().for_each(|entry| bytes.extend(entry.to_bytes()));

@@ -24,12 +24,12 @@ pub struct Analysis {
     /// The findings, not judged yet: without verdicts, warnings and signals.
     pub findings: Findings,
     /// Further input to the judgement.
-    pub evidence: Evidence,
+    pub evidence: RunEvidence,
 }
 
 /// Observations of a run that are not in any result.
 #[derive(Debug)]
-pub struct Evidence {
+pub struct RunEvidence {
     /// The runner's notes.
     pub notes: Vec<String>,
     /// When durio itself did not run.
@@ -232,7 +232,7 @@ impl Analyser {
         }
         latency_breakdown::attach(&self.plan, &mut workloads, &self.paths);
         let self_cost: Vec<_> = own.iter().map(self_cost).collect();
-        let campaign = campaign::findings(&campaign::Measured {
+        let campaign = campaign::findings(&campaign::CampaignInput {
             plan: &self.plan,
             workloads: &workloads,
             preconditioning: &preconditioning,
@@ -244,7 +244,7 @@ impl Analyser {
         // other.
         self.step_errors.extend(refused);
         let durable = durable::findings(
-            &durable::Measured {
+            &durable::ExperimentInput {
                 plan: &self.plan,
                 workloads: &workloads,
                 errors: &self.step_errors,
@@ -288,7 +288,7 @@ impl Analyser {
             plan: self.plan,
         };
         let evidence =
-            Evidence { notes: self.notes, process_gaps: self.process_gaps, probed: self.probed };
+            RunEvidence { notes: self.notes, process_gaps: self.process_gaps, probed: self.probed };
         Analysis { findings, evidence }
     }
 }

@@ -1,6 +1,6 @@
 //! What each layer of a stack costs: the points of a stack bench, compared.
 //!
-//! [`Bench`] has the findings of the same workloads on raw storage, RAID, volumes and filesystems;
+//! [`BenchPoints`] has the findings of the same workloads on raw storage, RAID, volumes and filesystems;
 //! [`StackFindings`] are plain data, and a point without results is a row with the reason. The
 //! models of RAID and mirrors ([`raid_efficiency`](crate::raid_efficiency),
 //! [`mirror`](crate::mirror)) are applied here.
@@ -27,30 +27,33 @@ pub use between::{
     compare_labs,
 };
 pub use findings::{
-    Added, COUNTED_LABEL, DeviceCost, IntervalBasis, LayerRow, PointFacts, RaidFacts, RateInterval,
-    RowFigures, STACK_FINDINGS_SCHEMA, StackFindings, WorkloadRows,
+    AddedCost, COUNTED_LABEL, DeviceCost, IntervalBasis, LayerRow, PointFacts, RaidFacts,
+    RateInterval, RowFigures, STACK_FINDINGS_SCHEMA, StackFindings, WorkloadRows,
 };
 pub use from_bench::bench_of;
-pub use point::{Base, BaseKind, Bench, POINTS_MAX, Point, PointKind, RaidPoint, Timing};
+pub use point::{
+    Base, BaseKind, BenchPoints, POINTS_MAX, PointKind, RaidPoint, StackPoint, Timing,
+};
 pub use published::{PublishedOrder, PublishedRow};
 pub use raid::{MirrorRow, RaidRow};
 pub use steps::StepKey;
 pub use waterfall::{Waterfall, WaterfallBasis, WaterfallStep};
 
-use crate::Declined;
-use rows::Table;
+use crate::DeclinedAnalysis;
+use rows::WorkloadTable;
 
 /// Compares the points of a bench, workload by workload.
 ///
 /// # Errors
 ///
-/// [`Declined`] without a point, with more than [`POINTS_MAX`], with a point that lies on none of
+/// [`DeclinedAnalysis`] without a point, with more than [`POINTS_MAX`], with a point that lies on none of
 /// the points of its stack before it, or with a published share that is no figure. What is wrong
 /// with single figures is told in their rows.
-pub fn attribution(bench: &Bench<'_>) -> Result<StackFindings, Declined> {
+pub fn attribution(bench: &BenchPoints<'_>) -> Result<StackFindings, DeclinedAnalysis> {
     point::check(bench)?;
     let keys = steps::keys(&bench.points);
-    let tables: Vec<Table<'_>> = keys.into_iter().map(|key| Table::new(bench, key)).collect();
+    let tables: Vec<WorkloadTable<'_>> =
+        keys.into_iter().map(|key| WorkloadTable::new(bench, key)).collect();
     let mut warnings = warnings::of_bench(bench);
     warnings.extend(warnings::drift(bench, &tables));
     Ok(StackFindings {
@@ -61,7 +64,7 @@ pub fn attribution(bench: &Bench<'_>) -> Result<StackFindings, Declined> {
         label: (bench.timing == Some(Timing::Counted)).then(|| COUNTED_LABEL.to_owned()),
         kernels: point::kernels(bench),
         points: (0..bench.points.len()).filter_map(|at| findings::facts(bench, at)).collect(),
-        workloads: tables.iter().map(Table::workload_rows).collect(),
+        workloads: tables.iter().map(WorkloadTable::workload_rows).collect(),
         warnings,
     })
 }

@@ -15,7 +15,7 @@ mod steady;
 #[cfg(test)]
 mod tests;
 
-use durio_plan::{Campaign, Limit as StepLimit, Plan, Role, Section, SectionKind};
+use durio_plan::{Campaign, Limit as StepLimit, Plan, PlanSection, Role, SectionKind};
 use durio_record::MemoryMeasured;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ use crate::{SearchFindings, SelfCost, WorkloadFindings};
 pub use baseline::BaselineFindings;
 pub use curve::{Curve, MapCell, MapFindings};
 pub use declared::{PricePerformance, SheetDelta, SheetFigure, TargetFindings};
-pub use row::{Offered, Row, RowBasis, RowLatency, RowPart};
+pub use row::{CampaignRow, OfferedLoad, RowBasis, RowLatency, RowPart};
 pub use steady::{Convergence, LongRun};
 
 /// What a campaign shows.
@@ -57,7 +57,7 @@ pub struct SectionFindings {
     #[serde(flatten)]
     pub kind: SectionKind,
     /// One for each step and stream; repetitions and rounds are taken together.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CampaignRow>,
     /// The curves of a ladder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,
@@ -79,7 +79,7 @@ pub struct SectionFindings {
 }
 
 /// The findings of every step, to be found by step and stream.
-pub(crate) struct Measured<'a> {
+pub(crate) struct CampaignInput<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) workloads: &'a [WorkloadFindings],
     pub(crate) preconditioning: &'a [WorkloadFindings],
@@ -89,9 +89,9 @@ pub(crate) struct Measured<'a> {
 }
 
 /// The findings of the plan's campaign; none if it has none.
-pub(crate) fn findings(measured: &Measured<'_>) -> Option<CampaignFindings> {
+pub(crate) fn findings(measured: &CampaignInput<'_>) -> Option<CampaignFindings> {
     let campaign = measured.plan.campaign.as_ref()?;
-    let index = gather::Index::of(measured);
+    let index = gather::FindingsIndex::of(measured);
     let mut sections: Vec<SectionFindings> =
         campaign.sections.iter().map(|it| section(measured, &index, it)).collect();
     // Behind the plan's own: positions of sections are indices of the plan's campaign.
@@ -113,9 +113,9 @@ pub(crate) fn findings(measured: &Measured<'_>) -> Option<CampaignFindings> {
 }
 
 fn section(
-    measured: &Measured<'_>,
-    index: &gather::Index<'_>,
-    section: &Section,
+    measured: &CampaignInput<'_>,
+    index: &gather::FindingsIndex<'_>,
+    section: &PlanSection,
 ) -> SectionFindings {
     let convergence = steady::convergence(index, section);
     let search = section
@@ -131,11 +131,11 @@ fn section(
 
 /// Rows, curves and maps of the groups.
 fn with_rows(
-    measured: &Measured<'_>,
-    section: &Section,
-    groups: &[gather::Group<'_>],
+    measured: &CampaignInput<'_>,
+    section: &PlanSection,
+    groups: &[gather::RowGroup<'_>],
 ) -> SectionFindings {
-    let mut rows: Vec<Row> = groups.iter().map(|group| row::row(group)).collect();
+    let mut rows: Vec<CampaignRow> = groups.iter().map(|group| row::row(group)).collect();
     let curves = curve::curves(&section.kind, &rows);
     curve::set_phases(&mut rows, &curves);
     evidence::set_limits(measured, &mut rows, groups, &curves);
@@ -155,15 +155,15 @@ fn with_rows(
 
 /// Measured steps that are in no section: they are shown, too.
 fn outside(
-    measured: &Measured<'_>,
-    index: &gather::Index<'_>,
+    measured: &CampaignInput<'_>,
+    index: &gather::FindingsIndex<'_>,
     campaign: &Campaign,
 ) -> Option<SectionFindings> {
     let is_inside =
         |step: u32| campaign.sections.iter().any(|it| it.range().contains(&(step as usize)));
     let steps = measured.plan.measured_steps().map(|step| step.index);
     let groups = gather::groups(index, steps.filter(|it| !is_inside(*it)), RowBasis::Once);
-    let section = Section {
+    let section = PlanSection {
         name: "other steps".to_owned(),
         summary: "measured steps that are in no section".to_owned(),
         kind: SectionKind::Single,
@@ -181,7 +181,7 @@ pub fn time_scale(campaign: &Campaign) -> Option<f64> {
     (scale != 0 && scale != 1000).then(|| f64::from(scale) / 1000.0)
 }
 
-fn provisional(measured: &Measured<'_>, campaign: &Campaign) -> Option<String> {
+fn provisional(measured: &CampaignInput<'_>, campaign: &Campaign) -> Option<String> {
     let scaled = time_scale(campaign)
         .map(|scale| format!("durations are {} % of what the campaign says", scale * 100.0));
     // Only what ends by the clock: a volume or a count is as long as it is meant to be.

@@ -27,7 +27,7 @@ pub use beside::{BesideFigure, BesideRow, CaptureBeside, EarlierCapture};
 pub use classes::FileClass;
 pub use files::{CapturedFileFindings, CapturedSize, OffsetPattern};
 pub use profile::{CaptureSource, profile_text};
-pub use replay::{ReplayFindings, Replayed};
+pub use replay::{ReplayFindings, ReplayedTrace};
 
 use files::{FileState, OpenState};
 

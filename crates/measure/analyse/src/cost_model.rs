@@ -12,9 +12,9 @@ mod relative;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Declined;
+use crate::DeclinedAnalysis;
 use durio_base::stats::least_squares::{count, distinct, mean, median};
-use relative::Fitted;
+use relative::FittedParameters;
 pub(crate) use relative::relative_fit;
 
 /// A size, as measured with one writer.
@@ -38,7 +38,6 @@ impl SizeCost {
 /// A value with the interval that covers it with 95 %, if the model holds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The value.
     pub value: f64,
     /// Half of the width of the interval; `None` without a point to spare.
     pub plus_minus: Option<f64>,
@@ -157,16 +156,16 @@ pub(crate) const NORMAL_MEDIAN: f64 = 1.4826;
 ///
 /// # Errors
 ///
-/// [`Declined`] for fewer than [`SIZES_MIN`] different sizes, more than [`POINTS_MAX`] points, or
+/// [`DeclinedAnalysis`] for fewer than [`SIZES_MIN`] different sizes, more than [`POINTS_MAX`] points, or
 /// values that are not above zero.
-pub fn fit(points: &[SizeCost]) -> Result<CostModel, Declined> {
-    Declined::if_too_many("points", points.len(), POINTS_MAX)?;
-    Declined::unless_positive("size", points.iter().map(|point| point.size_bytes))?;
-    Declined::unless_positive("latency", points.iter().map(|point| point.latency_ns))?;
+pub fn fit(points: &[SizeCost]) -> Result<CostModel, DeclinedAnalysis> {
+    DeclinedAnalysis::if_too_many("points", points.len(), POINTS_MAX)?;
+    DeclinedAnalysis::unless_positive("size", points.iter().map(|point| point.size_bytes))?;
+    DeclinedAnalysis::unless_positive("latency", points.iter().map(|point| point.latency_ns))?;
     let sizes = distinct(points.iter().map(|point| point.size_bytes));
-    Declined::unless_enough("different sizes", sizes.len(), SIZES_MIN)?;
+    DeclinedAnalysis::unless_enough("different sizes", sizes.len(), SIZES_MIN)?;
     // Different, and yet too near each other for the digits: the columns are dependent then.
-    let too_alike = || Declined::TooFew {
+    let too_alike = || DeclinedAnalysis::TooFew {
         what: "sizes that differ enough".to_owned(),
         given: 1,
         needed: SIZES_MIN,
@@ -178,7 +177,7 @@ pub fn fit(points: &[SizeCost]) -> Result<CostModel, Declined> {
 }
 
 /// Fits the model, and declines one that does not describe the times.
-pub(crate) fn describe(points: &[SizeCost]) -> Result<CostModel, Declined> {
+pub(crate) fn describe(points: &[SizeCost]) -> Result<CostModel, DeclinedAnalysis> {
     let model = fit(points)?;
     let why = if model.residual_share > MISSES_MAX {
         format!("half of the times are off by more than {:.0} %", model.residual_share * 100.0)
@@ -189,7 +188,10 @@ pub(crate) fn describe(points: &[SizeCost]) -> Result<CostModel, Declined> {
     } else {
         return Ok(model);
     };
-    Err(Declined::DoesNotDescribe { model: "a model of fixed cost and bandwidth".to_owned(), why })
+    Err(DeclinedAnalysis::DoesNotDescribe {
+        model: "a model of fixed cost and bandwidth".to_owned(),
+        why,
+    })
 }
 
 /// A time; negative values, possible at an interval's end, become zero.
@@ -202,7 +204,7 @@ pub(crate) fn time(nanos: f64) -> String {
 fn of_points<const P: usize>(
     points: &[SizeCost],
     columns: impl Fn(f64) -> [f64; P],
-) -> Option<Fitted<P>> {
+) -> Option<FittedParameters<P>> {
     let rows: Vec<[f64; P]> = points.iter().map(|point| columns(point.size_bytes)).collect();
     let latencies: Vec<f64> = points.iter().map(|point| point.latency_ns).collect();
     relative_fit(&rows, &latencies)

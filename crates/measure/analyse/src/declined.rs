@@ -1,5 +1,5 @@
 //! Why results are missing: analyses that were declined, and steps that the target or the kernel
-//! refused. [`Declined`] is the one error of the analyses, and [`DeclinedStep`] a refused step;
+//! refused. [`DeclinedAnalysis`] is the one error of the analyses, and [`DeclinedStep`] a refused step;
 //! both are saved with the findings.
 
 use durio_plan::{ParameterValue, Step};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Why an analysis was declined, and what would make it possible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
-pub enum Declined {
+pub enum DeclinedAnalysis {
     /// Too few values for the question.
     #[error("{given} {what} cannot answer this; measure at least {needed}")]
     TooFew {
@@ -77,7 +77,7 @@ pub enum Declined {
     },
 }
 
-impl Declined {
+impl DeclinedAnalysis {
     /// A model and no reason, or a reason and no model: findings have a field for either.
     pub(crate) fn split<T>(found: Result<T, Self>) -> (Option<T>, Option<Self>) {
         match found {
@@ -163,26 +163,26 @@ mod tests {
 
     #[test]
     fn a_reason_says_what_to_do() {
-        let few = Declined::unless_enough("levels", 3, 4).unwrap_err();
+        let few = DeclinedAnalysis::unless_enough("levels", 3, 4).unwrap_err();
         assert_eq!(few.to_string(), "3 levels cannot answer this; measure at least 4");
-        let noisy = Declined::Noisy { level: 8.0, dip_share: 0.25 };
+        let noisy = DeclinedAnalysis::Noisy { level: 8.0, dip_share: 0.25 };
         assert!(noisy.to_string().contains("25 % below"), "{noisy}");
     }
 
     #[test]
     fn only_finite_figures_above_zero_are_figures() {
-        assert!(Declined::unless_positive("rate", [1e-60, 1.0, 1e60]).is_ok());
+        assert!(DeclinedAnalysis::unless_positive("rate", [1e-60, 1.0, 1e60]).is_ok());
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 0.99e-60, 1.01e60] {
-            let declined = Declined::unless_positive("rate", [1.0, bad]).unwrap_err();
-            assert_eq!(declined, Declined::NotAFigure { what: "rate".into(), position: 2 });
+            let declined = DeclinedAnalysis::unless_positive("rate", [1.0, bad]).unwrap_err();
+            assert_eq!(declined, DeclinedAnalysis::NotAFigure { what: "rate".into(), position: 2 });
         }
     }
 
     #[test]
     fn a_reason_survives_being_saved() {
-        let noisy = Declined::Noisy { level: 8.0, dip_share: 0.25 };
+        let noisy = DeclinedAnalysis::Noisy { level: 8.0, dip_share: 0.25 };
         let text = serde_json::to_string(&noisy).unwrap();
-        assert_eq!(serde_json::from_str::<Declined>(&text).unwrap(), noisy);
+        assert_eq!(serde_json::from_str::<DeclinedAnalysis>(&text).unwrap(), noisy);
     }
 
     #[test]

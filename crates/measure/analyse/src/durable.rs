@@ -23,17 +23,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::grouping::each_once;
 
-pub(crate) use arm::Measured;
-pub use arm::{Arm, Figures, Latencies, Setting};
-pub use batching::{BATCH_SHARE, BatchAdvice, SizeShare, Unbatched};
+pub(crate) use arm::ExperimentInput;
+pub use arm::{ArmFigures, ArmLatencies, ArmSetting, DurableArm};
+pub use batching::{BATCH_SHARE, BatchAdvice, SizeShare, UnbatchedCost};
 pub use commit_delay::{CommitDelayAdvice, CommitDelayFindings};
-pub use contention::{Contention, HOLDS_SHARE, Interval, Law, WritersRate, contention};
+pub use contention::{Contention, FigureInterval, HOLDS_SHARE, Law, WritersRate, contention};
 pub use cross::{
     CrossCell, CrossFindings, LimitedBy, SizeElasticity, SizeRate, elasticity, limited_by,
 };
 pub use device::{CommandsFindings, DeviceWork, request_words};
 pub use methods::{FileModeRow, FileModesFindings, MethodRow, MethodsFindings, RepeatedSetting};
-pub use model_deviation::{Boundary, BoundaryKind, DeviationKind, ModelDeviation};
+pub use model_deviation::{BoundaryKind, DeviationKind, ModelDeviation, SizeBoundary};
 pub use sizes::{DurableShare, FREE_SHARE, SMALL_BYTES, SizeCurve, SizesFindings};
 pub use sync_cost::{
     AMOUNTS_MIN, FlushPoint, FlushSlope, FlushSlopeFindings, RISE_SHARE, SharedSync, SlopeShape,
@@ -84,15 +84,15 @@ pub struct DurableFindings {
     pub sync_calls: Vec<SyncCallsProbed>,
     /// Every combination that the whole cross measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub whole_cross: Vec<Arm>,
+    pub whole_cross: Vec<DurableArm>,
     /// The unmeasured part of all possible combinations.
     #[serde(rename = "left_out")]
-    pub skipped: Skipped,
+    pub skipped: SkippedParts,
 }
 
 /// The findings; `None` for plans of another purpose.
 pub(crate) fn findings(
-    measured: &Measured<'_>,
+    measured: &ExperimentInput<'_>,
     stacks: &[Stack],
     traced: &[CommitsTraced],
     probed: &[SyncCallsProbed],
@@ -121,7 +121,7 @@ pub(crate) fn findings(
 
 /// The parts that a plan leaves out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct SkippedParts {
     /// The plan's statements, a sentence each.
     pub said: Vec<String>,
     /// Questions that no section asks.
@@ -148,7 +148,7 @@ const EXPERIMENTS: [Experiment; 11] = [
     Experiment::CommitDelay,
 ];
 
-fn skipped(plan: &Plan) -> Skipped {
+fn skipped(plan: &Plan) -> SkippedParts {
     let asked =
         |experiment: &Experiment| plan.steps.iter().any(|step| arm::is_of(plan, step, *experiment));
     let steps = plan.measured_steps().map(|step| &step.load);
@@ -166,7 +166,7 @@ fn skipped(plan: &Plan) -> Skipped {
     }));
     let values =
         |axis: usize| each_once(measured.iter().filter_map(|it| it.get(axis))).len() as u64;
-    Skipped {
+    SkippedParts {
         said: plan.campaign.as_ref().map(|it| it.left_out.clone()).unwrap_or_default(),
         experiments: EXPERIMENTS.iter().filter(|experiment| !asked(experiment)).copied().collect(),
         combinations: (0..5).map(values).fold(1, u64::saturating_mul),

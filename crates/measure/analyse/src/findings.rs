@@ -21,8 +21,8 @@ use crate::profile::ProfileFindings;
 use crate::rate_variation::{Agreement, RateVariation};
 
 pub use judged::{
-    Explanation, ExplanationFact, ExplanationKind, Reading, Signal, SignalWord, Source, Verdict,
-    VerdictWord, WarningFinding,
+    EvidenceReading, Explanation, ExplanationFact, ExplanationKind, Signal, SignalWord,
+    ThresholdSource, Verdict, VerdictWord, WarningFinding,
 };
 
 /// Name and version of the document.
@@ -102,9 +102,7 @@ pub struct Findings {
 /// The two results to read first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Headline {
-    /// Their workload.
     pub workload: String,
-    /// Their location.
     pub location: String,
     /// Durable commits per second, by one writer.
     pub durable_commits_per_second: f64,
@@ -304,7 +302,7 @@ pub struct Effective {
 
 /// Little's law, both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct InFlight {
+pub struct InFlightFindings {
     /// Mean number in flight by latency × rate.
     pub by_latency: f64,
     /// Mean number in flight by the independent time-weighted count.
@@ -382,7 +380,6 @@ pub struct IntervalPoint {
     pub p50_ns: Option<u64>,
     /// 99th percentile of the headline operation (the maximum below 100 samples).
     pub p99_ns: Option<u64>,
-    /// Maximum.
     pub max_ns: Option<u64>,
     /// The longest time in which a job did not look for completions.
     #[serde(rename = "unwatched_ns_max", default, skip_serializing_if = "Option::is_none")]
@@ -466,7 +463,7 @@ pub struct WorkloadFindings {
     #[serde(rename = "idle_before_ns", default, skip_serializing_if = "Option::is_none")]
     pub idle_before: Option<Nanos>,
     /// Little's law.
-    pub in_flight: InFlight,
+    pub in_flight: InFlightFindings,
     /// Processor time.
     pub cpu: CpuFindings,
     /// Context switches of the jobs per operation, where their threads waited: of the same

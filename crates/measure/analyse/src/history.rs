@@ -127,7 +127,7 @@ pub struct Metric {
 
 /// A result from run to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct History {
+pub struct FigureHistory {
     /// Schema of the document.
     pub schema: String,
     /// Where it was measured.
@@ -159,7 +159,7 @@ const POINTS_MAX: usize = 500;
 /// The history of `metric` at `target`, or where the latest run measured it, on the machine of the
 /// latest such run; `None` if no run has it. `rows` has the latest first.
 #[must_use]
-pub fn history(rows: &[RunRow], target: Option<&str>, metric: &Metric) -> Option<History> {
+pub fn history(rows: &[RunRow], target: Option<&str>, metric: &Metric) -> Option<FigureHistory> {
     let is_it = |it: &&RunFigures| {
         it.workload == metric.workload && target.is_none_or(|target| it.location == target)
     };
@@ -188,7 +188,7 @@ pub fn history(rows: &[RunRow], target: Option<&str>, metric: &Metric) -> Option
     points.truncate(POINTS_MAX);
     points.reverse();
     let values: Vec<f64> = points.iter().map(|it| it.value).collect();
-    Some(History {
+    Some(FigureHistory {
         schema: "durio-history-1".to_owned(),
         target: location,
         host: latest.host.clone(),

@@ -9,10 +9,10 @@ mod saturation;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Declined;
+use crate::DeclinedAnalysis;
 
 pub use phases::{
-    BestPoints, Knee, LINEAR_EFFICIENCY, Phase, Phases, RETROGRADE_LOSS, Retrograde,
+    BestPoints, Knee, LINEAR_EFFICIENCY, LadderPhase, Phases, RETROGRADE_LOSS, Retrograde,
     WORTHWHILE_ELASTICITY,
 };
 pub use saturation::{Saturation, SaturationModel};
@@ -40,7 +40,7 @@ pub struct RateAndLatency {
 
 /// One level of a ladder, as measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct LadderPoint {
     /// Jobs, depth, or offered operations per second, as [`LadderKind`] says.
     pub level: f64,
     /// Operations offered at once: jobs × depth; for an offered rate, the mean number in flight.
@@ -59,7 +59,7 @@ pub struct Point {
     pub write: Option<RateAndLatency>,
 }
 
-impl Point {
+impl LadderPoint {
     /// A level of one kind of operation, of which only means are known.
     #[must_use]
     pub fn of_means(level: f64, in_flight: f64, part: RateAndLatency) -> Self {
@@ -91,9 +91,9 @@ impl Point {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PointFindings {
     /// The level as measured.
-    pub measured: Point,
+    pub measured: LadderPoint,
     /// Where it lies on the curve.
-    pub phase: Phase,
+    pub phase: LadderPhase,
     /// Rate as a share of the linear extrapolation of the ladder's best rate per operation in
     /// flight; of an offered rate, the share of it that was achieved.
     pub efficiency_share: f64,
@@ -147,16 +147,19 @@ pub const LEVELS_MAX: usize = 256;
 ///
 /// # Errors
 ///
-/// [`Declined`] for fewer than [`LEVELS_MIN`] or more than [`LEVELS_MAX`] levels, levels that do
+/// [`DeclinedAnalysis`] for fewer than [`LEVELS_MIN`] or more than [`LEVELS_MAX`] levels, levels that do
 /// not rise, values that are not finite and above zero, and a rate that dips so far that neither
 /// phase nor knee could be trusted.
-pub fn analyse(points: &[Point], kind: LadderKind) -> Result<LadderFindings, Declined> {
+pub fn analyse(
+    points: &[LadderPoint],
+    kind: LadderKind,
+) -> Result<LadderFindings, DeclinedAnalysis> {
     check(points)?;
     let efficiencies = phases::efficiencies(points, kind);
     let best = phases::best_points(points);
     let phases = phases::phases(points, &efficiencies, &best);
     let saturation = saturation::fit(points, kind);
-    let latency_at_rate = |point: &Point| LatencyAtRate {
+    let latency_at_rate = |point: &LadderPoint| LatencyAtRate {
         level: point.level,
         rate_per_second: point.rate_per_second,
         latency_ns_mean: point.latency_ns_mean,
@@ -174,7 +177,11 @@ pub fn analyse(points: &[Point], kind: LadderKind) -> Result<LadderFindings, Dec
     })
 }
 
-fn point_findings(points: &[Point], efficiencies: &[f64], phases: &Phases) -> Vec<PointFindings> {
+fn point_findings(
+    points: &[LadderPoint],
+    efficiencies: &[f64],
+    phases: &Phases,
+) -> Vec<PointFindings> {
     let before = std::iter::once(None).chain(points.iter().map(Some));
     let found = points.iter().zip(efficiencies).zip(before).map(|((point, efficiency), before)| {
         PointFindings {
@@ -204,16 +211,22 @@ const LITTLE_MIN: f64 = 0.90;
 const SUPERLINEAR_FROM: f64 = 0.90;
 
 /// An error if the points are too few, too many, not rising, invalid, or too noisy.
-fn check(points: &[Point]) -> Result<(), Declined> {
-    Declined::unless_enough("levels", points.len(), LEVELS_MIN)?;
-    Declined::if_too_many("levels", points.len(), LEVELS_MAX)?;
-    Declined::unless_positive("level", points.iter().map(|point| point.level))?;
-    Declined::unless_positive("number in flight", points.iter().map(|point| point.in_flight))?;
-    Declined::unless_positive("rate", points.iter().map(|point| point.rate_per_second))?;
-    Declined::unless_positive("mean latency", points.iter().map(|point| point.latency_ns_mean))?;
-    let falls = |pair: (&Point, &Point)| pair.1.level <= pair.0.level;
+fn check(points: &[LadderPoint]) -> Result<(), DeclinedAnalysis> {
+    DeclinedAnalysis::unless_enough("levels", points.len(), LEVELS_MIN)?;
+    DeclinedAnalysis::if_too_many("levels", points.len(), LEVELS_MAX)?;
+    DeclinedAnalysis::unless_positive("level", points.iter().map(|point| point.level))?;
+    DeclinedAnalysis::unless_positive(
+        "number in flight",
+        points.iter().map(|point| point.in_flight),
+    )?;
+    DeclinedAnalysis::unless_positive("rate", points.iter().map(|point| point.rate_per_second))?;
+    DeclinedAnalysis::unless_positive(
+        "mean latency",
+        points.iter().map(|point| point.latency_ns_mean),
+    )?;
+    let falls = |pair: (&LadderPoint, &LadderPoint)| pair.1.level <= pair.0.level;
     if let Some(index) = points.iter().zip(points.iter().skip(1)).position(falls) {
-        return Err(Declined::NotRising { position: index + 2 });
+        return Err(DeclinedAnalysis::NotRising { position: index + 2 });
     }
     let rates: Vec<f64> = points.iter().map(|point| point.rate_per_second).collect();
     for (index, point) in points.iter().enumerate() {
@@ -223,19 +236,19 @@ fn check(points: &[Point]) -> Result<(), Declined> {
         let beside = highest(before).min(highest(after.get(1..).unwrap_or_default()));
         let dip_share = 1.0 - point.rate_per_second / beside;
         if beside > 0.0 && dip_share > DIP_MAX {
-            return Err(Declined::Noisy { level: point.level, dip_share });
+            return Err(DeclinedAnalysis::Noisy { level: point.level, dip_share });
         }
     }
     Ok(())
 }
 
 /// Rate × latency ÷ in flight.
-fn little_share(point: &Point) -> f64 {
+fn little_share(point: &LadderPoint) -> f64 {
     point.rate_per_second * point.latency_ns_mean / 1e9 / point.in_flight
 }
 
 /// Oddities, as sentences.
-fn notes(points: &[Point], kind: LadderKind, efficiencies: &[f64]) -> Vec<String> {
+fn notes(points: &[LadderPoint], kind: LadderKind, efficiencies: &[f64]) -> Vec<String> {
     // What follows holds load against load offered, which only a closed loop bounds.
     if kind == LadderKind::OfferedRate {
         return Vec::new();
@@ -245,7 +258,7 @@ fn notes(points: &[Point], kind: LadderKind, efficiencies: &[f64]) -> Vec<String
     notes
 }
 
-fn little_note(point: &Point) -> Option<String> {
+fn little_note(point: &LadderPoint) -> Option<String> {
     let share = little_share(point);
     let says = if share > LITTLE_MAX {
         "impossible: one of the figures is wrong"
@@ -260,7 +273,7 @@ fn little_note(point: &Point) -> Option<String> {
     ))
 }
 
-fn superlinear_note(points: &[Point], efficiencies: &[f64]) -> Option<String> {
+fn superlinear_note(points: &[LadderPoint], efficiencies: &[f64]) -> Option<String> {
     let (first, share) = points.iter().zip(efficiencies).next()?;
     if *share >= SUPERLINEAR_FROM {
         return None;

@@ -39,18 +39,19 @@ mod step_state;
 #[path = "tests/sample.rs"]
 mod sample;
 
-pub use analyser::{Analyser, Analysis, Evidence};
-pub use declined::{Declined, DeclinedStep};
+pub use analyser::{Analyser, Analysis, RunEvidence};
+pub use declined::{DeclinedAnalysis, DeclinedStep};
 pub use findings::{
     BatchFindings, CpuFindings, CurvePoint, DataFindings, DeviceTime, Distribution, Effective,
-    Explanation, ExplanationFact, ExplanationKind, FINDINGS_SCHEMA, Findings, Headline, InFlight,
-    IntervalPoint, KeptInterval, KeptLatencies, OpenLoop, OperationFindings, Reading, RunState,
-    SelfCost, Signal, SignalWord, Source, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
+    EvidenceReading, Explanation, ExplanationFact, ExplanationKind, FINDINGS_SCHEMA, Findings,
+    Headline, InFlightFindings, IntervalPoint, KeptInterval, KeptLatencies, OpenLoop,
+    OperationFindings, RunState, SelfCost, Signal, SignalWord, ThresholdSource, Verdict,
+    VerdictWord, WarningFinding, WorkloadFindings,
 };
 pub use latency_breakdown::{
     ComponentTime, DevicePerOperation, LatencyBreakdown, LatencyComponent,
 };
 pub use live::{LiveFigures, StepSoFar, live_figures};
 pub use rate_variation::{Agreement, RateVariation, Steadiness};
-pub use search::{SearchFindings, Trial};
+pub use search::{RateTrial, SearchFindings};
 pub use step_state::{headline, is_cut_short};

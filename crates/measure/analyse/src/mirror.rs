@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Declined;
+use crate::DeclinedAnalysis;
 use durio_base::stats::least_squares::float;
 
 /// How often a latency was seen.
@@ -54,32 +54,35 @@ const LATENCIES_MAX: usize = 10_000_000;
 
 /// Predicts a mirror from the latencies of a single device, given in any order.
 /// Declined without a sample, with too many different latencies, or for copies other than 1 to 64.
-pub(crate) fn predict(single: &[LatencyCount], copies: u32) -> Result<MirrorPrediction, Declined> {
+pub(crate) fn predict(
+    single: &[LatencyCount],
+    copies: u32,
+) -> Result<MirrorPrediction, DeclinedAnalysis> {
     check_copies(copies)?;
-    Declined::if_too_many("latencies", single.len(), LATENCIES_MAX)?;
+    DeclinedAnalysis::if_too_many("latencies", single.len(), LATENCIES_MAX)?;
     let steps = steps(single);
-    Declined::unless_enough("samples", steps.len(), 1)?;
+    DeclinedAnalysis::unless_enough("samples", steps.len(), 1)?;
     let (one, slowest) = (figures(&steps, 1), figures(&steps, copies));
     let penalty =
         if one.latency_ns_mean > 0.0 { slowest.latency_ns_mean / one.latency_ns_mean } else { 1.0 };
     Ok(MirrorPrediction { copies, single: one, slowest, penalty })
 }
 
-fn check_copies(copies: u32) -> Result<(), Declined> {
+fn check_copies(copies: u32) -> Result<(), DeclinedAnalysis> {
     if (1..=COPIES_MAX).contains(&copies) {
         return Ok(());
     }
     let why = format!("{copies} copies; a prediction is of 1 to {COPIES_MAX}");
-    Err(Declined::NoSuchLayout { why })
+    Err(DeclinedAnalysis::NoSuchLayout { why })
 }
 
 /// A latency and the share of operations that took as long or less.
-struct Step {
+struct LatencyShare {
     latency_ns: u64,
     share: f64,
 }
 
-fn steps(single: &[LatencyCount]) -> Vec<Step> {
+fn steps(single: &[LatencyCount]) -> Vec<LatencyShare> {
     let mut sorted: Vec<LatencyCount> =
         single.iter().filter(|latency| latency.count > 0).copied().collect();
     sorted.sort_unstable_by_key(|latency| latency.latency_ns);
@@ -89,12 +92,12 @@ fn steps(single: &[LatencyCount]) -> Vec<Step> {
         so_far += u128::from(latency.count);
         #[expect(clippy::cast_precision_loss, reason = "a share needs no more than 53 bits")]
         let share = so_far as f64 / total as f64;
-        Step { latency_ns: latency.latency_ns, share }
+        LatencyShare { latency_ns: latency.latency_ns, share }
     };
     sorted.iter().map(step).collect()
 }
 
-fn figures(steps: &[Step], copies: u32) -> MirrorFigures {
+fn figures(steps: &[LatencyShare], copies: u32) -> MirrorFigures {
     let power = f64::from(copies);
     let mut before = 0.0;
     let mut mean = 0.0;
@@ -113,7 +116,7 @@ fn figures(steps: &[Step], copies: u32) -> MirrorFigures {
 }
 
 /// The least latency that the wanted share of maxima does not exceed.
-fn quantile(steps: &[Step], wanted: f64, power: f64) -> u64 {
+fn quantile(steps: &[LatencyShare], wanted: f64, power: f64) -> u64 {
     // The margin is for shares that are a hair off in binary.
     let share = wanted.powf(1.0 / power) - 1e-12;
     let at = steps.partition_point(|step| step.share < share);
@@ -165,12 +168,12 @@ pub(crate) fn penalty(
     baseline_rate_per_second: f64,
     mirror_rate_per_second: f64,
     copies: u32,
-) -> Result<Penalty, Declined> {
+) -> Result<Penalty, DeclinedAnalysis> {
     check_copies(copies)?;
     if copies < 2 {
-        return Err(Declined::NoSuchLayout { why: "one copy is no mirror".to_owned() });
+        return Err(DeclinedAnalysis::NoSuchLayout { why: "one copy is no mirror".to_owned() });
     }
-    Declined::unless_positive("rate", [baseline_rate_per_second, mirror_rate_per_second])?;
+    DeclinedAnalysis::unless_positive("rate", [baseline_rate_per_second, mirror_rate_per_second])?;
     let measured = baseline_rate_per_second / mirror_rate_per_second;
     let k = f64::from(copies);
     let if_exponential = (1..=copies).map(|i| 1.0 / f64::from(i)).sum();
@@ -259,7 +262,7 @@ pub(crate) fn compare_with_prediction(
     single: &[LatencyCount],
     mirror: &[LatencyCount],
     copies: u32,
-) -> Result<MirrorComparison, Declined> {
+) -> Result<MirrorComparison, DeclinedAnalysis> {
     let predicted = predict(single, copies)?;
     // With one copy this is not a prediction but the measured latencies themselves.
     let measured = predict(mirror, 1)?.single;

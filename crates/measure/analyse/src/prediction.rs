@@ -57,7 +57,7 @@ pub struct PredictionPoint {
     /// number is unknown.
     pub processor_share: Option<f64>,
     /// What bounds the rate.
-    pub bound: Bound,
+    pub bound: RateBound,
     /// The most commits per second on a storage twice as fast; `None` if they arrive at a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub twice_as_fast_at_most: Option<f64>,
@@ -66,7 +66,7 @@ pub struct PredictionPoint {
 /// What bounds a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Bound {
+pub enum RateBound {
     /// The log was being written or synced most of the time.
     Storage,
     /// The processors had no time left.
@@ -99,13 +99,13 @@ fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<Predicti
     let cores = it.cpu.user_cores + it.cpu.system_cores;
     let processor_share = (processors > 0).then(|| (cores / f64::from(processors)).min(1.0));
     let bound = if it.open_loop.is_some_and(|it| it.keeps_up()) {
-        Bound::Offered
+        RateBound::Offered
     } else if processor_share.is_some_and(|share| share >= BUSY) {
-        Bound::Processors
+        RateBound::Processors
     } else if log_share >= BUSY {
-        Bound::Storage
+        RateBound::Storage
     } else {
-        Bound::Waiting
+        RateBound::Waiting
     };
     let batches = it.batches.as_ref();
     let latency = commit.response.as_ref().unwrap_or(&commit.service);
@@ -114,7 +114,7 @@ fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<Predicti
         clients,
         rate_per_second: commit.rate,
         // An offered rate that was reached is not a prediction.
-        expected: (bound != Bound::Offered)
+        expected: (bound != RateBound::Offered)
             .then(|| (commit.rate / (1.0 + USUALLY_WITHIN), commit.rate / (1.0 - USUALLY_WITHIN))),
         rate_range: it
             .rate_variation
@@ -206,8 +206,11 @@ mod tests {
     #[test]
     fn what_is_busy_85_percent_of_the_time_bounds_the_rate() {
         let bound = |log, processors| point_of(log, processors).bound;
-        assert_eq!([bound(0.849, 0.849), bound(0.851, 0.849)], [Bound::Waiting, Bound::Storage]);
-        assert_eq!(bound(0.851, 0.851), Bound::Processors);
+        assert_eq!(
+            [bound(0.849, 0.849), bound(0.851, 0.849)],
+            [RateBound::Waiting, RateBound::Storage]
+        );
+        assert_eq!(bound(0.851, 0.851), RateBound::Processors);
     }
 
     #[test]

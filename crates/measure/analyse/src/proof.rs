@@ -9,10 +9,10 @@ mod effective;
 mod loss;
 
 use durio_base::stats::binomial::clopper_pearson;
-use durio_plan::proof::{Expected, LossClass, ProofSeries, ProofTarget};
+use durio_plan::proof::{ExpectedVerdict, LossClass, ProofSeries, ProofTarget};
 use durio_record::Outcome;
 use durio_record::proof::{
-    CheckFindings, Controls, CutEvidence, CutFindings, CutRecord, InFlight, Inventory,
+    CheckFindings, Controls, CutEvidence, CutFindings, CutRecord, InFlightWrites, Inventory,
     ProofManifest,
 };
 use serde::Serialize;
@@ -79,7 +79,7 @@ pub struct SeriesFindings {
     /// Cuts after which the machine had booted.
     pub cuts_with_reboot: u64,
     /// Writes that were never promised.
-    pub in_flight: InFlight,
+    pub in_flight: InFlightWrites,
     /// The checks of a user's command, one for each cut; empty otherwise.
     pub checks: Vec<CheckedCut>,
     /// The first cut that lost something.
@@ -208,7 +208,7 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
         cuts_with_counter: with(|it| has_counted(it) == Some(true)),
         cuts_with_reboot: with(|it| it.rebooted == Some(true)),
         inventory: cuts.iter().find_map(|cut| cut.inventory.clone()),
-        in_flight: InFlight {
+        in_flight: InFlightWrites {
             kept: sum(|it| it.in_flight.kept),
             torn: sum(|it| it.in_flight.torn),
         },
@@ -227,7 +227,7 @@ fn checked(record: &CutRecord) -> Option<CheckedCut> {
 
 fn is_as_expected(
     series: &ProofSeries,
-    expected: Expected,
+    expected: ExpectedVerdict,
     verdict: ProofVerdict,
     cut: Option<u32>,
 ) -> bool {
@@ -235,17 +235,22 @@ fn is_as_expected(
     // was written again since is only a write that is missing. The tests of the zoo hold the other 19.
     let may_be_misnamed = matches!(series.target, ProofTarget::Simulated { .. });
     match (expected, verdict) {
-        (Expected::Holds, verdict) => verdict == ProofVerdict::NoLoss,
-        (Expected::Breaks { class, within }, ProofVerdict::Breaks { class: found }) => {
+        (ExpectedVerdict::Holds, verdict) => verdict == ProofVerdict::NoLoss,
+        (ExpectedVerdict::Breaks { class, within }, ProofVerdict::Breaks { class: found }) => {
             // A cache that keeps single sectors loses writes in parts.
             let is_part = class == LossClass::Lost && found == LossClass::Torn;
             (found == class || is_part || may_be_misnamed) && cut.is_some_and(|it| it <= within)
         }
-        (Expected::Loses { within }, ProofVerdict::Breaks { .. }) => {
+        (ExpectedVerdict::Loses { within }, ProofVerdict::Breaks { .. }) => {
             cut.is_some_and(|it| it <= within)
         }
-        (Expected::MayLose, ProofVerdict::Breaks { .. } | ProofVerdict::NoLoss) => true,
-        (Expected::Breaks { .. } | Expected::Loses { .. } | Expected::MayLose, _) => false,
+        (ExpectedVerdict::MayLose, ProofVerdict::Breaks { .. } | ProofVerdict::NoLoss) => true,
+        (
+            ExpectedVerdict::Breaks { .. }
+            | ExpectedVerdict::Loses { .. }
+            | ExpectedVerdict::MayLose,
+            _,
+        ) => false,
     }
 }
 
@@ -253,13 +258,14 @@ fn is_as_expected(
 mod tests {
     use durio_base::Bytes;
     use durio_plan::proof::{
-        Arm, DurablePath, FrontEnd, GuestLayers, GuestTarget, ProofPlan, ProofTarget, SimulatedVia,
+        Arm, DurablePath, GuestFrontEnd, GuestLayers, GuestTarget, ProofPlan, ProofTarget,
+        SimulatedVia,
     };
     use durio_record::proof::{Finding, InPlace};
 
     use super::*;
 
-    fn series(expected: Option<Expected>) -> ProofSeries {
+    fn series(expected: Option<ExpectedVerdict>) -> ProofSeries {
         let (profile, size, via) = ("x".into(), Bytes::from_mib(1), SimulatedVia::Process);
         ProofSeries {
             name: "x/fdatasync/1".into(),
@@ -297,14 +303,14 @@ mod tests {
         }
     }
 
-    fn of(cuts: &[CutRecord], expected: Option<Expected>) -> SeriesFindings {
+    fn of(cuts: &[CutRecord], expected: Option<ExpectedVerdict>) -> SeriesFindings {
         series_findings(&series(expected), &cuts.iter().collect::<Vec<_>>(), true)
     }
 
     #[test]
     fn cuts_without_a_loss_bound_its_share() {
         let cuts: Vec<_> = (1..=59).map(|number| cut(number, &[], Some(5))).collect();
-        let found = of(&cuts, Some(Expected::Holds));
+        let found = of(&cuts, Some(ExpectedVerdict::Holds));
         assert_eq!((found.verdict, found.effective), (ProofVerdict::NoLoss, 59));
         assert!(found.interval.unwrap()[1] < 0.05);
         assert_eq!((found.at_risk, found.as_expected), (59 * 90, Some(true)));
@@ -348,7 +354,7 @@ mod tests {
             profile: "write-back".into(),
             liar: None,
             size: Bytes::from_mib(16),
-            front_end: FrontEnd::VirtioBlk,
+            front_end: GuestFrontEnd::VirtioBlk,
             write_cache: true,
             layers: GuestLayers::Ext4,
             engine: durio_plan::EngineKind::Uring,
@@ -364,8 +370,8 @@ mod tests {
     #[test]
     fn a_series_that_is_not_at_its_end_is_not_judged() {
         let cuts: Vec<_> = (1..=58).map(|number| cut(number, &[], Some(5))).collect();
-        let breaks = Expected::Breaks { class: LossClass::Lost, within: 59 };
-        for expected in [Expected::Holds, breaks] {
+        let breaks = ExpectedVerdict::Breaks { class: LossClass::Lost, within: 59 };
+        for expected in [ExpectedVerdict::Holds, breaks] {
             let of = |cuts: &[CutRecord]| {
                 let all: Vec<_> = cuts.iter().collect();
                 series_findings(&series(Some(expected)), &all, false).as_expected
@@ -378,7 +384,7 @@ mod tests {
 
     #[test]
     fn where_chance_decides_a_loss_and_none_are_as_expected() {
-        let expected = Some(Expected::MayLose);
+        let expected = Some(ExpectedVerdict::MayLose);
         assert_eq!(of(&[cut(2, &[10], None)], expected).as_expected, Some(true));
         let honest: Vec<_> = (1..=59).map(|number| cut(number, &[], Some(5))).collect();
         assert_eq!(of(&honest, expected).as_expected, Some(true));
@@ -387,14 +393,14 @@ mod tests {
 
     #[test]
     fn a_liar_that_is_found_is_as_expected_whatever_it_is_named() {
-        let unstable = Some(Expected::Breaks { class: LossClass::Unstable, within: 2 });
+        let unstable = Some(ExpectedVerdict::Breaks { class: LossClass::Unstable, within: 2 });
         assert_eq!(of(&[cut(2, &[10], None)], unstable).as_expected, Some(true));
         assert_eq!(of(&[cut(3, &[10], None)], unstable).as_expected, Some(false));
     }
 
     #[test]
     fn a_loss_that_was_expected_may_show_in_any_way_but_not_late_and_not_never() {
-        let loses = Some(Expected::Loses { within: 2 });
+        let loses = Some(ExpectedVerdict::Loses { within: 2 });
         let mut gone = cut(2, &[10], None);
         gone.findings.findings[0].class = LossClass::Gone;
         assert_eq!(of(&[cut(1, &[], None), gone.clone()], loses).as_expected, Some(true));
@@ -414,7 +420,7 @@ mod tests {
             name: "x".into(),
             summary: "y".into(),
             seed: 1,
-            series: vec![series(Some(Expected::Holds))],
+            series: vec![series(Some(ExpectedVerdict::Holds))],
         };
         let manifest = ProofManifest {
             schema: 1,
@@ -450,7 +456,7 @@ mod tests {
         idle.findings.acknowledged_late = 31;
         let mut none = cut(3, &[], None);
         none.evidence.acknowledged_after = 1;
-        let found = of(&[quiet.clone(), idle, none], Some(Expected::Holds));
+        let found = of(&[quiet.clone(), idle, none], Some(ExpectedVerdict::Holds));
         assert_eq!((found.verdict, found.effective), (ProofVerdict::Inconclusive, 0));
         assert_eq!(found.interval, None);
         let whys: Vec<_> = found.ineffective.iter().map(|(why, _)| *why).collect();
@@ -534,7 +540,7 @@ mod tests {
         let mut losing = cut(1, &[10], None);
         losing.findings.controls.lost = 0;
         losing.findings.acknowledged_late = 1;
-        let expected = Expected::Breaks { class: LossClass::Lost, within: 1 };
+        let expected = ExpectedVerdict::Breaks { class: LossClass::Lost, within: 1 };
         let found = of(&[losing], Some(expected));
         assert_eq!(found.verdict, ProofVerdict::Breaks { class: LossClass::Lost });
         assert_eq!((found.losing, found.as_expected), (1, Some(true)));

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Declined;
+use crate::DeclinedAnalysis;
 
 /// How parity is brought up to date by a small write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub enum ParityWrite {
 /// How data lies on the members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "level")]
-pub enum Layout {
+pub enum MemberLayout {
     /// Striped, nothing twice.
     Raid0,
     /// Every member holds everything.
@@ -52,9 +52,9 @@ pub enum Layout {
 
 /// A layout over a number of members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Array {
+pub struct ArrayLayout {
     /// How data lies on them.
-    pub layout: Layout,
+    pub layout: MemberLayout,
     /// How many there are.
     pub members: u32,
 }
@@ -65,8 +65,7 @@ const MEMBERS_MAX: u32 = 100_000;
 /// Facts that follow from the layout alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RaidModel {
-    /// The array.
-    pub array: Array,
+    pub array: ArrayLayout,
     /// Device reads per small random host write.
     pub reads_per_write: f64,
     /// Device writes per small random host write.
@@ -86,7 +85,7 @@ pub struct RaidModel {
 }
 
 /// The model of an array; declined if members are too few or do not divide into copies.
-pub(crate) fn model(array: Array) -> Result<RaidModel, Declined> {
+pub(crate) fn model(array: ArrayLayout) -> Result<RaidModel, DeclinedAnalysis> {
     check(array)?;
     let members = f64::from(array.members);
     let (reads, writes) = operations_per_write(array);
@@ -95,52 +94,54 @@ pub(crate) fn model(array: Array) -> Result<RaidModel, Declined> {
         array,
         reads_per_write: reads,
         writes_per_write: writes,
-        write_share_writes_counted: share_of_members(array, 0.0, Counted::Writes),
-        write_share_reads_counted: share_of_members(array, 0.0, Counted::ReadsToo),
+        write_share_writes_counted: share_of_members(array, 0.0, BusyOperations::Writes),
+        write_share_reads_counted: share_of_members(array, 0.0, BusyOperations::ReadsToo),
         failures_survived_min: least,
         failures_survived_max: most,
         usable_capacity_share: match array.layout {
-            Layout::Raid0 => 1.0,
-            Layout::Raid1 { copies } | Layout::Raid10 { copies } => 1.0 / f64::from(copies),
-            Layout::Raid4 { .. } | Layout::Raid5 { .. } => (members - 1.0) / members,
-            Layout::Raid6 { .. } => (members - 2.0) / members,
+            MemberLayout::Raid0 => 1.0,
+            MemberLayout::Raid1 { copies } | MemberLayout::Raid10 { copies } => {
+                1.0 / f64::from(copies)
+            }
+            MemberLayout::Raid4 { .. } | MemberLayout::Raid5 { .. } => (members - 1.0) / members,
+            MemberLayout::Raid6 { .. } => (members - 2.0) / members,
         },
         sentence: String::new(),
     };
     Ok(RaidModel { sentence: sentence(&model), ..model })
 }
 
-fn check(array: Array) -> Result<(), Declined> {
+fn check(array: ArrayLayout) -> Result<(), DeclinedAnalysis> {
     let members = array.members;
     let fewest = match array.layout {
-        Layout::Raid0 => 1,
-        Layout::Raid1 { copies } | Layout::Raid10 { copies } => copies.max(2),
+        MemberLayout::Raid0 => 1,
+        MemberLayout::Raid1 { copies } | MemberLayout::Raid10 { copies } => copies.max(2),
         // md takes two, which is a mirror in another form; reads and writes of the model are those
         // of three or more.
-        Layout::Raid4 { .. } | Layout::Raid5 { .. } => 3,
-        Layout::Raid6 { .. } => 4,
+        MemberLayout::Raid4 { .. } | MemberLayout::Raid5 { .. } => 3,
+        MemberLayout::Raid6 { .. } => 4,
     };
     let why = match array.layout {
-        Layout::Raid1 { copies } | Layout::Raid10 { copies } if copies < 2 => {
+        MemberLayout::Raid1 { copies } | MemberLayout::Raid10 { copies } if copies < 2 => {
             format!("{copies} copies are no mirror")
         }
         _ if members < fewest => format!("it needs at least {fewest} members, not {members}"),
         _ if members > MEMBERS_MAX => format!("{members} members are more than {MEMBERS_MAX}"),
-        Layout::Raid1 { copies } if members != copies => {
+        MemberLayout::Raid1 { copies } if members != copies => {
             format!("a mirror of {copies} copies has {copies} members, not {members}")
         }
         // md lays copies out over any number of members, but how many failures that survives
         // depends on which.
-        Layout::Raid10 { copies } if !members.is_multiple_of(copies) => {
+        MemberLayout::Raid10 { copies } if !members.is_multiple_of(copies) => {
             format!("{members} members do not divide into mirrors of {copies}")
         }
         _ => return Ok(()),
     };
-    Err(Declined::NoSuchLayout { why })
+    Err(DeclinedAnalysis::NoSuchLayout { why })
 }
 
 /// Device reads and writes of a small host write.
-fn operations_per_write(array: Array) -> (f64, f64) {
+fn operations_per_write(array: ArrayLayout) -> (f64, f64) {
     // Modifying reads the data to be replaced, the block and its parities; reconstructing reads the
     // stripe's other data, all members but that block and the parities.
     let with_parities = |parities: f64, parity_write| match parity_write {
@@ -150,18 +151,20 @@ fn operations_per_write(array: Array) -> (f64, f64) {
         }
     };
     match array.layout {
-        Layout::Raid0 => (0.0, 1.0),
-        Layout::Raid1 { copies } | Layout::Raid10 { copies } => (0.0, f64::from(copies)),
-        Layout::Raid4 { parity_write } | Layout::Raid5 { parity_write } => {
+        MemberLayout::Raid0 => (0.0, 1.0),
+        MemberLayout::Raid1 { copies } | MemberLayout::Raid10 { copies } => {
+            (0.0, f64::from(copies))
+        }
+        MemberLayout::Raid4 { parity_write } | MemberLayout::Raid5 { parity_write } => {
             with_parities(1.0, parity_write)
         }
-        Layout::Raid6 { parity_write } => with_parities(2.0, parity_write),
+        MemberLayout::Raid6 { parity_write } => with_parities(2.0, parity_write),
     }
 }
 
 /// Which device operations take a device's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Counted {
+enum BusyOperations {
     Writes,
     ReadsToo,
 }
@@ -169,16 +172,17 @@ enum Counted {
 /// Host operations as a share of the members' raw rate, where `read` of them (0 to 1) are reads.
 // A host read is one device read, and the busiest member sets the pace. All are equally busy, but
 // of level 4, whose parity member takes part in every write and in no read.
-fn share_of_members(array: Array, read: f64, counted: Counted) -> f64 {
+fn share_of_members(array: ArrayLayout, read: f64, counted: BusyOperations) -> f64 {
     let (reads, writes) = operations_per_write(array);
-    let per_write = writes + if counted == Counted::ReadsToo { reads } else { 0.0 };
+    let per_write = writes + if counted == BusyOperations::ReadsToo { reads } else { 0.0 };
     let write = 1.0 - read;
-    let Layout::Raid4 { parity_write } = array.layout else {
+    let MemberLayout::Raid4 { parity_write } = array.layout else {
         // Parity and copies rotate over the members, so all do as much.
         return 1.0 / (read + write * per_write);
     };
     // Old parity is read to be modified, and not where it is recomputed.
-    let modified = parity_write == ParityWrite::ReadModifyWrite && counted == Counted::ReadsToo;
+    let modified =
+        parity_write == ParityWrite::ReadModifyWrite && counted == BusyOperations::ReadsToo;
     let on_parity = write * if modified { 2.0 } else { 1.0 };
     let members = f64::from(array.members);
     // The parity member serves no reads: the other members share the rest.
@@ -186,14 +190,14 @@ fn share_of_members(array: Array, read: f64, counted: Counted) -> f64 {
     1.0 / (members * on_parity.max(on_each_other))
 }
 
-fn failures_survived(array: Array) -> (u32, u32) {
+fn failures_survived(array: ArrayLayout) -> (u32, u32) {
     match array.layout {
-        Layout::Raid0 => (0, 0),
-        Layout::Raid1 { copies } => (copies - 1, copies - 1),
+        MemberLayout::Raid0 => (0, 0),
+        MemberLayout::Raid1 { copies } => (copies - 1, copies - 1),
         // At best each mirror keeps one of its copies, at worst all failures hit the same mirror.
-        Layout::Raid10 { copies } => (copies - 1, array.members / copies * (copies - 1)),
-        Layout::Raid4 { .. } | Layout::Raid5 { .. } => (1, 1),
-        Layout::Raid6 { .. } => (2, 2),
+        MemberLayout::Raid10 { copies } => (copies - 1, array.members / copies * (copies - 1)),
+        MemberLayout::Raid4 { .. } | MemberLayout::Raid5 { .. } => (1, 1),
+        MemberLayout::Raid6 { .. } => (2, 2),
     }
 }
 
@@ -210,7 +214,7 @@ fn sentence(model: &RaidModel) -> String {
         share(model.write_share_writes_counted)
     };
     let limit = match model.array.layout {
-        Layout::Raid4 { .. } => "; the one parity member takes part in each of them",
+        MemberLayout::Raid4 { .. } => "; the one parity member takes part in each of them",
         _ => "",
     };
     format!(
@@ -222,7 +226,7 @@ fn sentence(model: &RaidModel) -> String {
 
 /// Rates to be compared with the model: all of the same workload and block size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct ArrayRates {
     /// Host operations per second of the array.
     pub array_rate_per_second: f64,
     /// Operations per second of all its members together, each with its jobs per drive.
@@ -250,16 +254,23 @@ pub struct RaidEfficiency {
 
 /// Compares a measured rate with the model; in a mix, a host read is one device read. Declined if
 /// the layout cannot exist or a value is invalid.
-pub(crate) fn efficiency(array: Array, measured: Measured) -> Result<RaidEfficiency, Declined> {
+pub(crate) fn efficiency(
+    array: ArrayLayout,
+    measured: ArrayRates,
+) -> Result<RaidEfficiency, DeclinedAnalysis> {
     let model = model(array)?;
     let rates = [measured.array_rate_per_second, measured.raw_rate_per_second];
-    Declined::unless_positive("rate", rates)?;
+    DeclinedAnalysis::unless_positive("rate", rates)?;
     if !(0.0..=1.0).contains(&measured.read_share) {
-        return Err(Declined::NotAFigure { what: "share of reads".to_owned(), position: 1 });
+        return Err(DeclinedAnalysis::NotAFigure {
+            what: "share of reads".to_owned(),
+            position: 1,
+        });
     }
     let read = measured.read_share;
     let expected = |counted| measured.raw_rate_per_second * share_of_members(array, read, counted);
-    let (writes_only, reads_counted) = (expected(Counted::Writes), expected(Counted::ReadsToo));
+    let (writes_only, reads_counted) =
+        (expected(BusyOperations::Writes), expected(BusyOperations::ReadsToo));
     Ok(RaidEfficiency {
         share_of_raw: measured.array_rate_per_second / measured.raw_rate_per_second,
         expected_rate_per_second: writes_only,
@@ -271,14 +282,14 @@ pub(crate) fn efficiency(array: Array, measured: Measured) -> Result<RaidEfficie
 }
 
 /// Operations per second per unit of money; declined unless both are above zero.
-pub(crate) fn rate_per_price(rate_per_second: f64, price: f64) -> Result<f64, Declined> {
-    Declined::unless_positive("rate and price", [rate_per_second, price])?;
+pub(crate) fn rate_per_price(rate_per_second: f64, price: f64) -> Result<f64, DeclinedAnalysis> {
+    DeclinedAnalysis::unless_positive("rate and price", [rate_per_second, price])?;
     Ok(rate_per_second / price)
 }
 
 /// Measured ÷ specified − 1; declined unless both are above zero.
-pub(crate) fn specification_delta(measured: f64, specified: f64) -> Result<f64, Declined> {
-    Declined::unless_positive("measured and specified figure", [measured, specified])?;
+pub(crate) fn specification_delta(measured: f64, specified: f64) -> Result<f64, DeclinedAnalysis> {
+    DeclinedAnalysis::unless_positive("measured and specified figure", [measured, specified])?;
     Ok(measured / specified - 1.0)
 }
 
@@ -293,11 +304,11 @@ pub struct WriteFactor {
 
 /// Device writes per write of the application: the product of the layers' factors.
 /// Declined unless each factor is above zero and their product can be represented.
-pub(crate) fn device_writes_per_write(factors: &[WriteFactor]) -> Result<f64, Declined> {
+pub(crate) fn device_writes_per_write(factors: &[WriteFactor]) -> Result<f64, DeclinedAnalysis> {
     let each = factors.iter().map(|factor| factor.writes_per_write);
-    Declined::unless_positive("factor", each.clone())?;
+    DeclinedAnalysis::unless_positive("factor", each.clone())?;
     let product = each.product();
-    Declined::unless_positive("product of factors", [product])?;
+    DeclinedAnalysis::unless_positive("product of factors", [product])?;
     Ok(product)
 }
 

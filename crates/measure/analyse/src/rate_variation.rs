@@ -13,7 +13,7 @@ use durio_record::Phase;
 use durio_workload::Arrivals;
 use serde::{Deserialize, Serialize};
 
-use crate::steady_state::Rule;
+use crate::steady_state::SteadyRule;
 use crate::{IntervalPoint, WorkloadFindings};
 
 /// How even the rate was.
@@ -80,7 +80,7 @@ pub(crate) fn steadiness(points: &[IntervalPoint]) -> Option<Steadiness> {
     let (low, high) = range(fifths);
     let range_share = (high - low) / mean;
     let drift_share = slope * (count(PARTS) - 1.0) / mean;
-    let rule = Rule::SNIA;
+    let rule = SteadyRule::SNIA;
     let steady =
         range_share <= rule.excursion_share_max && drift_share.abs() <= rule.slope_share_max;
     Some(Steadiness { fifths_per_second: fifths, range_share, drift_share, steady })
@@ -110,7 +110,7 @@ pub(crate) fn agreement(rates: &[f64]) -> Option<Agreement> {
         rate_min_per_second: low,
         rate_max_per_second: high,
         // The rule for rounds of one state: a workload that is run again is a round of it.
-        agree: high - low <= Rule::SNIA.excursion_share_max * mean,
+        agree: high - low <= SteadyRule::SNIA.excursion_share_max * mean,
     })
 }
 

@@ -19,7 +19,7 @@ use crate::grouping::grouped;
 
 /// One rate that was offered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Trial {
+pub struct RateTrial {
     /// Round of the section.
     pub round: u32,
     /// Offered accesses per second.
@@ -45,7 +45,7 @@ pub struct SearchFindings {
     /// What had to be kept.
     pub goal: Goal,
     /// In the order in which they were made.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<RateTrial>,
     /// The highest rate that kept the goal, below every rate that did not; `None` if none kept it.
     pub kept_per_second: Option<f64>,
     /// The lowest rate that failed; `None` if all kept the goal.
@@ -58,7 +58,7 @@ pub struct SearchFindings {
 
 /// What to do after the trials so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Next {
+pub(crate) enum NextTrial {
     Try(f64),
     Settled,
     /// No rate that can be judged keeps the goal.
@@ -109,14 +109,14 @@ const RATE_LEAST: f64 = 1.0;
 const RATE_MOST: f64 = 1e9;
 
 /// The trial that a round was.
-pub(crate) fn trial(round: u32, workload: &WorkloadFindings, goal: Goal) -> Option<Trial> {
+pub(crate) fn trial(round: u32, workload: &WorkloadFindings, goal: Goal) -> Option<RateTrial> {
     let open = workload.open_loop?;
     let operation = workload
         .operation(workload.headline)
         .or_else(|| workload.operation(OperationName::Read))?;
     let response = operation.response_curve_at(goal.percentile);
     let keeps_up = open.keeps_up();
-    Some(Trial {
+    Some(RateTrial {
         round,
         rate_per_second: open.offered_per_second,
         achieved_per_second: open.achieved_per_second,
@@ -130,34 +130,34 @@ pub(crate) fn trial(round: u32, workload: &WorkloadFindings, goal: Goal) -> Opti
 }
 
 /// What to try after `trials`.
-pub(crate) fn next(trials: &[Trial], terms: Terms) -> Next {
+pub(crate) fn next(trials: &[RateTrial], terms: Terms) -> NextTrial {
     let rates = judged(trials);
-    if let Some(open) = rates.iter().find(|rate| rate.word == Word::Open) {
-        return Next::Try(open.rate);
+    if let Some(open) = rates.iter().find(|rate| rate.word == RateOpinion::Open) {
+        return NextTrial::Try(open.rate);
     }
     let (kept, failed) = bracket(&rates);
     let least = least(trials, terms);
     match (kept, failed) {
         // Every trial had too few responses, and no higher rate can be offered.
-        (None, None) if least >= RATE_MOST => Next::Hopeless,
-        (None, None) => Next::Try(least),
-        (Some(kept), None) if kept.rate >= RATE_MOST => Next::Settled,
-        (Some(kept), None) => Next::Try(upwards(kept.rate, terms.ceiling)),
-        (None, Some(failed)) if failed <= least * (1.0 + 1e-9) => Next::Hopeless,
-        (None, Some(failed)) => Next::Try((failed / 2.0).max(least)),
+        (None, None) if least >= RATE_MOST => NextTrial::Hopeless,
+        (None, None) => NextTrial::Try(least),
+        (Some(kept), None) if kept.rate >= RATE_MOST => NextTrial::Settled,
+        (Some(kept), None) => NextTrial::Try(upwards(kept.rate, terms.ceiling)),
+        (None, Some(failed)) if failed <= least * (1.0 + 1e-9) => NextTrial::Hopeless,
+        (None, Some(failed)) => NextTrial::Try((failed / 2.0).max(least)),
         (Some(kept), Some(failed)) if failed / kept.rate - 1.0 > terms.precision => {
             // Halved by ratio: rates span decades, and the precision asked for is a share.
-            Next::Try((kept.rate * failed).sqrt())
+            NextTrial::Try((kept.rate * failed).sqrt())
         }
         // On a shared machine one trial in ten is disturbed (docs/design/0006): the answer must
         // hold twice.
-        (Some(kept), Some(_)) if kept.kept < 2 => Next::Try(kept.rate),
-        _ => Next::Settled,
+        (Some(kept), Some(_)) if kept.kept < 2 => NextTrial::Try(kept.rate),
+        _ => NextTrial::Settled,
     }
 }
 
 /// The lowest rate worth trying: well above those that had too few responses.
-fn least(trials: &[Trial], terms: Terms) -> f64 {
+fn least(trials: &[RateTrial], terms: Terms) -> f64 {
     let too_few = trials.iter().filter(|trial| trial.too_few).map(|trial| trial.rate_per_second);
     // Half as much again: at a rate just above, chance would leave too few responses once more.
     too_few.fold(terms.rate_least, |least, rate| least.max(rate * 1.5)).min(RATE_MOST)
@@ -165,7 +165,7 @@ fn least(trials: &[Trial], terms: Terms) -> f64 {
 
 /// The judgement of a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Word {
+enum RateOpinion {
     Kept,
     Failed,
     /// Another trial decides.
@@ -174,22 +174,22 @@ enum Word {
 
 /// All trials of one rate.
 #[derive(Debug, Clone, Copy)]
-struct Judged {
+struct JudgedRate {
     rate: f64,
     /// How many of them kept the goal.
     kept: usize,
-    word: Word,
+    word: RateOpinion,
 }
 
 /// Below this share of the offered rate a miss is not an accident.
 const MISSED_BY_FAR: f64 = 0.9;
 
-fn judged(trials: &[Trial]) -> Vec<Judged> {
+fn judged(trials: &[RateTrial]) -> Vec<JudgedRate> {
     // Rates come from halving and doubling: the same rate may differ in its last digits.
     let is_same =
-        |a: &&Trial, b: &&Trial| (a.rate_per_second / b.rate_per_second - 1.0).abs() < 1e-9;
+        |a: &&RateTrial, b: &&RateTrial| (a.rate_per_second / b.rate_per_second - 1.0).abs() < 1e-9;
     let rates = grouped(trials.iter().filter(|trial| !trial.too_few), is_same);
-    let judge = |trials: Vec<&Trial>| {
+    let judge = |trials: Vec<&RateTrial>| {
         let rate = trials.first().map_or(0.0, |trial| trial.rate_per_second);
         let kept = trials.iter().filter(|trial| trial.kept).count();
         let failures = trials.iter().filter(|trial| !trial.kept).map(|trial| {
@@ -198,24 +198,24 @@ fn judged(trials: &[Trial]) -> Vec<Judged> {
         });
         let failed = failures.sum();
         let word = match (kept, failed) {
-            (kept, failed) if failed >= 2 && failed > kept => Word::Failed,
-            (kept, failed) if kept > failed => Word::Kept,
+            (kept, failed) if failed >= 2 && failed > kept => RateOpinion::Failed,
+            (kept, failed) if kept > failed => RateOpinion::Kept,
             // Two trials of three decide: a single failure is open until it is repeated.
-            _ => Word::Open,
+            _ => RateOpinion::Open,
         };
-        Judged { rate, kept, word }
+        JudgedRate { rate, kept, word }
     };
     rates.into_iter().map(judge).collect()
 }
 
 /// The highest rate kept below the lowest that failed, and that one.
-fn bracket(rates: &[Judged]) -> (Option<Judged>, Option<f64>) {
-    let failed = rates.iter().filter(|rate| rate.word == Word::Failed).map(|rate| rate.rate);
+fn bracket(rates: &[JudgedRate]) -> (Option<JudgedRate>, Option<f64>) {
+    let failed = rates.iter().filter(|rate| rate.word == RateOpinion::Failed).map(|rate| rate.rate);
     // The lowest failure counts, also below rates that were kept: storage that fails at less load
     // was lucky at more.
     let failed = failed.min_by(f64::total_cmp);
-    let kept = rates.iter().filter(|rate| rate.word == Word::Kept);
-    let below = |rate: &&Judged| failed.is_none_or(|failed| rate.rate < failed);
+    let kept = rates.iter().filter(|rate| rate.word == RateOpinion::Kept);
+    let below = |rate: &&JudgedRate| failed.is_none_or(|failed| rate.rate < failed);
     let kept = kept.filter(below).max_by(|a, b| a.rate.total_cmp(&b.rate));
     (kept.copied(), failed)
 }
@@ -227,10 +227,10 @@ fn upwards(kept: f64, ceiling: Option<f64>) -> f64 {
 }
 
 /// The findings of a search.
-pub(crate) fn findings(goal: Goal, trials: Vec<Trial>, terms: Terms) -> SearchFindings {
+pub(crate) fn findings(goal: Goal, trials: Vec<RateTrial>, terms: Terms) -> SearchFindings {
     let (kept, failed) = bracket(&judged(&trials));
     let kept = kept.map(|kept| kept.rate);
-    let settled = kept.is_some() && next(&trials, terms) == Next::Settled;
+    let settled = kept.is_some() && next(&trials, terms) == NextTrial::Settled;
     let percentile = goal.percentile;
     let needed = responses_needed(goal).ceil();
     let says = match (kept, failed, settled) {
@@ -270,8 +270,8 @@ mod tests {
 
     const GOAL: Goal = Goal { percentile: 99.0, latency: Nanos::from_millis(2) };
 
-    fn tried(rate: f64, kept: bool) -> Trial {
-        Trial {
+    fn tried(rate: f64, kept: bool) -> RateTrial {
+        RateTrial {
             round: 0,
             rate_per_second: rate,
             achieved_per_second: if kept { rate } else { rate * 0.95 },
@@ -291,7 +291,7 @@ mod tests {
     ) -> SearchFindings {
         let mut trials = vec![tried(start, keeps(0, start))];
         let terms = Terms { precision: 0.05, ceiling, rate_least: RATE_LEAST };
-        while let Next::Try(rate) = next(&trials, terms) {
+        while let NextTrial::Try(rate) = next(&trials, terms) {
             assert!(trials.len() < 80, "no end: {trials:?}");
             trials.push(tried(rate, keeps(trials.len(), rate)));
         }
@@ -350,7 +350,7 @@ mod tests {
         let terms = Terms { precision: 0.05, ceiling: Some(623.0), rate_least: second };
         assert_eq!(first_rate(terms), Some(311.5), "half of what a closed loop reaches");
         let mut trials = vec![tried(311.5, false)];
-        while let Next::Try(rate) = next(&trials, terms) {
+        while let NextTrial::Try(rate) = next(&trials, terms) {
             assert!(rate >= 129.9, "{rate}");
             trials.push(tried(rate, false));
         }
@@ -361,9 +361,10 @@ mod tests {
 
     #[test]
     fn a_trial_with_too_few_responses_says_nothing_and_a_higher_rate_is_tried() {
-        let few = Trial { too_few: true, latency_ns: None, responses: 16, ..tried(16.0, false) };
+        let few =
+            RateTrial { too_few: true, latency_ns: None, responses: 16, ..tried(16.0, false) };
         let terms = Terms { precision: 0.05, ceiling: None, rate_least: RATE_LEAST };
-        assert_eq!(next(std::slice::from_ref(&few), terms), Next::Try(24.0));
+        assert_eq!(next(std::slice::from_ref(&few), terms), NextTrial::Try(24.0));
         let found = findings(GOAL, vec![few], terms);
         assert_eq!((found.kept_per_second, found.failed_per_second), (None, None));
         assert!(found.sentence.contains("cannot tell here"), "{}", found.sentence);
@@ -372,10 +373,10 @@ mod tests {
     #[test]
     fn a_rate_that_is_missed_by_a_tenth_needs_no_second_trial() {
         let after = |share: f64| {
-            let missed = Trial { achieved_per_second: 1000.0 * share, ..tried(1000.0, false) };
+            let missed = RateTrial { achieved_per_second: 1000.0 * share, ..tried(1000.0, false) };
             next(&[missed], Terms { precision: 0.05, ceiling: None, rate_least: 1.0 })
         };
-        assert_eq!([after(0.899), after(0.901)], [Next::Try(500.0), Next::Try(1000.0)]);
+        assert_eq!([after(0.899), after(0.901)], [NextTrial::Try(500.0), NextTrial::Try(1000.0)]);
     }
 
     #[test]
@@ -383,8 +384,8 @@ mod tests {
         assert_eq!([rate_least(GOAL, None), rate_least(GOAL, Some(0.0))], [1.0; 2]);
         let terms = Terms { precision: 0.05, ceiling: None, rate_least: 1.0 };
         let after = |rate| next(&[tried(rate, true), tried(rate, true)], terms);
-        assert_eq!(after(4e8), Next::Try(8e8));
-        assert_eq!([after(6e8), after(0.99e9)], [Next::Try(1e9); 2]);
-        assert_eq!(after(1e9), Next::Settled);
+        assert_eq!(after(4e8), NextTrial::Try(8e8));
+        assert_eq!([after(6e8), after(0.99e9)], [NextTrial::Try(1e9); 2]);
+        assert_eq!(after(1e9), NextTrial::Settled);
     }
 }

@@ -12,12 +12,12 @@ pub mod leaving;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Declined;
+use crate::DeclinedAnalysis;
 use durio_base::stats::least_squares::{count, line, mean, range};
 
 /// When a state counts as steady.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct SteadyRule {
     /// Rounds that are looked at together.
     pub window_rounds: usize,
     /// Largest range of the values in the window, as a share of their mean.
@@ -28,12 +28,12 @@ pub struct Rule {
     pub rounds_max: usize,
 }
 
-impl Rule {
+impl SteadyRule {
     /// The rule of the SNIA specification.
     pub const SNIA: Self =
         Self { window_rounds: 5, excursion_share_max: 0.20, slope_share_max: 0.10, rounds_max: 25 };
 
-    fn check(&self) -> Result<(), Declined> {
+    fn check(&self) -> Result<(), DeclinedAnalysis> {
         let shares = [self.excursion_share_max, self.slope_share_max];
         let why = if self.window_rounds < 2 {
             "a window has at least two rounds"
@@ -44,7 +44,7 @@ impl Rule {
         } else {
             return Ok(());
         };
-        Err(Declined::NoSuchRule { why: why.to_owned() })
+        Err(DeclinedAnalysis::NoSuchRule { why: why.to_owned() })
     }
 }
 
@@ -93,7 +93,7 @@ pub struct SteadyState {
     pub attained_at: Option<usize>,
     /// The window that fulfilled it, else the last that could be judged; `None` if none could.
     pub window: Option<Window>,
-    pub rule: Rule,
+    pub rule: SteadyRule,
     /// The result and its basis, as a sentence.
     pub sentence: String,
 }
@@ -105,7 +105,10 @@ const ROUNDING: f64 = 1e-12;
 /// Judges the rounds in order. A window with a value that is not finite and above zero is not
 /// steady, whatever its range: a storage that does nothing has no state. A rule that accepts or
 /// refuses everything is declined.
-pub(crate) fn steady_state(rounds: &[f64], rule: &Rule) -> Result<SteadyState, Declined> {
+pub(crate) fn steady_state(
+    rounds: &[f64],
+    rule: &SteadyRule,
+) -> Result<SteadyState, DeclinedAnalysis> {
     rule.check()?;
     let mut last = None;
     // A state that comes later is not SNIA's: it must be reached within the rounds allowed.
@@ -121,8 +124,8 @@ pub(crate) fn steady_state(rounds: &[f64], rule: &Rule) -> Result<SteadyState, D
     Ok(state(None, last, rounds.len(), rule))
 }
 
-fn window(index: usize, figures: &[f64], rule: &Rule) -> Option<Window> {
-    Declined::unless_positive("figure", figures.iter().copied()).ok()?;
+fn window(index: usize, figures: &[f64], rule: &SteadyRule) -> Option<Window> {
+    DeclinedAnalysis::unless_positive("figure", figures.iter().copied()).ok()?;
     let (mean, (at_first, slope)) = (mean(figures)?, line(figures)?);
     let (smallest, largest) = range(figures.iter().copied());
     let span = count(figures.len()) - 1.0;
@@ -145,7 +148,7 @@ fn window(index: usize, figures: &[f64], rule: &Rule) -> Option<Window> {
     })
 }
 
-fn is_steady(window: &Window, rule: &Rule) -> bool {
+fn is_steady(window: &Window, rule: &SteadyRule) -> bool {
     window.excursion_share <= rule.excursion_share_max + ROUNDING
         && window.slope_share <= rule.slope_share_max + ROUNDING
 }
@@ -154,7 +157,7 @@ fn state(
     attained_at: Option<usize>,
     window: Option<Window>,
     rounds: usize,
-    rule: &Rule,
+    rule: &SteadyRule,
 ) -> SteadyState {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let judged = window.map(|window| {

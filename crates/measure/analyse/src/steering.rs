@@ -1,13 +1,13 @@
 //! The decision after each round of a section: again, at which rate, or done.
 
-use durio_plan::{Goal, Limit, Plan, Rounds, Section, Tracking, Until};
+use durio_plan::{Goal, Limit, Plan, PlanSection, Rounds, Tracking, Until};
 use durio_record::RoundDecision;
 
 use crate::search::{
-    Next, SearchFindings, Terms, Trial, findings, first_rate, next, rate_least, trial,
+    NextTrial, RateTrial, SearchFindings, Terms, findings, first_rate, next, rate_least, trial,
 };
-use crate::steady_state::{Rule, SteadyState, steady_state};
-use crate::{Analyser, Declined, WorkloadFindings};
+use crate::steady_state::{SteadyRule, SteadyState, steady_state};
+use crate::{Analyser, DeclinedAnalysis, WorkloadFindings};
 
 impl Analyser {
     /// Decides on a round of a section, from the observations of it so far.
@@ -34,9 +34,9 @@ impl Analyser {
                     return RoundDecision::Reached;
                 };
                 match next(&trials, terms) {
-                    Next::Try(rate_per_second) => RoundDecision::AgainAt { rate_per_second },
-                    Next::Settled => RoundDecision::Reached,
-                    Next::Hopeless => RoundDecision::NotReached,
+                    NextTrial::Try(rate_per_second) => RoundDecision::AgainAt { rate_per_second },
+                    NextTrial::Settled => RoundDecision::Reached,
+                    NextTrial::Hopeless => RoundDecision::NotReached,
                 }
             }
         }
@@ -54,7 +54,7 @@ impl Analyser {
 /// The terms of a search; `None` for a section without one.
 fn terms<'w>(
     plan: &Plan,
-    section: &Section,
+    section: &PlanSection,
     rounds: Rounds,
     at: impl Fn(u32, u32) -> Option<&'w WorkloadFindings>,
 ) -> Option<Terms> {
@@ -75,7 +75,7 @@ fn terms<'w>(
 
 /// The tracked value of each round, if it has one.
 pub(crate) fn tracked_series<'w>(
-    section: &Section,
+    section: &PlanSection,
     rounds: Rounds,
     count: u32,
     at: impl Fn(u32, u32) -> Option<&'w WorkloadFindings>,
@@ -97,12 +97,12 @@ fn figure(workload: &WorkloadFindings, tracking: Tracking) -> f64 {
 }
 
 /// The steady state of a series, by the rule of its section.
-pub(crate) fn judge(series: &[f64], rounds: Rounds) -> Result<SteadyState, Declined> {
+pub(crate) fn judge(series: &[f64], rounds: Rounds) -> Result<SteadyState, DeclinedAnalysis> {
     let Until::SteadyState { window, excursion_per_mille, slope_per_mille, .. } = rounds.until
     else {
-        return steady_state(&[], &Rule::SNIA);
+        return steady_state(&[], &SteadyRule::SNIA);
     };
-    let rule = Rule {
+    let rule = SteadyRule {
         window_rounds: window as usize,
         excursion_share_max: share(excursion_per_mille),
         slope_share_max: share(slope_per_mille),
@@ -113,11 +113,11 @@ pub(crate) fn judge(series: &[f64], rounds: Rounds) -> Result<SteadyState, Decli
 
 /// The trials of a search so far.
 pub(crate) fn trials<'w>(
-    section: &Section,
+    section: &PlanSection,
     goal: Goal,
     count: u32,
     at: impl Fn(u32, u32) -> Option<&'w WorkloadFindings>,
-) -> Vec<Trial> {
+) -> Vec<RateTrial> {
     let rounds = (0..count).map_while(|round| Some((round, at(section.first_step, round)?)));
     rounds.filter_map(|(round, workload)| trial(round, workload, goal)).collect()
 }
@@ -125,7 +125,7 @@ pub(crate) fn trials<'w>(
 /// The findings of a search.
 pub(crate) fn search_findings(
     plan: &Plan,
-    section: &Section,
+    section: &PlanSection,
     rounds: Rounds,
     workloads: &[WorkloadFindings],
 ) -> Option<SearchFindings> {

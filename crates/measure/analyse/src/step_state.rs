@@ -19,8 +19,8 @@ use crate::batches::batch_findings;
 use crate::distribution::{curve, distribution, quantile_or_max, with_fio_bins};
 use crate::rate_variation::rate_variation;
 use crate::{
-    BatchFindings, DataFindings, Effective, InFlight, IntervalPoint, KeptInterval, KeptLatencies,
-    OpenLoop, OperationFindings, WorkloadFindings,
+    BatchFindings, DataFindings, Effective, InFlightFindings, IntervalPoint, KeptInterval,
+    KeptLatencies, OpenLoop, OperationFindings, WorkloadFindings,
 };
 
 /// A step's record so far, in one round: its streams side by side.
@@ -348,14 +348,14 @@ impl StreamState {
 
     /// Both sides over all phases and jobs: the latencies as they were recorded, against the count
     /// on a clock that shares no stamp with them.
-    fn in_flight(&self, alone: bool) -> InFlight {
+    fn in_flight(&self, alone: bool) -> InFlightFindings {
         let offered = f64::from(self.started.jobs) * f64::from(self.started.depth);
         let span = self.jobs.iter().map(|job| job.accounting.span_ns).max().unwrap_or(0);
         // One side is the latencies as recorded, after every conversion, the other was integrated
         // on CLOCK_MONOTONIC: from one clock both would be the same number (docs/design/0001).
         let latency = self.latency_sum_ns;
         let counted = saturating_sum(self.jobs.iter().map(|job| job.accounting.in_flight_ns));
-        InFlight {
+        InFlightFindings {
             by_latency: quotient(latency, span),
             counted: quotient(counted, span),
             offered,

@@ -5,17 +5,17 @@ use std::error::Error;
 
 use durio_analyse::cost_model::{SizeCost, fit};
 use durio_analyse::durable::{DurableFindings, LimitedBy, SlopeShape};
-use durio_analyse::{Analyser, Declined};
+use durio_analyse::{Analyser, DeclinedAnalysis};
 use durio_base::{Bytes, Nanos};
 use durio_observe::{BlockFacts, DeviceCounters, Host, Layer, LayerKind, Stack};
 use durio_plan::{
     Campaign, ClockChoice, EngineKind, Experiment, Limit, Load, NullScript, PLAN_SCHEMA, Plan,
-    Purpose, Role, Section, SectionKind, Step, Target, TargetKind,
+    PlanSection, Purpose, Role, SectionKind, Step, Target, TargetKind,
 };
 use durio_record::{
     CommitsTraced, Environment, Event, Journal, Manifest, StoppedBy, TracedRequest, TracedSequence,
 };
-use durio_run::{Context, EventSink, StopFlag, run};
+use durio_run::{EventSink, RunContext, StopFlag, run};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
 
 /// Takes events into an analyser; each step's devices flush once per `flush_every` commits.
@@ -47,13 +47,13 @@ const OPERATIONS: u64 = 40;
 
 #[derive(Default)]
 struct Maker {
-    sections: Vec<Section>,
+    sections: Vec<PlanSection>,
     steps: Vec<Step>,
 }
 
 impl Maker {
     fn experiment(&mut self, experiment: Experiment) -> &mut Self {
-        self.sections.push(Section {
+        self.sections.push(PlanSection {
             name: format!("{experiment:?}"),
             summary: String::new(),
             kind: SectionKind::Experiment { experiment },
@@ -107,7 +107,7 @@ impl Maker {
         plan.validate().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::begin(folder.path(), None).unwrap();
-        let context = Context::new(&mut journal, StopFlag::default());
+        let context = RunContext::new(&mut journal, StopFlag::default());
         let mut sink = Sink { analyser: analyser(&plan) };
         run(&plan, context, &mut sink).unwrap();
         further.iter().for_each(|event| sink.analyser.observe(event));
@@ -355,8 +355,11 @@ fn too_few_points_are_declined_and_what_was_left_out_is_said() {
         unavailable: None,
     };
     let found = maker.findings_with(&[Event::CommitsTraced(traced)]);
-    assert!(matches!(found.sizes.unwrap().curves[0].declined, Some(Declined::TooFew { .. })));
-    assert!(matches!(found.writers[0].declined, Some(Declined::TooFew { .. })));
+    assert!(matches!(
+        found.sizes.unwrap().curves[0].declined,
+        Some(DeclinedAnalysis::TooFew { .. })
+    ));
+    assert!(matches!(found.writers[0].declined, Some(DeclinedAnalysis::TooFew { .. })));
     assert_eq!(found.crosses[0].limited_by, Some(LimitedBy::Number));
     assert_eq!(found.commands[0].short, ["WFS 4 KiB"]);
     assert_eq!(found.commands[0].reaches_media, Some(true));

@@ -1,12 +1,14 @@
 //! Rules that hold for any ladder.
 
-use durio_analyse::ladder::{Knee, LadderFindings, LadderKind, Point, RateAndLatency, analyse};
+use durio_analyse::ladder::{
+    Knee, LadderFindings, LadderKind, LadderPoint, RateAndLatency, analyse,
+};
 use proptest::prelude::*;
 
-fn ladder(steps: &[(f64, f64, f64)]) -> Vec<Point> {
+fn ladder(steps: &[(f64, f64, f64)]) -> Vec<LadderPoint> {
     let point = |(level, rate, latency): &(f64, f64, f64)| {
         let part = RateAndLatency { rate_per_second: *rate, latency_ns_mean: *latency };
-        Point::of_means(*level, *level, part)
+        LadderPoint::of_means(*level, *level, part)
     };
     steps.iter().map(point).collect()
 }
@@ -30,7 +32,7 @@ fn any_figure() -> impl Strategy<Value = f64> {
     prop_oneof![any::<f64>(), 1e-3..1e9_f64, Just(f64::NAN), Just(0.0), Just(f64::INFINITY)]
 }
 
-fn scaled(steps: &[(f64, f64, f64)], factor: f64) -> Vec<Point> {
+fn scaled(steps: &[(f64, f64, f64)], factor: f64) -> Vec<LadderPoint> {
     let faster: Vec<_> =
         steps.iter().map(|(level, rate, latency)| (*level, rate * factor, *latency)).collect();
     ladder(&faster)

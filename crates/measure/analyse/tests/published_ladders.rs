@@ -1,9 +1,10 @@
 //! Ladders that others have published: their figures in, their conclusions out.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use durio_analyse::Declined;
+use durio_analyse::DeclinedAnalysis;
 use durio_analyse::ladder::{
-    Knee, LadderFindings, LadderKind, Phase, Point, RateAndLatency, SaturationModel, analyse,
+    Knee, LadderFindings, LadderKind, LadderPhase, LadderPoint, RateAndLatency, SaturationModel,
+    analyse,
 };
 
 /// Level, operations per second, mean latency in microseconds.
@@ -121,13 +122,13 @@ fn part(rate_per_second: f64, latency_us: f64) -> RateAndLatency {
     RateAndLatency { rate_per_second, latency_ns_mean: latency_us * 1e3 }
 }
 
-fn points(rows: &[Row]) -> Vec<Point> {
-    rows.iter().map(|(n, rate, us)| Point::of_means(*n, *n, part(*rate, *us))).collect()
+fn points(rows: &[Row]) -> Vec<LadderPoint> {
+    rows.iter().map(|(n, rate, us)| LadderPoint::of_means(*n, *n, part(*rate, *us))).collect()
 }
 
-fn mixed(rows: &[MixedRow]) -> Vec<Point> {
+fn mixed(rows: &[MixedRow]) -> Vec<LadderPoint> {
     let point = |(n, read, read_us, write, write_us): &MixedRow| {
-        Point::of_mix(*n, *n, part(read * 1e3, *read_us), part(write * 1e3, *write_us))
+        LadderPoint::of_mix(*n, *n, part(read * 1e3, *read_us), part(write * 1e3, *write_us))
     };
     rows.iter().map(point).collect()
 }
@@ -140,7 +141,7 @@ fn mixed_jobs(rows: &[MixedRow]) -> LadderFindings {
     analyse(&mixed(rows), LadderKind::Jobs).unwrap()
 }
 
-fn phase_at(found: &LadderFindings, level: f64) -> Phase {
+fn phase_at(found: &LadderFindings, level: f64) -> LadderPhase {
     found.points.iter().find(|point| point.measured.level == level).unwrap().phase
 }
 
@@ -150,9 +151,9 @@ fn a_flash_drive_is_linear_to_16_and_saturated_from_64() {
     assert_eq!(found.phases.linear_to_level, 16.0);
     assert_eq!(found.phases.saturated_from_level, Some(64.0));
     assert_eq!(found.phases.retrograde, None);
-    assert_eq!(phase_at(&found, 16.0), Phase::Linear);
-    assert_eq!(phase_at(&found, 32.0), Phase::Onset);
-    assert_eq!(phase_at(&found, 64.0), Phase::Saturated);
+    assert_eq!(phase_at(&found, 16.0), LadderPhase::Linear);
+    assert_eq!(phase_at(&found, 32.0), LadderPhase::Onset);
+    assert_eq!(phase_at(&found, 64.0), LadderPhase::Saturated);
     assert!(found.notes.is_empty(), "{:?}", found.notes);
     assert_eq!(found.latency_against_rate.len(), DEPTHS.len());
 }
@@ -217,7 +218,7 @@ fn the_write_intent_bitmap_makes_md_lose_rate_with_more_jobs() {
     let back = jobs(&MD_WRITES).phases.retrograde.unwrap();
     assert_eq!((back.peak_level, back.levels_after), (32.0, 5));
     assert!((back.loss_share - 0.11).abs() < 0.005, "{back:?}");
-    assert_eq!(phase_at(&jobs(&MD_WRITES), 128.0), Phase::Retrograde);
+    assert_eq!(phase_at(&jobs(&MD_WRITES), 128.0), LadderPhase::Retrograde);
     assert_eq!(jobs(&XIRAID_WRITES).phases.retrograde, None);
 }
 
@@ -241,19 +242,19 @@ fn figures_that_cannot_be_are_named() {
 #[test]
 fn a_ladder_is_declined_with_the_reason() {
     let declined = |rows: &[Row]| analyse(&points(rows), LadderKind::Jobs).unwrap_err();
-    assert!(matches!(declined(&DEPTHS[..3]), Declined::TooFew { given: 3, needed: 4, .. }));
+    assert!(matches!(declined(&DEPTHS[..3]), DeclinedAnalysis::TooFew { given: 3, needed: 4, .. }));
     let falling = [DEPTHS[0], DEPTHS[2], DEPTHS[1], DEPTHS[3]];
-    assert_eq!(declined(&falling), Declined::NotRising { position: 3 });
+    assert_eq!(declined(&falling), DeclinedAnalysis::NotRising { position: 3 });
     let twice = [DEPTHS[0], DEPTHS[1], DEPTHS[1], DEPTHS[3]];
-    assert_eq!(declined(&twice), Declined::NotRising { position: 3 });
+    assert_eq!(declined(&twice), DeclinedAnalysis::NotRising { position: 3 });
     let mut dip = DEPTHS;
     dip[6].1 = 250_000.0;
-    assert!(matches!(declined(&dip), Declined::Noisy { level: 64.0, .. }));
+    assert!(matches!(declined(&dip), DeclinedAnalysis::Noisy { level: 64.0, .. }));
     let mut silent = DEPTHS;
     silent[2].1 = 0.0;
-    assert!(matches!(declined(&silent), Declined::NotAFigure { position: 3, .. }));
+    assert!(matches!(declined(&silent), DeclinedAnalysis::NotAFigure { position: 3, .. }));
     let endless: Vec<Row> = (1..1000).map(|n| (f64::from(n), 10.0, 1.0)).collect();
-    assert!(matches!(declined(&endless), Declined::TooMany { given: 999, .. }));
+    assert!(matches!(declined(&endless), DeclinedAnalysis::TooMany { given: 999, .. }));
 }
 
 #[test]
@@ -262,9 +263,9 @@ fn an_offered_rate_saturates_where_it_is_no_longer_achieved() {
     let point = |level: &f64| {
         let busy = level / 1e5;
         let latency_us = if busy < 1.0 { 80.0 / (1.0 - busy) } else { 50_000.0 };
-        Point::of_means(*level, 32.0, part(level.min(1e5), latency_us))
+        LadderPoint::of_means(*level, 32.0, part(level.min(1e5), latency_us))
     };
-    let points: Vec<Point> = offered.iter().map(point).collect();
+    let points: Vec<LadderPoint> = offered.iter().map(point).collect();
     let found = analyse(&points, LadderKind::OfferedRate).unwrap();
     assert_eq!(found.phases.linear_to_level, 8e4);
     assert_eq!(found.phases.saturated_from_level, Some(1.2e5));

@@ -21,7 +21,7 @@ mod serve;
 use std::fs::File;
 use std::io::Read;
 
-use durio_raid::{Id, Level, Table};
+use durio_raid::{Id, Level, MemberTable};
 use durio_report::{ArrayShape, MemberStanding};
 
 use crate::error::BenchError;
@@ -45,7 +45,7 @@ fn hexadecimal(id: Id) -> String {
     id.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn shape_of(table: &Table) -> ArrayShape {
+fn shape_of(table: &MemberTable) -> ArrayShape {
     let geometry = &table.geometry;
     ArrayShape {
         name: table.name.clone(),

@@ -15,14 +15,14 @@ mod schedule;
 mod tests;
 
 pub use listing::listing;
-pub use point::{Estimate, Planning, StackChoice, estimates};
+pub use point::{Planning, PointEstimate, StackChoice, estimates};
 
 use std::path::{Path, PathBuf};
 
 use durio_analyse::attribution::StackFindings;
 use durio_layers::{
-    BuildError, BuildOptions, BuildPlace, Builder, CleanOutcome, DeclaredKind, DeclaredLayer,
-    DeclaredStack, Progress, clean, missing,
+    BuildError, BuildOptions, BuildPlace, BuildProgress, Builder, CleanOutcome, DeclaredKind,
+    DeclaredLayer, DeclaredStack, clean, missing,
 };
 use durio_plan::{ClockChoice, Cost, PublishedShare};
 use durio_record::Outcome;
@@ -38,7 +38,7 @@ use crate::read_back::{KnownRuns, ReadBack, bench_findings, read_bench};
 use crate::state_folder::build_journals;
 use crate::text_file::read_spec;
 use progress::BenchProgress;
-use schedule::Schedule;
+use schedule::BenchSchedule;
 
 /// What is benched, and what may be overwritten for that.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +63,7 @@ pub struct Bench<'a> {
     spec: StackBench,
     stacks: Vec<DeclaredStack>,
     execution: Execution,
-    estimates: Vec<Estimate>,
+    estimates: Vec<PointEstimate>,
 }
 
 /// A bench that is over.
@@ -145,9 +145,9 @@ impl<'a> Bench<'a> {
         let stacks = manifest.stacks.clone();
         let progress = BenchProgress::new(observer, &stacks, &self.estimates);
         let stop = || stop_flag.is_set();
-        let tell = |step: Progress<'_>| progress.step(step);
+        let tell = |step: BuildProgress<'_>| progress.step(step);
         let (files, journals) = (std::env::temp_dir(), build_journals()?);
-        let schedule = Schedule {
+        let schedule = BenchSchedule {
             manifest,
             begin: &|stack| {
                 // Each stack has an id of its own in all its names, so none takes another's leftovers for its own.

@@ -12,12 +12,12 @@ use durio_spec::{
 };
 
 use crate::error::BenchError;
-use crate::locate::{Located, Permission, locate};
+use crate::locate::{LocatedPlaces, Permission, locate};
 use crate::text_file::read_spec;
 
 /// How much of a spec.
 #[derive(Debug, Clone, Copy)]
-pub struct Scale {
+pub struct CampaignScale {
     /// Thousandths of each time.
     pub time_per_mille: u32,
     /// Thousandths of each size.
@@ -34,7 +34,7 @@ pub struct CampaignWish<'a> {
     /// Paths, or NAME=PATH.
     pub targets: &'a [PathBuf],
     /// How much of it.
-    pub scale: Scale,
+    pub scale: CampaignScale,
     /// What may be overwritten.
     pub permission: Permission<'a>,
     /// The seed of all random choices.
@@ -164,7 +164,7 @@ fn locate_all(
         }
     }
     // All together: two targets must not be one and the same place by two names.
-    let Located { places: located, held } = locate(unique.iter().copied(), permission)?;
+    let LocatedPlaces { places: located, held } = locate(unique.iter().copied(), permission)?;
     let find = |path: &PathBuf| unique.iter().position(|known| *known == path);
     let of = |paths: &Vec<PathBuf>| -> Vec<Location> {
         paths.iter().filter_map(|path| located.get(find(path)?).cloned()).collect()

@@ -28,17 +28,17 @@ use durio_lab::{
 };
 use durio_plan::proof::CommandTarget;
 use durio_prove::background::BackgroundServer;
-use durio_prove::served::Advertised;
+use durio_prove::served::Advertisement;
 use durio_prove::wire::{AgentSays, receive};
 use durio_record::proof::{CheckFindings, Controls, CutEvidence, CutFindings};
-use durio_simdisk::{Disk, NamedProfile, Profile, Request, SharedDisk, named};
+use durio_simdisk::{Disk, DiskRequest, NamedProfile, Profile, SharedDisk, named};
 use durio_workload::job_seed;
 
 use crate::command_in_guest::{ACKNOWLEDGED, CommandOrder, CommandTask};
 use crate::error::BenchError;
 use crate::guest::kernel_named;
 use crate::guest_trials::{self, cannot, said_failed, stopped, undecided};
-use printed::{Lines, Printed, Tail, lock, text};
+use printed::{CommandLines, StdoutLines, Tail, lock, text};
 
 /// How often is looked whether it is time to cut.
 const LOOK: Duration = Duration::from_millis(5);
@@ -60,13 +60,13 @@ pub(crate) struct CommandTrials {
 }
 
 /// One boot of a guest that is over.
-struct Booted {
+struct GuestBoot {
     outcome: LabOutcome,
     /// Why the filesystem is missing, if it is.
     obstacle: Option<AgentSays>,
 }
 
-impl Booted {
+impl GuestBoot {
     /// The error for a program in the guest that failed, with its last output.
     fn failed(&self, what: &str, said: &str) -> BenchError {
         if let Some(AgentSays::Failed { reason }) = &self.obstacle {
@@ -155,14 +155,14 @@ impl CommandTrials {
         }
         drop(server);
         let mut disk = shared.lock().clone();
-        disk.carry_out(0, Nanos::ZERO, Request::Flush, &mut []).map_err(cannot)?;
+        disk.carry_out(0, Nanos::ZERO, DiskRequest::Flush, &mut []).map_err(cannot)?;
         lying.lies.iter().for_each(|&lie| disk.add_lie(lie));
         Ok(disk)
     }
 
     fn serve(&self, shared: &SharedDisk) -> Result<BackgroundServer, BenchError> {
         // As the disk declares itself, also while it does not lie yet.
-        let advertised = Advertised::of(&self.profile.profile(self.target.size.get()));
+        let advertised = Advertisement::of(&self.profile.profile(self.target.size.get()));
         BackgroundServer::start(shared, advertised).map_err(cannot)
     }
 
@@ -171,7 +171,7 @@ impl CommandTrials {
         &self,
         shared: &SharedDisk,
         server: &BackgroundServer,
-        printed: &Mutex<Printed>,
+        printed: &Mutex<CommandLines>,
         stop: &dyn Fn() -> bool,
     ) -> Result<(), BenchError> {
         let request = self.request(CommandTask::Load, self.target.command.clone(), server)?;
@@ -181,7 +181,7 @@ impl CommandTrials {
         let span = Duration::from_nanos(load.saturating_add(more));
         let said = Mutex::default();
         let booted =
-            self.boot(request, [&mut Lines(printed), &mut Tail(&said)], stop, |cutter| {
+            self.boot(request, [&mut StdoutLines(printed), &mut Tail(&said)], stop, |cutter| {
                 // Held until the power is gone, so that output from between counts as later.
                 let mut printed = lock(printed);
                 if printed.is_too_much() {
@@ -211,7 +211,7 @@ impl CommandTrials {
     fn check(
         &self,
         server: &BackgroundServer,
-        printed: &Printed,
+        printed: &CommandLines,
         stop: &dyn Fn() -> bool,
     ) -> Result<(Option<u8>, String), BenchError> {
         let request = self.request(CommandTask::Check, by_shell(&self.target.check), server)?;
@@ -257,7 +257,7 @@ impl CommandTrials {
         [stdout, stderr]: [&mut (dyn Write + Send); 2],
         stop: &dyn Fn() -> bool,
         mut watch: impl FnMut(&Cutter),
-    ) -> Result<Booted, BenchError> {
+    ) -> Result<GuestBoot, BenchError> {
         let guest = self.guest.with_request(request).map_err(|it| undecided(it.into()))?;
         let (reader, writer) = io::pipe().map_err(cannot)?;
         let cutter = Cutter::new();
@@ -283,7 +283,7 @@ impl CommandTrials {
         let outcome = ended.map_err(|it: LabError| undecided(it.into()))?;
         // Nothing is said of a filesystem that is there.
         let obstacle = receive(&mut BufReader::new(reader)).ok();
-        Ok(Booted { outcome, obstacle })
+        Ok(GuestBoot { outcome, obstacle })
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use durio_judge::compare::{Comparison, Run, RunReader, Settings, Side, compare};
+use durio_judge::compare::{CompareSettings, ComparedRun, Comparison, RunReader, Side, compare};
 use durio_record::{RunFolder, file_names};
 
 use crate::error::BenchError;
@@ -21,7 +21,7 @@ const RUNS_MAX: usize = 1000;
 /// If a side is not a run.
 pub fn read_comparison(
     sides: &[PathBuf],
-    settings: &Settings,
+    settings: &CompareSettings,
     observer: &dyn Observer,
 ) -> Result<ReadBack<Comparison>, BenchError> {
     let folders = sides.iter().map(|it| folders(it)).collect::<Result<Vec<_>, _>>()?;
@@ -39,7 +39,7 @@ pub fn read_comparison(
 pub fn read_compared_run(
     path: &Path,
     observer: &dyn Observer,
-) -> Result<ReadBack<Run>, BenchError> {
+) -> Result<ReadBack<ComparedRun>, BenchError> {
     let (findings, damage) = read(&find_run(path)?)?;
     damage.iter().for_each(|damage| tell(damage, observer));
     Ok(ReadBack { findings, is_damaged: damage.is_some() })
@@ -49,7 +49,7 @@ fn tell(damage: &str, observer: &dyn Observer) {
     observer.remark(&format!("durio: {damage}; what comes after is not compared"));
 }
 
-fn side((source, runs): (&PathBuf, Vec<(Run, Option<String>)>)) -> Side {
+fn side((source, runs): (&PathBuf, Vec<(ComparedRun, Option<String>)>)) -> Side {
     let runs = runs.into_iter().map(|(run, _)| run).collect();
     Side { source: source.display().to_string(), runs }
 }
@@ -106,11 +106,11 @@ fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, BenchError> {
 }
 
 /// A run, and why it cannot be read to its end.
-type Read = (Run, Option<String>);
+type LoadedRun = (ComparedRun, Option<String>);
 
 /// Reads every side, each in a separate thread.
 // Reading takes most of a comparison's time.
-fn read_all(sides: &[Vec<PathBuf>]) -> Result<Vec<Vec<Read>>, BenchError> {
+fn read_all(sides: &[Vec<PathBuf>]) -> Result<Vec<Vec<LoadedRun>>, BenchError> {
     std::thread::scope(|scope| {
         let read_side = |side: &'_ [PathBuf]| side.iter().map(|it| read(it)).collect();
         let start = |side| scope.spawn(move || -> Result<Vec<_>, BenchError> { read_side(side) });
@@ -122,7 +122,7 @@ fn read_all(sides: &[Vec<PathBuf>]) -> Result<Vec<Vec<Read>>, BenchError> {
     })
 }
 
-fn read(path: &Path) -> Result<Read, BenchError> {
+fn read(path: &Path) -> Result<LoadedRun, BenchError> {
     let folder = RunFolder::open(path)?;
     let (manifest, plan) = (folder.manifest.clone(), folder.plan.clone());
     let mut reader = RunReader::new(manifest, plan, folder.environment.clone());

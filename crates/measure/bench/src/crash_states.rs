@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use durio_analyse::crash_states::{CheckOutcome, CrashStateFinding, CrashStateFindings};
 use durio_base::{Bytes, Nanos};
-use durio_block::{Answer, ask_stoppable, open_input};
-use durio_prove::enumerate::{Limits, State, StateName, visit, visit_one};
+use durio_block::{ProgramAnswer, ask_stoppable, open_input};
+use durio_prove::enumerate::{CutState, EnumerationLimits, StateName, visit, visit_one};
 use durio_run::StopFlag;
-use durio_simdisk::{Event, Image, Recording, SECTOR, trace};
+use durio_simdisk::{DiskEvent, Image, Recording, SECTOR, trace};
 
 use crate::error::{BenchError, BenchErrorKind};
-use crate::observer::{Due, Observer};
+use crate::observer::{Observer, ProgressTimer};
 
 /// A log is kept in memory, with all that was written.
 const LOG_MAX: Bytes = Bytes::from_gib(4);
@@ -58,11 +58,12 @@ pub fn check_crash_states(
     stop: &StopFlag,
     observer: &dyn Observer,
 ) -> Result<CrashStateFindings, BenchError> {
-    let recorded = Recorded::read(wish)?;
-    let scratch = Scratch::new(&recorded)?;
+    let recorded = RecordedLog::read(wish)?;
+    let scratch = StateScratch::new(&recorded)?;
     let mut findings = CrashStateFindings::new(wish.log.display().to_string(), wish.seed);
-    let limits = Limits { states: wish.limit, seed: wish.seed, ..Limits::default() };
-    let (mut due, mut ended) = (Due::new(), Ok(()));
+    let limits =
+        EnumerationLimits { states: wish.limit, seed: wish.seed, ..EnumerationLimits::default() };
+    let (mut due, mut ended) = (ProgressTimer::new(), Ok(()));
     let found = visit(&recorded.recording, limits, |image, state| {
         if let Some(elapsed) = due.now() {
             let (states, failed) = (findings.states, findings.failed);
@@ -99,14 +100,14 @@ pub fn check_crash_state(
     saved: Option<&Path>,
     stop: &StopFlag,
 ) -> Result<CrashStateFindings, BenchError> {
-    let recorded = Recorded::read(wish)?;
+    let recorded = RecordedLog::read(wish)?;
     let mut findings = CrashStateFindings::new(wish.log.display().to_string(), wish.seed);
     let checked = visit_one(&recorded.recording, name, |image, state| {
         if let Some(path) = saved {
             save(image, recorded.size, path)?;
         }
         if !wish.check.is_empty() {
-            let scratch = Scratch::new(&recorded)?;
+            let scratch = StateScratch::new(&recorded)?;
             let (outcome, finding) = scratch.check(image, state, wish, stop)?;
             findings.take(outcome, || finding);
         }
@@ -120,12 +121,12 @@ pub fn check_crash_state(
 }
 
 /// A log in replay.
-struct Recorded {
+struct RecordedLog {
     recording: Recording,
     size: Bytes,
 }
 
-impl Recorded {
+impl RecordedLog {
     fn read(wish: &CrashStatesWish<'_>) -> Result<Self, BenchError> {
         let entries = trace::parse(&read_log(wish.log)?).map_err(|error| {
             BenchError::of(BenchErrorKind::WrongUse, error)
@@ -148,8 +149,8 @@ impl Recorded {
     }
 }
 
-fn end_of(event: &Event) -> u64 {
-    let Event::Begun(write) = event else { return 0 };
+fn end_of(event: &DiskEvent) -> u64 {
+    let DiskEvent::Begun(write) = event else { return 0 };
     // Zeros only count over existing data.
     let sector = write.sectors().filter_map(|(sector, bytes)| bytes.map(|_| sector)).max();
     sector.map_or(0, |it| (it + 1) * SECTOR as u64)
@@ -212,14 +213,14 @@ fn write(image: &Image, size: Bytes, file: &File) -> io::Result<()> {
 }
 
 /// A state's place during its check. Dropping it removes everything that the check left there.
-struct Scratch {
+struct StateScratch {
     image: PathBuf,
     size: Bytes,
     folder: tempfile::TempDir,
 }
 
-impl Scratch {
-    fn new(recorded: &Recorded) -> Result<Self, BenchError> {
+impl StateScratch {
+    fn new(recorded: &RecordedLog) -> Result<Self, BenchError> {
         let only_owner = Permissions::from_mode(0o700);
         let made =
             tempfile::Builder::new().prefix("durio-states-").permissions(only_owner).tempdir();
@@ -231,7 +232,7 @@ impl Scratch {
     fn check(
         &self,
         image: &Image,
-        state: &State<'_>,
+        state: &CutState<'_>,
         wish: &CrashStatesWish<'_>,
         stop: &StopFlag,
     ) -> Result<(CheckOutcome, CrashStateFinding), BenchError> {
@@ -277,7 +278,7 @@ impl Scratch {
         write(image, self.size, &File::create_new(&self.image)?)
     }
 
-    fn command(&self, state: &State<'_>, check: &[OsString]) -> Command {
+    fn command(&self, state: &CutState<'_>, check: &[OsString]) -> Command {
         let (program, arguments) = check.split_first().expect("a check has a program");
         let mut command = Command::new(program);
         command.args(arguments);
@@ -288,7 +289,7 @@ impl Scratch {
     }
 }
 
-fn judge(answer: &Answer) -> (CheckOutcome, String, String) {
+fn judge(answer: &ProgramAnswer) -> (CheckOutcome, String, String) {
     let outcome = match answer.status.code() {
         Some(0) => CheckOutcome::Passed,
         Some(1) => CheckOutcome::Failed,

@@ -14,13 +14,13 @@ use durio_observe::read_host;
 use durio_report::{Diagnosis, DiagnosisRow, DiagnosisState};
 
 use crate::error::{BenchError, with_causes};
-use directory::Surveyed;
+use directory::DirectorySurvey;
 
 /// Tries what can be done in `directory` and on this machine.
 #[must_use]
 pub fn diagnose(directory: &Path) -> Diagnosis {
     let host = read_host();
-    let Surveyed { mut rows, plan, stack } = directory::survey(directory, &host);
+    let DirectorySurvey { mut rows, plan, stack } = directory::survey(directory, &host);
     rows.push(directory::state_folder());
     rows.extend(machine::rows(&host, plan.as_ref(), stack.as_ref()));
     rows.extend(programs::rows());
@@ -28,13 +28,13 @@ pub fn diagnose(directory: &Path) -> Diagnosis {
 }
 
 /// The result of a probe.
-struct Found {
+struct CheckedThing {
     state: DiagnosisState,
     text: String,
     remedy: String,
 }
 
-impl Found {
+impl CheckedThing {
     fn ok(text: impl Into<String>) -> Self {
         Self { state: DiagnosisState::Ok, text: text.into(), remedy: String::new() }
     }

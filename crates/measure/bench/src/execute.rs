@@ -16,12 +16,12 @@ use durio_record::{
     RecordError, RecordWriter, RoundDecision, StateFolder, file_names,
 };
 use durio_report::{Format, Options, Report};
-use durio_run::{Context, EventSink, LayoutProgress, Resume, RunErrorKind, StopFlag};
+use durio_run::{EventSink, LayoutProgress, Resume, RunContext, RunErrorKind, StopFlag};
 
 use crate::environment::{devices, environment, processors};
 use crate::error::BenchError;
 use crate::observer::{Observer, RunObserver};
-use crate::resume::Interrupted;
+use crate::resume::InterruptedCampaign;
 use crate::runs::remove_run_folder;
 use crate::state_folder::{runs_folder, state_for};
 
@@ -188,7 +188,7 @@ impl Execution {
         held: HeldTargets,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<Executed, BenchError> {
+    ) -> Result<FinishedRun, BenchError> {
         let environment = environment(plan)?;
         let manifest = self.manifest();
         let writer = RecordWriter::create(&self.folder, &manifest, plan, &environment)?;
@@ -206,12 +206,12 @@ impl Execution {
     /// As [`Execution::execute`].
     pub fn resume(
         &self,
-        interrupted: &Interrupted,
+        interrupted: &InterruptedCampaign,
         held: HeldTargets,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<Executed, BenchError> {
-        let Interrupted { folder, point } = interrupted;
+    ) -> Result<FinishedRun, BenchError> {
+        let InterruptedCampaign { folder, point } = interrupted;
         let plan = &folder.plan;
         // The machine may have changed since; the record keeps the first, the runner needs today's.
         let environment = environment(plan)?;
@@ -247,7 +247,7 @@ impl Execution {
 
 /// A run that is over.
 #[derive(Debug)]
-pub struct Executed {
+pub struct FinishedRun {
     /// The findings, however the run ended.
     pub findings: Findings,
     pub outcome: Result<Outcome, BenchError>,
@@ -280,11 +280,15 @@ struct Beginning<'a> {
 }
 
 impl Beginning<'_> {
-    fn carry_out(self, stop: &StopFlag, observer: &dyn Observer) -> Result<Executed, BenchError> {
+    fn carry_out(
+        self,
+        stop: &StopFlag,
+        observer: &dyn Observer,
+    ) -> Result<FinishedRun, BenchError> {
         let Self { folder, plan, writer, mut journal, held, analyser, environment, state, resume } =
             self;
-        let mut recording = Recording { plan, analyser, writer, observer: observer.run() };
-        let context = Context {
+        let mut recording = RecordSink { plan, analyser, writer, observer: observer.run() };
+        let context = RunContext {
             journal: &mut journal,
             targets: held,
             state,
@@ -294,7 +298,7 @@ impl Beginning<'_> {
             resume,
         };
         let outcome = durio_run::run(plan, context, &mut recording);
-        let Recording { analyser, writer, observer: ended, .. } = recording;
+        let RecordSink { analyser, writer, observer: ended, .. } = recording;
         // Its line on the terminal ends before other output.
         drop(ended);
         journal.end();
@@ -314,7 +318,7 @@ impl Beginning<'_> {
             Outcome::Complete => all_measured(&findings).map(|()| outcome),
             Outcome::Interrupted | Outcome::Failed => Ok(outcome),
         });
-        Ok(Executed { findings, outcome })
+        Ok(FinishedRun { findings, outcome })
     }
 }
 
@@ -377,14 +381,14 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
 }
 
 /// The sink of a run: each event goes to the analyser, the observer and the record.
-struct Recording<'a> {
+struct RecordSink<'a> {
     plan: &'a Plan,
     analyser: Analyser,
     writer: RecordWriter,
     observer: Box<dyn RunObserver>,
 }
 
-impl EventSink for Recording<'_> {
+impl EventSink for RecordSink<'_> {
     fn event(
         &mut self,
         at: Nanos,

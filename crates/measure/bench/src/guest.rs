@@ -83,7 +83,7 @@ impl GuestBench<'_> {
         let (release, meaning) = (&request.kernel.release, request.timing.meaning());
         observer.progress(&format!("durio: benching in a guest with kernel {release}, {meaning}"));
         // Next to the runs, so that moving it there is a rename.
-        let brought = Brought::new(self.runs)
+        let brought = GuestResults::new(self.runs)
             .map_err(|error| BenchError::io("make a folder for results in", self.runs, error))?;
         let request = LabRequest { out: Some(brought.0.clone()), ..request };
         let (mut answers, mut messages) = (io::sink(), observer.messages());
@@ -319,9 +319,9 @@ pub fn kernel_named(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Ker
 }
 
 /// The folder that the guest's results are unpacked into; gone when this is dropped.
-struct Brought(PathBuf);
+struct GuestResults(PathBuf);
 
-impl Brought {
+impl GuestResults {
     // No other process can have made it: it is new.
     fn new(runs: &Path) -> io::Result<Self> {
         let name = FolderName::new("lab", SystemTime::now(), std::process::id());
@@ -345,7 +345,7 @@ impl Brought {
     }
 }
 
-impl Drop for Brought {
+impl Drop for GuestResults {
     fn drop(&mut self) {
         // If something of it stays, it has durio's name.
         let _ = fs::remove_dir_all(&self.0);

@@ -22,13 +22,13 @@ use std::time::{Duration, Instant};
 
 use durio_base::{Bytes, Nanos};
 use durio_lab::{LabDisk, LabRequest, LabTiming, PreparedGuest};
-use durio_plan::proof::{Arm, FileWrites, FrontEnd, GuestTarget, ProofPlan, ProofTarget};
+use durio_plan::proof::{Arm, FileWrites, GuestFrontEnd, GuestTarget, ProofPlan, ProofTarget};
 use durio_prove::classify::gone;
 use durio_prove::guest_agent::{GuestOrder, GuestTask};
 use durio_prove::history::History;
 use durio_prove::layout::{CELL, CELL_SECTORS, Layout};
 use durio_prove::ledger_file::{LedgerBook, LedgerError, LedgerHead, LedgerLine};
-use durio_prove::stamp::Owner;
+use durio_prove::stamp::StampOwner;
 use durio_prove::verify::settle;
 use durio_prove::wire::AgentSays;
 use durio_record::proof::{CutEvidence, CutFindings};
@@ -39,10 +39,10 @@ use crate::error::{BenchError, BenchErrorKind};
 use crate::guest::kernel_named;
 use crate::guest_layers;
 pub(crate) use conversation::stopped;
-use conversation::{Conversation, Machine, Readings};
+use conversation::{Conversation, GuestMachine, GuestReadings};
 use disks::GuestDisks;
 pub(crate) use disks::lab_disk;
-use states::Mailbox;
+use states::StateMailbox;
 
 /// A quarter of a disk is used, at most so much: the rest is the filesystem's, and all of it is read
 /// three times by an emulated processor.
@@ -95,7 +95,7 @@ impl GuestLab {
             BenchError::io("find durio's own program,", Path::new("durio"), error)
         })?;
         let own = || self.targets.iter().filter(|it| it.kernel.as_ref() == kernel);
-        let mut front_ends: Vec<FrontEnd> = own().map(|it| it.front_end).collect();
+        let mut front_ends: Vec<GuestFrontEnd> = own().map(|it| it.front_end).collect();
         front_ends.sort_unstable();
         front_ends.dedup();
         let needs = guest_layers::needs(own().map(|it| it.layers));
@@ -151,7 +151,7 @@ pub(crate) fn undecided(mut error: BenchError) -> BenchError {
 /// Trials on the disks of one guest.
 #[derive(Debug)]
 pub(crate) struct GuestTrials {
-    machine: Machine,
+    machine: GuestMachine,
     order: GuestOrder,
     disks: GuestDisks,
     seed: u64,
@@ -163,7 +163,7 @@ pub(crate) struct GuestTrials {
     /// For crash states: how many are read in a life, the mailbox that tells the guest which one is
     /// on the disk, the rest of the latest life's, and the number of lives.
     count: usize,
-    mailbox: Option<Mailbox>,
+    mailbox: Option<StateMailbox>,
     states: VecDeque<(CutEvidence, CutFindings)>,
     lives: u64,
 }
@@ -186,13 +186,13 @@ impl GuestTrials {
         let mut run = [0; 16];
         run[..8].copy_from_slice(&job_seed(seed, 0, 0).to_le_bytes());
         run[8..].copy_from_slice(&job_seed(seed, 0, 1).to_le_bytes());
-        let mailbox = target.enumerated.then(|| Mailbox::new(target.front_end)).transpose()?;
+        let mailbox = target.enumerated.then(|| StateMailbox::new(target.front_end)).transpose()?;
         // A file for each cell takes longer to make and to read.
         let is_small = target.enumerated || arm.writes.makes_files();
         let most = if is_small { CELLS_OF_FEW } else { CELLS_MAX };
         let order = GuestOrder {
             task: GuestTask::Prepare,
-            owner: Owner { run, target: 1 },
+            owner: StampOwner { run, target: 1 },
             cells: (target.size.get() / CELL as u64 / 4).min(most),
             arm,
             engine: target.engine,
@@ -202,7 +202,7 @@ impl GuestTrials {
         };
         let guest = lab.guest(target.kernel.as_ref())?;
         let all = in_lab.into_iter().chain(mailbox.as_ref().map(|it| it.disk.clone()));
-        let machine = Machine::new(guest, all.collect());
+        let machine = GuestMachine::new(guest, all.collect());
         Ok(Self {
             machine,
             order,
@@ -294,7 +294,7 @@ impl GuestTrials {
         let before = self.book()?.state.history.clone().ok_or_else(not_stamped)?;
         let cells = before.cells();
         let readings = self.machine.boot(&order, stop, |guest| {
-            let mut readings = Readings::of(cells.clone());
+            let mut readings = GuestReadings::of(cells.clone());
             while let Some((_, said)) = guest.hear(stop)? {
                 match said {
                     AgentSays::Gone { .. } => return Ok(None),

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Runs in turns that are over.
 #[derive(Debug)]
-pub struct Interleaved {
+pub struct InterleavedRuns {
     /// Per side the directory of its runs.
     pub sides: [PathBuf; 2],
     /// How they ended; the run that ended them has said why.
@@ -38,7 +38,7 @@ pub fn interleave(
     options: &[OsString],
     stop: &StopFlag,
     observer: &dyn Observer,
-) -> Result<Interleaved, BenchError> {
+) -> Result<InterleavedRuns, BenchError> {
     let name = FolderName::new("compare", SystemTime::now(), std::process::id());
     let folder = runs_folder(None)?.join(name.as_str());
     let sides = [folder.join("a"), folder.join("b")];
@@ -54,7 +54,7 @@ pub fn interleave(
             .map_err(|error| BenchError::io("start a run of", spec, error))?;
         follow(child, stop, || Ok(()))
     })?;
-    Ok(Interleaved { sides, ending })
+    Ok(InterleavedRuns { sides, ending })
 }
 
 /// Does `run` for each turn, with its number and its side, until one ends otherwise than well.

@@ -87,40 +87,40 @@ pub use array::{
     examine_array, order_array, serve_array,
 };
 pub use bench::{
-    Bench, BenchRequest, Benched, Estimate, Planning, StackChoice, bench_of_guest, chosen_stacks,
-    estimates, listing, read_stack_spec,
+    Bench, BenchRequest, Benched, Planning, PointEstimate, StackChoice, bench_of_guest,
+    chosen_stacks, estimates, listing, read_stack_spec,
 };
 pub use calibrate::{CalibrationWish, busy_processors, calibrate};
-pub use campaign::{CampaignWish, Scale, plan_of_spec};
+pub use campaign::{CampaignScale, CampaignWish, plan_of_spec};
 pub use capture_mark::CaptureMark;
 pub use command_in_guest::command_in_guest;
 pub use compare::{read_compared_run, read_comparison};
 pub use crash_states::{CrashStatesWish, check_crash_state, check_crash_states};
 pub use doctor::diagnose;
 pub use error::{BenchError, BenchErrorKind, Ending, with_causes};
-pub use execute::{Executed, Execution, RunOptions, memory_remark, set_command_line};
+pub use execute::{Execution, FinishedRun, RunOptions, memory_remark, set_command_line};
 pub use guest::{
     GuestBench, GuestSettings, emulation_remark, guest_failed, kernel_named, left_out_remark,
     time_limit,
 };
-pub use interleave::{Interleaved, interleave};
+pub use interleave::{InterleavedRuns, interleave};
 pub use lab_compare::{
     LabCompared, LabComparing, LabInterleaving, read_lab_comparison, save_lab_comparison,
 };
 pub use leftovers::{LookFor, clear_leftovers};
-pub use locate::{Located, Permission, locate};
+pub use locate::{LocatedPlaces, Permission, locate};
 pub use observer::{Observer, RunObserver};
 pub use power_proof::{
     PowerProved, plan_command_proof, plan_power_proof, prove_power, random_seed, random_token,
     read_power_proof, resume_power_proof,
 };
-pub use proof::{ProofRequest, Proved, prove};
+pub use proof::{FinishedProof, ProofRequest, prove};
 pub use proof_in_guest::prove_in_guest;
 pub use proof_parts::{WitnessWish, be_agent, keep_ledger, verify_target};
 pub use proof_target::ProofStorage;
 pub use read_back::{ReadBack, read_bench, read_run};
 pub use replay::replay_trace;
-pub use resume::{Interrupted, interrupted};
+pub use resume::{InterruptedCampaign, interrupted};
 pub use runs::{KeptRuns, checked_label, find_run, list_runs, read_run_row, remove_run, to_prune};
 pub use setting_guard::restore_settings;
 pub use state_folder::{build_journals, journals_of_builds, probes_folder, runs_folder};

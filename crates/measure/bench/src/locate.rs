@@ -1,4 +1,4 @@
-//! What a path leads to, and whether it may be written to. [`Located`] has the facts to plan with,
+//! What a path leads to, and whether it may be written to. [`LocatedPlaces`] has the facts to plan with,
 //! and holds existing targets by their descriptors, so that the inspected target is the measured
 //! one. Whether a target may be written to is decided by the guard (`durio_block`).
 
@@ -18,7 +18,7 @@ use crate::error::{BenchError, BenchErrorKind};
 
 /// The places that were named, and what of them exists, held until the run ends.
 #[derive(Debug, Default)]
-pub struct Located {
+pub struct LocatedPlaces {
     /// In the order in which they were named.
     pub places: Vec<Location>,
     /// What exists of them.
@@ -49,13 +49,13 @@ pub enum Permission<'a> {
 pub fn locate<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
     permission: Permission<'a>,
-) -> Result<Located, BenchError> {
+) -> Result<LocatedPlaces, BenchError> {
     let unmatched = match permission {
         Permission::Named { destroy, .. } => destroy.iter().collect(),
         Permission::Built | Permission::Members => Vec::new(),
     };
-    let (known, located) = (Vec::new(), Located::default());
-    let mut search = Search { permission, unmatched, known, located };
+    let (known, located) = (Vec::new(), LocatedPlaces::default());
+    let mut search = PlaceSearch { permission, unmatched, known, located };
     for path in paths {
         search.add(path)?;
     }
@@ -65,24 +65,24 @@ pub fn locate<'a>(
     }
 }
 
-struct Search<'a> {
+struct PlaceSearch<'a> {
     permission: Permission<'a>,
     /// What `--destroy` named and no path so far is.
     unmatched: Vec<&'a PathBuf>,
-    known: Vec<(&'a PathBuf, Identity)>,
-    located: Located,
+    known: Vec<(&'a PathBuf, PlaceIdentity)>,
+    located: LocatedPlaces,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PlaceSearch<'a> {
     fn add(&mut self, path: &'a PathBuf) -> Result<(), BenchError> {
         let (facts, destroy) = match HeldTarget::open(path) {
             Ok(target) => {
-                self.refuse_second_name(path, Identity::Thing(target.identity()))?;
+                self.refuse_second_name(path, PlaceIdentity::Thing(target.identity()))?;
                 self.existing(target)?
             }
             Err(error) if error.kind == ErrorKind::NotFound => {
                 let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                self.refuse_second_name(path, Identity::Absent(absolute))?;
+                self.refuse_second_name(path, PlaceIdentity::Absent(absolute))?;
                 (self.absent(path, error)?, false)
             }
             Err(error) => return Err(error.into()),
@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
     fn refuse_second_name(
         &mut self,
         path: &'a PathBuf,
-        identity: Identity,
+        identity: PlaceIdentity,
     ) -> Result<(), BenchError> {
         // By identity: links, device nodes of other names and bind mounts are second names too.
         for (first, known) in &self.known {
@@ -249,12 +249,12 @@ fn usage_for(reason: WriteReason, found: &DeviceUse, kind: TargetType) -> Usage 
 
 /// The identity that a second name of a place shares.
 #[derive(PartialEq)]
-enum Identity {
+enum PlaceIdentity {
     Thing(TargetIdentity),
     Absent(PathBuf),
 }
 
-impl Identity {
+impl PlaceIdentity {
     /// True if one is a disk and the other its partition.
     fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {

@@ -33,12 +33,12 @@ pub trait RunObserver {
 
 /// When a line of progress is due: soon at first, once a minute in work of hours.
 #[derive(Debug)]
-pub(crate) struct Due {
+pub(crate) struct ProgressTimer {
     begin: Instant,
     told: Instant,
 }
 
-impl Due {
+impl ProgressTimer {
     const SOONEST: Duration = Duration::from_secs(5);
     const LATEST: Duration = Duration::from_secs(60);
 
@@ -61,10 +61,10 @@ impl Due {
 /// Keeps the lines, for tests.
 #[cfg(test)]
 #[derive(Debug, Default)]
-pub(crate) struct Told(pub(crate) std::cell::RefCell<Vec<String>>);
+pub(crate) struct ToldLines(pub(crate) std::cell::RefCell<Vec<String>>);
 
 #[cfg(test)]
-impl Observer for Told {
+impl Observer for ToldLines {
     fn remark(&self, line: &str) {
         self.0.borrow_mut().push(line.to_owned());
     }

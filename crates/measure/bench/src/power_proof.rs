@@ -34,7 +34,7 @@ use crate::command_trials::CommandTrials;
 use crate::error::{BenchError, BenchErrorKind, Ending, with_causes};
 use crate::execute::{Execution, RunOptions, command_line, save_findings};
 use crate::guest_trials::{GuestLab, GuestTrials, name_kernels};
-use crate::observer::{Due, Observer};
+use crate::observer::{Observer, ProgressTimer};
 use crate::text_file::{name_if_no_file, read_spec};
 
 /// Attempts for each effective cut that a series asks for; what fails more often will not come.
@@ -203,9 +203,9 @@ fn carry_out(
     let before = folder.cuts()?;
     let writer = folder.writer()?;
     let plan = &folder.manifest.plan;
-    let left: Vec<Left> = (0_u32..)
+    let left: Vec<UndecidedSeries> = (0_u32..)
         .zip(&plan.series)
-        .map(|(place, series)| Left::of(place, series, &before))
+        .map(|(place, series)| UndecidedSeries::of(place, series, &before))
         .filter(|left| !left.progress.is_decided(left.series.cuts))
         .collect();
     let lab = GuestLab::of(plan);
@@ -223,21 +223,21 @@ fn carry_out(
 }
 
 /// A series that is not decided yet.
-struct Left<'a> {
+struct UndecidedSeries<'a> {
     place: u32,
     series: &'a ProofSeries,
-    progress: Progress,
+    progress: SeriesProgress,
 }
 
 /// How far a series is.
 #[derive(Debug, Clone, Copy, Default)]
-struct Progress {
+struct SeriesProgress {
     cuts: u32,
     effective: u64,
     has_lost: bool,
 }
 
-impl Progress {
+impl SeriesProgress {
     fn take(&mut self, evidence: &CutEvidence, findings: &CutFindings) {
         self.cuts += 1;
         self.has_lost |= findings.is_loss();
@@ -250,9 +250,9 @@ impl Progress {
     }
 }
 
-impl<'a> Left<'a> {
+impl<'a> UndecidedSeries<'a> {
     fn of(place: u32, series: &'a ProofSeries, before: &[CutRecord]) -> Self {
-        let mut progress = Progress::default();
+        let mut progress = SeriesProgress::default();
         for cut in before.iter().filter(|cut| cut.series == place) {
             progress.take(&cut.evidence, &cut.findings);
         }
@@ -261,7 +261,7 @@ impl<'a> Left<'a> {
 }
 
 /// A message from a series.
-enum News {
+enum TrialMessage {
     /// A cut is done.
     Cut(Box<CutRecord>),
     /// A series is decided.
@@ -273,7 +273,7 @@ enum News {
 }
 
 /// A life of a target.
-struct Tried {
+struct CutAttempt {
     evidence: CutEvidence,
     findings: CutFindings,
     /// With the first.
@@ -282,7 +282,7 @@ struct Tried {
 
 /// Runs all series, as many in parallel as there are processors.
 fn all(
-    left: &[Left<'_>],
+    left: &[UndecidedSeries<'_>],
     surroundings: (u64, &Path, &GuestLab),
     writer: CutWriter,
     stop: &StopFlag,
@@ -299,7 +299,7 @@ fn all(
         false => processors,
     };
     let (next, ending) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let (sender, receiver) = sync_channel::<News>(1024);
+    let (sender, receiver) = sync_channel::<TrialMessage>(1024);
     thread::scope(|scope| {
         for _ in 0..threads.min(left.len()) {
             let (sender, next, ending) = (sender.clone(), &next, &ending);
@@ -308,7 +308,8 @@ fn all(
                     let ended = series(it, surroundings, &sender, ending);
                     let is_over = ended.is_ok();
                     // The receiver has gone, or gets it.
-                    let _ = sender.send(ended.map_or_else(News::Failed, |()| News::Over));
+                    let _ = sender
+                        .send(ended.map_or_else(TrialMessage::Failed, |()| TrialMessage::Over));
                     if !is_over {
                         return;
                     }
@@ -325,22 +326,22 @@ fn all(
 }
 
 fn record(
-    receiver: &Receiver<News>,
-    left: &[Left<'_>],
+    receiver: &Receiver<TrialMessage>,
+    left: &[UndecidedSeries<'_>],
     mut writer: CutWriter,
     stop: &StopFlag,
     observer: &dyn Observer,
 ) -> Result<Ending, BenchError> {
-    let (mut due, mut cuts, mut over) = (Due::new(), 0_u64, 0_usize);
+    let (mut due, mut cuts, mut over) = (ProgressTimer::new(), 0_u64, 0_usize);
     loop {
         match receiver.recv_timeout(LOOK) {
-            Ok(News::Cut(cut)) => {
+            Ok(TrialMessage::Cut(cut)) => {
                 writer.write(&cut)?;
                 cuts += 1;
             }
-            Ok(News::Over) => over += 1,
-            Ok(News::Say(text)) => observer.remark(&text),
-            Ok(News::Failed(error)) => return Err(error),
+            Ok(TrialMessage::Over) => over += 1,
+            Ok(TrialMessage::Say(text)) => observer.remark(&text),
+            Ok(TrialMessage::Failed(error)) => return Err(error),
             Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Complete),
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -356,9 +357,9 @@ fn record(
 
 /// Runs one series to its end, or until `ending` is set.
 fn series(
-    left: &Left<'_>,
+    left: &UndecidedSeries<'_>,
     (seed, folder, lab): (u64, &Path, &GuestLab),
-    sender: &SyncSender<News>,
+    sender: &SyncSender<TrialMessage>,
     ending: &AtomicBool,
 ) -> Result<(), BenchError> {
     let series = left.series;
@@ -371,13 +372,13 @@ fn series(
     // A simulated series starts again, an agent's continues, and a guest's continues with a new
     // disk.
     let is_again = matches!(series.target, ProofTarget::Simulated { .. } | ProofTarget::Array(_));
-    let mut progress = if is_again { Progress::default() } else { left.progress };
+    let mut progress = if is_again { SeriesProgress::default() } else { left.progress };
     // On a busy machine an emulated guest now and then hangs, which says nothing about its disk.
     let mut may_fail = matches!(series.target, ProofTarget::Guest(_));
     while !progress.is_decided(series.cuts) && !ending.load(Ordering::Relaxed) {
         let begin = Instant::now();
         // A receiver that is gone has ended the proof.
-        let tell = |text| drop(sender.send(News::Say(text)));
+        let tell = |text| drop(sender.send(TrialMessage::Say(text)));
         let stop = || ending.load(Ordering::Relaxed);
         let tried = match trial(Operator { stop: &stop, tell: &tell }) {
             Err(error) if error.kind == BenchErrorKind::Interrupted => return Ok(()),
@@ -389,7 +390,7 @@ fn series(
             }
             found => found.map_err(failed)?,
         };
-        let Tried { evidence, findings, inventory } = tried;
+        let CutAttempt { evidence, findings, inventory } = tried;
         progress.take(&evidence, &findings);
         // Recorded cuts are replayed, but not reported again.
         if progress.cuts <= left.progress.cuts {
@@ -399,7 +400,7 @@ fn series(
         let cut = progress.cuts;
         let series = left.place;
         let record = CutRecord { series, cut, evidence, findings, took_ns, inventory };
-        if sender.send(News::Cut(Box::new(record))).is_err() {
+        if sender.send(TrialMessage::Cut(Box::new(record))).is_err() {
             return Ok(());
         }
     }
@@ -407,14 +408,14 @@ fn series(
 }
 
 /// One life of a target: load, cut, verification.
-type Trial = Box<dyn FnMut(Operator<'_>) -> Result<Tried, BenchError>>;
+type CutTrial = Box<dyn FnMut(Operator<'_>) -> Result<CutAttempt, BenchError>>;
 
 fn trial(
     series: &ProofSeries,
     seed: u64,
     (ledger, done): (PathBuf, u32),
     lab: &GuestLab,
-) -> Result<Trial, BenchError> {
+) -> Result<CutTrial, BenchError> {
     let cannot = |error| BenchError::of(BenchErrorKind::CannotMeasure, error);
     let arm = || {
         let text = "nothing says how it is written to";
@@ -456,23 +457,23 @@ fn no_profile(name: &str) -> BenchError {
     BenchError::cannot_measure(format!("there is no profile '{name}'"))
 }
 
-fn simulated(findings: CutFindings) -> Tried {
+fn simulated(findings: CutFindings) -> CutAttempt {
     let evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
-    Tried { evidence, findings, inventory: None }
+    CutAttempt { evidence, findings, inventory: None }
 }
 
 /// A trial in a guest, whose first life says what guests run on; their kernels and devices stand in the
 /// plan.
 fn in_guest(
     mut cut: impl FnMut(&dyn Fn() -> bool) -> Result<(CutEvidence, CutFindings), BenchError> + 'static,
-) -> Trial {
+) -> CutTrial {
     let qemu = Qemu::find().ok().map(|it| it.version);
     let inventory =
         Inventory { host: read_host(), stack: None, qemu, power: PowerState::default() };
     let mut inventory = Some(Box::new(inventory));
     Box::new(move |operator| {
         let (evidence, findings) = cut(operator.stop)?;
-        Ok(Tried { evidence, findings, inventory: inventory.take() })
+        Ok(CutAttempt { evidence, findings, inventory: inventory.take() })
     })
 }
 
@@ -481,7 +482,7 @@ fn agent_trial(
     arm: Arm,
     seed: u64,
     ledger: PathBuf,
-) -> Result<Trial, BenchError> {
+) -> Result<CutTrial, BenchError> {
     let cannot = |error: TrialError| {
         let stopped = matches!(error, TrialError::Witness(WitnessError::Stopped));
         let kind =
@@ -491,7 +492,7 @@ fn agent_trial(
     let mut trials = AgentTrials::new(target.clone(), arm, seed, ledger).map_err(cannot)?;
     Ok(Box::new(move |operator| {
         let (evidence, findings) = trials.cut(operator).map_err(cannot)?;
-        Ok(Tried { evidence, findings, inventory: trials.take_inventory() })
+        Ok(CutAttempt { evidence, findings, inventory: trials.take_inventory() })
     }))
 }
 

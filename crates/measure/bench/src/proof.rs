@@ -13,9 +13,9 @@ use std::time::SystemTime;
 use durio_base::{Bytes, Nanos};
 use durio_block::Folder;
 use durio_judge::advise::{
-    PROOF_SCHEMA, Proof, Prove, Rule, Subject, Switch, SwitchedSetting, rule_named,
+    PROOF_SCHEMA, ProofMethod, Rule, RuleProof, Subject, Switch, SwitchedSetting, rule_named,
 };
-use durio_judge::compare::Settings;
+use durio_judge::compare::CompareSettings;
 use durio_observe::{LayerKind, Stack, read_stack};
 use durio_record::FolderName;
 use durio_run::StopFlag;
@@ -26,12 +26,12 @@ use crate::interleave::{durio_run, follow, turns};
 use crate::observer::Observer;
 use crate::setting_guard::{SettingGuard, choices, current};
 use crate::state_folder::runs_folder;
-use spec::{Load, spec};
+use spec::{ProofLoad, spec};
 
 // Larger numbers are not valid settings.
 const NUMBER_MAX: u64 = 1 << 20;
 
-struct Sides {
+struct ProofSides {
     /// The file of the setting; `None` for an option of durio.
     file: Option<PathBuf>,
     before: String,
@@ -57,9 +57,9 @@ pub struct ProofRequest<'a> {
 
 /// A proof that is over.
 #[derive(Debug)]
-pub struct Proved {
+pub struct FinishedProof {
     /// The result; `None` if a run failed.
-    pub proof: Option<Proof>,
+    pub proof: Option<RuleProof>,
     /// How the runs ended.
     pub ending: Ending,
 }
@@ -72,7 +72,7 @@ pub fn prove(
     request: &ProofRequest<'_>,
     stop: &StopFlag,
     observer: &dyn Observer,
-) -> Result<Proved, BenchError> {
+) -> Result<FinishedProof, BenchError> {
     let rule = rule_named(request.rule)?;
     let Some(prove) = &rule.prove else { return Err(not_provable(rule)) };
     let stack = read_stack(request.path)
@@ -102,7 +102,7 @@ pub fn prove(
     }
     match outcome? {
         Ending::Complete => conclude(request, rule, sides, restored, &folders, observer),
-        ending => Ok(Proved { proof: None, ending }),
+        ending => Ok(FinishedProof { proof: None, ending }),
     }
 }
 
@@ -130,9 +130,9 @@ fn not_provable(rule: &Rule) -> BenchError {
 fn sides(
     request: &ProofRequest<'_>,
     rule: &Rule,
-    prove: &Prove,
+    prove: &ProofMethod,
     stack: &Stack,
-) -> Result<Sides, BenchError> {
+) -> Result<ProofSides, BenchError> {
     let after = request.value.map_or_else(|| prove.to.clone(), str::to_owned);
     let sides = match prove.switch.file() {
         Some(name) => of_setting(&device(rule, stack)?, name, after)?,
@@ -147,17 +147,17 @@ fn sides(
     Ok(sides)
 }
 
-fn of_setting(device: &str, name: &str, after: String) -> Result<Sides, BenchError> {
+fn of_setting(device: &str, name: &str, after: String) -> Result<ProofSides, BenchError> {
     let file = Path::new("/sys/class/block").join(device).join(name);
     let before = current(&file).map_err(|error| {
         let message = format!("cannot read '{}': {error}", file.display());
         BenchError::cannot_measure(message)
     })?;
     check_value(&file, &after)?;
-    Ok(Sides { file: Some(file), before, after })
+    Ok(ProofSides { file: Some(file), before, after })
 }
 
-fn of_durio(prove: &Prove, after: String) -> Result<Sides, BenchError> {
+fn of_durio(prove: &ProofMethod, after: String) -> Result<ProofSides, BenchError> {
     let list: &[&str] = match prove.switch {
         Switch::FileMode => &["incompressible", "zeros", "preallocated", "empty"],
         _ => &["fsync", "fdatasync", "o_dsync", "o_sync", "rwf_dsync", "rwf_sync"],
@@ -166,7 +166,7 @@ fn of_durio(prove: &Prove, after: String) -> Result<Sides, BenchError> {
         let message = format!("'{after}' is none of {}", list.join(", "));
         return Err(BenchError::wrong_use(message));
     }
-    Ok(Sides { file: None, before: prove.from.clone().unwrap_or_default(), after })
+    Ok(ProofSides { file: None, before: prove.from.clone().unwrap_or_default(), after })
 }
 
 /// The one device that the rule is about.
@@ -214,12 +214,12 @@ fn check_value(file: &Path, value: &str) -> Result<(), BenchError> {
 /// Per side its spec and the directory of its runs.
 fn folders(
     request: &ProofRequest<'_>,
-    prove: &Prove,
-    sides: &Sides,
+    prove: &ProofMethod,
+    sides: &ProofSides,
 ) -> Result<[(PathBuf, PathBuf); 2], BenchError> {
     let name = FolderName::new("proof", SystemTime::now(), std::process::id());
     let folder = runs_folder(None)?.join(name.as_str());
-    let load = Load { load: prove.load, size: request.size, duration: request.duration };
+    let load = ProofLoad { load: prove.load, size: request.size, duration: request.duration };
     let made = Folder::make(&folder).map_err(|error| {
         let message = format!("cannot make '{}': {error}", folder.display());
         BenchError::cannot_measure(message)
@@ -242,15 +242,15 @@ fn folders(
 fn conclude(
     request: &ProofRequest<'_>,
     rule: &Rule,
-    sides: Sides,
+    sides: ProofSides,
     restored: Option<String>,
     folders: &[(PathBuf, PathBuf); 2],
     observer: &dyn Observer,
-) -> Result<Proved, BenchError> {
+) -> Result<FinishedProof, BenchError> {
     let runs: Vec<PathBuf> = folders.iter().map(|(_, runs)| runs.clone()).collect();
-    let read = read_comparison(&runs, &Settings::default(), observer)?;
+    let read = read_comparison(&runs, &CompareSettings::default(), observer)?;
     let what = rule.prove.as_ref().map(|prove| prove.switch.name()).unwrap_or_default();
-    let proof = Proof {
+    let proof = RuleProof {
         schema: PROOF_SCHEMA.to_owned(),
         rule: rule.id.clone(),
         name: rule.name.clone(),
@@ -270,5 +270,5 @@ fn conclude(
         true => Ending::Failed(BenchErrorKind::CannotMeasure),
         false => Ending::Complete,
     };
-    Ok(Proved { proof: Some(proof), ending })
+    Ok(FinishedProof { proof: Some(proof), ending })
 }

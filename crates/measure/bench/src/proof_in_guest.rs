@@ -12,7 +12,7 @@ use std::time::Duration;
 use durio_lab::LabRequest;
 use durio_observe::read_host;
 use durio_plan::proof::{Arm, FileWrites};
-use durio_prove::agent::{AgentError, Target, Wanted, prepared_size};
+use durio_prove::agent::{AgentError, AgentStorage, TargetOpening, prepared_size};
 use durio_prove::guest_agent::{GuestOrder, GuestPort, GuestTask, MailReader, carry_out};
 use durio_prove::layout::{CELL, Layout};
 use durio_prove::wire::AgentSays;
@@ -111,7 +111,7 @@ fn read_states(
     let mailbox = order.mailbox.as_deref().ok_or_else(missing)?;
     let mut mailbox = storage(order, mailbox)?;
     for number in 1.. {
-        while mailbox.open(Wanted::READING, MailReader).map_err(failed)? < number {
+        while mailbox.open(TargetOpening::READING, MailReader).map_err(failed)? < number {
             thread::sleep(LOOK);
         }
         // Cached data of the last state must not be taken for this one.

@@ -15,7 +15,7 @@ use durio_prove::agent::{follow, introduce};
 use durio_prove::evidence::compare;
 use durio_prove::layout::{CELL, CELLS_MIN, USED_MAX};
 use durio_prove::ledger_file::{LedgerBook, LedgerHead, LedgerLine, read_ledger};
-use durio_prove::stamp::Owner;
+use durio_prove::stamp::StampOwner;
 use durio_prove::verify::verify;
 use durio_prove::wire::{AgentSays, WitnessSays};
 use durio_prove::witness::{LoadHeard, Patience, WitnessError, WitnessServer, hear_load};
@@ -80,7 +80,7 @@ pub fn keep_ledger(
     let mut run = [0; 16];
     run[..8].copy_from_slice(&wish.seed.to_le_bytes());
     run[8..].copy_from_slice(&crate::random_seed().to_le_bytes());
-    let (owner, arm) = (Owner { run, target: 1 }, wish.arm);
+    let (owner, arm) = (StampOwner { run, target: 1 }, wish.arm);
     let head = LedgerHead { power: agent.power(), ..LedgerHead::new(owner, cells, arm) };
     let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
     link.say(&WitnessSays::Prepare { owner, cells, arm }).map_err(cannot)?;
@@ -153,7 +153,7 @@ pub fn verify_target(
     };
     if history.cut_at().is_none() {
         // The witness was killed: the last entry is the nearest to the cut.
-        let cut = durio_prove::ledger::Entry::Cut { at: state.last_at };
+        let cut = durio_prove::ledger::LedgerEntry::Cut { at: state.last_at };
         history.take(cut).map_err(cannot)?;
     }
     let inventory = storage.inventory();

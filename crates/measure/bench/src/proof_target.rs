@@ -12,7 +12,7 @@ use durio_block::{
 };
 use durio_nbd::{NbdEngine, Uri};
 use durio_observe::{PowerState, read_host, read_power_state, read_stack};
-use durio_prove::agent::{Target, Wanted};
+use durio_prove::agent::{AgentStorage, TargetOpening};
 use durio_prove::layout::CELL;
 use durio_record::proof::Inventory;
 
@@ -23,13 +23,13 @@ use crate::locate::{Permission, locate};
 /// A target that can be opened again and again.
 #[derive(Debug)]
 pub struct ProofStorage {
-    kind: Kind,
+    kind: PlaceKind,
     size: u64,
     may_write: bool,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum PlaceKind {
     Nbd(Uri),
     Local {
         path: PathBuf,
@@ -75,12 +75,12 @@ impl ProofStorage {
         });
         let may_write = matches!(*access, TargetAccess::Write(_));
         Self::check_direct(&access, &path)?;
-        Ok(Self { kind: Kind::Local { path, access, engine }, size, may_write })
+        Ok(Self { kind: PlaceKind::Local { path, access, engine }, size, may_write })
     }
 
     /// A folder that exists, with room for `size` bytes, which only the prover writes to.
     pub(crate) fn of_folder(path: PathBuf, size: u64, writes: FolderWrites) -> Self {
-        Self { kind: Kind::Folder { path, writes }, size, may_write: true }
+        Self { kind: PlaceKind::Folder { path, writes }, size, may_write: true }
     }
 
     fn of_nbd(target: &str, destroy: &[PathBuf]) -> Result<Self, BenchError> {
@@ -92,7 +92,7 @@ impl ProofStorage {
         }
         let buffers = Buffers::try_new(1, 4096)?;
         let size = NbdEngine::connect(&uri, MonotonicClock, buffers).map_err(cannot)?.export().size;
-        Ok(Self { kind: Kind::Nbd(uri), size, may_write: !destroy.is_empty() })
+        Ok(Self { kind: PlaceKind::Nbd(uri), size, may_write: !destroy.is_empty() })
     }
 
     /// I/O through the page cache proves nothing about the layers below.
@@ -109,8 +109,8 @@ impl ProofStorage {
     pub(crate) fn inventory(&self) -> Inventory {
         let stack = match &self.kind {
             // A target that can be written to can be proved, whether its layers are shown or not.
-            Kind::Local { path, .. } | Kind::Folder { path, .. } => read_stack(path).ok(),
-            Kind::Nbd(_) => None,
+            PlaceKind::Local { path, .. } | PlaceKind::Folder { path, .. } => read_stack(path).ok(),
+            PlaceKind::Nbd(_) => None,
         };
         let power = stack.as_ref().map_or_else(PowerState::of_machine, read_power_state);
         Inventory { host: read_host(), stack, qemu: None, power }
@@ -118,9 +118,9 @@ impl ProofStorage {
 
     fn setup(
         access: &TargetAccess,
-        wanted: Wanted,
+        wanted: TargetOpening,
     ) -> Result<EngineSetup<MonotonicClock>, BlockError> {
-        let Wanted { write, data_sync, depth, slot } = wanted;
+        let TargetOpening { write, data_sync, depth, slot } = wanted;
         let file =
             access.open(OpenMode { write, direct: true, data_sync, ..OpenMode::default() })?;
         Ok(EngineSetup {
@@ -136,12 +136,12 @@ impl ProofStorage {
     }
 }
 
-impl Target for ProofStorage {
+impl AgentStorage for ProofStorage {
     fn size(&self) -> u64 {
         self.size
     }
 
-    fn open<U: EngineUser<MonotonicClock>>(&mut self, wanted: Wanted, user: U) -> U::Output {
+    fn open<U: EngineUser<MonotonicClock>>(&mut self, wanted: TargetOpening, user: U) -> U::Output {
         if wanted.write && !self.may_write {
             let reason = "nobody permitted to overwrite it (--destroy)";
             return user.refused(refusal(
@@ -151,7 +151,7 @@ impl Target for ProofStorage {
             ));
         }
         match &self.kind {
-            Kind::Nbd(uri) => {
+            PlaceKind::Nbd(uri) => {
                 let engine =
                     Buffers::try_new(wanted.depth as usize, wanted.slot).and_then(|buffers| {
                         let connected = NbdEngine::connect(uri, MonotonicClock, buffers);
@@ -163,14 +163,14 @@ impl Target for ProofStorage {
                     Err(error) => user.refused(error),
                 }
             }
-            Kind::Folder { path, writes } => {
+            PlaceKind::Folder { path, writes } => {
                 let buffers = Buffers::try_new(wanted.depth as usize, CELL);
                 match buffers.and_then(|it| FolderEngine::open(path, writes.clone(), it)) {
                     Ok(engine) => user.drive(engine),
                     Err(error) => user.refused(error),
                 }
             }
-            Kind::Local { access, engine, .. } => match Self::setup(access, wanted) {
+            PlaceKind::Local { access, engine, .. } => match Self::setup(access, wanted) {
                 Ok(setup) => engine.open(setup, user),
                 Err(error) => user.refused(error),
             },

@@ -13,12 +13,12 @@ use crate::error::BenchError;
 
 /// An interrupted campaign, and the point where it resumes.
 #[derive(Debug)]
-pub struct Interrupted {
+pub struct InterruptedCampaign {
     pub folder: RunFolder,
     pub point: ResumePoint,
 }
 
-impl Interrupted {
+impl InterruptedCampaign {
     /// The runner's instructions.
     pub(crate) fn resume(&self) -> Resume {
         let event = RunResumed {
@@ -44,7 +44,7 @@ pub fn interrupted(
     runs: &Path,
     plan: &Plan,
     seed: Option<u64>,
-) -> Result<Option<Interrupted>, BenchError> {
+) -> Result<Option<InterruptedCampaign>, BenchError> {
     let Some(campaign) = &plan.campaign else { return Ok(None) };
     let is_same_campaign = |folder: &RunFolder| {
         let of_folder = folder.plan.campaign.as_ref();
@@ -66,7 +66,7 @@ pub fn interrupted(
         })?;
         // Two durios must not append to one record.
         if !lives(&path) {
-            return Ok(Some(Interrupted { folder, point }));
+            return Ok(Some(InterruptedCampaign { folder, point }));
         }
     }
     Ok(None)

@@ -30,13 +30,13 @@ use crate::state_folder::{path_of, refused, state_folder, state_path};
 const INDEX_SCHEMA: u32 = 1;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Index {
+struct RunIndex {
     schema: u32,
-    rows: BTreeMap<String, Indexed>,
+    rows: BTreeMap<String, IndexedRun>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Indexed {
+struct IndexedRun {
     /// Modification times of the files that were read.
     stamps: Vec<Option<SystemTime>>,
     row: RunRow,
@@ -99,11 +99,11 @@ pub fn list_runs(kept: &KeptRuns) -> Result<Vec<RunRow>, BenchError> {
         let stamps = stamps(&folder);
         let same = known.rows.remove(&name).filter(|it| it.stamps == stamps);
         is_changed |= same.is_none();
-        let of_folder = || Indexed { row: row(&folder, &name), stamps };
+        let of_folder = || IndexedRun { row: row(&folder, &name), stamps };
         rows.insert(name.clone(), same.unwrap_or_else(of_folder));
     }
     is_changed |= !known.rows.is_empty();
-    let index_of_today = Index { schema: INDEX_SCHEMA, rows };
+    let index_of_today = RunIndex { schema: INDEX_SCHEMA, rows };
     if is_changed {
         // Without the index the next list takes longer: a full disk must not stop this one.
         let bytes = serde_json::to_vec(&index_of_today).unwrap_or_default();
@@ -238,9 +238,9 @@ pub fn to_prune(rows: &[RunRow], keep: usize, age: Duration, now: SystemTime) ->
 }
 
 /// The old index; empty if it is damaged, has another format, or belongs to another user.
-fn read_index(folder: &Folder, file: &str) -> Index {
+fn read_index(folder: &Folder, file: &str) -> RunIndex {
     let bytes = folder.open_own(file).and_then(bytes_of);
-    let index: Option<Index> = bytes.ok().and_then(|it| serde_json::from_slice(&it).ok());
+    let index: Option<RunIndex> = bytes.ok().and_then(|it| serde_json::from_slice(&it).ok());
     index.filter(|it| it.schema == INDEX_SCHEMA).unwrap_or_default()
 }
 

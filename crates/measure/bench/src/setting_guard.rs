@@ -185,7 +185,7 @@ mod tests {
     use durio_record::StateFolder;
 
     use super::*;
-    use crate::observer::Told;
+    use crate::observer::ToldLines;
 
     #[test]
     fn of_a_list_the_chosen_value_and_all_choices_are_told() {
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    fn guard<'a>(file: &Path, observer: &'a Told) -> SettingGuard<'a> {
+    fn guard<'a>(file: &Path, observer: &'a ToldLines) -> SettingGuard<'a> {
         let (path, before) = (file.to_owned(), "128".into());
         SettingGuard { observer, path, before, journal: Some(journal(file)) }
     }
@@ -235,7 +235,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("read_ahead_kb");
         fs::write(&file, "128").unwrap();
-        let told = Told::default();
+        let told = ToldLines::default();
         let setting = guard(&file, &told);
         setting.set("16").unwrap();
         assert_eq!(current(&file).unwrap(), "16");

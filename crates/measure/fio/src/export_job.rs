@@ -14,7 +14,7 @@ use durio_workload::{
 };
 
 use crate::FioError;
-use crate::installed::JobOptions;
+use crate::installed::NamedOptions;
 
 /// Where one job works.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn export_load(
     name: &str,
     places: &[ExportPlace],
     terms: ExportTerms,
-) -> Result<Vec<JobOptions>, FioError> {
+) -> Result<Vec<NamedOptions>, FioError> {
     let common = common_options(load, terms)?;
     let count = u64::try_from(places.len()).unwrap_or(u64::MAX);
     (0..)
@@ -79,7 +79,7 @@ pub fn export_load(
             let mut options = place_options(place)?;
             options.extend(common.iter().cloned());
             options.extend(end_options(load, terms, (index, count))?);
-            Ok(JobOptions { name: format!("{name}.{index}"), options })
+            Ok(NamedOptions { name: format!("{name}.{index}"), options })
         })
         .collect()
 }

@@ -124,8 +124,8 @@ impl FioBins {
         if !(percent > 0.0 && percent <= 100.0) {
             return None;
         }
-        let per_percent = Extended::HUNDREDTH.times(Extended::from_count(self.total()));
-        let needed = per_percent.times(Extended::from_double(percent)).ceiling();
+        let per_percent = ExtendedFloat::HUNDREDTH.times(ExtendedFloat::from_count(self.total()));
+        let needed = per_percent.times(ExtendedFloat::from_double(percent)).ceiling();
         // Compared as whole numbers: the count that is needed was rounded as fio rounds it.
         let mut so_far = 0_u64;
         self.iter().find_map(|(middle, count)| {
@@ -177,12 +177,12 @@ impl TryFrom<Vec<(u16, u64)>> for FioBins {
 // Doubles do not do: 14 % of 50 samples are 8 samples in doubles, and 7 in fio. On other machines
 // `long double` may differ where a percentage falls on a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extended {
+struct ExtendedFloat {
     mantissa: u64,
     exponent: i32,
 }
 
-impl Extended {
+impl ExtendedFloat {
     /// 0.01, rounded.
     const HUNDREDTH: Self = Self { mantissa: 0xa3d7_0a3d_70a3_d70a, exponent: -70 };
 

@@ -21,15 +21,17 @@ mod targets;
 mod timing;
 mod writes;
 
-pub use rows::{LogKind, LogRequest, Percentiles, ResultJob, ResultRow, ResultShape, StreamPlace};
+pub use rows::{
+    LogKind, LogRequest, ResultJob, ResultRow, ResultShape, ShownPercentiles, StreamPlace,
+};
 pub use targets::named_paths;
 
 use std::path::Path;
 
 use durio_plan::{ClockChoice, Location, PLAN_SCHEMA, Plan, Purpose};
 
-use crate::job_file::{Given, One, Remark, ResolvedJob, SourcePosition};
-use targets::Targets;
+use crate::job_file::{GivenOption, GivenValue, Remark, ResolvedJob, SourcePosition};
+use targets::ImportTargets;
 
 /// The settings that the plan needs in addition to the jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,8 +66,8 @@ pub fn import(
     locate: &dyn Fn(&Path) -> Option<Location>,
     settings: &ImportSettings,
 ) -> Result<ImportedPlan, Vec<Remark>> {
-    let mut said = Said::default();
-    let mut targets = Targets::new(locate, &settings.file_name);
+    let mut said = ImportNotes::default();
+    let mut targets = ImportTargets::new(locate, &settings.file_name);
     let mut sections = Vec::new();
     let mut copy = 0_u32;
     for job in jobs {
@@ -104,19 +106,19 @@ pub fn import(
 
 /// Notes and refusals so far, each once, in the order in which they came.
 #[derive(Debug, Default)]
-struct Said {
+struct ImportNotes {
     notes: Vec<Remark>,
     refusals: Vec<Remark>,
 }
 
-impl Said {
+impl ImportNotes {
     /// Takes over the notes and refusals from resolving the job.
     fn begin(&mut self, job: &ResolvedJob) {
         job.notes.iter().for_each(|note| add(&mut self.notes, note.clone()));
         job.refusals.iter().for_each(|refusal| add(&mut self.refusals, refusal.clone()));
     }
 
-    fn refuse<T>(&mut self, given: &Given<T>, reason: &str) {
+    fn refuse<T>(&mut self, given: &GivenValue<T>, reason: &str) {
         self.refuse_at(&given.at, given.option, reason);
     }
 
@@ -126,13 +128,18 @@ impl Said {
     }
 
     /// Refuses an option unless its value is one that changes nothing.
-    fn refuse_unless<T>(&mut self, given: &One<T>, is_neutral: impl Fn(&T) -> bool, reason: &str) {
+    fn refuse_unless<T>(
+        &mut self,
+        given: &GivenOption<T>,
+        is_neutral: impl Fn(&T) -> bool,
+        reason: &str,
+    ) {
         if let Some(given) = given.as_ref().filter(|given| !is_neutral(&given.value)) {
             self.refuse(given, reason);
         }
     }
 
-    fn note<T>(&mut self, given: &Given<T>, what: &str) {
+    fn note<T>(&mut self, given: &GivenValue<T>, what: &str) {
         self.note_at(&given.at, given.option, what);
     }
 
@@ -149,11 +156,11 @@ fn add(remarks: &mut Vec<Remark>, remark: Remark) {
 }
 
 /// The value that was given, or fio's default.
-fn or<T: Copy>(given: &One<T>, default: T) -> T {
+fn or<T: Copy>(given: &GivenOption<T>, default: T) -> T {
     given.as_ref().map_or(default, |given| given.value)
 }
 
 /// Where an option was given, or else the job begins.
-fn place_or<'g, T>(given: &'g One<T>, job: &'g SourcePosition) -> &'g SourcePosition {
+fn place_or<'g, T>(given: &'g GivenOption<T>, job: &'g SourcePosition) -> &'g SourcePosition {
     given.as_ref().map_or(job, |given| &given.at)
 }

@@ -125,7 +125,7 @@ impl fmt::Display for FioVersion {
 
 /// One job: its name and its options in order; a later one wins. A flag has the value `1`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct JobOptions {
+pub struct NamedOptions {
     /// The job's name.
     pub name: String,
     /// `(option, value)`.
@@ -138,7 +138,7 @@ pub struct FioCommand {
     /// The program.
     pub fio: Fio,
     /// The jobs, in order.
-    pub jobs: Vec<JobOptions>,
+    pub jobs: Vec<NamedOptions>,
     /// Where fio runs: relative paths of options start there. `None` for the current folder.
     pub folder: Option<PathBuf>,
 }
@@ -163,7 +163,7 @@ impl FioCommand {
     }
 }
 
-fn add_job(arguments: &mut Vec<OsString>, job: &JobOptions) -> Result<(), FioError> {
+fn add_job(arguments: &mut Vec<OsString>, job: &NamedOptions) -> Result<(), FioError> {
     if job.name.trim().is_empty() || job.name.contains('\0') {
         return Err(wrong_job(&job.name, "a job needs a name"));
     }
@@ -225,7 +225,7 @@ pub struct FioRun {
 /// cannot be started, [`FioError::Failed`] with fio's message if it says that it failed,
 /// [`FioError::Stopped`] if it was stopped and has no result, and those of [`json::read_file`].
 pub fn run_fio(command: &FioCommand, stop: &dyn Fn() -> bool) -> Result<FioRun, FioError> {
-    let files = Files::new().map_err(|source| wrong("keep the result of", source))?;
+    let files = MemoryFiles::new().map_err(|source| wrong("keep the result of", source))?;
     let mut fio = start(command, &files)?;
     let ended = watch(&mut fio, stop).and_then(|is_stopped| Ok((is_stopped, fio.end()?)));
     let (is_stopped, status) = ended.map_err(|source| wrong("wait for", source))?;
@@ -234,13 +234,13 @@ pub fn run_fio(command: &FioCommand, stop: &dyn Fn() -> bool) -> Result<FioRun, 
 }
 
 /// What fio writes to: files without a name, in memory.
-struct Files {
+struct MemoryFiles {
     result: OwnedFd,
     out: OwnedFd,
     err: OwnedFd,
 }
 
-impl Files {
+impl MemoryFiles {
     fn new() -> io::Result<Self> {
         // Not pipes, which fill up, and not files, which stay if durio is killed.
         let file = || rustix::fs::memfd_create("durio-fio", MemfdFlags::CLOEXEC);
@@ -268,7 +268,7 @@ fn wrong(operation: &'static str, source: io::Error) -> FioError {
     FioError::Process { operation, source }
 }
 
-fn start(command: &FioCommand, files: &Files) -> Result<ProcessGroup, FioError> {
+fn start(command: &FioCommand, files: &MemoryFiles) -> Result<ProcessGroup, FioError> {
     let arguments = command.arguments(&path_of(&files.result))?;
     let stream = |file: &OwnedFd| file.try_clone().map(Stdio::from);
     let (out, err) = stream(&files.out)
@@ -379,7 +379,7 @@ mod tests {
     fn arguments(jobs: &[(&str, &[(&str, &str)])]) -> Result<Vec<String>, FioError> {
         let version = crate::installed::OLDEST;
         let fio = Fio { path: "fio".into(), version, version_text: version.to_string() };
-        let job = |&(name, options): &(&str, &[(&str, &str)])| JobOptions {
+        let job = |&(name, options): &(&str, &[(&str, &str)])| NamedOptions {
             name: name.to_owned(),
             options: options
                 .iter()

@@ -27,15 +27,15 @@ use std::sync::Arc;
 pub use command_line::parse_command_line;
 pub use grammar::parse_job_file;
 pub use options::{
-    Class, DataOptions, DurabilityOptions, Effect, JobOptions, Kind, NameOptions, OptionRow,
+    Class, DataOptions, DurabilityOptions, Effect, JobOptions, NameOptions, OptionKind, OptionRow,
     OutputOptions, PatternOptions, PlacementOptions, QueueOptions, TargetOptions, TimingOptions,
     find_option, option_help, option_rows,
 };
 pub use printing::{OutputFormat, PrintSettings, Question};
-pub use resolve::{Each, Given, One, Remark, ResolvedJob, resolve};
+pub use resolve::{Each, GivenOption, GivenValue, Remark, ResolvedJob, resolve};
 pub use terms::{
-    AccessPattern, AdviceHint, BlockSizeShare, CpuPolicy, Direction, Distribution, Engine,
-    ExitScope, Fallocate, FileService, FileServiceOrder, MemoryPolicy, PerDirection,
+    AccessPattern, AdviceHint, BlockSizeShare, CpuPolicy, Direction, ExitScope, Fallocate,
+    FileService, FileServiceOrder, FioEngine, MemoryPolicy, OffsetDistribution, PerDirection,
     RandomGenerator, RateProcess, ReadWrite, Sequencer, SizeValue, SubmitMode, SyncOpen, ZoneShare,
 };
 
@@ -83,7 +83,7 @@ impl fmt::Display for SourcePosition {
 
 /// One option as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
+pub struct JobSetting {
     /// The option, with its main name: aliases are resolved.
     pub name: &'static str,
     /// The text after `=`, with variables replaced; `None` for a bare word.
@@ -93,7 +93,7 @@ pub struct Setting {
 
 /// A `[section]`, or the options after `--name=` on a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
+pub struct JobSection {
     /// The text between the brackets.
     pub name: String,
     /// Whether it changes the defaults of all later sections (its name begins with `global`)
@@ -105,14 +105,14 @@ pub struct Section {
     /// Where it begins.
     pub at: SourcePosition,
     /// Its options in the order in which they stand; later ones win.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<JobSetting>,
 }
 
 /// A job file, or several, or a command line, as sections in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobFile {
     /// The sections in order.
-    pub sections: Vec<Section>,
+    pub sections: Vec<JobSection>,
     /// Remarks on options that concern only fio's output.
     pub notes: Vec<Remark>,
     /// Where `--readonly` stands: no job may write.
@@ -126,11 +126,11 @@ impl JobFile {
     #[must_use]
     pub fn global_options(&self) -> Vec<(String, String)> {
         let globals = self.sections.iter().filter(|section| section.is_global);
-        globals.flat_map(Section::valued_options).collect()
+        globals.flat_map(JobSection::valued_options).collect()
     }
 }
 
-impl Section {
+impl JobSection {
     fn begun(name: &str, file_number: u32, at: &SourcePosition) -> Self {
         // fio compares the first six characters: [globalism] is global too.
         let is_global = name.starts_with("global");
@@ -143,14 +143,14 @@ impl Section {
         // On a command line the name is an option, in a file it stands in brackets.
         let is_named = !self.is_global && matches!(self.at, SourcePosition::Word(_));
         let name = is_named.then(|| ("name".to_owned(), self.name.clone()));
-        let valued = |it: &Setting| Some((it.name.to_owned(), it.value.clone()?));
+        let valued = |it: &JobSetting| Some((it.name.to_owned(), it.value.clone()?));
         name.into_iter().chain(self.settings.iter().filter_map(valued)).collect()
     }
 }
 
 /// A text and the name of the file it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct JobSource {
     /// The file, as it is to be named in messages, and as the base of relative includes.
     pub name: String,
     /// Its contents.
@@ -159,8 +159,7 @@ pub struct Source {
 
 /// What fio's keywords stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Machine {
-    /// `$pagesize`, in bytes.
+pub struct MachineValues {
     pub page_bytes: u64,
     /// `$mb_memory`: the memory in MiB.
     pub memory_mib: u64,
@@ -171,7 +170,7 @@ pub struct Machine {
 /// Reads a file: `(name, from)`, where `from` is the file that names it, if any. fio takes a name
 /// as it is; if an included file is not there, it looks in the folder of the including file. The
 /// error is a sentence.
-pub type ReadSource<'a> = dyn FnMut(&str, Option<&str>) -> Result<Source, String> + 'a;
+pub type ReadSource<'a> = dyn FnMut(&str, Option<&str>) -> Result<JobSource, String> + 'a;
 
 /// What a job file may refer to.
 pub struct HostParameters<'a> {
@@ -180,7 +179,7 @@ pub struct HostParameters<'a> {
     /// The environment, for `${NAME}`.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// The machine, for `$pagesize`, `$mb_memory` and `$ncpus`.
-    pub machine: Machine,
+    pub machine: MachineValues,
 }
 
 impl fmt::Debug for HostParameters<'_> {

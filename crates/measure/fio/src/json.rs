@@ -20,8 +20,9 @@ mod write;
 
 pub use files::{FioFile, MAX_BYTES, read, read_file};
 pub use job::{
-    Direction, FioJob, LatencySearch, SteadyState, SteadyStateData, SteadyStateLatency, SyncSection,
+    DirectionFigures, FioJob, LatencySearch, SteadyStateData, SteadyStateLatency, SteadyStateTest,
+    SyncSection,
 };
 pub use latency::{LatencyBlock, LatencyShares, PercentileList, PriorityLatency, Shares};
-pub use output::{DiskCounters, DiskUtil, FioOutput, Options};
+pub use output::{DiskCounters, DiskUtil, FioOutput, OptionPairs};
 pub use write::write;

@@ -4,7 +4,7 @@
 //! reporting group, the counters of block devices. Lines before a run are left out, except
 //! [`head`].
 
-use crate::json::{Direction, DiskCounters, FioJob, FioOutput, LatencyBlock, Shares};
+use crate::json::{DirectionFigures, DiskCounters, FioJob, FioOutput, LatencyBlock, Shares};
 
 /// Facts about a job that fio shows and its JSON lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn rates(bytes_per_second: u64) -> [String; 2] {
 
 fn whole_run(text: &mut String, group: u64, jobs: &[FioJob]) {
     *text += &format!("\nRun status group {group} (all jobs):\n");
-    type Of = fn(&FioJob) -> Option<&Direction>;
+    type Of = fn(&FioJob) -> Option<&DirectionFigures>;
     let directions: [(&str, Of); 3] = [
         ("   READ", |job| job.read.as_ref()),
         ("  WRITE", |job| job.write.as_ref()),
@@ -95,7 +95,8 @@ fn whole_run(text: &mut String, group: u64, jobs: &[FioJob]) {
     ];
     for (name, of) in directions {
         let of_group = jobs.iter().filter(|job| job.groupid == group).filter_map(of);
-        let ran: Vec<&Direction> = of_group.filter(|direction| direction.runtime > 0).collect();
+        let ran: Vec<&DirectionFigures> =
+            of_group.filter(|direction| direction.runtime > 0).collect();
         let runtimes = ran.iter().map(|it| it.runtime);
         let (Some(least), Some(most)) = (runtimes.clone().min(), runtimes.max()) else { continue };
         let bytes = ran.iter().map(|it| it.io_bytes).fold(0, u64::saturating_add);
@@ -145,7 +146,7 @@ fn job_block(text: &mut String, job: &FioJob, row: RowFacts, time: &str) {
     let RowFacts { copies, process } = row;
     // fio says so of writes to any device, zoned or not.
     let directions = [("read", &job.read, ""), ("write", &job.write, "; 0 zone resets")];
-    let moved = |direction: &Option<Direction>| {
+    let moved = |direction: &Option<DirectionFigures>| {
         direction.as_ref().is_some_and(|it| it.io_bytes > 0 || it.total_ios > 0)
     };
     if !directions.iter().any(|(_, direction, _)| moved(direction)) {
@@ -175,7 +176,7 @@ fn job_block(text: &mut String, job: &FioJob, row: RowFacts, time: &str) {
     closing(text, job);
 }
 
-fn direction(text: &mut String, name: &str, it: &Direction, suffix: &str) {
+fn direction(text: &mut String, name: &str, it: &DirectionFigures, suffix: &str) {
     let iops = short(it.whole_iops(), FIGURES, Prefixes::Decimal, "");
     let [bandwidth, decimal] = rates(it.bw_bytes);
     let (moved, runtime) = (bytes_short(it.io_bytes), it.runtime);
@@ -246,7 +247,7 @@ fn decimals(percent: f64) -> usize {
     percent.to_string().split_once('.').map_or(0, |(_, behind)| behind.len())
 }
 
-fn samples(text: &mut String, it: &Direction) {
+fn samples(text: &mut String, it: &DirectionFigures) {
     if it.bw_samples > 0 {
         let is_large = it.bw_mean > 1024.0 * 1024.0;
         let (divisor, unit) = if is_large { (1024, "MiB") } else { (1, "KiB") };
@@ -291,7 +292,7 @@ fn closing(text: &mut String, job: &FioJob) {
     *text += &format!("  IO depths    : {}\n", distribution(&job.iodepth_level));
     *text += &format!("     submit    : {}\n", distribution(&job.iodepth_submit));
     *text += &format!("     complete  : {}\n", distribution(&job.iodepth_complete));
-    let count = |of: fn(&Direction) -> u64| {
+    let count = |of: fn(&DirectionFigures) -> u64| {
         [&job.read, &job.write, &job.trim].map(|it| it.as_ref().map_or(0, of))
     };
     let [reads, writes, trims] = count(|it| it.total_ios);

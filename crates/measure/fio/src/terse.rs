@@ -6,7 +6,9 @@
 
 use std::fmt::Write as _;
 
-use crate::json::{Direction, DiskCounters, DiskUtil, FioJob, FioOutput, LatencyBlock, Shares};
+use crate::json::{
+    DirectionFigures, DiskCounters, DiskUtil, FioJob, FioOutput, LatencyBlock, Shares,
+};
 
 // Fields for percentiles per direction, used or not (`FIO_IO_U_LIST_MAX_LEN` in fio's stat.h).
 const PERCENTILES: usize = 20;
@@ -53,8 +55,13 @@ fn line(output: &FioOutput, job: &FioJob, version: u8, percentiles: &[f64]) -> S
     line
 }
 
-fn direction(line: &mut String, given: Option<&Direction>, version: u8, percentiles: &[f64]) {
-    let nothing = Direction::default();
+fn direction(
+    line: &mut String,
+    given: Option<&DirectionFigures>,
+    version: u8,
+    percentiles: &[f64],
+) {
+    let nothing = DirectionFigures::default();
     let it = given.unwrap_or(&nothing);
     let (kib, bw) = (it.io_bytes >> 10, it.bw_bytes >> 10);
     add(line, format_args!("{kib};{bw};{};{}", it.whole_iops(), it.runtime));
@@ -133,7 +140,7 @@ mod tests {
     fn check(recorded: &str, version: u8) {
         let (expected, document) = recorded.split_once('\n').unwrap();
         let output = crate::json::read(document.as_bytes()).unwrap().output;
-        let percentiles = crate::import::Percentiles::default().list;
+        let percentiles = crate::import::ShownPercentiles::default().list;
         let written = write(&output, version, &[percentiles]);
         let fields: Vec<_> = written.trim().split(';').zip(expected.split(';')).collect();
         for (index, (written, expected)) in fields.iter().enumerate() {

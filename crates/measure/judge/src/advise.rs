@@ -50,15 +50,15 @@ mod settings;
 mod value;
 
 pub use document::{
-    ADVICE_SCHEMA, Advice, AdviceReport, Apply, Conflict, Counts, MissingFact, PROOF_SCHEMA, Proof,
-    ReadFact, Statement, SwitchedSetting,
+    ADVICE_SCHEMA, Advice, AdviceReport, Apply, Conflict, MissingFact, PROOF_SCHEMA, ReadFact,
+    RuleCounts, RuleProof, Statement, SwitchedSetting,
 };
 pub use error::AdviceError;
 pub use evidence::{Conditions, Evidence, EvidenceOutcome};
 pub use explained::advice_explanations;
-pub use request::{AdviceRequest, System, advise};
+pub use request::{AdviceRequest, FactOrigin, advise};
 pub use rule::{
-    AdviceRole, AdviceSource, AdviceState, Prove, ProveLoad, Risk, Rule, SourceKind, Subject,
+    AdviceRole, AdviceSource, AdviceState, ProofMethod, ProveLoad, Risk, Rule, SourceKind, Subject,
     Switch, rule_named, rules,
 };
-pub use settings::{DatabaseSettings, Setting};
+pub use settings::{DatabaseSetting, DatabaseSettings};

@@ -20,11 +20,11 @@ mod table;
 mod wording;
 
 pub use auditor::{Auditor, COMPARED_MAX, FINDINGS_MAX, audit};
-pub use claim::{Claim, Durability, Line, Operations};
+pub use claim::{Claim, ClaimPlace, Durability, Operations};
 pub use error::AuditError;
 pub use figure::Figure;
 pub use findings::{
-    AUDIT_SCHEMA, AuditFinding, AuditFindings, Evidence, EvidenceValue, RuleMeaning, Tier,
+    AUDIT_SCHEMA, AuditFinding, AuditFindings, EvidenceValue, FindingEvidence, RuleMeaning, Tier,
     TierCounts,
 };
 pub use fio_claims::fio_claims;

@@ -19,23 +19,23 @@ mod state;
 mod units;
 
 pub use comparison::{
-    COMPARE_SCHEMA, Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair,
-    RunFacts, Settings, SideFacts, StepComparison, Word,
+    COMPARE_SCHEMA, CompareSettings, Comparison, Difference, FigureComparison, FigureName, Gate,
+    Method, Pair, RunFacts, SideFacts, SideWord, StepComparison,
 };
-pub use side::{Run, RunReader, Side};
+pub use side::{ComparedRun, RunReader, Side};
 
 use durio_analyse::{CurvePoint, OperationFindings, WorkloadFindings};
 use durio_base::stats::least_squares::float;
 use durio_record::OperationName;
 use effect::Repeat;
-use units::{Member, Unit};
+use units::{UnitMember, WorkloadUnit};
 
 /// Compares every further side with the first.
 ///
 /// Sides without a run have no step in common with anything. The same sides and settings give the
 /// same comparison, to the last bit.
 #[must_use]
-pub fn compare(sides: &[Side], settings: &Settings) -> Comparison {
+pub fn compare(sides: &[Side], settings: &CompareSettings) -> Comparison {
     let mut comparison = Comparison {
         schema: COMPARE_SCHEMA.to_owned(),
         settings: *settings,
@@ -59,7 +59,7 @@ fn label(index: usize) -> String {
 }
 
 fn side_facts((index, side): (usize, &Side)) -> SideFacts {
-    let run = |run: &Run| RunFacts {
+    let run = |run: &ComparedRun| RunFacts {
         run: run.findings.run.run.clone(),
         run_folder: run.findings.run_folder.clone(),
         started: run.findings.run.started.clone(),
@@ -72,7 +72,7 @@ fn side_facts((index, side): (usize, &Side)) -> SideFacts {
     }
 }
 
-fn pair(baseline: &Side, (index, other): (usize, &Side), settings: &Settings) -> Pair {
+fn pair(baseline: &Side, (index, other): (usize, &Side), settings: &CompareSettings) -> Pair {
     let (units_a, units_b) = (units::units(baseline), units::units(other));
     let matched = units::matched(&units_a, &units_b);
     let labels = [label(0), label(index)];
@@ -80,8 +80,8 @@ fn pair(baseline: &Side, (index, other): (usize, &Side), settings: &Settings) ->
         let units = [units_a.get(a)?, units_b.get(b)?];
         Some(step(units, &labels, index, settings))
     };
-    let titles = |units: &[Unit<'_>], places: &[usize]| {
-        places.iter().filter_map(|&it| units.get(it)).map(Unit::title).collect()
+    let titles = |units: &[WorkloadUnit<'_>], places: &[usize]| {
+        places.iter().filter_map(|&it| units.get(it)).map(WorkloadUnit::title).collect()
     };
     Pair {
         remarks: remarks(baseline, other, &labels),
@@ -130,10 +130,10 @@ fn remarks(baseline: &Side, other: &Side, labels: &[String; 2]) -> Vec<String> {
 }
 
 fn step(
-    units: [&Unit<'_>; 2],
+    units: [&WorkloadUnit<'_>; 2],
     labels: &[String; 2],
     side: usize,
-    settings: &Settings,
+    settings: &CompareSettings,
 ) -> StepComparison {
     let [a, b] = units;
     let (different_workload, differences) = differences::of_steps(a, b);
@@ -178,12 +178,16 @@ fn headline(workload: &WorkloadFindings) -> Option<&OperationFindings> {
     workload.operation(workload.headline)
 }
 
-fn curves(members: &[Member<'_>]) -> Vec<Vec<CurvePoint>> {
+fn curves(members: &[UnitMember<'_>]) -> Vec<Vec<CurvePoint>> {
     members.iter().filter_map(|it| Some(headline(it.workload)?.curve.clone())).collect()
 }
 
-fn figures(sides: [&[Member<'_>]; 2], side: usize, settings: &Settings) -> Vec<FigureComparison> {
-    let repeats = |side: usize, members: &[Member<'_>]| -> Vec<Repeat> {
+fn figures(
+    sides: [&[UnitMember<'_>]; 2],
+    side: usize,
+    settings: &CompareSettings,
+) -> Vec<FigureComparison> {
+    let repeats = |side: usize, members: &[UnitMember<'_>]| -> Vec<Repeat> {
         members.iter().map(|it| repeat(it, seed(settings.seed, side, it))).collect()
     };
     let [a, b] = [repeats(0, sides[0]), repeats(side, sides[1])];
@@ -192,7 +196,7 @@ fn figures(sides: [&[Member<'_>]; 2], side: usize, settings: &Settings) -> Vec<F
 }
 
 /// A separate seed for every step of every run, by position: mixed as SplitMix64 does.
-fn seed(seed: u64, side: usize, member: &Member<'_>) -> u64 {
+fn seed(seed: u64, side: usize, member: &UnitMember<'_>) -> u64 {
     // With one seed all runs would draw the same blocks, and their errors would go the same way.
     let parts = [side as u64, member.run_index as u64, u64::from(member.workload.step)];
     mixed_seed(seed, parts)
@@ -207,7 +211,7 @@ fn mixed_seed<const PARTS: usize>(seed: u64, parts: [u64; PARTS]) -> u64 {
     })
 }
 
-fn repeat(member: &Member<'_>, seed: u64) -> Repeat {
+fn repeat(member: &UnitMember<'_>, seed: u64) -> Repeat {
     let cells = member.series.map(|it| it.cells()).unwrap_or_default();
     Repeat {
         values: FigureName::ALL.map(|figure| value(member.workload, figure)),

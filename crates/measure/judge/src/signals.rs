@@ -19,7 +19,9 @@ mod sync_calls;
 
 pub(crate) use filesystem::dropping_options;
 
-use durio_analyse::{Explanation, ExplanationFact, ExplanationKind, Reading, Signal, SignalWord};
+use durio_analyse::{
+    EvidenceReading, Explanation, ExplanationFact, ExplanationKind, Signal, SignalWord,
+};
 use durio_observe::{Host, Layer, LayerKind, Stack, WriteCache};
 
 use crate::Basis;
@@ -152,7 +154,7 @@ fn by_weight(mut signals: Vec<Signal>) -> Vec<Signal> {
 /// A signal: its id, word and layer, the readings, what they imply, and what to do.
 fn signal(
     (id, word, layer): (&str, SignalWord, String),
-    read: Vec<Reading>,
+    read: Vec<EvidenceReading>,
     implies: impl Into<String>,
     advice: impl Into<String>,
 ) -> Option<Signal> {
@@ -160,12 +162,12 @@ fn signal(
     Some(Signal { id: id.to_owned(), word, layer, read, implies, advice })
 }
 
-fn reading(what: &str, place: impl Into<String>, value: impl Into<String>) -> Reading {
-    Reading { what: what.to_owned(), place: place.into(), value: value.into() }
+fn reading(what: &str, place: impl Into<String>, value: impl Into<String>) -> EvidenceReading {
+    EvidenceReading { what: what.to_owned(), place: place.into(), value: value.into() }
 }
 
 /// What the block layer takes the layer's cache for, which decides whether it sends flushes.
-fn cache_reading(what: &str, layer: &Layer, view: WriteCache) -> Reading {
+fn cache_reading(what: &str, layer: &Layer, view: WriteCache) -> EvidenceReading {
     let value = match view {
         WriteCache::WriteBack => "write back",
         WriteCache::WriteThrough => "write through",

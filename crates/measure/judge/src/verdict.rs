@@ -7,11 +7,13 @@ use durio_base::{Nanos, Rate};
 use durio_observe::Host;
 use durio_plan::Purpose;
 use durio_record::OperationName;
-use durio_workload::profile::{Bound, LatencyFigure, Threshold, TimedOperation, check_thresholds};
+use durio_workload::profile::{
+    LatencyFigure, Threshold, ThresholdBound, TimedOperation, check_thresholds,
+};
 
 use crate::Basis;
 use crate::warning::invalid;
-use durio_analyse::{Distribution, Source, Verdict, VerdictWord, WorkloadFindings};
+use durio_analyse::{Distribution, ThresholdSource, Verdict, VerdictWord, WorkloadFindings};
 
 #[cfg(test)]
 mod tests;
@@ -98,7 +100,7 @@ fn verdict(
         note: None,
     };
     match threshold.bound {
-        Bound::Undocumented => without_threshold(basis, plain, workload),
+        ThresholdBound::Undocumented => without_threshold(basis, plain, workload),
         _ => judged(basis, plain, threshold, workload),
     }
 }
@@ -113,7 +115,7 @@ fn judged(
     let (value, limit, unit) = compared(bound, workload, f64::from(cpus));
     let known = workload.filter(|_| value.is_some());
     let doubt = known.and_then(|it| invalid(basis, it).or_else(|| too_short(bound, it)));
-    let is_below = matches!(bound, Bound::LatencyBelow { .. });
+    let is_below = matches!(bound, ThresholdBound::LatencyBelow { .. });
     let name = &plain.workload;
     let (verdict, measured, doubt) = match (value, doubt) {
         (Some(value), Some(doubt)) => {
@@ -134,8 +136,10 @@ fn judged(
     };
     let judged = value.filter(|value| doubt.is_none() && *value > 0.0);
     let headroom = judged.map(|value| if is_below { limit / value } else { value / limit });
-    let is_per_cpu =
-        matches!(bound, Bound::OperationsPerCpu { .. } | Bound::BandwidthPerCpu { .. });
+    let is_per_cpu = matches!(
+        bound,
+        ThresholdBound::OperationsPerCpu { .. } | ThresholdBound::BandwidthPerCpu { .. }
+    );
     let criterion = match is_per_cpu {
         true => format!("{}, of which {cpus} may be used here", plain.criterion),
         false => plain.criterion,
@@ -183,8 +187,9 @@ fn without_threshold(
 }
 
 /// A run that is shorter than the longest operation permitted could not have shown one.
-fn too_short(bound: Bound, workload: &WorkloadFindings) -> Option<String> {
-    let Bound::LatencyBelow { operation, figure: LatencyFigure::Max, limit } = bound else {
+fn too_short(bound: ThresholdBound, workload: &WorkloadFindings) -> Option<String> {
+    let ThresholdBound::LatencyBelow { operation, figure: LatencyFigure::Max, limit } = bound
+    else {
         return None;
     };
     let kept = latencies_of(workload, operation)?.max_ns < limit.get();
@@ -205,8 +210,8 @@ fn name_in_state(workload: &WorkloadFindings) -> String {
     [workload.name.clone()].into_iter().chain(levels).collect::<Vec<_>>().join(", ")
 }
 
-fn source(threshold: &Threshold) -> Option<Source> {
-    Some(Source {
+fn source(threshold: &Threshold) -> Option<ThresholdSource> {
+    Some(ThresholdSource {
         publisher: threshold.publisher.clone().unwrap_or_default(),
         document: threshold.document.clone()?,
         url: threshold.url.clone().unwrap_or_default(),
@@ -217,34 +222,34 @@ fn source(threshold: &Threshold) -> Option<Source> {
 /// Value, limit and unit. A step that did not run to its end gives no value.
 #[expect(clippy::cast_precision_loss, reason = "latencies and bandwidths far below 2⁵³")]
 fn compared(
-    bound: Bound,
+    bound: ThresholdBound,
     workload: Option<&WorkloadFindings>,
     cpus: f64,
 ) -> (Option<f64>, f64, &'static str) {
     let workload = workload.filter(|workload| workload.complete);
     match bound {
-        Bound::LatencyBelow { operation, figure, limit } => {
+        ThresholdBound::LatencyBelow { operation, figure, limit } => {
             let latencies = workload.and_then(|it| latencies_of(it, operation));
             let limit = limit.get() as f64;
             let value = latencies.and_then(|it| figure_of(it, figure).or_else(|| over(it, limit)));
             (value, limit, "ns")
         }
-        Bound::OperationsPerCpu { at_least_per_second } => {
+        ThresholdBound::OperationsPerCpu { at_least_per_second } => {
             (workload.map(|it| it.iops), at_least_per_second * cpus, "per second")
         }
-        Bound::BandwidthPerCpu { at_least } => {
+        ThresholdBound::BandwidthPerCpu { at_least } => {
             (workload.map(|it| it.bandwidth), at_least.get() as f64 * cpus, "bytes per second")
         }
-        Bound::RateAtLeast { at_least_per_second } => {
+        ThresholdBound::RateAtLeast { at_least_per_second } => {
             let commits = |it: &WorkloadFindings| {
                 it.operation(OperationName::Commit).map_or(it.iops, |commit| commit.rate)
             };
             (workload.map(commits), at_least_per_second, "per second")
         }
-        Bound::BandwidthAtLeast { at_least } => {
+        ThresholdBound::BandwidthAtLeast { at_least } => {
             (workload.map(|it| it.bandwidth), at_least.get() as f64, "bytes per second")
         }
-        Bound::Undocumented => (None, 0.0, "ns"),
+        ThresholdBound::Undocumented => (None, 0.0, "ns"),
     }
 }
 
@@ -262,8 +267,8 @@ fn latencies_of(workload: &WorkloadFindings, operation: TimedOperation) -> Optio
 }
 
 /// If too few operations were timed for the percentile that is bounded.
-fn has_too_few(bound: Bound, workload: &WorkloadFindings) -> bool {
-    let Bound::LatencyBelow { operation, figure, .. } = bound else { return false };
+fn has_too_few(bound: ThresholdBound, workload: &WorkloadFindings) -> bool {
+    let ThresholdBound::LatencyBelow { operation, figure, .. } = bound else { return false };
     latencies_of(workload, operation).is_some_and(|it| figure_of(it, figure).is_none())
 }
 
@@ -288,30 +293,34 @@ fn over(latencies: &Distribution, limit: f64) -> Option<f64> {
 
 /// The bound, with its limit on this machine.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "printed only")]
-fn in_short(bound: Bound, limit: f64) -> String {
+fn in_short(bound: ThresholdBound, limit: f64) -> String {
     match bound {
-        Bound::LatencyBelow { operation, figure, limit } => {
+        ThresholdBound::LatencyBelow { operation, figure, limit } => {
             format!("{} of {} < {limit}", figure.word(), operation.word())
         }
-        Bound::OperationsPerCpu { .. } | Bound::RateAtLeast { .. } => {
+        ThresholdBound::OperationsPerCpu { .. } | ThresholdBound::RateAtLeast { .. } => {
             format!("rate ≥ {}", Rate::of(limit as u64, Nanos::from_secs(1)))
         }
-        Bound::BandwidthPerCpu { .. } | Bound::BandwidthAtLeast { .. } | Bound::Undocumented => {
+        ThresholdBound::BandwidthPerCpu { .. }
+        | ThresholdBound::BandwidthAtLeast { .. }
+        | ThresholdBound::Undocumented => {
             format!("bandwidth ≥ {:.0} MB/s", limit / 1e6)
         }
     }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "printed only")]
-fn shown(bound: Bound, value: f64) -> String {
+fn shown(bound: ThresholdBound, value: f64) -> String {
     match bound {
-        Bound::LatencyBelow { figure, .. } => {
+        ThresholdBound::LatencyBelow { figure, .. } => {
             format!("{} {}", figure.word(), Nanos::new(value as u64))
         }
-        Bound::OperationsPerCpu { .. } | Bound::RateAtLeast { .. } => {
+        ThresholdBound::OperationsPerCpu { .. } | ThresholdBound::RateAtLeast { .. } => {
             format!("{} I/Os", Rate::of(value as u64, Nanos::from_secs(1)))
         }
-        Bound::BandwidthPerCpu { .. } | Bound::BandwidthAtLeast { .. } | Bound::Undocumented => {
+        ThresholdBound::BandwidthPerCpu { .. }
+        | ThresholdBound::BandwidthAtLeast { .. }
+        | ThresholdBound::Undocumented => {
             format!("{:.0} MB/s", value / 1e6)
         }
     }

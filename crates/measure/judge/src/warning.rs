@@ -2,7 +2,7 @@
 //!
 //! A rule is a function that reports what it sees, with its threshold as a constant that names its
 //! source, and a row of [`RULES`] with its condition, its meaning and what the function looks at
-//! ([`Look`]).
+//! ([`WarningCheck`]).
 
 mod campaign;
 mod figures;
@@ -25,7 +25,7 @@ use crate::Basis;
 type Sight = (Vec<String>, String);
 
 /// What a rule looks at; it says what it sees, or nothing.
-enum Look {
+enum WarningCheck {
     /// Each workload by itself.
     Workload(fn(&Basis<'_>, &WorkloadFindings) -> Option<String>),
     /// As that, without those on virtual time: the machine had no part in their figures.
@@ -38,9 +38,9 @@ enum Look {
 }
 
 /// A rule: its code, which does not change, when it speaks, why that matters, and what to do.
-struct Rule {
+struct WarningRule {
     code: &'static str,
-    look: Look,
+    look: WarningCheck,
     what: &'static str,
     why: &'static str,
     advice: &'static str,
@@ -49,9 +49,9 @@ struct Rule {
 macro_rules! rules {
     ($($look:ident $code:literal $seen:path: $what:literal, $why:literal, $advice:literal;)*) => {
         /// Every rule, most severe first.
-        const RULES: &[Rule] = &[$(Rule {
+        const RULES: &[WarningRule] = &[$(WarningRule {
             code: $code,
-            look: Look::$look($seen),
+            look: WarningCheck::$look($seen),
             what: $what,
             why: $why,
             advice: $advice,
@@ -225,7 +225,7 @@ pub(crate) fn warnings(basis: &Basis<'_>) -> Vec<WarningFinding> {
 
 /// What each warning means, most severe first.
 pub(crate) fn explanations() -> Vec<Explanation> {
-    let told = |rule: &Rule| [rule.code, rule.what, rule.why, rule.advice];
+    let told = |rule: &WarningRule| [rule.code, rule.what, rule.why, rule.advice];
     let note = [
         NOTE,
         "the runner could not do something as planned, and says what",
@@ -267,7 +267,7 @@ fn warning(
     WarningFinding { code, about, seen, why, advice }
 }
 
-impl Look {
+impl WarningCheck {
     fn at(&self, basis: &Basis<'_>) -> Option<Sight> {
         match self {
             Self::Workload(seen) => per_workload(basis, |it| seen(basis, it)),

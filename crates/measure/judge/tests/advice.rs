@@ -8,10 +8,10 @@ use std::fs;
 use std::path::Path;
 
 use durio_judge::advise::{
-    Advice, AdviceReport, AdviceRequest, AdviceRole, AdviceState, DatabaseSettings, Setting,
-    System, advise,
+    Advice, AdviceReport, AdviceRequest, AdviceRole, AdviceState, DatabaseSetting,
+    DatabaseSettings, FactOrigin, advise,
 };
-use durio_observe::{Readings, Stack, read_readings_in};
+use durio_observe::{Stack, TuningReadings, read_readings_in};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -66,7 +66,7 @@ impl Machine {
         serde_json::from_value(self.stack.clone()).unwrap()
     }
 
-    fn readings(&self) -> Readings {
+    fn readings(&self) -> TuningReadings {
         read_readings_in(self.root.path(), &self.stack())
     }
 
@@ -80,7 +80,7 @@ impl Machine {
         role: Option<AdviceRole>,
         settings: &[(&str, &str)],
     ) -> AdviceReport {
-        let setting = |(name, value): &(&str, &str)| Setting {
+        let setting = |(name, value): &(&str, &str)| DatabaseSetting {
             name: (*name).into(),
             value: (*value).into(),
             place: "--setting".into(),
@@ -88,7 +88,7 @@ impl Machine {
         let (stack, readings) = (self.stack(), self.readings());
         advise(&AdviceRequest {
             target: "/data".into(),
-            system: System { stack: &stack, readings: &readings },
+            system: FactOrigin { stack: &stack, readings: &readings },
             role,
             database: database.map(str::to_owned),
             settings: DatabaseSettings {

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use durio_judge::audit::{
-    AuditError, AuditFindings, EvidenceValue, FINDINGS_MAX, Line, Tier, audit_table,
+    AuditError, AuditFindings, ClaimPlace, EvidenceValue, FINDINGS_MAX, Tier, audit_table,
 };
 use proptest::prelude::*;
 
@@ -29,10 +29,10 @@ fn of_row(row: &str) -> Result<AuditFindings, AuditError> {
     of_text(&format!("{HEADER}\n{row}\n"))
 }
 
-fn number(line: &Line) -> u64 {
+fn number(line: &ClaimPlace) -> u64 {
     match line {
-        Line::Number(number) => *number,
-        Line::Name(name) => panic!("a table has no '{name}'"),
+        ClaimPlace::Number(number) => *number,
+        ClaimPlace::Name(name) => panic!("a table has no '{name}'"),
     }
 }
 
@@ -98,7 +98,7 @@ fn the_reasons_tell_what_would_fit() {
     let findings = published();
     let reason = |line: u64, rule: &str| {
         let of = |it: &&durio_judge::audit::AuditFinding| {
-            it.line == Line::Number(line) && it.rule == rule
+            it.line == ClaimPlace::Number(line) && it.rule == rule
         };
         findings.findings.iter().find(of).unwrap().reason.clone()
     };

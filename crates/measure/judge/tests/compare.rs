@@ -8,8 +8,8 @@ use durio_base::Nanos;
 use durio_judge::compare::published::{against, named, tables};
 use durio_judge::compare::shape::ShapeWord;
 use durio_judge::compare::{
-    Comparison, FigureName, Gate, Method, Run, RunReader, Settings, Side, StepComparison, Word,
-    compare,
+    CompareSettings, ComparedRun, Comparison, FigureName, Gate, Method, RunReader, Side, SideWord,
+    StepComparison, compare,
 };
 use durio_observe::Host;
 use durio_plan::{Limit, Plan, Role, Step};
@@ -35,7 +35,7 @@ fn plan(steps: Vec<Step>) -> Plan {
     null_run::plan(steps.into_iter().enumerate().map(number).collect())
 }
 
-fn read(name: &str, kernel: &str, plan: &Plan, spoil: impl Fn(&mut Event)) -> Run {
+fn read(name: &str, kernel: &str, plan: &Plan, spoil: impl Fn(&mut Event)) -> ComparedRun {
     let host = Host { kernel: kernel.into(), ..Host::default() };
     let environment = Environment { host, stacks: Vec::new() };
     let mut reader = RunReader::new(null_run::manifest(name), plan.clone(), environment);
@@ -52,10 +52,10 @@ fn side(name: &str, steps: Vec<Step>) -> Side {
 }
 
 fn compared(a: Side, b: Side) -> Comparison {
-    compare(&[a, b], &Settings::default())
+    compare(&[a, b], &CompareSettings::default())
 }
 
-fn word(step: &StepComparison, name: FigureName) -> Word {
+fn word(step: &StepComparison, name: FigureName) -> SideWord {
     step.figure(name).unwrap().word
 }
 
@@ -68,7 +68,7 @@ fn the_rungs_of_a_ladder_find_their_likes() {
     assert!(steps.iter().all(|it| !it.different_workload && it.differences.is_empty()));
     let words: Vec<_> = steps.iter().map(|it| word(it, FigureName::Rate)).collect();
     // One run on a side: nothing shows how far the next would lie.
-    assert_eq!(words, [Word::Undecided; 3]);
+    assert_eq!(words, [SideWord::Undecided; 3]);
     assert!((steps[2].figure(FigureName::P50).unwrap().effect.unwrap() - 0.2).abs() < 0.002);
 }
 
@@ -107,7 +107,7 @@ fn repeats_of_a_step_within_one_run_are_repeats() {
     let step = &found.pairs[0].steps[0];
     assert_eq!((found.pairs[0].steps.len(), step.repeats), (1, [5, 5]));
     let rate = step.figure(FigureName::Rate).unwrap();
-    assert_eq!((rate.method, rate.word), (Some(Method::Repeats), Word::Slower));
+    assert_eq!((rate.method, rate.word), (Some(Method::Repeats), SideWord::Slower));
     // CPU time has no intervals, but with repeats it can be told.
     assert!(step.figure(FigureName::CpuPerOperation).unwrap().interval.is_some());
 }
@@ -118,7 +118,7 @@ fn repeats_that_scatter_are_undecided_however_even_each_is() {
     let found = compared(side("a", runs([100, 101, 120])), side("b", runs([115, 116, 130])));
     let rate = found.pairs[0].steps[0].figure(FigureName::Rate).unwrap().clone();
     assert!(rate.effect.unwrap() < -0.05, "{rate:?}");
-    assert_eq!((rate.word, rate.method), (Word::Undecided, Some(Method::Repeats)));
+    assert_eq!((rate.word, rate.method), (SideWord::Undecided, Some(Method::Repeats)));
     let reason = rate.reason.unwrap();
     assert!(reason.starts_with("the repeats scatter by 9.1 %, a change of 32.0 %"), "{reason}");
 }
@@ -126,7 +126,7 @@ fn repeats_that_scatter_are_undecided_however_even_each_is() {
 /// Sides of repeats with these latencies in microseconds, gated at 5 %.
 fn gated(a: &[u64], b: &[u64]) -> Gate {
     let runs = |micros: &[u64]| (0..).zip(micros).map(|(it, &at)| step(1, at, it)).collect();
-    let settings = Settings { fail_over: Some(0.05), ..Settings::default() };
+    let settings = CompareSettings { fail_over: Some(0.05), ..CompareSettings::default() };
     compare(&[side("a", runs(a)), side("b", runs(b))], &settings).gate.unwrap()
 }
 
@@ -213,7 +213,7 @@ fn a_cache_mode_that_fell_back_is_not_comparable() {
     };
     let b = || Side { source: "b".into(), runs: vec![read("b", "6.1", &plan, fallen)] };
     let a = || side("a", vec![step(1, 100, 0)]);
-    let settings = Settings { fail_over: Some(0.05), ..Settings::default() };
+    let settings = CompareSettings { fail_over: Some(0.05), ..CompareSettings::default() };
     let found = compare(&[a(), b()], &settings);
     let refused = &found.pairs[0].steps[0];
     assert!(refused.not_comparable[0].contains("knows no O_DIRECT"), "{refused:?}");
@@ -221,7 +221,7 @@ fn a_cache_mode_that_fell_back_is_not_comparable() {
     let gate = found.gate.unwrap();
     assert!(gate.regressions.is_empty() && gate.undecided.len() == 1, "{gate:?}");
     assert_eq!(gate.repeats_needed, None, "no repeat makes it comparable");
-    let forced = compare(&[a(), b()], &Settings { forced: true, ..settings });
+    let forced = compare(&[a(), b()], &CompareSettings { forced: true, ..settings });
     assert_eq!(forced.pairs[0].steps[0].cautions.len(), 1);
     assert!(forced.pairs[0].is_any_compared());
 }
@@ -229,10 +229,10 @@ fn a_cache_mode_that_fell_back_is_not_comparable() {
 #[test]
 fn sides_without_a_run_have_nothing_in_common() {
     let empty = || Side { source: "empty".into(), runs: Vec::new() };
-    let found = compare(&[side("a", vec![step(1, 100, 0)]), empty()], &Settings::default());
+    let found = compare(&[side("a", vec![step(1, 100, 0)]), empty()], &CompareSettings::default());
     assert_eq!(found.pairs[0].only_baseline.len(), 1);
     assert!(!found.pairs[0].is_any_compared());
-    assert!(compare(&[], &Settings::default()).pairs.is_empty());
+    assert!(compare(&[], &CompareSettings::default()).pairs.is_empty());
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_ladder_is_held_against_the_published_one_of_its_kind() {
 #[test]
 fn sides_and_pairs_are_labelled_and_what_is_no_evidence_is_said() {
     let of = |name: &str| side(name, vec![step(1, 100, 0)]);
-    let found = compare(&[of("one"), of("two"), of("one")], &Settings::default());
+    let found = compare(&[of("one"), of("two"), of("one")], &CompareSettings::default());
     let sides: Vec<_> =
         found.sides.iter().map(|it| (it.label.as_str(), it.source.as_str())).collect();
     assert_eq!(sides, [("A", "one"), ("B", "two"), ("C", "one")]);
@@ -300,13 +300,13 @@ fn each_figure_of_a_step_is_that_of_its_name() {
 
 #[test]
 fn steps_that_measure_different_operations_are_not_compared_even_if_forced() {
-    let writes = |settings: &Settings| {
+    let writes = |settings: &CompareSettings| {
         let mut step = step(1, 100, 0);
         step.load.workload.read_share = PerMille::NONE;
         compare(&[side("a", vec![self::step(1, 100, 0)]), side("b", vec![step])], settings)
     };
     for forced in [false, true] {
-        let found = writes(&Settings { forced, ..Settings::default() });
+        let found = writes(&CompareSettings { forced, ..CompareSettings::default() });
         let step = &found.pairs[0].steps[0];
         assert_eq!(step.not_comparable, ["A measures reads, B writes"]);
         assert!(step.figures.is_empty() && step.cautions.is_empty());

@@ -10,16 +10,16 @@ use durio_base::Nanos;
 
 use super::command::{Action, BuildCommand};
 use super::error::BuildError;
-use super::identity::Identity;
-use super::journal::{Begin, Begun, BuildJournal, Done, Line, Step};
+use super::identity::LayerIdentity;
+use super::journal::{Begin, BegunStep, BuildJournal, FinishedStep, JournalLine, JournalStep};
 use super::needs::missing;
 use super::permit::Grounds;
 use super::place::{BuildPlace, Values};
-use super::plan::{Planned, plan};
-use super::step::{BuildOptions, Progress, Stepper};
-use super::system::{Machine, System};
+use super::plan::{BuildPlan, plan};
+use super::step::{BuildOptions, BuildProgress, Stepper};
+use super::system::{RealSystem, System};
 use super::take_down::TakeDown;
-use super::undo::{Known, Undoer, Undone};
+use super::undo::{UndoContext, Undoer, Undone};
 use crate::DeclaredStack;
 
 /// A layer that is there.
@@ -43,7 +43,7 @@ pub struct Builder<'a> {
     stack: String,
     /// The beginning of every name.
     tag: String,
-    planned: Planned,
+    planned: BuildPlan,
     /// What may be written to.
     grounds: Grounds,
     options: BuildOptions<'a>,
@@ -52,7 +52,7 @@ pub struct Builder<'a> {
     journal: Option<BuildJournal>,
     values: Values,
     /// The steps to undo, in the order of building.
-    begun: Vec<Begun>,
+    begun: Vec<BegunStep>,
     next_command: usize,
     next_layer: usize,
 }
@@ -79,14 +79,14 @@ impl<'a> Builder<'a> {
         let begin = Begin::of_this_process(&place.id, &stack.name);
         let journal = BuildJournal::create(journals, begin)?;
         let lock = journal.lock().map_err(|source| BuildError::journal(journals, source))?;
-        Ok(Self::on(Box::new(Machine::new(lock)), &stack.name, planned, journal, options))
+        Ok(Self::on(Box::new(RealSystem::new(lock)), &stack.name, planned, journal, options))
     }
 
     /// On any machine, be it a scripted one.
     pub(super) fn on(
         system: Box<dyn System>,
         stack: &str,
-        planned: Planned,
+        planned: BuildPlan,
         journal: BuildJournal,
         options: BuildOptions<'a>,
     ) -> Self {
@@ -177,7 +177,7 @@ impl<'a> Builder<'a> {
     fn run_command(&mut self, number: usize, command: &BuildCommand) -> Result<String, BuildError> {
         let action = command.action.filled(&self.values);
         let text = action.to_string();
-        (self.options.progress)(Progress::Command(&text));
+        (self.options.progress)(BuildProgress::Command(&text));
         self.begin(number, command)?;
         let output = self.output(number);
         let mut stepper = Stepper {
@@ -198,11 +198,11 @@ impl<'a> Builder<'a> {
     fn begin(&mut self, number: usize, command: &BuildCommand) -> Result<(), BuildError> {
         let Some(undo) = &command.undo else { return Ok(()) };
         let undo = undo.filled(&self.values);
-        let step = Step { number, undo, output: command.action.output().cloned() };
+        let step = JournalStep { number, undo, output: command.action.output().cloned() };
         // On disk before the step runs: if we are killed in between, the journal holds an undo that
         // finds nothing, never a device without an undo.
-        self.append(&Line::Step(step.clone()))?;
-        self.begun.push(Begun { step, identity: None, done: false });
+        self.append(&JournalLine::Step(step.clone()))?;
+        self.begun.push(BegunStep { step, identity: None, done: false });
         Ok(())
     }
 
@@ -227,25 +227,25 @@ impl<'a> Builder<'a> {
         let value = |name: &String| Some((name.clone(), self.values.get(name)?.clone()));
         let values = action.output().and_then(value).into_iter().collect();
         // The output of the program goes only once its answer is in the journal.
-        self.append(&Line::Done(Done { number, values, facts }))?;
+        self.append(&JournalLine::Done(FinishedStep { number, values, facts }))?;
         self.forget_output(number);
         Ok(())
     }
 
     /// The identity of what the last step made.
-    fn identity_of_last(&mut self) -> Option<Identity> {
+    fn identity_of_last(&mut self) -> Option<LayerIdentity> {
         let undo = self.begun.last()?.step.undo.filled(&self.values);
         if let Some(path) = undo.step().made_path() {
             // The identity at its making, even if another thing has the name by now.
             return self.grounds.path(Path::new(path)).cloned();
         }
-        let known = Known { done: true, ..Known::new(&self.values, &self.tag) };
+        let known = UndoContext { done: true, ..UndoContext::new(&self.values, &self.tag) };
         let output = self.output(usize::MAX);
         let mut undoer = Undoer { system: self.system.as_mut(), output };
         undoer.prover(&known).identity(undo.step())
     }
 
-    fn append(&mut self, line: &Line) -> Result<(), BuildError> {
+    fn append(&mut self, line: &JournalLine) -> Result<(), BuildError> {
         self.journal.as_mut().map_or(Ok(()), |journal| journal.append(line))
     }
 
@@ -294,14 +294,14 @@ impl<'a> Builder<'a> {
             values.entry(name.clone()).or_insert_with(|| answer_in(&self.output(number)));
         }
         let undo = begun.step.undo.filled(&values).to_string();
-        (self.options.progress)(Progress::Undo(&undo));
+        (self.options.progress)(BuildProgress::Undo(&undo));
         let output = self.output(usize::MAX);
         let mut undoer = Undoer { system: self.system.as_mut(), output };
         let undone = take_down.undo_last(&mut undoer, &self.begun, &values)?;
         if let Undone::LeftAlone(why) = &undone {
-            (self.options.progress)(Progress::LeftAlone { undo: &undo, why });
+            (self.options.progress)(BuildProgress::LeftAlone { undo: &undo, why });
         }
-        self.append(&Line::Undone { number }).map_err(|error| error.to_string())
+        self.append(&JournalLine::Undone { number }).map_err(|error| error.to_string())
     }
 }
 

@@ -105,10 +105,10 @@ fn whichever_command_fails_everything_before_it_is_undone_in_reverse() {
             let (machine, folder) = (machine(), folder());
             machine.0.borrow_mut().fails = Some(failing);
             let (ran, undone) = (Cell::new(0), RefCell::new(Vec::new()));
-            let progress = |progress: Progress<'_>| match progress {
-                Progress::Command(_) => ran.set(ran.get() + 1),
-                Progress::Undo(text) => undone.borrow_mut().push(text.to_owned()),
-                Progress::Syncing { .. } | Progress::LeftAlone { .. } => (),
+            let progress = |progress: BuildProgress<'_>| match progress {
+                BuildProgress::Command(_) => ran.set(ran.get() + 1),
+                BuildProgress::Undo(text) => undone.borrow_mut().push(text.to_owned()),
+                BuildProgress::Syncing { .. } | BuildProgress::LeftAlone { .. } => (),
             };
             let options = BuildOptions { stop: &|| false, progress: &progress };
             let mut builder = builder(&machine, &declared, folder.path(), options);
@@ -278,8 +278,8 @@ fn a_sync_is_waited_for_from_before_it_begins_until_it_has_ended() {
         let (machine, folder) = (machine(), folder());
         machine.0.borrow_mut().looks = looks;
         let told = RefCell::new(Vec::new());
-        let progress = |progress: Progress<'_>| {
-            if let Progress::Syncing { done, all, .. } = progress {
+        let progress = |progress: BuildProgress<'_>| {
+            if let BuildProgress::Syncing { done, all, .. } = progress {
                 told.borrow_mut().push((done, all));
             }
         };

@@ -9,7 +9,7 @@ use durio_base::Bytes;
 
 use crate::declared::{DeclaredLayer, DeclaredStack};
 use crate::error::BuildError;
-use crate::kinds::{KINDS, Role};
+use crate::kinds::{KINDS, LayerRole};
 use crate::tool_words::check_words;
 
 /// Devices of a layer.
@@ -21,7 +21,7 @@ pub(crate) const MOST_DEVICES: u32 = 256;
 pub(crate) const MOST_LAYERS: usize = 16;
 
 /// The fault, and what to do.
-pub(crate) type Fault = String;
+pub(crate) type CheckFault = String;
 
 /// Checks order, counts and sizes.
 ///
@@ -54,7 +54,7 @@ fn check_layer(
     lower: Option<&DeclaredLayer>,
     below: Below,
     layer: &DeclaredLayer,
-) -> Result<Below, Fault> {
+) -> Result<Below, CheckFault> {
     check_order(lower, layer)?;
     let kind = layer.kind.layer();
     let above = kind.check(Below { groups: layer.groups, ..below })?;
@@ -65,7 +65,7 @@ fn check_layer(
     Ok(above)
 }
 
-fn check_order(lower: Option<&DeclaredLayer>, layer: &DeclaredLayer) -> Result<(), Fault> {
+fn check_order(lower: Option<&DeclaredLayer>, layer: &DeclaredLayer) -> Result<(), CheckFault> {
     if layer.groups == 0 {
         return Err("groups is 0; leave it out, or say into how many".into());
     }
@@ -82,7 +82,7 @@ fn check_order(lower: Option<&DeclaredLayer>, layer: &DeclaredLayer) -> Result<(
 
 /// `ram, zram or device`.
 fn sources() -> String {
-    let words = KINDS.iter().filter(|kind| kind.role == Role::Source).map(|kind| kind.word);
+    let words = KINDS.iter().filter(|kind| kind.role == LayerRole::Source).map(|kind| kind.word);
     let words = words.collect::<Vec<_>>().join(", ");
     words.rsplit_once(", ").map_or(words.clone(), |(first, last)| format!("{first} or {last}"))
 }
@@ -104,12 +104,12 @@ impl Below {
     }
 
     /// The devices of one group, and how many groups there are.
-    pub(crate) fn group(self) -> Result<Group, Fault> {
+    pub(crate) fn group(self) -> Result<DeviceGroup, CheckFault> {
         let Self { devices, groups, size } = self;
         if devices % groups != 0 {
             return Err(format!("{devices} devices cannot be divided into {groups} equal groups"));
         }
-        Ok(Group { groups, devices: devices / groups, size })
+        Ok(DeviceGroup { groups, devices: devices / groups, size })
     }
 
     /// A filesystem on a number of devices in this range, each of at least `least` bytes.
@@ -118,7 +118,7 @@ impl Below {
         devices: RangeInclusive<u32>,
         least: Bytes,
         of_what: &str,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CheckFault> {
         if self.groups > 1 {
             return Err("a filesystem has no groups".into());
         }
@@ -137,14 +137,14 @@ impl Below {
 
 /// What becomes one device.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Group {
+pub(crate) struct DeviceGroup {
     groups: u32,
     pub(crate) devices: u32,
     /// At most so large is each device.
     pub(crate) size: Option<Bytes>,
 }
 
-impl Group {
+impl DeviceGroup {
     /// One device for each group, as large as at most `members` of its members.
     pub(crate) fn joined(self, members: u32) -> Below {
         let times = |size: Bytes| Bytes::new(size.get().saturating_mul(u64::from(members)));
@@ -153,7 +153,7 @@ impl Group {
 }
 
 /// Each device is so large for all that is known. What a program itself needs on top, it says itself.
-pub(crate) fn at_least(least: Bytes, size: Option<Bytes>, of_what: &str) -> Result<(), Fault> {
+pub(crate) fn at_least(least: Bytes, size: Option<Bytes>, of_what: &str) -> Result<(), CheckFault> {
     // A declaration does not know the size of an existing device: mkfs and mdadm report that
     // themselves.
     match size {
@@ -165,7 +165,7 @@ pub(crate) fn at_least(least: Bytes, size: Option<Bytes>, of_what: &str) -> Resu
 }
 
 /// From 4 KiB, a page, up to `most`.
-pub(crate) fn power_of_two(size: Bytes, what: &str, most: Bytes) -> Result<(), Fault> {
+pub(crate) fn power_of_two(size: Bytes, what: &str, most: Bytes) -> Result<(), CheckFault> {
     let least = Bytes::from_kib(4);
     if size.get().is_power_of_two() && size >= least && size <= most {
         return Ok(());

@@ -8,9 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::journal::{BuildJournal, JournalRead, Line, journals_in, read_journal};
+use super::journal::{BuildJournal, JournalLine, JournalRead, journals_in, read_journal};
 use super::place::tag_of;
-use super::system::{Machine, System};
+use super::system::{RealSystem, System};
 use super::take_down::TakeDown;
 use super::undo::{Undoer, Undone};
 
@@ -56,7 +56,7 @@ pub enum CleanState {
 /// has none.
 #[must_use]
 pub fn clean(journals: &Path) -> Vec<CleanOutcome> {
-    clean_with(journals, &|lock| Box::new(Machine::new(lock)))
+    clean_with(journals, &|lock| Box::new(RealSystem::new(lock)))
 }
 
 /// Makes a machine that passes the lock on to the programs it runs.
@@ -171,7 +171,7 @@ fn undo(
     while let Some(last) = begun.last() {
         let (number, undo) = (last.step.number, last.step.undo.filled(&values));
         let carried = take_down.undo_last(&mut undoer, &begun, &values).and_then(|what| {
-            let line = Line::Undone { number };
+            let line = JournalLine::Undone { number };
             journal.append(&line).map(|()| what).map_err(|error| error.to_string())
         });
         match carried {

@@ -10,7 +10,7 @@ use std::fmt;
 use durio_base::{Bytes, shell_word};
 
 use crate::error::BuildError;
-use crate::kinds::{Check, Undo};
+use crate::kinds::{StepCheck, Undo};
 use crate::place::{Values, filled};
 use crate::step::{Present, Stepper};
 
@@ -63,7 +63,7 @@ pub enum Action {
     /// A file is made, all of its space allocated; it must not be there.
     MakeFile { path: String, size: Bytes },
     /// Something is looked at; nothing changes.
-    Check(Check),
+    Check(StepCheck),
 }
 
 /// Something that is looked at before or after a step.
@@ -110,9 +110,9 @@ impl Action {
             },
             Self::Write { path, text } => Self::Write { path: fill(path), text: fill(text) },
             // The only check that may name a device whose number the kernel chooses.
-            Self::Check(Check::Present(present)) => {
+            Self::Check(StepCheck::Present(present)) => {
                 let device = fill(&present.device);
-                Self::Check(Check::Present(Present { device, size: present.size }))
+                Self::Check(StepCheck::Present(Present { device, size: present.size }))
             }
             other => other.clone(),
         }

@@ -1,6 +1,6 @@
 //! Identities: facts that distinguish a thing from any other of its name.
 //!
-//! Reads the [`Identity`] of a path or of a directory of sysfs. The journal keeps it, and it is
+//! Reads the [`LayerIdentity`] of a path or of a directory of sysfs. The journal keeps it, and it is
 //! compared before anything is touched; [`super::proof`] draws the conclusion.
 
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ use super::system::System;
 /// mount its number in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Identity(BTreeMap<String, String>);
+pub(super) struct LayerIdentity(BTreeMap<String, String>);
 
-impl Identity {
+impl LayerIdentity {
     pub(super) fn of<const N: usize>(facts: [(&str, Option<String>); N]) -> Self {
         let known = facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?)));
         Self(known.collect())
@@ -55,14 +55,14 @@ impl Identity {
 }
 
 /// The identity of a disk or partition, by its directory in sysfs; nothing if it does not exist.
-pub(super) fn disk_identity(system: &dyn System, directory: &str) -> Option<Identity> {
+pub(super) fn disk_identity(system: &dyn System, directory: &str) -> Option<LayerIdentity> {
     let fact = |name: &str| system.read(Path::new(&format!("{directory}/{name}")));
     let size = fact("size")?;
     // The kernel has it since 5.15; before, number and size alone identify a disk. A partition has
     // the number of its disk, and begins somewhere on it.
     let diskseq = fact("diskseq").or_else(|| fact("../diskseq"));
     let facts = [("device", fact("dev")), ("diskseq", diskseq), ("size", Some(size))];
-    let mut identity = Identity::of(facts);
+    let mut identity = LayerIdentity::of(facts);
     identity.0.extend(fact("start").map(|start| ("start".to_owned(), start)));
     Some(identity)
 }
@@ -100,24 +100,24 @@ pub(super) fn open_device(device: &Path) -> io::Result<HeldDevice> {
 }
 
 /// The identity of a file or directory; links are not followed. Nothing if it does not exist.
-pub(super) fn file_identity(path: &Path) -> Option<Identity> {
+pub(super) fn file_identity(path: &Path) -> Option<LayerIdentity> {
     let stat = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, FILE_FACTS).ok()?;
     Some(identity_of(&stat))
 }
 
 /// The identity of an open file.
-pub(super) fn open_identity(file: impl AsFd) -> io::Result<Identity> {
+pub(super) fn open_identity(file: impl AsFd) -> io::Result<LayerIdentity> {
     Ok(identity_of(&rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, FILE_FACTS)?))
 }
 
 const FILE_FACTS: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-fn identity_of(stat: &Statx) -> Identity {
+fn identity_of(stat: &Statx) -> LayerIdentity {
     let has_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
     let birth =
         has_birth.then(|| format!("{}.{:09}", stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec));
     let kind = rustix::fs::FileType::from_raw_mode(stat.stx_mode.into());
-    Identity::of([
+    LayerIdentity::of([
         ("device", Some(number_of_filesystem(stat))),
         ("inode", Some(stat.stx_ino.to_string())),
         // Filesystems give a freed inode's number to the next file; its time of birth is another
@@ -130,7 +130,7 @@ fn identity_of(stat: &Statx) -> Identity {
 
 /// Makes a directory that only this user can enter, and opens it, so that no other process can have
 /// replaced it.
-pub(super) fn made_directory(path: &Path) -> io::Result<Identity> {
+pub(super) fn made_directory(path: &Path) -> io::Result<LayerIdentity> {
     // Other users who can enter could place links where root then writes.
     fs::DirBuilder::new().mode(0o700).create(path)?;
     let folder = open_folder(path)?;
@@ -142,7 +142,11 @@ pub(super) fn made_directory(path: &Path) -> io::Result<Identity> {
 }
 
 /// Makes a file, with all of its space, in a folder that is still the one that was made.
-pub(super) fn made_file(path: &Path, size: Bytes, folder: &Identity) -> io::Result<Identity> {
+pub(super) fn made_file(
+    path: &Path,
+    size: Bytes,
+    folder: &LayerIdentity,
+) -> io::Result<LayerIdentity> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -235,7 +239,7 @@ mod tests {
         let of = |name: &str| disk_identity(&machine, &format!("/sys/{name}")).unwrap();
         let facts = [("device", "8:1"), ("diskseq", "7"), ("size", "8192"), ("start", "2048")];
         let expected = facts.map(|(name, fact)| (name, Some(fact.to_owned())));
-        assert_eq!(of("sda1"), Identity::of(expected));
+        assert_eq!(of("sda1"), LayerIdentity::of(expected));
         assert_eq!(of("sda").get("start"), None);
         // The same number by now: the table of partitions was written anew.
         let before = of("sda1");

@@ -15,7 +15,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use super::error::BuildError;
-use super::identity::Identity;
+use super::identity::LayerIdentity;
 use super::kinds::Undo;
 use super::place::Values;
 use super::system::{absent_or, beginning};
@@ -26,12 +26,12 @@ const PRIVATE: u32 = 0o600;
 /// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Line {
+pub(super) enum JournalLine {
     Begin(Begin),
     /// About to be done.
-    Step(Step),
+    Step(JournalStep),
     /// Done, with its result.
-    Done(Done),
+    Done(FinishedStep),
     Undone {
         number: usize,
     },
@@ -50,7 +50,7 @@ pub(super) struct Begin {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Step {
+pub(super) struct JournalStep {
     pub(super) number: usize,
     pub(super) undo: Undo,
     /// The placeholder that its output fills in.
@@ -59,22 +59,22 @@ pub(super) struct Step {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Done {
+pub(super) struct FinishedStep {
     pub(super) number: usize,
     #[serde(default, skip_serializing_if = "Values::is_empty")]
     pub(super) values: Values,
     /// The identity of the thing that was made. Journals of older versions have none: what they
     /// made is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) facts: Option<Identity>,
+    pub(super) facts: Option<LayerIdentity>,
 }
 
 /// A started step.
 #[derive(Debug, Clone)]
-pub(super) struct Begun {
-    pub(super) step: Step,
+pub(super) struct BegunStep {
+    pub(super) step: JournalStep,
     /// What it made, if it ended.
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<LayerIdentity>,
     pub(super) done: bool,
 }
 
@@ -146,7 +146,7 @@ impl BuildJournal {
             .open(&path)
             .map_err(failed)?;
         let mut journal = Self { folder: folder.to_owned(), id, file, lock };
-        journal.append(&Line::Begin(begin))?;
+        journal.append(&JournalLine::Begin(begin))?;
         // The name of a new file is on disk only with its directory.
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
         Ok(journal)
@@ -165,7 +165,7 @@ impl BuildJournal {
         Ok(Some(Self { folder: folder.to_owned(), id: id.to_owned(), file, lock }))
     }
 
-    pub(super) fn append(&mut self, line: &Line) -> Result<(), BuildError> {
+    pub(super) fn append(&mut self, line: &JournalLine) -> Result<(), BuildError> {
         let write = |file: &mut File| -> io::Result<()> {
             let mut text = serde_json::to_string(line)?;
             text.push('\n');
@@ -247,8 +247,8 @@ pub(super) fn journals_in(folder: &Path) -> io::Result<Vec<String>> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JournalRead {
     pub(super) begin: Begin,
-    pub(super) steps: Vec<Step>,
-    pub(super) done: Vec<Done>,
+    pub(super) steps: Vec<JournalStep>,
+    pub(super) done: Vec<FinishedStep>,
     /// Some steps are undone already.
     pub(super) is_begun_to_be_undone: bool,
 }
@@ -276,16 +276,16 @@ pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<JournalRead
     let mut told: Option<JournalRead> = None;
     let lines = bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n');
     for (number, text) in (1..).zip(lines).filter(|(_, text)| !text.is_empty()) {
-        let line: Line = serde_json::from_slice(text)
+        let line: JournalLine = serde_json::from_slice(text)
             .map_err(|error| format!("line {number} is not of a journal: {error}"))?;
         add(&mut told, line).ok_or_else(|| format!("line {number} is out of order"))?;
     }
     Ok(told)
 }
 
-fn add(told: &mut Option<JournalRead>, line: Line) -> Option<()> {
+fn add(told: &mut Option<JournalRead>, line: JournalLine) -> Option<()> {
     match (line, told.as_mut()) {
-        (Line::Begin(begin), None) => {
+        (JournalLine::Begin(begin), None) => {
             *told = Some(JournalRead {
                 begin,
                 steps: Vec::new(),
@@ -293,9 +293,9 @@ fn add(told: &mut Option<JournalRead>, line: Line) -> Option<()> {
                 is_begun_to_be_undone: false,
             });
         }
-        (Line::Step(step), Some(told)) => told.steps.push(step),
-        (Line::Done(done), Some(told)) => told.done.push(done),
-        (Line::Undone { number }, Some(told)) => {
+        (JournalLine::Step(step), Some(told)) => told.steps.push(step),
+        (JournalLine::Done(done), Some(told)) => told.done.push(done),
+        (JournalLine::Undone { number }, Some(told)) => {
             told.steps.retain(|step| step.number != number);
             told.is_begun_to_be_undone = true;
         }
@@ -321,11 +321,11 @@ impl JournalRead {
     }
 
     /// The steps that are not undone, with the identity of what each made.
-    pub(super) fn begun(&self) -> Vec<Begun> {
-        let of = |step: &Step| {
+    pub(super) fn begun(&self) -> Vec<BegunStep> {
+        let of = |step: &JournalStep| {
             let done = self.done.iter().find(|done| done.number == step.number);
             let identity = done.and_then(|done| done.facts.clone());
-            Begun { step: step.clone(), identity, done: done.is_some() }
+            BegunStep { step: step.clone(), identity, done: done.is_some() }
         };
         self.steps.iter().map(of).collect()
     }

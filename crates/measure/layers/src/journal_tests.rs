@@ -12,10 +12,10 @@ fn begun(folder: &Path) -> BuildJournal {
     BuildJournal::create(folder, Begin::of_this_process(ID, "s")).unwrap()
 }
 
-fn step(number: usize) -> Line {
+fn step(number: usize) -> JournalLine {
     let path = format!("/nowhere/durio/{number}");
     let undo = Undo::RemoveFile(RemoveFile { path });
-    Line::Step(Step { number, undo, output: None })
+    JournalLine::Step(JournalStep { number, undo, output: None })
 }
 
 fn with_journal(bytes: &[u8]) -> tempfile::TempDir {
@@ -30,11 +30,11 @@ fn what_is_written_is_read_back_without_what_is_undone() {
     let mut journal = begun(folder.path());
     let values = Values::from([("zram0".to_owned(), "3".to_owned())]);
     journal.append(&step(1)).unwrap();
-    let facts = Identity::of([("diskseq", Some("9".into()))]);
-    let done = Done { number: 1, values: values.clone(), facts: Some(facts.clone()) };
-    journal.append(&Line::Done(done)).unwrap();
+    let facts = LayerIdentity::of([("diskseq", Some("9".into()))]);
+    let done = FinishedStep { number: 1, values: values.clone(), facts: Some(facts.clone()) };
+    journal.append(&JournalLine::Done(done)).unwrap();
     journal.append(&step(2)).unwrap();
-    journal.append(&Line::Undone { number: 2 }).unwrap();
+    journal.append(&JournalLine::Undone { number: 2 }).unwrap();
     let told = read_journal(folder.path(), ID).unwrap().unwrap();
     assert_eq!(told.steps.iter().map(|step| step.number).collect::<Vec<_>>(), [1]);
     let begun = told.begun();
@@ -72,7 +72,7 @@ const JOURNAL: &str = r#"{"begin":{"id":"abc1234","stack":"s","pid":7,"start_tic
 #[test]
 fn a_journal_is_read_and_written_as_it_was() {
     for line in JOURNAL.lines() {
-        let read: Line = serde_json::from_str(line).expect(line);
+        let read: JournalLine = serde_json::from_str(line).expect(line);
         assert_eq!(serde_json::to_string(&read).unwrap(), line);
     }
     let folder = with_journal(JOURNAL.as_bytes());

@@ -28,7 +28,7 @@ use std::fmt;
 use crate::step::Present;
 use crate::tool_words::{WordFault, check_words};
 use crate::undo::{RemoveDirectory, RemoveFile};
-use mounted::{Mounted, Unmount};
+use mounted::{MountedFilesystem, Unmount};
 use prelude::*;
 
 pub use mounted::MadeFilesystem;
@@ -43,40 +43,43 @@ mod prelude {
     pub(super) use serde::{Deserialize, Serialize};
 
     pub(super) use super::{
-        Check, DeclaredKind, Kind, LayerKind, NewDevices, Role, SizesBelow, ToolWords, Undo,
+        BuildableLayer, DeclaredKind, KindEntry, LayerRole, NewDevices, SizesBelow, StepCheck,
+        ToolWords, Undo,
     };
-    pub(super) use crate::check::{Below, Fault, MOST_DEVICES, at_least, power_of_two};
+    pub(super) use crate::check::{Below, CheckFault, MOST_DEVICES, at_least, power_of_two};
     pub(super) use crate::command::{Action, Checking};
     pub(super) use crate::declared::{filesystem_sizes, per_group};
     pub(super) use crate::error::BuildError;
-    pub(super) use crate::identity::{Identity, disk_identity};
-    pub(super) use crate::needs::{Driver, Missing, Shown};
-    pub(super) use crate::permit::{Look, Proven};
+    pub(super) use crate::identity::{LayerIdentity, disk_identity};
+    pub(super) use crate::needs::{Driver, DriverSign, Missing};
+    pub(super) use crate::permit::{ProgramQuery, Proven};
     pub(super) use crate::place::{Values, filesystem_uuid, filled, is_open};
-    pub(super) use crate::plan::{Draft, PlannedLayer};
-    pub(super) use crate::proof::{Finding, Found, Prover};
+    pub(super) use crate::plan::{PlanDraft, PlannedLayer};
+    pub(super) use crate::proof::{LiveThing, Prover, ThingState};
     pub(super) use crate::spec::{KeyFault, SpecField, SpecForm, SpecKey, SpecScalar};
     pub(super) use crate::spec::{SpecValue, SpecValues, spec_keys, spec_words};
     pub(super) use crate::step::Stepper;
-    pub(super) use crate::superblock::{Head, Ours, Superblock};
+    pub(super) use crate::superblock::{DeviceHead, Ours, SuperblockFormat};
     pub(super) use crate::system::System;
-    pub(super) use crate::tool_words::{Form, Takes, Tool, Word, ZERO_ONE, word_list};
-    pub(super) use crate::undo::{Failure, UndoStep, Undoer, Undone, in_words};
+    pub(super) use crate::tool_words::{
+        Tool, ToolWord, WordArgument, WordForm, ZERO_ONE, word_list,
+    };
+    pub(super) use crate::undo::{UndoFailure, UndoStep, Undoer, Undone, in_words};
 }
 
 /// What all layers of a kind have in common.
-pub(crate) struct Kind {
+pub(crate) struct KindEntry {
     /// Its word in a spec and in saved stacks.
     pub(crate) word: &'static str,
     /// What it is, for the reference of stack specs.
     pub(crate) help: &'static str,
-    pub(crate) role: Role,
+    pub(crate) role: LayerRole,
     /// All that a layer of it may need.
     pub(crate) drivers: &'static [Driver],
     /// The programs that are handed words of a spec.
     pub(crate) tools: &'static [Tool],
     /// How its data on a device is recognised as a build's.
-    pub(crate) superblock: Option<Superblock>,
+    pub(crate) superblock: Option<SuperblockFormat>,
     /// Stacks with it, for the tests that go over all kinds.
     #[cfg(test)]
     pub(crate) examples: fn() -> Vec<crate::DeclaredStack>,
@@ -97,7 +100,7 @@ pub struct SpecLayer {
 
 /// Where a layer can stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum LayerRole {
     /// At the bottom: it makes devices, or names them.
     Source,
     /// On devices, and gives devices.
@@ -110,13 +113,13 @@ pub(crate) enum Role {
 pub(crate) type ToolWords<'a> = Vec<(&'static str, Tool, &'a [String])>;
 
 /// What a declared layer of a kind can do.
-pub(crate) trait LayerKind {
+pub(crate) trait BuildableLayer {
     /// The words of its label, empty ones left out.
     fn label(&self) -> Vec<String>;
     /// The programs and drivers without which it cannot be built.
     fn needs(&self) -> Vec<Missing>;
     /// What the next layer stands on, or why it cannot be built on any machine.
-    fn check(&self, below: Below) -> Result<Below, Fault>;
+    fn check(&self, below: Below) -> Result<Below, CheckFault>;
     fn tool_words(&self) -> ToolWords<'_> {
         Vec::new()
     }
@@ -135,7 +138,7 @@ pub(crate) trait LayerKind {
     /// About how large its devices will be.
     fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes>;
     /// Its commands.
-    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer;
+    fn plan(&self, draft: &mut PlanDraft<'_>, below: &[String]) -> PlannedLayer;
     /// The devices that durio makes for it out of nothing.
     fn made(&mut self) -> Option<&mut NewDevices> {
         None
@@ -170,7 +173,7 @@ macro_rules! layer_kinds {
         }
 
         /// All kinds.
-        pub(crate) const KINDS: &[&Kind] = &[$(&$module::KIND),*];
+        pub(crate) const KINDS: &[&KindEntry] = &[$(&$module::KIND),*];
 
         /// All kinds as specs have them.
         pub const SPEC_LAYERS: &[SpecLayer] = &[$(SpecLayer {
@@ -184,19 +187,19 @@ macro_rules! layer_kinds {
         }),*];
 
         impl DeclaredKind {
-            pub(crate) const fn facts(&self) -> &'static Kind {
+            pub(crate) const fn facts(&self) -> &'static KindEntry {
                 match self {
                     $(Self::$kind(_) => &$module::KIND,)*
                 }
             }
 
-            pub(crate) fn layer(&self) -> &dyn LayerKind {
+            pub(crate) fn layer(&self) -> &dyn BuildableLayer {
                 match self {
                     $(Self::$kind(layer) => layer,)*
                 }
             }
 
-            pub(crate) fn layer_mut(&mut self) -> &mut dyn LayerKind {
+            pub(crate) fn layer_mut(&mut self) -> &mut dyn BuildableLayer {
                 match self {
                     $(Self::$kind(layer) => layer,)*
                 }
@@ -242,18 +245,18 @@ macro_rules! layer_kinds {
 
         /// A check before or after a step; it changes nothing.
         #[derive(Debug, Clone, PartialEq, Eq)]
-        pub enum Check {
+        pub enum StepCheck {
             /// A device is there.
             Present(Present),
             /// A filesystem is mounted.
-            Mounted(Mounted),
+            Mounted(MountedFilesystem),
             $($(
                 #[doc = concat!("What a layer of ", stringify!($module), " asks.")]
                 $check($module::$check),
             )?)*
         }
 
-        impl Check {
+        impl StepCheck {
             pub(crate) fn checking(&self) -> &dyn Checking {
                 match self {
                     Self::Present(check) => check,
@@ -275,7 +278,7 @@ layer_kinds! {
     loop_file: Loop(Loop), undo DetachLoop;
     device: Device(Device), undo Wipe, check Unused;
     md: Md(DeclaredMd, MdBitmap), undo StopArray, check ArrayCheck;
-    raid: Raid(Raid, RaidFront, RaidLevel), undo EndServer;
+    raid: Raid(Raid, RaidFront, DurioRaidLevel), undo EndServer;
     lvm: Lvm(Lvm, LvmLayout), undo RemoveVolumeGroup;
     dm: Dm(Dm, DmTarget), undo RemoveMapped;
     ext4: Ext4(Ext4);
@@ -294,13 +297,13 @@ impl DeclaredKind {
     /// True if it is a mounted filesystem and no device: nothing can lie above it.
     #[must_use]
     pub const fn is_filesystem(&self) -> bool {
-        matches!(self.facts().role, Role::Filesystem)
+        matches!(self.facts().role, LayerRole::Filesystem)
     }
 
     /// True if it lies on nothing that is declared.
     #[must_use]
     pub const fn is_source(&self) -> bool {
-        matches!(self.facts().role, Role::Source)
+        matches!(self.facts().role, LayerRole::Source)
     }
 
     /// The devices that durio makes for it out of nothing.
@@ -344,7 +347,7 @@ impl fmt::Display for Undo {
     }
 }
 
-impl fmt::Display for Check {
+impl fmt::Display for StepCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.checking().text())
     }

@@ -45,4 +45,4 @@ pub use needs::{Missing, missing, requirements};
 pub use place::BuildPlace;
 pub use plan::commands;
 pub use spec::{KeyFault, SpecForm, SpecKey, SpecValue, SpecValues};
-pub use step::{BuildOptions, Progress};
+pub use step::{BuildOptions, BuildProgress};

@@ -48,12 +48,12 @@ pub(crate) struct Driver {
     pub(crate) purpose: &'static str,
     /// Where one that is a part of the kernel and has no parameters shows: it has no directory in
     /// `/sys/module`.
-    pub(crate) shown: Shown,
+    pub(crate) shown: DriverSign,
 }
 
 /// Where a driver shows itself.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Shown {
+pub(crate) enum DriverSign {
     /// In `/sys/module` alone.
     AsModule,
     /// This path is there.
@@ -64,11 +64,11 @@ pub(crate) enum Shown {
 
 impl Driver {
     pub(crate) const fn module(module: &'static str, purpose: &'static str) -> Self {
-        Self { module, purpose, shown: Shown::AsModule }
+        Self { module, purpose, shown: DriverSign::AsModule }
     }
 
     pub(crate) const fn filesystem(module: &'static str, purpose: &'static str) -> Self {
-        Self { module, purpose, shown: Shown::In("/proc/filesystems", module) }
+        Self { module, purpose, shown: DriverSign::In("/proc/filesystems", module) }
     }
 
     pub(crate) const fn missing(self) -> Missing {
@@ -77,9 +77,9 @@ impl Driver {
 
     fn shows_itself(self) -> bool {
         match self.shown {
-            Shown::AsModule => false,
-            Shown::At(path) => Path::new(path).exists(),
-            Shown::In(file, word) => {
+            DriverSign::AsModule => false,
+            DriverSign::At(path) => Path::new(path).exists(),
+            DriverSign::In(file, word) => {
                 let text = fs::read_to_string(file).unwrap_or_default();
                 text.split_ascii_whitespace().any(|other| other == word)
             }

@@ -2,7 +2,7 @@
 //!
 //! Permits cover devices that a step of this build made, or that the spec declares and `--destroy`
 //! names, and things that are proven to be a dead build's. A [`System`] runs and writes nothing but
-//! [`PermittedCommand`] and [`PermittedWrite`], and programs are asked nothing but a [`Look`]. The
+//! [`PermittedCommand`] and [`PermittedWrite`], and programs are asked nothing but a [`ProgramQuery`]. The
 //! proof is in [`super::proof`].
 //!
 //! ```text
@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::identity::{HeldDevice, Identity, disk_identity};
+use super::identity::{HeldDevice, LayerIdentity, disk_identity};
 use super::system::System;
 
 /// Where null_blk is configured.
@@ -31,14 +31,14 @@ pub(super) fn zram_size_file(number: &str) -> String {
 }
 
 /// Why something may not be written to.
-type Refusal = String;
+type WriteRefusal = String;
 
 /// The devices that this build may write to, by their paths as commands have them.
 #[derive(Debug, Default)]
 pub(super) struct Grounds {
-    devices: BTreeMap<String, Identity>,
+    devices: BTreeMap<String, LayerIdentity>,
     /// Directories and files that this build made.
-    made: BTreeMap<String, Identity>,
+    made: BTreeMap<String, LayerIdentity>,
     /// Numbers of compressed RAM disks that the kernel made for this build.
     zram: Vec<String>,
 }
@@ -51,7 +51,7 @@ pub(super) struct DevicePermit {
 
 impl DevicePermit {
     /// Opens the device and compares it with its known identity.
-    fn ask(system: &dyn System, device: &str, known: &Identity) -> Result<Self, Refusal> {
+    fn ask(system: &dyn System, device: &str, known: &LayerIdentity) -> Result<Self, WriteRefusal> {
         let (held, identity) = held(system, device)?;
         match known.difference(&identity) {
             None => Ok(Self { _held: held }),
@@ -61,7 +61,10 @@ impl DevicePermit {
 }
 
 /// An open device, and its identity.
-pub(super) fn held(system: &dyn System, device: &str) -> Result<(HeldDevice, Identity), Refusal> {
+pub(super) fn held(
+    system: &dyn System,
+    device: &str,
+) -> Result<(HeldDevice, LayerIdentity), WriteRefusal> {
     let failed = |error: std::io::Error| format!("{device}: {error}");
     let held = system.open_device(Path::new(device)).map_err(failed)?;
     // By the directory of the number that was opened; the name may be another device's by now.
@@ -72,7 +75,7 @@ pub(super) fn held(system: &dyn System, device: &str) -> Result<(HeldDevice, Ide
 
 impl Grounds {
     /// A step of this build, which is in the journal, made this device.
-    pub(super) fn made(&mut self, system: &dyn System, device: &str) -> Result<(), Refusal> {
+    pub(super) fn made(&mut self, system: &dyn System, device: &str) -> Result<(), WriteRefusal> {
         let (_held, identity) = held(system, device)?;
         self.devices.insert(device.to_owned(), identity);
         Ok(())
@@ -99,12 +102,12 @@ impl Grounds {
     }
 
     /// This build made the directory or file.
-    pub(super) fn made_path(&mut self, path: &str, identity: Identity) {
+    pub(super) fn made_path(&mut self, path: &str, identity: LayerIdentity) {
         self.made.insert(path.to_owned(), identity);
     }
 
     /// What this build made there.
-    pub(super) fn path(&self, path: &Path) -> Option<&Identity> {
+    pub(super) fn path(&self, path: &Path) -> Option<&LayerIdentity> {
         self.made.get(path.to_str()?)
     }
 
@@ -123,7 +126,7 @@ impl Grounds {
         system: &dyn System,
         program: &str,
         words: &[String],
-    ) -> Result<PermittedCommand, Refusal> {
+    ) -> Result<PermittedCommand, WriteRefusal> {
         let mut permits = Vec::new();
         for device in words.iter().flat_map(|word| devices_in(system, word)) {
             let Some(identity) = self.devices.get(&device) else {
@@ -136,7 +139,7 @@ impl Grounds {
     }
 
     /// A write to a file of the kernel that belongs to a device of this build.
-    pub(super) fn write(&self, path: &str, text: &str) -> Result<PermittedWrite, Refusal> {
+    pub(super) fn write(&self, path: &str, text: &str) -> Result<PermittedWrite, WriteRefusal> {
         let in_own = |directory: &String| {
             directory.starts_with(NULL_CONFIG)
                 // Directly in it: a path with .. would begin with the directory and lead out of it.
@@ -191,7 +194,7 @@ impl PermittedCommand {
         proven: &Proven,
         program: &str,
         words: &[&str],
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, WriteRefusal> {
         let permit = DevicePermit::ask(system, &proven.target, &proven.identity)?;
         Ok(Self { _permits: vec![permit], ..Self::undoing(proven, program, words) })
     }
@@ -220,7 +223,7 @@ impl PermittedBlock {
         system: &dyn System,
         proven: &Proven,
         offset: u64,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, WriteRefusal> {
         let permit = DevicePermit::ask(system, &proven.target, &proven.identity)?;
         Ok(Self { device: proven.target.clone().into(), offset, _permit: permit })
     }
@@ -260,13 +263,17 @@ impl PermittedWrite {
 #[derive(Debug)]
 pub(super) struct Proven {
     target: String,
-    identity: Identity,
+    identity: LayerIdentity,
     types: Vec<&'static str>,
 }
 
 impl Proven {
     /// `_proof` can be had in [`super::proof`] alone.
-    pub(super) fn new(_proof: super::proof::Proof, target: String, identity: Identity) -> Self {
+    pub(super) fn new(
+        _proof: super::proof::ProofSeal,
+        target: String,
+        identity: LayerIdentity,
+    ) -> Self {
         Self { target, identity, types: Vec::new() }
     }
 
@@ -293,7 +300,7 @@ impl Proven {
 
 /// A question to a program, which changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look<'a> {
+pub(super) enum ProgramQuery<'a> {
     /// The version of mdadm.
     MdadmVersion,
     /// What an array is.
@@ -306,7 +313,7 @@ pub(super) enum Look<'a> {
     Pool { name: &'a str },
 }
 
-impl Look<'_> {
+impl ProgramQuery<'_> {
     pub(super) fn command(self) -> (&'static str, Vec<String>) {
         let (program, words): (_, &[&str]) = match self {
             Self::MdadmVersion => ("mdadm", &["--version"]),

@@ -9,7 +9,7 @@ use crate::check::check_declared;
 use crate::command::{Action, BuildCommand};
 use crate::declared::DeclaredStack;
 use crate::error::BuildError;
-use crate::kinds::{Check, Undo};
+use crate::kinds::{StepCheck, Undo};
 use crate::place::BuildPlace;
 use crate::step::Present;
 use crate::undo::RemoveDirectory;
@@ -41,14 +41,14 @@ impl PlannedLayer {
 
 /// The whole plan.
 #[derive(Debug)]
-pub(crate) struct Planned {
+pub(crate) struct BuildPlan {
     pub(crate) commands: Vec<BuildCommand>,
     pub(crate) layers: Vec<PlannedLayer>,
 }
 
-pub(crate) fn plan(stack: &DeclaredStack, place: &BuildPlace) -> Result<Planned, BuildError> {
+pub(crate) fn plan(stack: &DeclaredStack, place: &BuildPlace) -> Result<BuildPlan, BuildError> {
     check_declared(stack)?;
-    let mut draft = Draft { place, layer: 0, groups: 1, commands: Vec::new() };
+    let mut draft = PlanDraft { place, layer: 0, groups: 1, commands: Vec::new() };
     let mut layers: Vec<PlannedLayer> = Vec::new();
     for (index, layer) in stack.layers.iter().enumerate() {
         (draft.layer, draft.groups) = (index, layer.groups);
@@ -56,11 +56,11 @@ pub(crate) fn plan(stack: &DeclaredStack, place: &BuildPlace) -> Result<Planned,
         let planned = layer.kind.layer().plan(&mut draft, below);
         layers.push(planned);
     }
-    Ok(Planned { commands: draft.commands, layers })
+    Ok(BuildPlan { commands: draft.commands, layers })
 }
 
 /// A plan in the making.
-pub(crate) struct Draft<'a> {
+pub(crate) struct PlanDraft<'a> {
     pub(crate) place: &'a BuildPlace,
     /// The layer that is planned, from zero at the bottom.
     pub(crate) layer: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Draft<'a> {
     commands: Vec<BuildCommand>,
 }
 
-impl Draft<'_> {
+impl PlanDraft<'_> {
     /// One device for each group of those below.
     pub(crate) fn in_groups(
         &mut self,
@@ -116,7 +116,7 @@ impl Draft<'_> {
         self.push(Action::Load { module: module.to_owned(), arguments }, None);
     }
 
-    pub(crate) fn check(&mut self, check: Check) {
+    pub(crate) fn check(&mut self, check: StepCheck) {
         self.push(Action::Check(check), None);
     }
 
@@ -131,14 +131,14 @@ impl Draft<'_> {
 
     /// The device, once it is there.
     pub(crate) fn present(&mut self, device: String) -> String {
-        self.check(Check::Present(Present { device: device.clone(), size: None }));
+        self.check(StepCheck::Present(Present { device: device.clone(), size: None }));
         device
     }
 
     /// Devices that a source made, once all are there with their size.
     pub(crate) fn wait_for(&mut self, devices: Vec<String>, size: Bytes) -> PlannedLayer {
         for device in &devices {
-            self.check(Check::Present(Present { device: device.clone(), size: Some(size) }));
+            self.check(StepCheck::Present(Present { device: device.clone(), size: Some(size) }));
         }
         PlannedLayer::of_devices(devices)
     }

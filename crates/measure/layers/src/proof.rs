@@ -1,6 +1,6 @@
 //! Whether a thing is what a step of a build made.
 //!
-//! Makes a [`Verdict`] from an undo and the journal's record of the thing. Finding the thing of one
+//! Makes an [`OwnershipVerdict`] from an undo and the journal's record of the thing. Finding the thing of one
 //! kind of layer, and further conditions on it, are in [`crate::kinds`]; undoing is in
 //! [`crate::undo`].
 //!
@@ -23,15 +23,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::identity::Identity;
-use crate::permit::{Look, Proven};
+use crate::identity::LayerIdentity;
+use crate::permit::{ProgramQuery, Proven};
 use crate::superblock::{HEAD, written};
-use crate::system::{Ended, System};
-use crate::undo::{Failure, Known, UndoStep};
+use crate::system::{ExitedProcess, System};
+use crate::undo::{UndoContext, UndoFailure, UndoStep};
 
 /// The verdict on a thing to be undone.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum OwnershipVerdict {
     /// It is what the step made.
     Ours(Proven),
     /// It is not there.
@@ -42,7 +42,7 @@ pub(crate) enum Verdict {
 
 /// The findings about a thing in addition to its identity.
 #[derive(Debug)]
-pub(crate) enum Finding {
+pub(crate) enum ThingState {
     /// It is ours; for a device of the user's with its signatures, in the words of wipefs(8).
     Ours(Vec<&'static str>),
     /// There is nothing to undo.
@@ -51,7 +51,7 @@ pub(crate) enum Finding {
     NotOurs(String),
 }
 
-impl Finding {
+impl ThingState {
     /// For a thing that outlives a restart, after which it may have been used.
     pub(crate) fn restarted() -> Self {
         Self::NotOurs(RESTARTED.to_owned())
@@ -60,7 +60,7 @@ impl Finding {
 
 /// That this module made a [`Proven`].
 #[derive(Debug)]
-pub(crate) struct Proof(());
+pub(crate) struct ProofSeal(());
 
 /// Looks at a machine.
 #[derive(Debug)]
@@ -69,20 +69,20 @@ pub(crate) struct Prover<'a> {
     /// Where the output of programs goes.
     pub(crate) output: PathBuf,
     /// The known facts about the thing.
-    pub(crate) known: &'a Known<'a>,
+    pub(crate) known: &'a UndoContext<'a>,
 }
 
 /// A thing that is there under the name.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct LiveThing {
     /// Its path, or the name by which its program knows it.
     pub(crate) target: String,
-    pub(crate) identity: Identity,
+    pub(crate) identity: LayerIdentity,
 }
 
-impl Found {
+impl LiveThing {
     /// Nothing, if the thing has no identity.
-    pub(crate) fn of(target: &str, identity: Option<Identity>) -> Option<Self> {
+    pub(crate) fn of(target: &str, identity: Option<LayerIdentity>) -> Option<Self> {
         identity.map(|identity| Self { target: target.to_owned(), identity })
     }
 }
@@ -92,46 +92,46 @@ const RESTARTED: &str =
     "the machine was restarted since, and whether somebody used it cannot be told";
 
 impl Prover<'_> {
-    pub(crate) fn prove(&mut self, step: &dyn UndoStep) -> Result<Verdict, Failure> {
+    pub(crate) fn prove(&mut self, step: &dyn UndoStep) -> Result<OwnershipVerdict, UndoFailure> {
         let known = self.known;
-        let Some(found) = step.find(self)? else { return Ok(Verdict::Gone) };
+        let Some(found) = step.find(self)? else { return Ok(OwnershipVerdict::Gone) };
         if !known.same_boot {
             match step.after_restart(self) {
-                Finding::Gone => return Ok(Verdict::Gone),
-                Finding::NotOurs(why) => return Ok(Verdict::NotOurs(why)),
+                ThingState::Gone => return Ok(OwnershipVerdict::Gone),
+                ThingState::NotOurs(why) => return Ok(OwnershipVerdict::NotOurs(why)),
                 // That proves nothing: its identity must.
-                Finding::Ours(_) => (),
+                ThingState::Ours(_) => (),
             }
         }
         let fault = match known.recorded {
             Some(recorded) if known.same_boot => recorded.difference(&found.identity),
             // The kernel renumbers devices when it starts.
             Some(recorded) => {
-                let of = |identity: &Identity| identity.clone().without("device");
+                let of = |identity: &LayerIdentity| identity.clone().without("device");
                 of(recorded).difference(&of(&found.identity))
             }
             None if known.done => Some(NO_RECORD.to_owned()),
             None => step.fault_of_begun(self, &found),
         };
         if let Some(why) = fault {
-            return Ok(Verdict::NotOurs(why));
+            return Ok(OwnershipVerdict::NotOurs(why));
         }
         Ok(match step.further(self, &found)? {
-            Finding::Ours(types) => {
-                let proven = Proven::new(Proof(()), found.target, found.identity);
-                Verdict::Ours(proven.holding(types))
+            ThingState::Ours(types) => {
+                let proven = Proven::new(ProofSeal(()), found.target, found.identity);
+                OwnershipVerdict::Ours(proven.holding(types))
             }
-            Finding::Gone => Verdict::Gone,
-            Finding::NotOurs(why) => Verdict::NotOurs(why),
+            ThingState::Gone => OwnershipVerdict::Gone,
+            ThingState::NotOurs(why) => OwnershipVerdict::NotOurs(why),
         })
     }
 
     /// What the journal keeps of a thing that a step has just made.
-    pub(crate) fn identity(&mut self, step: &dyn UndoStep) -> Option<Identity> {
+    pub(crate) fn identity(&mut self, step: &dyn UndoStep) -> Option<LayerIdentity> {
         step.find(self).ok().flatten().map(|found| found.identity)
     }
 
-    pub(crate) fn look(&mut self, look: Look<'_>) -> Result<Ended, Failure> {
+    pub(crate) fn look(&mut self, look: ProgramQuery<'_>) -> Result<ExitedProcess, UndoFailure> {
         let ended = self.system.look(look, &self.output).map_err(|error| error.to_string())?;
         match ended.failure {
             None => Ok(ended),
@@ -140,8 +140,8 @@ impl Prover<'_> {
     }
 
     /// Nodes of loop devices, each with filesystem and inode of its file.
-    pub(crate) fn loops(&mut self) -> Result<Vec<(String, String)>, Failure> {
-        let listed = self.look(Look::Loops)?.stdout;
+    pub(crate) fn loops(&mut self) -> Result<Vec<(String, String)>, UndoFailure> {
+        let listed = self.look(ProgramQuery::Loops)?.stdout;
         // losetup fills its columns up with blanks that it writes so.
         let listed = listed.replace("\\x20", "");
         let of = |line: &str| {
@@ -159,7 +159,7 @@ impl Prover<'_> {
         // is ours.
         let is_ours = self.known.folder?.difference(&folder).is_none();
         let identity = self.system.file_identity(Path::new(path))?;
-        is_ours.then(|| Proven::new(Proof(()), path.to_owned(), identity))
+        is_ours.then(|| Proven::new(ProofSeal(()), path.to_owned(), identity))
     }
 
     /// A link in `folder` whose name has this build's tag, if its target is gone: a disk by its
@@ -176,17 +176,17 @@ impl Prover<'_> {
         let leads_nowhere = disk.is_none_or(|disk| is_gone(self.system, &disk));
         let is_ours = link.starts_with(folder) && link.contains(self.known.tag);
         let identity = self.system.file_identity(path)?;
-        (is_ours && leads_nowhere).then(|| Proven::new(Proof(()), link.to_owned(), identity))
+        (is_ours && leads_nowhere).then(|| Proven::new(ProofSeal(()), link.to_owned(), identity))
     }
 
     /// What a device begins with.
-    pub(crate) fn head(&self, device: &str) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn head(&self, device: &str) -> Result<Vec<u8>, UndoFailure> {
         let head = self.system.head(Path::new(device), HEAD);
         head.map_err(|error| format!("{device}: {error}"))
     }
 
     /// No other process has written to devices that this build made and left behind.
-    pub(crate) fn nothing_foreign_on(&self, nodes: &[String]) -> Result<Finding, Failure> {
+    pub(crate) fn nothing_foreign_on(&self, nodes: &[String]) -> Result<ThingState, UndoFailure> {
         // A living builder has just taken down the layers on them; only after its death could
         // others come.
         for node in nodes.iter().filter(|_| !self.known.live) {
@@ -198,14 +198,14 @@ impl Prover<'_> {
                 continue;
             }
             if let Err(what) = written(&self.head(node)?, &usage.signatures, self.known.tag) {
-                return Ok(Finding::NotOurs(format!("{node}: {what}")));
+                return Ok(ThingState::NotOurs(format!("{node}: {what}")));
             }
         }
-        Ok(Finding::Ours(Vec::new()))
+        Ok(ThingState::Ours(Vec::new()))
     }
 }
 
 /// The file behind a device, as losetup prints it.
-pub(crate) fn backing_of(file: &Identity) -> Option<String> {
+pub(crate) fn backing_of(file: &LayerIdentity) -> Option<String> {
     Some(format!("{} {}", file.get("device")?, file.get("inode")?))
 }

@@ -23,7 +23,7 @@ use durio_nbd::{KernelClient, NbdDevice};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
 use crate::permit::PermittedCommand;
-use crate::system::{Ended, beginning, program_file};
+use crate::system::{ExitedProcess, beginning, program_file};
 
 /// What a server says first of all.
 const READY: &str = "ready: ";
@@ -39,7 +39,7 @@ const PASSING: Duration = Duration::from_secs(20);
 
 /// What there is of an array that was served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Served {
+pub(crate) struct ServerRemains {
     /// Its server lives.
     pub(crate) has_server: bool,
     /// Its block device is there, with a living server or without.
@@ -48,16 +48,16 @@ pub(crate) struct Served {
     pub(crate) is_in_use: bool,
 }
 
-impl Served {
+impl ServerRemains {
     pub(crate) fn refuse_in_use(self) -> Result<(), String> {
         if self.is_in_use { Err("its block device is in use".to_owned()) } else { Ok(()) }
     }
 }
 
 /// What there is of the array with this identity, whose server was started at this socket.
-pub(crate) fn served(socket: &str, array: &str) -> io::Result<Served> {
+pub(crate) fn served(socket: &str, array: &str) -> io::Result<ServerRemains> {
     let device = mark_of(array).map_or(Ok(None), with_mark)?;
-    Ok(Served {
+    Ok(ServerRemains {
         has_server: server_at(socket).is_some(),
         has_device: device.is_some(),
         is_in_use: device.is_some_and(ServedDevice::is_in_use),
@@ -69,7 +69,7 @@ pub(crate) fn serve(
     command: &PermittedCommand,
     output: &Path,
     stop: &dyn Fn() -> bool,
-) -> io::Result<Ended> {
+) -> io::Result<ExitedProcess> {
     let (out, err) = (output.with_extension("out"), output.with_extension("err"));
     let mut process = Command::new(program_file(command.program()));
     process.arg0(command.program()).args(command.words()).env("LC_ALL", "C");
@@ -86,7 +86,7 @@ pub(crate) fn serve(
         let said = beginning(&out);
         if let (Err(_), Some(device)) = (&ended, ready_line(&said)) {
             mark.get_or_init(|| mark_of_device(device));
-            return Ok(Ended { stdout: device.to_owned(), ..Ended::default() });
+            return Ok(ExitedProcess { stdout: device.to_owned(), ..ExitedProcess::default() });
         }
         match ended {
             Ok(how) => break format!("it ended before it was ready: {how}"),
@@ -97,7 +97,7 @@ pub(crate) fn serve(
             Err(_) => (),
         }
     };
-    Ok(Ended { failure: Some(failure), stdout: beginning(&out), stderr: beginning(&err) })
+    Ok(ExitedProcess { failure: Some(failure), stdout: beginning(&out), stderr: beginning(&err) })
 }
 
 fn mark_of_device(path: &str) -> Option<u64> {

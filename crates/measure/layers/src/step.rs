@@ -11,11 +11,11 @@ use durio_base::Bytes;
 use crate::command::{Action, Checking};
 use crate::error::BuildError;
 use crate::permit::{Grounds, PermittedCommand};
-use crate::system::{Ended, System};
+use crate::system::{ExitedProcess, System};
 
 /// What happens while a layer is built.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Progress<'a> {
+pub enum BuildProgress<'a> {
     /// A command is about to run; the text has its names filled in.
     Command(&'a str),
     /// An array is made equal: done and all, in the kernel's sectors.
@@ -44,7 +44,7 @@ pub struct BuildOptions<'a> {
     /// Asked between commands and while one runs: true ends the build, after the command.
     pub stop: &'a dyn Fn() -> bool,
     /// Receives progress reports.
-    pub progress: &'a dyn Fn(Progress<'_>),
+    pub progress: &'a dyn Fn(BuildProgress<'_>),
 }
 
 impl std::fmt::Debug for BuildOptions<'_> {
@@ -145,13 +145,13 @@ impl Stepper<'_, '_> {
         action: &Action,
         program: &str,
         words: &[String],
-        run: impl FnOnce(&mut dyn System, &PermittedCommand) -> std::io::Result<Ended>,
+        run: impl FnOnce(&mut dyn System, &PermittedCommand) -> std::io::Result<ExitedProcess>,
     ) -> Result<String, BuildError> {
         let permitted = self.grounds.command(self.system, program, words);
         let permitted = permitted.map_err(|what| failed(action, &what, ""))?;
         match run(self.system, &permitted) {
-            Ok(Ended { failure: None, stdout, .. }) => Ok(stdout),
-            Ok(Ended { failure: Some(how), stderr, stdout }) => {
+            Ok(ExitedProcess { failure: None, stdout, .. }) => Ok(stdout),
+            Ok(ExitedProcess { failure: Some(how), stderr, stdout }) => {
                 let said = if stderr.trim().is_empty() { &stdout } else { &stderr };
                 Err(failed(action, &how, said))
             }

@@ -11,16 +11,16 @@ use durio_observe::Signature;
 use crate::kinds::KINDS;
 
 /// How the data that a kind of layer writes to a device is recognised.
-pub(crate) struct Superblock {
+pub(crate) struct SuperblockFormat {
     /// What it is called where signatures are found.
     pub(crate) signatures: &'static [&'static str],
     /// Reads it, for the tag of a build; nothing if it is not that build's.
-    pub(crate) read: fn(&Head<'_>, &str) -> Option<Ours>,
+    pub(crate) read: fn(&DeviceHead<'_>, &str) -> Option<Ours>,
 }
 
 /// What a build wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct WrittenSuperblock {
     /// What wipefs(8) calls it.
     pub(super) types: Vec<&'static str>,
     /// Not mounted or filled since it was made, as far as it says so itself.
@@ -34,13 +34,17 @@ pub(super) const HEAD: durio_base::Bytes = durio_base::Bytes::from_mib(2);
 ///
 /// # Errors
 /// The first one that is not.
-pub(super) fn written(head: &[u8], signatures: &[Signature], tag: &str) -> Result<Written, String> {
-    let head = Head(head);
+pub(super) fn written(
+    head: &[u8],
+    signatures: &[Signature],
+    tag: &str,
+) -> Result<WrittenSuperblock, String> {
+    let head = DeviceHead(head);
     // A device may hold several superblocks of ours: if one has changed, the whole device may have
     // been used.
-    let mut written = Written { types: Vec::new(), is_fresh: true };
+    let mut written = WrittenSuperblock { types: Vec::new(), is_fresh: true };
     for signature in signatures {
-        let is_meant = |it: &&Superblock| it.signatures.contains(&signature.name.as_str());
+        let is_meant = |it: &&SuperblockFormat| it.signatures.contains(&signature.name.as_str());
         // One foreign signature, and the whole device is another user's.
         let superblock = KINDS.iter().filter_map(|kind| kind.superblock.as_ref()).find(is_meant);
         let found = superblock.and_then(|superblock| (superblock.read)(&head, tag));
@@ -57,9 +61,9 @@ pub(super) fn written(head: &[u8], signatures: &[Signature], tag: &str) -> Resul
 pub(crate) type Ours = (&'static [&'static str], bool);
 
 /// The first bytes of a device.
-pub(crate) struct Head<'a>(pub(crate) &'a [u8]);
+pub(crate) struct DeviceHead<'a>(pub(crate) &'a [u8]);
 
-impl Head<'_> {
+impl DeviceHead<'_> {
     pub(crate) fn at(&self, place: usize, length: usize) -> Option<&[u8]> {
         self.0.get(place..place.checked_add(length)?)
     }

@@ -17,8 +17,8 @@ fn every_signature_must_be_one_that_a_build_wrote() {
 fn no_superblock_of_a_short_or_empty_device_is_ours() {
     for kind in KINDS.iter().filter_map(|kind| kind.superblock.as_ref()) {
         for length in [0, 512, 4096, 70_000, 2 << 20] {
-            assert!((kind.read)(&Head(&vec![0; length]), TAG).is_none());
-            assert!((kind.read)(&Head(&vec![0xff; length]), TAG).is_none());
+            assert!((kind.read)(&DeviceHead(&vec![0; length]), TAG).is_none());
+            assert!((kind.read)(&DeviceHead(&vec![0xff; length]), TAG).is_none());
         }
     }
 }

@@ -16,17 +16,17 @@ use durio_base::Bytes;
 use rustix::process::Signal;
 
 use super::identity::{
-    HeldDevice, Identity, file_identity, made_directory, made_file, mount_number, open_device,
+    HeldDevice, LayerIdentity, file_identity, made_directory, made_file, mount_number, open_device,
 };
 use super::kinds::DURIO;
-use super::permit::{Look, PermittedBlock, PermittedCommand, PermittedWrite, Proven};
-use super::server::{self, Served};
+use super::permit::{PermittedBlock, PermittedCommand, PermittedWrite, ProgramQuery, Proven};
+use super::server::{self, ServerRemains};
 
 use durio_observe::{DeviceUse, StackError, device_use, mounted_at};
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Ended {
+pub(super) struct ExitedProcess {
     /// Its exit code, or the signal that ended it, in words; nothing on success.
     pub(super) failure: Option<String>,
     /// What it wrote to its standard output.
@@ -39,7 +39,7 @@ pub(super) struct Ended {
 pub(super) trait System: std::fmt::Debug {
     /// Runs a program to its end. Its output goes to the files `<output>.out` and `<output>.err`,
     /// where it is found even if this process dies.
-    fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<Ended>;
+    fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<ExitedProcess>;
     /// Starts a server as [`System::run`] does, and waits until it names its device, or until
     /// `stop` says so; returns that output.
     fn serve(
@@ -47,9 +47,9 @@ pub(super) trait System: std::fmt::Debug {
         command: &PermittedCommand,
         output: &Path,
         stop: &dyn Fn() -> bool,
-    ) -> io::Result<Ended>;
+    ) -> io::Result<ExitedProcess>;
     /// What there is of a served array, by the socket of its server and its identity.
-    fn served(&self, socket: &str, array: &str) -> io::Result<Served>;
+    fn served(&self, socket: &str, array: &str) -> io::Result<ServerRemains>;
     /// Sends a signal to the server at the socket that is proven, if it lives.
     fn signal_server(&mut self, proven: &Proven, signal: Signal) -> io::Result<()>;
     /// Has the users of an array's device get errors, whose server has died.
@@ -59,20 +59,25 @@ pub(super) trait System: std::fmt::Debug {
     /// Overwrites a block of a device with zeros.
     fn erase(&mut self, block: &PermittedBlock) -> io::Result<()>;
     /// Runs a program that changes nothing, as [`System::run`].
-    fn look(&mut self, look: Look<'_>, output: &Path) -> io::Result<Ended>;
+    fn look(&mut self, look: ProgramQuery<'_>, output: &Path) -> io::Result<ExitedProcess>;
     fn write(&mut self, write: &PermittedWrite) -> io::Result<()>;
     /// With all parents; the directory itself must not be there.
-    fn make_directory(&mut self, path: &Path) -> io::Result<Identity>;
+    fn make_directory(&mut self, path: &Path) -> io::Result<LayerIdentity>;
     /// In a folder that was made; the file must not be there.
-    fn make_file(&mut self, path: &Path, size: Bytes, folder: &Identity) -> io::Result<Identity>;
+    fn make_file(
+        &mut self,
+        path: &Path,
+        size: Bytes,
+        folder: &LayerIdentity,
+    ) -> io::Result<LayerIdentity>;
     fn remove_file(&mut self, proven: &Proven) -> io::Result<()>;
     fn remove_directory(&mut self, proven: &Proven) -> io::Result<()>;
     /// Opens a block device for reading, not for itself alone.
     fn open_device(&self, device: &Path) -> io::Result<HeldDevice>;
     /// The identity of a file or directory, links not followed; nothing if it does not exist.
-    fn file_identity(&self, path: &Path) -> Option<Identity>;
+    fn file_identity(&self, path: &Path) -> Option<LayerIdentity>;
     /// The identity of the uppermost mount there; nothing without a mount.
-    fn mount_identity(&self, mount_point: &Path) -> Option<Identity>;
+    fn mount_identity(&self, mount_point: &Path) -> Option<LayerIdentity>;
     /// A short text without blanks at its ends; nothing if it cannot be read.
     fn read(&self, path: &Path) -> Option<String>;
     /// The first bytes of a file or device; fewer if it is shorter.
@@ -92,20 +97,24 @@ pub(super) trait System: std::fmt::Debug {
     fn pause(&self, span: Duration);
 }
 
-/// The real one.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct RealSystem {
     /// Every program gets it as its standard input: it is empty, and its lock stays until the last
     /// program has ended, even if this process dies before.
     lock: File,
 }
 
-impl Machine {
+impl RealSystem {
     pub(super) fn new(lock: File) -> Self {
         Self { lock }
     }
 
-    fn run_words(&self, program: &str, words: &[String], output: &Path) -> io::Result<Ended> {
+    fn run_words(
+        &self,
+        program: &str,
+        words: &[String],
+        output: &Path,
+    ) -> io::Result<ExitedProcess> {
         let (out, err) = (output.with_extension("out"), output.with_extension("err"));
         let mut command = Command::new(program_file(program));
         // Answers of programs are parsed, and shown among our own words.
@@ -116,7 +125,7 @@ impl Machine {
         command.stdout(Stdio::from(File::create(&out)?)).stderr(Stdio::from(File::create(&err)?));
         let status = command.status()?;
         let failure = (!status.success()).then(|| status.to_string());
-        Ok(Ended { failure, stdout: beginning(&out), stderr: beginning(&err) })
+        Ok(ExitedProcess { failure, stdout: beginning(&out), stderr: beginning(&err) })
     }
 }
 
@@ -132,8 +141,8 @@ pub(super) fn program_file(program: &str) -> &str {
 /// The most bytes of a program's output that are kept.
 const MOST_OUTPUT: u64 = 64 * 1024;
 
-impl System for Machine {
-    fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<Ended> {
+impl System for RealSystem {
+    fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<ExitedProcess> {
         self.run_words(command.program(), command.words(), output)
     }
 
@@ -142,11 +151,11 @@ impl System for Machine {
         command: &PermittedCommand,
         output: &Path,
         stop: &dyn Fn() -> bool,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<ExitedProcess> {
         server::serve(command, output, stop)
     }
 
-    fn served(&self, socket: &str, array: &str) -> io::Result<Served> {
+    fn served(&self, socket: &str, array: &str) -> io::Result<ServerRemains> {
         server::served(socket, array)
     }
 
@@ -166,7 +175,7 @@ impl System for Machine {
         erase_at(&OpenOptions::new().write(true).open(block.device())?, block.offset())
     }
 
-    fn look(&mut self, look: Look<'_>, output: &Path) -> io::Result<Ended> {
+    fn look(&mut self, look: ProgramQuery<'_>, output: &Path) -> io::Result<ExitedProcess> {
         let (program, words) = look.command();
         self.run_words(program, &words, output)
     }
@@ -175,7 +184,7 @@ impl System for Machine {
         OpenOptions::new().write(true).open(write.path())?.write_all(write.text().as_bytes())
     }
 
-    fn make_directory(&mut self, path: &Path) -> io::Result<Identity> {
+    fn make_directory(&mut self, path: &Path) -> io::Result<LayerIdentity> {
         // /run/durio and its like are shared by builds: made where they lack, and never removed.
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
@@ -183,7 +192,12 @@ impl System for Machine {
         made_directory(path)
     }
 
-    fn make_file(&mut self, path: &Path, size: Bytes, folder: &Identity) -> io::Result<Identity> {
+    fn make_file(
+        &mut self,
+        path: &Path,
+        size: Bytes,
+        folder: &LayerIdentity,
+    ) -> io::Result<LayerIdentity> {
         made_file(path, size, folder)
     }
 
@@ -199,13 +213,13 @@ impl System for Machine {
         open_device(device)
     }
 
-    fn file_identity(&self, path: &Path) -> Option<Identity> {
+    fn file_identity(&self, path: &Path) -> Option<LayerIdentity> {
         file_identity(path)
     }
 
-    fn mount_identity(&self, mount_point: &Path) -> Option<Identity> {
+    fn mount_identity(&self, mount_point: &Path) -> Option<LayerIdentity> {
         let mount = mounted_at(mount_point).pop()?;
-        Some(Identity::of([
+        Some(LayerIdentity::of([
             ("mount", mount_number(mount_point)),
             ("device", Some(mount.device)),
             ("source", Some(mount.source.to_string_lossy().into_owned())),

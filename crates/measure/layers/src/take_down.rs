@@ -5,11 +5,11 @@
 //!
 //! A stack is a tower: when a step cannot be undone, the layers below it are in use and stay.
 
-use super::identity::Identity;
-use super::journal::Begun;
+use super::identity::LayerIdentity;
+use super::journal::BegunStep;
 use super::kinds::Undo;
 use super::place::Values;
-use super::undo::{Known, Undoer, Undone};
+use super::undo::{UndoContext, Undoer, Undone};
 
 /// Observations about the steps above.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl<'a> TakeDown<'a> {
     }
 
     /// Releases processes that wait for a dead server.
-    pub(super) fn release(&self, undoer: &mut Undoer<'_>, steps: &[Begun], values: &Values) {
+    pub(super) fn release(&self, undoer: &mut Undoer<'_>, steps: &[BegunStep], values: &Values) {
         for (place, begun) in steps.iter().enumerate() {
             let undo = &begun.step.undo.filled(values);
             let below = steps.get(..place).unwrap_or_default();
@@ -50,7 +50,7 @@ impl<'a> TakeDown<'a> {
     pub(super) fn undo_last(
         &mut self,
         undoer: &mut Undoer<'_>,
-        steps: &[Begun],
+        steps: &[BegunStep],
         values: &Values,
     ) -> Result<Undone, String> {
         let Some((begun, below)) = steps.split_last() else { return Ok(Undone::Gone) };
@@ -63,13 +63,13 @@ impl<'a> TakeDown<'a> {
 
     fn known<'k>(
         &'k self,
-        begun: &'k Begun,
-        below: &'k [Begun],
+        begun: &'k BegunStep,
+        below: &'k [BegunStep],
         undo: &'k Undo,
         values: &'k Values,
-    ) -> Known<'k> {
+    ) -> UndoContext<'k> {
         let made = |path| made(below, path);
-        Known {
+        UndoContext {
             values,
             tag: self.tag,
             recorded: begun.identity.as_ref(),
@@ -85,7 +85,7 @@ impl<'a> TakeDown<'a> {
         }
     }
 
-    fn saw(&mut self, begun: &Begun, undone: &Undone) {
+    fn saw(&mut self, begun: &BegunStep, undone: &Undone) {
         let undo = &begun.step.undo;
         let holds = undo.step().holds_devices();
         match undone {
@@ -107,7 +107,7 @@ impl<'a> TakeDown<'a> {
 }
 
 /// What a step made at the path, as the journal has it.
-fn made<'b>(steps: &'b [Begun], path: &str) -> Option<&'b Identity> {
+fn made<'b>(steps: &'b [BegunStep], path: &str) -> Option<&'b LayerIdentity> {
     let mut steps = steps.iter();
     steps.find(|begun| begun.step.undo.step().made_path() == Some(path))?.identity.as_ref()
 }

@@ -19,20 +19,20 @@ pub(crate) struct Tool {
     pub(crate) name: &'static str,
     /// Over its list in the reference.
     pub(crate) heading: &'static str,
-    pub(crate) form: Form,
-    pub(crate) words: &'static [Word],
+    pub(crate) form: WordForm,
+    pub(crate) words: &'static [ToolWord],
 }
 
 /// A word with its permitted value.
 #[derive(Debug)]
-pub(crate) struct Word {
+pub(crate) struct ToolWord {
     pub(crate) name: &'static str,
-    pub(crate) takes: Takes,
+    pub(crate) takes: WordArgument,
 }
 
 /// What a word is followed by.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Takes {
+pub(crate) enum WordArgument {
     Nothing,
     Count,
     Percent,
@@ -44,12 +44,12 @@ pub(crate) enum Takes {
     Level(char, &'static [&'static str]),
     /// Some of these, separated by commas, each negated by `^` or not.
     Some(&'static [&'static str]),
-    Pairs(&'static [Word]),
+    Pairs(&'static [ToolWord]),
 }
 
 /// How words stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum WordForm {
     /// Options of a command.
     Options,
     /// Each is a list of names and pairs.
@@ -61,7 +61,7 @@ pub(crate) enum Form {
 /// A list of words: the permitted value, and the names of the words that take it.
 macro_rules! word_list {
     ($($takes:expr => $($name:literal)+;)+) => {
-        &[$($($crate::tool_words::Word { name: $name, takes: $takes },)+)+]
+        &[$($($crate::tool_words::ToolWord { name: $name, takes: $takes },)+)+]
     };
 }
 pub(crate) use word_list;
@@ -91,7 +91,7 @@ pub(crate) fn check_words(tool: Tool, words: &[String]) -> Result<(), WordFault>
         let following = words.get(next + 1).map(String::as_str);
         match check_word(tool, word, following) {
             Ok(taken) => next += taken,
-            Err((further, Fault { word, allowed })) => {
+            Err((further, WrongWord { word, allowed })) => {
                 let what = format!("{} is not given '{}'{}", tool.name, escaped(&word), why(&word));
                 return Err(WordFault { index: next + further, what, allowed });
             }
@@ -113,25 +113,33 @@ fn why(word: &str) -> &'static str {
 }
 
 /// The forbidden word, and the words permitted in its place.
-struct Fault {
+struct WrongWord {
     word: String,
     allowed: String,
 }
 
 /// How many words it is, or how many words further on the fault is.
-fn check_word(tool: Tool, word: &str, following: Option<&str>) -> Result<usize, (usize, Fault)> {
+fn check_word(
+    tool: Tool,
+    word: &str,
+    following: Option<&str>,
+) -> Result<usize, (usize, WrongWord)> {
     let here = |fault| (0, fault);
     match tool.form {
-        Form::Options => check_option(tool, word, following),
-        Form::List => check_pairs(tool.words, word).map(|()| 1).map_err(here),
-        Form::Pair => check_pair(tool.words, word).map(|()| 1).map_err(here),
+        WordForm::Options => check_option(tool, word, following),
+        WordForm::List => check_pairs(tool.words, word).map(|()| 1).map_err(here),
+        WordForm::Pair => check_pair(tool.words, word).map(|()| 1).map_err(here),
     }
 }
 
 /// `-b 4096`, `-b4096`, `--nodesize 4k`, `--nodesize=4k`.
-fn check_option(tool: Tool, word: &str, following: Option<&str>) -> Result<usize, (usize, Fault)> {
+fn check_option(
+    tool: Tool,
+    word: &str,
+    following: Option<&str>,
+) -> Result<usize, (usize, WrongWord)> {
     let known = |name: &str| tool.words.iter().find(|known| known.name == name);
-    let unknown = || (0, Fault { word: word.to_owned(), allowed: listed(tool.words) });
+    let unknown = || (0, WrongWord { word: word.to_owned(), allowed: listed(tool.words) });
     let (name, attached) = match word.split_once('=') {
         Some((name, value)) if word.starts_with("--") => (name, Some(value)),
         _ if word.starts_with("--") || !word.starts_with('-') => (word, None),
@@ -142,60 +150,61 @@ fn check_option(tool: Tool, word: &str, following: Option<&str>) -> Result<usize
     };
     let option = known(name).ok_or_else(unknown)?;
     match (option.takes, attached) {
-        (Takes::Nothing, None) => Ok(1),
-        (Takes::Nothing, Some(_)) => Err(unknown()),
+        (WordArgument::Nothing, None) => Ok(1),
+        (WordArgument::Nothing, Some(_)) => Err(unknown()),
         (takes, Some(value)) => check_value(takes, word, value).map(|()| 1).map_err(|it| (0, it)),
         (takes, None) => match following {
             Some(value) => check_value(takes, value, value).map(|()| 2).map_err(|it| (1, it)),
             None => {
                 let allowed = format!("{name} takes {}", shown(takes));
-                Err((0, Fault { word: word.to_owned(), allowed }))
+                Err((0, WrongWord { word: word.to_owned(), allowed }))
             }
         },
     }
 }
 
-fn check_pairs(known: &[Word], text: &str) -> Result<(), Fault> {
+fn check_pairs(known: &[ToolWord], text: &str) -> Result<(), WrongWord> {
     text.split(',').try_for_each(|pair| check_pair(known, pair))
 }
 
 /// `noatime`, `data=journal`.
-fn check_pair(known: &[Word], text: &str) -> Result<(), Fault> {
+fn check_pair(known: &[ToolWord], text: &str) -> Result<(), WrongWord> {
     let (name, value) =
         text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-    let fault = |allowed| Fault { word: text.to_owned(), allowed };
+    let fault = |allowed| WrongWord { word: text.to_owned(), allowed };
     let found = known.iter().find(|known| known.name == name);
     let found = found.ok_or_else(|| fault(listed(known)))?;
     match (found.takes, value) {
-        (Takes::Nothing | Takes::Maybe(_), None) => Ok(()),
-        (Takes::Nothing, Some(_)) => Err(fault(format!("{name} takes no value"))),
+        (WordArgument::Nothing | WordArgument::Maybe(_), None) => Ok(()),
+        (WordArgument::Nothing, Some(_)) => Err(fault(format!("{name} takes no value"))),
         (takes, Some(value)) => check_value(takes, text, value),
         (takes, None) => Err(fault(format!("{name} takes {}", shown(takes)))),
     }
 }
 
-fn check_value(takes: Takes, word: &str, value: &str) -> Result<(), Fault> {
+fn check_value(takes: WordArgument, word: &str, value: &str) -> Result<(), WrongWord> {
     let is_fine = match takes {
-        Takes::Nothing => value.is_empty(),
-        Takes::Count => is_number(value),
-        Takes::Percent => value.split('.').count() <= 2 && value.split('.').all(is_number),
-        Takes::Size => is_size(value),
-        Takes::One(words) | Takes::Maybe(words) => words.contains(&value),
-        Takes::Level(separator, words) => {
+        WordArgument::Nothing => value.is_empty(),
+        WordArgument::Count => is_number(value),
+        WordArgument::Percent => value.split('.').count() <= 2 && value.split('.').all(is_number),
+        WordArgument::Size => is_size(value),
+        WordArgument::One(words) | WordArgument::Maybe(words) => words.contains(&value),
+        WordArgument::Level(separator, words) => {
             let with_level =
                 |(word, level): (&str, &str)| words.contains(&word) && is_number(level);
             words.contains(&value) || value.rsplit_once(separator).is_some_and(with_level)
         }
-        Takes::Some(words) => {
+        WordArgument::Some(words) => {
             value.split(',').all(|word| words.contains(&word.strip_prefix('^').unwrap_or(word)))
         }
-        Takes::Pairs(known) => return check_pairs(known, value),
+        WordArgument::Pairs(known) => return check_pairs(known, value),
     };
     match is_fine {
         true => Ok(()),
-        false => {
-            Err(Fault { word: word.to_owned(), allowed: format!("allowed is {}", shown(takes)) })
-        }
+        false => Err(WrongWord {
+            word: word.to_owned(),
+            allowed: format!("allowed is {}", shown(takes)),
+        }),
     }
 }
 
@@ -210,39 +219,43 @@ fn is_size(text: &str) -> bool {
     is_number(text.strip_suffix(unit).unwrap_or(text))
 }
 
-fn listed(known: &[Word]) -> String {
+fn listed(known: &[ToolWord]) -> String {
     let names: Vec<&str> = known.iter().map(|known| known.name).collect();
     format!("allowed are {}", names.join(", "))
 }
 
-fn shown(takes: Takes) -> String {
+fn shown(takes: WordArgument) -> String {
     match takes {
-        Takes::Nothing => "no value".to_owned(),
-        Takes::Count => "a number".to_owned(),
-        Takes::Percent => "a percentage".to_owned(),
-        Takes::Size => "a size such as 64k".to_owned(),
-        Takes::One(words) => one_of(words),
-        Takes::Maybe(words) => format!("nothing or {}", one_of(words)),
-        Takes::Level(separator, words) => {
+        WordArgument::Nothing => "no value".to_owned(),
+        WordArgument::Count => "a number".to_owned(),
+        WordArgument::Percent => "a percentage".to_owned(),
+        WordArgument::Size => "a size such as 64k".to_owned(),
+        WordArgument::One(words) => one_of(words),
+        WordArgument::Maybe(words) => format!("nothing or {}", one_of(words)),
+        WordArgument::Level(separator, words) => {
             format!("{}, with {separator}LEVEL or without", one_of(words))
         }
-        Takes::Some(words) => format!("a list of {}, each with ^ or without", words.join(", ")),
-        Takes::Pairs(known) => {
+        WordArgument::Some(words) => {
+            format!("a list of {}, each with ^ or without", words.join(", "))
+        }
+        WordArgument::Pairs(known) => {
             let pairs: Vec<String> = known.iter().map(pair_shown).collect();
             format!("a list of {}", pairs.join(", "))
         }
     }
 }
 
-fn pair_shown(known: &Word) -> String {
+fn pair_shown(known: &ToolWord) -> String {
     let name = known.name;
     match known.takes {
-        Takes::Nothing => name.to_owned(),
-        Takes::Count => format!("{name}=NUMBER"),
-        Takes::Size => format!("{name}=SIZE"),
-        Takes::One(words) => format!("{name}={}", words.join("|")),
-        Takes::Maybe(words) => format!("{name}[={}]", words.join("|")),
-        Takes::Level(separator, words) => format!("{name}={}[{separator}LEVEL]", words.join("|")),
+        WordArgument::Nothing => name.to_owned(),
+        WordArgument::Count => format!("{name}=NUMBER"),
+        WordArgument::Size => format!("{name}=SIZE"),
+        WordArgument::One(words) => format!("{name}={}", words.join("|")),
+        WordArgument::Maybe(words) => format!("{name}[={}]", words.join("|")),
+        WordArgument::Level(separator, words) => {
+            format!("{name}={}[{separator}LEVEL]", words.join("|"))
+        }
         takes => format!("{name}={}", shown(takes)),
     }
 }
@@ -255,12 +268,12 @@ fn one_of(words: &[&str]) -> String {
 pub(crate) fn reference(tools: &[Tool]) -> String {
     let of_form = |form| tools.iter().filter(move |tool| tool.form == form);
     let mut text = String::new();
-    for tool in [Form::Options, Form::List, Form::Pair].into_iter().flat_map(of_form) {
+    for tool in [WordForm::Options, WordForm::List, WordForm::Pair].into_iter().flat_map(of_form) {
         // Writing to a string cannot fail.
         let _ = write!(text, "\n#### {}\n\n| word | value |\n|---|---|\n", tool.heading);
         for known in tool.words {
             let takes = match known.takes {
-                Takes::Nothing => String::new(),
+                WordArgument::Nothing => String::new(),
                 takes => shown(takes).replace('|', "\\|"),
             };
             let _ = writeln!(text, "| `{}` | {takes} |", known.name);

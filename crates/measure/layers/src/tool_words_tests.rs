@@ -115,7 +115,7 @@ fn every_listed_word_passes_with_each_of_its_values() {
             for value in values(known.takes) {
                 let words = match (tool.form, value) {
                     (_, None) => vec![known.name.to_owned()],
-                    (Form::Options, Some(value)) => vec![known.name.to_owned(), value],
+                    (WordForm::Options, Some(value)) => vec![known.name.to_owned(), value],
                     (_, Some(value)) => vec![format!("{}={value}", known.name)],
                 };
                 check_words(*tool, &words).unwrap();
@@ -124,19 +124,19 @@ fn every_listed_word_passes_with_each_of_its_values() {
     }
 }
 
-fn values(takes: Takes) -> Vec<Option<String>> {
+fn values(takes: WordArgument) -> Vec<Option<String>> {
     let all = |words: &[&str]| words.iter().map(|word| Some((*word).to_owned())).collect();
     match takes {
-        Takes::Nothing => vec![None],
-        Takes::Count | Takes::Percent => vec![Some("4".to_owned())],
-        Takes::Size => vec![Some("4".to_owned()), Some("4k".to_owned())],
-        Takes::One(words) | Takes::Some(words) => all(words),
-        Takes::Maybe(words) => [vec![None], all(words)].concat(),
-        Takes::Level(separator, words) => {
+        WordArgument::Nothing => vec![None],
+        WordArgument::Count | WordArgument::Percent => vec![Some("4".to_owned())],
+        WordArgument::Size => vec![Some("4".to_owned()), Some("4k".to_owned())],
+        WordArgument::One(words) | WordArgument::Some(words) => all(words),
+        WordArgument::Maybe(words) => [vec![None], all(words)].concat(),
+        WordArgument::Level(separator, words) => {
             let with = words.iter().map(|word| Some(format!("{word}{separator}3")));
             [with.collect(), all(words)].concat()
         }
-        Takes::Pairs(known) => known
+        WordArgument::Pairs(known) => known
             .iter()
             .flat_map(|known| {
                 values(known.takes).into_iter().map(|value| match value {

@@ -11,15 +11,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::command::in_shell;
-use crate::identity::Identity;
+use crate::identity::LayerIdentity;
 use crate::kinds::Undo;
 use crate::permit::{Grounds, PermittedCommand, PermittedWrite, Proven};
 use crate::place::Values;
-use crate::proof::{Finding, Found, Prover, Verdict, backing_of};
+use crate::proof::{LiveThing, OwnershipVerdict, Prover, ThingState, backing_of};
 use crate::system::{System, absent_or};
 
 /// Why something could not be undone, or not be found out; it may be later.
-pub(crate) type Failure = String;
+pub(crate) type UndoFailure = String;
 
 /// How one thing that a step made is found, proven to be ours, and undone.
 pub(crate) trait UndoStep {
@@ -28,27 +28,35 @@ pub(crate) trait UndoStep {
     /// Fills in the placeholders that are known.
     fn fill(&mut self, _values: &Values) {}
     /// The thing that has the name; the journal keeps its identity.
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure>;
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure>;
     /// The evidence against a thing whose step started and never ended: the journal has no identity
     /// of it. Only what this build alone can have made counts in its favour.
-    fn fault_of_begun(&self, prover: &Prover<'_>, found: &Found) -> Option<String>;
+    fn fault_of_begun(&self, prover: &Prover<'_>, found: &LiveThing) -> Option<String>;
     /// Conditions in addition to its identity.
-    fn further(&self, _prover: &mut Prover<'_>, _found: &Found) -> Result<Finding, Failure> {
-        Ok(Finding::Ours(Vec::new()))
+    fn further(
+        &self,
+        _prover: &mut Prover<'_>,
+        _found: &LiveThing,
+    ) -> Result<ThingState, UndoFailure> {
+        Ok(ThingState::Ours(Vec::new()))
     }
     /// The state after a restart of the machine: things in memory are gone, and another thing may
     /// have the name. Ours, if it is known by the same identity as before.
-    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
-        Finding::Gone
+    fn after_restart(&self, _prover: &Prover<'_>) -> ThingState {
+        ThingState::Gone
     }
     /// Releases processes that wait for something that a dead process served, before anything is
     /// undone: otherwise the layers on it could not be taken down.
-    fn release(&self, _undoer: &mut Undoer<'_>, _known: &Known<'_>) -> Result<(), Failure> {
+    fn release(
+        &self,
+        _undoer: &mut Undoer<'_>,
+        _known: &UndoContext<'_>,
+    ) -> Result<(), UndoFailure> {
         Ok(())
     }
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure>;
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure>;
     /// Removes leftovers around the thing, whether the thing itself was there or not.
-    fn tidy(&self, _undoer: &mut Undoer<'_>, _known: &Known<'_>) -> Result<(), Failure> {
+    fn tidy(&self, _undoer: &mut Undoer<'_>, _known: &UndoContext<'_>) -> Result<(), UndoFailure> {
         Ok(())
     }
     /// True if the devices below cannot have been used otherwise while it existed.
@@ -68,23 +76,23 @@ pub(crate) trait UndoStep {
         None
     }
     /// Whether a living builder's new thing is as intended; or the fault.
-    fn check_made(&self, _grounds: &Grounds, _made: Option<&Identity>) -> Result<(), String> {
+    fn check_made(&self, _grounds: &Grounds, _made: Option<&LayerIdentity>) -> Result<(), String> {
         Ok(())
     }
 }
 
 /// The known facts about a step that is undone.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known<'a> {
+pub(crate) struct UndoContext<'a> {
     pub(crate) values: &'a Values,
     /// The beginning of every name of the build.
     pub(crate) tag: &'a str,
     /// What the step made, as the journal has it.
-    pub(crate) recorded: Option<&'a Identity>,
+    pub(crate) recorded: Option<&'a LayerIdentity>,
     /// The folder of a file, as the journal has it.
-    pub(crate) folder: Option<&'a Identity>,
+    pub(crate) folder: Option<&'a LayerIdentity>,
     /// The file behind a loop device, as the journal has it.
-    pub(crate) file: Option<&'a Identity>,
+    pub(crate) file: Option<&'a LayerIdentity>,
     /// The step's end is in the journal.
     pub(crate) done: bool,
     /// The machine has not been restarted since; disks in memory are gone otherwise.
@@ -97,7 +105,7 @@ pub(crate) struct Known<'a> {
     pub(crate) broken: Option<&'a str>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> UndoContext<'a> {
     /// For a thing that a living builder has just made.
     pub(crate) const fn new(values: &'a Values, tag: &'a str) -> Self {
         Self {
@@ -141,12 +149,16 @@ const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Undoer<'_> {
-    pub(crate) fn carry_out(&mut self, undo: &Undo, known: &Known<'_>) -> Result<Undone, Failure> {
+    pub(crate) fn carry_out(
+        &mut self,
+        undo: &Undo,
+        known: &UndoContext<'_>,
+    ) -> Result<Undone, UndoFailure> {
         let step = undo.step();
         let undone = match self.prover(known).prove(step)? {
-            Verdict::NotOurs(why) => return Ok(Undone::LeftAlone(why)),
-            Verdict::Gone => Undone::Gone,
-            Verdict::Ours(proven) => step.undo(self, &proven)?,
+            OwnershipVerdict::NotOurs(why) => return Ok(Undone::LeftAlone(why)),
+            OwnershipVerdict::Gone => Undone::Gone,
+            OwnershipVerdict::Ours(proven) => step.undo(self, &proven)?,
         };
         // Also where the thing itself is gone: a restart takes an array away and leaves its link
         // and bitmap.
@@ -154,7 +166,7 @@ impl Undoer<'_> {
         Ok(undone)
     }
 
-    pub(crate) fn prover<'p>(&'p mut self, known: &'p Known<'p>) -> Prover<'p> {
+    pub(crate) fn prover<'p>(&'p mut self, known: &'p UndoContext<'p>) -> Prover<'p> {
         Prover { system: self.system, output: self.output.clone(), known }
     }
 
@@ -165,7 +177,7 @@ impl Undoer<'_> {
         program: &str,
         words: &[&str],
         is_gone: impl Fn(&dyn System) -> bool,
-    ) -> Result<Undone, Failure> {
+    ) -> Result<Undone, UndoFailure> {
         let mut failure = String::new();
         for _ in 0..TRIES {
             let ran = self.run(proven, program, words);
@@ -185,12 +197,15 @@ impl Undoer<'_> {
         proven: &Proven,
         program: &str,
         words: &[&str],
-    ) -> Result<String, Failure> {
+    ) -> Result<String, UndoFailure> {
         self.run_permitted(&PermittedCommand::undoing(proven, program, words))
     }
 
     /// Its standard output, or what went wrong.
-    pub(crate) fn run_permitted(&mut self, command: &PermittedCommand) -> Result<String, Failure> {
+    pub(crate) fn run_permitted(
+        &mut self,
+        command: &PermittedCommand,
+    ) -> Result<String, UndoFailure> {
         let ended = self.system.run(command, &self.output).map_err(|error| error.to_string())?;
         match ended.failure {
             None => Ok(ended.stdout),
@@ -203,7 +218,7 @@ impl Undoer<'_> {
         proven: &Proven,
         file: &str,
         thing: &str,
-    ) -> Result<Undone, Failure> {
+    ) -> Result<Undone, UndoFailure> {
         let write = PermittedWrite::undoing(proven, Path::new(file), proven.target());
         let mut failure = String::new();
         for _ in 0..TRIES {
@@ -218,7 +233,7 @@ impl Undoer<'_> {
     }
 }
 
-pub(crate) fn in_words(result: io::Result<()>) -> Result<(), Failure> {
+pub(crate) fn in_words(result: io::Result<()>) -> Result<(), UndoFailure> {
     absent_or(result).map_err(|error| error.to_string())
 }
 
@@ -246,11 +261,11 @@ impl UndoStep for RemoveFile {
         parent_of(&self.path)
     }
 
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
-        Ok(Found::of(&self.path, prover.system.file_identity(Path::new(&self.path))))
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
+        Ok(LiveThing::of(&self.path, prover.system.file_identity(Path::new(&self.path))))
     }
 
-    fn fault_of_begun(&self, prover: &Prover<'_>, _found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, prover: &Prover<'_>, _found: &LiveThing) -> Option<String> {
         let folder = Path::new(&self.path).parent();
         let now = folder.and_then(|folder| prover.system.file_identity(folder));
         let is_ours =
@@ -258,21 +273,25 @@ impl UndoStep for RemoveFile {
         (!is_ours).then(|| "its folder is not the one that this bench made".to_owned())
     }
 
-    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
-        Finding::Ours(Vec::new())
+    fn after_restart(&self, _prover: &Prover<'_>) -> ThingState {
+        ThingState::Ours(Vec::new())
     }
 
     /// A file that a loop device stands on is in use.
-    fn further(&self, prover: &mut Prover<'_>, found: &Found) -> Result<Finding, Failure> {
+    fn further(
+        &self,
+        prover: &mut Prover<'_>,
+        found: &LiveThing,
+    ) -> Result<ThingState, UndoFailure> {
         let backing = backing_of(&found.identity);
         // The kernel would remove the name and keep the space until the device is detached, unseen.
         match prover.loops()?.into_iter().find(|(_, behind)| Some(behind) == backing.as_ref()) {
             Some((node, _)) => Err(format!("{node} stands on it")),
-            None => Ok(Finding::Ours(Vec::new())),
+            None => Ok(ThingState::Ours(Vec::new())),
         }
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         in_words(undoer.system.remove_file(proven)).map(|()| Undone::Done)
     }
 }
@@ -292,21 +311,21 @@ impl UndoStep for RemoveDirectory {
         Some(&self.path)
     }
 
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
-        Ok(Found::of(&self.path, prover.system.file_identity(Path::new(&self.path))))
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
+        Ok(LiveThing::of(&self.path, prover.system.file_identity(Path::new(&self.path))))
     }
 
     /// Its name has this build's tag, and only an empty one is removed.
-    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &LiveThing) -> Option<String> {
         None
     }
 
-    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
-        Finding::Ours(Vec::new())
+    fn after_restart(&self, _prover: &Prover<'_>) -> ThingState {
+        ThingState::Ours(Vec::new())
     }
 
     /// Files that others put there are not removed with it.
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         match undoer.system.remove_directory(proven) {
             Ok(()) => Ok(Undone::Done),
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {

@@ -1,19 +1,19 @@
 //! Advice, and the proof of a rule, as documents.
 //!
-//! An [`AdviceReport`] gets a section per state, the counts last; a [`Proof`] gets the switched
+//! An [`AdviceReport`] gets a section per state, the counts last; a [`RuleProof`] gets the switched
 //! setting, the results and the restored settings.
 
 use std::cmp::Reverse;
 
 use durio_analyse::grouping::each_once;
 use durio_judge::advise::{
-    Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, Proof, SourceKind,
-    Statement,
+    Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, RuleProof,
+    SourceKind, Statement,
 };
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::{Document, Level, Section, Tone};
+use crate::document::{DetailLevel, Document, Section, Tone};
 use crate::figures::grouped;
 
 /// Advice, of which JSON has everything.
@@ -36,10 +36,10 @@ impl Report for ShownAdvice<'_> {
         let shown = |it: &&Advice| *all || it.state != AdviceState::NotApplicable;
         // A rule that was asked for is shown whole.
         let level = match report.advice.iter().filter(shown).count() {
-            0 | 1 => Level::Summary,
-            _ => Level::Detail,
+            0 | 1 => DetailLevel::Summary,
+            _ => DetailLevel::Detail,
         };
-        if level == Level::Detail {
+        if level == DetailLevel::Detail {
             document.push(in_short(report));
         }
         let states = [
@@ -67,7 +67,7 @@ impl Report for ShownAdvice<'_> {
     }
 }
 
-impl Report for Proof {
+impl Report for RuleProof {
     fn document(&self) -> Document {
         let title = format!("Proof of {} {} at {}", self.rule, self.name, self.target);
         let mut document = Document::new("", title);
@@ -230,20 +230,23 @@ fn summary(report: &AdviceReport) -> Section {
 #[cfg(test)]
 mod tests {
     use durio_judge::advise::{
-        AdviceRequest, Conditions, DatabaseSettings, Evidence, Setting, System, advise,
+        AdviceRequest, Conditions, DatabaseSetting, DatabaseSettings, Evidence, FactOrigin, advise,
     };
-    use durio_observe::{Readings, read_stack};
+    use durio_observe::{TuningReadings, read_stack};
 
     use super::*;
     use crate::{Format, Options, write};
 
     fn report(rule: &str, value: &str) -> AdviceReport {
         let stack = read_stack(std::path::Path::new("/proc")).unwrap();
-        let given =
-            vec![Setting { name: "fsync".into(), value: value.into(), place: "--setting".into() }];
+        let given = vec![DatabaseSetting {
+            name: "fsync".into(),
+            value: value.into(),
+            place: "--setting".into(),
+        }];
         advise(&AdviceRequest {
             target: "/srv/\u{1b}[31mdb".into(),
-            system: System { stack: &stack, readings: &Readings::default() },
+            system: FactOrigin { stack: &stack, readings: &TuningReadings::default() },
             role: None,
             database: Some("postgresql".into()),
             settings: DatabaseSettings { given, from_file: Vec::new() },

@@ -7,7 +7,7 @@ use durio_base::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Report;
-use crate::document::{Cell, Document, Fact, Level, Section, Table, Tone};
+use crate::document::{Cell, DetailLevel, Document, LabelledFact, Section, Table, Tone};
 
 /// The forms of the JSON documents.
 const STATUS_SCHEMA: &str = "durio-raid-status-1";
@@ -326,7 +326,7 @@ fn scrub(it: &ArrayScrub, status: &ArrayStatus, section: &mut Section) {
     for place in &it.places {
         let text =
             format!("member {} differs at byte {} of the array", place.role, place.offset_bytes);
-        section.fact_at(Level::Detail, Fact::new(Tone::Plain, "", text));
+        section.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Plain, "", text));
     }
 }
 
@@ -499,10 +499,13 @@ fn device(device: &ExaminedDevice) -> Section {
     section.fact("data", format!("{bytes} from byte {at} on"));
     let (epoch, revision) = (member.epoch, member.revision);
     let newest = format!("epoch {epoch}, written {revision} times");
-    section.fact_at(Level::Detail, crate::document::Fact::new(Tone::Plain, "superblock", newest));
     section.fact_at(
-        Level::Detail,
-        crate::document::Fact::new(Tone::Plain, "member", member.member.as_str()),
+        DetailLevel::Detail,
+        crate::document::LabelledFact::new(Tone::Plain, "superblock", newest),
+    );
+    section.fact_at(
+        DetailLevel::Detail,
+        crate::document::LabelledFact::new(Tone::Plain, "member", member.member.as_str()),
     );
     section
 }

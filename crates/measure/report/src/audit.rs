@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use durio_judge::audit::{AuditFinding, AuditFindings, Line, RuleMeaning, Tier};
+use durio_judge::audit::{AuditFinding, AuditFindings, ClaimPlace, RuleMeaning, Tier};
 use serde::Serialize;
 
 use crate::Report;
@@ -66,7 +66,7 @@ const fn heading(tier: Tier) -> &'static str {
 fn group(rule: &RuleMeaning, findings: &[&AuditFinding], tier: Tier) -> Section {
     let mut group = Section::new(&rule.rule);
     group.note(&rule.meaning);
-    let mut alike: HashMap<&str, Vec<&Line>> = HashMap::new();
+    let mut alike: HashMap<&str, Vec<&ClaimPlace>> = HashMap::new();
     for finding in findings {
         alike.entry(&finding.reason).or_default().push(&finding.line);
     }
@@ -99,14 +99,14 @@ fn group(rule: &RuleMeaning, findings: &[&AuditFinding], tier: Tier) -> Section 
 }
 
 /// `line 7`, `lines 7, 9–12`, or the first names.
-fn places(lines: &[&Line]) -> String {
+fn places(lines: &[&ClaimPlace]) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     let mut run: Option<(u64, u64)> = None;
     let mut numbers = 0;
     for line in lines {
         match line {
-            Line::Number(number) => {
+            ClaimPlace::Number(number) => {
                 numbers += 1;
                 run = match run {
                     Some((first, last)) if last.checked_add(1) == Some(*number) => {
@@ -118,7 +118,7 @@ fn places(lines: &[&Line]) -> String {
                     }
                 };
             }
-            Line::Name(name) => names.push(name),
+            ClaimPlace::Name(name) => names.push(name),
         }
     }
     parts.extend(run.map(range));
@@ -236,9 +236,9 @@ mod tests {
 
     #[test]
     fn names_of_jobs_stand_without_the_word_line() {
-        let (a, b) = (Line::Name("wal".into()), Line::Name("scan".into()));
+        let (a, b) = (ClaimPlace::Name("wal".into()), ClaimPlace::Name("scan".into()));
         assert_eq!(places(&[&a, &b]), "wal; scan");
         assert_eq!(places(&[&a, &b, &a, &b, &a]), "wal; scan; wal; scan; and 1 more row");
-        assert_eq!(places(&[&Line::Number(3), &Line::Number(4)]), "lines 3, 4");
+        assert_eq!(places(&[&ClaimPlace::Number(3), &ClaimPlace::Number(4)]), "lines 3, 4");
     }
 }

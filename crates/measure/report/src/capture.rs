@@ -11,7 +11,7 @@ use durio_base::Bytes;
 
 use crate::Report;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
-use crate::document::{Cell, Document, Fact, Level, Row, Section, Table, Tone};
+use crate::document::{Cell, DetailLevel, Document, LabelledFact, Row, Section, Table, Tone};
 use crate::figures::{latency, percent, precise, rate};
 
 /// From here on the database was slowed down by the trace more than it should be.
@@ -187,7 +187,10 @@ fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
     section.fact("began late by", format!("{}; {held}", late.join(", ")));
     if let Some(lag) = replay.lag_p99_ns {
         let text = format!("p99 {}, of operations that waited for none", latency(lag));
-        section.fact_at(Level::Detail, Fact::new(Tone::Plain, "durio's own delay", text));
+        section.fact_at(
+            DetailLevel::Detail,
+            LabelledFact::new(Tone::Plain, "durio's own delay", text),
+        );
     }
     if let Some(others) = replay.others.filter(|it| *it > OTHERS_TOLD) {
         let text = format!(
@@ -325,7 +328,7 @@ fn files(it: &CaptureFindings) -> Section {
         row.cells.first_mut().into_iter().for_each(|cell| *cell = Cell::text(name(file)));
     }
     for row in table.rows.iter_mut().skip(FILES_SHOWN) {
-        row.level = Level::Detail;
+        row.level = DetailLevel::Detail;
     }
     section.table(table);
     if it.files.len() > FILES_SHOWN {
@@ -464,7 +467,7 @@ fn cost(it: &CaptureFindings) -> Section {
 fn file(it: &CapturedFileFindings) -> Section {
     let mut section = Section::detail(&it.path);
     let mut fact = |label: &str, value: String| {
-        section.fact_at(Level::Detail, Fact::new(Tone::Plain, label, value));
+        section.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Plain, label, value));
     };
     fact("class", format!("{}: {}", it.class.word(), it.class_because));
     fact("files", format!("{}, {}", it.files, Bytes::new(it.file_bytes)));

@@ -5,13 +5,15 @@
 
 use durio_analyse::CurvePoint;
 use durio_judge::compare::{
-    Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair, SideFacts,
-    StepComparison, Word,
+    Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair, SideFacts, SideWord,
+    StepComparison,
 };
 
 use crate::Report;
-use crate::document::chart::{Chart, Colour, Scale, Series, Style, Unit, tail};
-use crate::document::{Body, Cell, Document, Fact, Level, Row, Section, Table, Tone};
+use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Style, tail};
+use crate::document::{
+    Cell, DetailLevel, Document, LabelledFact, Row, Section, SectionBody, Table, Tone,
+};
 use crate::figures::{counted, deviation, grouped, percent, rate};
 use crate::run::location_name;
 
@@ -83,8 +85,8 @@ fn gate(gate: &Gate, comparison: &Comparison) -> Section {
     ];
     for (tone, word, lines) in kinds {
         // A result with regressions excluded needs no look.
-        let level = if tone == Tone::Good { Level::Detail } else { Level::Summary };
-        lines.iter().for_each(|line| section.fact_at(level, Fact::new(tone, word, line)));
+        let level = if tone == Tone::Good { DetailLevel::Detail } else { DetailLevel::Summary };
+        lines.iter().for_each(|line| section.fact_at(level, LabelledFact::new(tone, word, line)));
     }
     if !gate.excluded.is_empty() {
         section.note(format!("excluded for {}", counted(gate.excluded.len() as u64, "figure")));
@@ -102,9 +104,9 @@ fn only_there(label: &str, titles: &[String], section: &mut Section) {
         let count = counted(titles.len() as u64, "step");
         section.toned(Tone::Warning, label, format!("{count}; --verbose lists them"));
     }
-    let level = if are_many { Level::Detail } else { Level::Summary };
+    let level = if are_many { DetailLevel::Detail } else { DetailLevel::Summary };
     for title in titles {
-        section.fact_at(level, Fact::new(Tone::Warning, label, title));
+        section.fact_at(level, LabelledFact::new(Tone::Warning, label, title));
     }
 }
 
@@ -131,7 +133,7 @@ fn pair(pair: &Pair, document: &mut Document) {
         section.say(tone, format!("{text} ({of})"));
     }
     let gated = pair.steps.iter().flat_map(|it| &it.figures).filter(|it| it.figure.is_gated());
-    let undecided = gated.filter(|it| it.word == Word::Undecided);
+    let undecided = gated.filter(|it| it.word == SideWord::Undecided);
     for (why, figures) in grouped(undecided.map(|it| (reason(it), ()))) {
         section.note(format!("undecided: {why} ({})", counted(figures.len() as u64, "figure")));
     }
@@ -142,11 +144,11 @@ fn pair(pair: &Pair, document: &mut Document) {
     if drawn.contains(&false) {
         let note =
             format!("Distributions are drawn for {CHARTS_MAX} steps, those that differ first.");
-        section.push(Level::Detail, Body::Text(Tone::Note, note));
+        section.push(DetailLevel::Detail, SectionBody::Text(Tone::Note, note));
     }
     document.push(section);
     for (it, drawn) in pair.steps.iter().zip(drawn) {
-        document.push(Section { level: Level::Detail, ..step(pair, it, drawn) });
+        document.push(Section { level: DetailLevel::Detail, ..step(pair, it, drawn) });
     }
 }
 
@@ -160,7 +162,7 @@ fn drawn(steps: &[StepComparison]) -> Vec<bool> {
 /// The places of the steps, those with a difference first.
 fn by_difference(steps: &[StepComparison]) -> Vec<usize> {
     let differs = |step: &StepComparison| {
-        step.figures.iter().any(|it| matches!(it.word, Word::Faster | Word::Slower))
+        step.figures.iter().any(|it| matches!(it.word, SideWord::Faster | SideWord::Slower))
     };
     let mut order: Vec<usize> = (0..steps.len()).collect();
     // The sort is stable: among alike steps the order of the plan stays.
@@ -207,7 +209,7 @@ fn in_short(pair: &Pair) -> Table {
             sides.into_iter().chain([judged(it)])
         });
         let cells = std::iter::once(Cell::Text(name)).chain(cells).collect();
-        let level = if place < STEPS_MAX { Level::Summary } else { Level::Detail };
+        let level = if place < STEPS_MAX { DetailLevel::Summary } else { DetailLevel::Detail };
         table.rows.push(Row { level, cells, ..Row::default() });
     }
     table
@@ -217,16 +219,18 @@ fn in_short(pair: &Pair) -> Table {
 fn judged(it: &FigureComparison) -> Cell {
     let effect = it.effect.map_or_else(String::new, |it| format!("{} ", deviation(it)));
     match it.word {
-        Word::Faster | Word::Slower => Cell::Word(tone(it), format!("{effect}{}", word(it))),
+        SideWord::Faster | SideWord::Slower => {
+            Cell::Word(tone(it), format!("{effect}{}", word(it)))
+        }
         _ => Cell::Word(tone(it), word(it).to_owned()),
     }
 }
 
 const fn tone(figure: &FigureComparison) -> Tone {
     match figure.word {
-        Word::Faster => Tone::Good,
-        Word::Slower => Tone::Bad,
-        Word::NoDifference | Word::Undecided => Tone::Plain,
+        SideWord::Faster => Tone::Good,
+        SideWord::Slower => Tone::Bad,
+        SideWord::NoDifference | SideWord::Undecided => Tone::Plain,
     }
 }
 
@@ -244,14 +248,14 @@ fn overlay(pair: &Pair, step: &StepComparison) -> Chart {
     for (curves, (name, colour)) in step.curves.iter().zip(sides) {
         // A single point makes no line, but would still have its colour in the legend.
         let drawable = curves.iter().filter(|it| it.len() > 1).take(LINES_MAX);
-        let line = |it| Series::new(name, colour, Style::Line, tail(it, POINTS_MAX));
+        let line = |it| ChartSeries::new(name, colour, Style::Line, tail(it, POINTS_MAX));
         series.extend(drawable.map(|it: &Vec<CurvePoint>| line(it)));
     }
     let title = format!(
         "{} latency over percentiles (both logarithmic), a line per repeat",
         step.headline.name()
     );
-    Chart::plot(title, Scale::Nines, Scale::Logarithmic(Unit::Latency), series)
+    Chart::plot(title, AxisScale::Nines, AxisScale::Logarithmic(AxisUnit::Latency), series)
 }
 
 /// The headings of [`cells`], after the result's own.
@@ -301,12 +305,12 @@ fn cells(it: &FigureComparison) -> [Cell; 4] {
 /// The word, as short as a table needs it.
 fn word(it: &FigureComparison) -> &'static str {
     match (it.word, it.figure) {
-        (Word::Faster, FigureName::CpuPerOperation) => "cheaper",
-        (Word::Slower, FigureName::CpuPerOperation) => "dearer",
-        (Word::Faster, _) => "faster",
-        (Word::Slower, _) => "slower",
-        (Word::NoDifference, _) => "no difference",
-        (Word::Undecided, _) => "undecided",
+        (SideWord::Faster, FigureName::CpuPerOperation) => "cheaper",
+        (SideWord::Slower, FigureName::CpuPerOperation) => "dearer",
+        (SideWord::Faster, _) => "faster",
+        (SideWord::Slower, _) => "slower",
+        (SideWord::NoDifference, _) => "no difference",
+        (SideWord::Undecided, _) => "undecided",
     }
 }
 
@@ -316,7 +320,7 @@ fn reason(undecided: &FigureComparison) -> String {
 
 /// Why results are undecided, those with one reason in one line.
 fn undecided(step: &StepComparison) -> Vec<String> {
-    let undecided = step.figures.iter().filter(|it| it.word == Word::Undecided);
+    let undecided = step.figures.iter().filter(|it| it.word == SideWord::Undecided);
     let reasons = grouped(undecided.map(|it| (reason(it), figure_name(step, it.figure))));
     let line = |(reason, names): (String, Vec<String>)| {
         format!("{}: undecided: {reason}", names.join(", "))
@@ -328,10 +332,10 @@ fn undecided(step: &StepComparison) -> Vec<String> {
 fn summary(pair: &Pair) -> String {
     let mut parts = Vec::new();
     let words = [
-        (Word::Faster, "faster"),
-        (Word::Slower, "slower"),
-        (Word::NoDifference, "with no difference"),
-        (Word::Undecided, "undecided"),
+        (SideWord::Faster, "faster"),
+        (SideWord::Slower, "slower"),
+        (SideWord::NoDifference, "with no difference"),
+        (SideWord::Undecided, "undecided"),
     ];
     for (word, words) in words {
         match pair.gated_with(word) {
@@ -414,14 +418,14 @@ fn step_differences(step: &StepComparison) -> Option<String> {
     }
 }
 
-struct Line<'c> {
+struct ComparisonLine<'c> {
     pair: &'c Pair,
     step: &'c StepComparison,
     /// None where the step cannot be compared.
     figure: Option<&'c FigureComparison>,
 }
 
-impl Line<'_> {
+impl ComparisonLine<'_> {
     fn number(&self, figure: impl Fn(&FigureComparison) -> Option<f64>) -> Cell {
         Cell::of(self.figure.and_then(figure), Cell::Number)
     }
@@ -434,7 +438,7 @@ fn records(comparison: &Comparison) -> Table {
         // A step that cannot be compared has a record too: a missing row would look like no change.
         let none = step.figures.is_empty().then_some(None);
         let figures = step.figures.iter().map(Some).chain(none);
-        figures.map(move |figure| Line { pair, step, figure })
+        figures.map(move |figure| ComparisonLine { pair, step, figure })
     });
     Table::with_columns(
         lines,
@@ -473,11 +477,11 @@ fn records(comparison: &Comparison) -> Table {
 }
 
 /// As the JSON document has it.
-const fn saved_word(word: Word) -> &'static str {
+const fn saved_word(word: SideWord) -> &'static str {
     match word {
-        Word::Faster => "faster",
-        Word::Slower => "slower",
-        Word::NoDifference => "no_difference",
-        Word::Undecided => "undecided",
+        SideWord::Faster => "faster",
+        SideWord::Slower => "slower",
+        SideWord::NoDifference => "no_difference",
+        SideWord::Undecided => "undecided",
     }
 }

@@ -7,7 +7,9 @@ use durio_analyse::crash_states::{CheckOutcome, CrashStateFinding, CrashStateFin
 use durio_base::counted;
 
 use crate::Report;
-use crate::document::{Body, Card, Cell, Document, Fact, Level, Section, Table, Tone};
+use crate::document::{
+    Card, Cell, DetailLevel, Document, LabelledFact, Section, SectionBody, Table, Tone,
+};
 
 /// States that a terminal shows.
 const SHOWN: usize = 3;
@@ -27,7 +29,7 @@ impl Report for CrashStateFindings {
 fn summary(findings: &CrashStateFindings) -> Section {
     let mut section = Section::default();
     let (tone, text) = sentence(findings);
-    section.push(Level::Headline, Body::Text(tone, text));
+    section.push(DetailLevel::Headline, SectionBody::Text(tone, text));
     if !findings.is_complete {
         section.say(Tone::Warning, "Interrupted: the states after that were not checked.");
     }
@@ -67,11 +69,11 @@ fn left_out(findings: &CrashStateFindings) -> String {
 fn section(heading: &str, list: &[CrashStateFinding], tone: Tone) -> Section {
     let mut section = Section::new(heading);
     for (level, part) in [
-        (Level::Summary, &list[..list.len().min(SHOWN)]),
-        (Level::Detail, &list[list.len().min(SHOWN)..]),
+        (DetailLevel::Summary, &list[..list.len().min(SHOWN)]),
+        (DetailLevel::Detail, &list[list.len().min(SHOWN)..]),
     ] {
         if !part.is_empty() {
-            section.push(level, Body::Cards(part.iter().map(|it| card(it, tone)).collect()));
+            section.push(level, SectionBody::Cards(part.iter().map(|it| card(it, tone)).collect()));
         }
     }
     if !list.is_empty() {
@@ -81,9 +83,13 @@ fn section(heading: &str, list: &[CrashStateFinding], tone: Tone) -> Section {
 }
 
 fn card(finding: &CrashStateFinding, tone: Tone) -> Card {
-    let mut facts = vec![Fact::new(Tone::Plain, "state", finding.description.as_str())];
+    let mut facts = vec![LabelledFact::new(Tone::Plain, "state", finding.description.as_str())];
     for (number, line) in finding.said.lines().enumerate() {
-        facts.push(Fact::new(Tone::Plain, if number == 0 { "check says" } else { "" }, line));
+        facts.push(LabelledFact::new(
+            Tone::Plain,
+            if number == 0 { "check says" } else { "" },
+            line,
+        ));
     }
     Card {
         tone,

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::{Cell, Document, Level, Section, Table, Tone};
+use crate::document::{Cell, DetailLevel, Document, Section, Table, Tone};
 
 /// The form of the JSON document.
 const DOCTOR_SCHEMA: &str = "durio-doctor-1";
@@ -103,7 +103,8 @@ fn summary(diagnosis: &Diagnosis) -> Section {
         false => section.say(Tone::Bad, format!("durio check cannot run: {}", names.join(", "))),
     }
     let columns = ["what", "works", "found", "used for"];
-    let table = Table::new(columns).with_words(&columns).with_level(Level::Detail, &columns[3..]);
+    let table =
+        Table::new(columns).with_words(&columns).with_level(DetailLevel::Detail, &columns[3..]);
     let row = |row: &DiagnosisRow| {
         let word = Cell::Word(row.tone(), row.state.word().to_owned());
         vec![Cell::text(row.name), word, Cell::text(&row.found), Cell::text(row.used_for)]

@@ -34,7 +34,7 @@ pub struct Document {
 /// How much a reader wants to know before this is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 // Ordered: a renderer shows all levels up to the detail that it has room for.
-pub(crate) enum Level {
+pub(crate) enum DetailLevel {
     /// The answer.
     Headline,
     /// For a screen.
@@ -65,24 +65,24 @@ pub(crate) enum Tone {
 pub(crate) struct Section {
     /// May be empty.
     pub(crate) heading: String,
-    pub(crate) level: Level,
+    pub(crate) level: DetailLevel,
     pub(crate) blocks: Vec<Block>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Block {
-    pub(crate) level: Level,
-    pub(crate) body: Body,
+    pub(crate) level: DetailLevel,
+    pub(crate) body: SectionBody,
 }
 
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum SectionBody {
     Text(Tone, String),
-    Facts(Vec<Fact>),
+    Facts(Vec<LabelledFact>),
     Table(Table),
     Charts(Vec<Chart>),
     Cards(Vec<Card>),
-    Tree(Vec<Node>),
+    Tree(Vec<LayerNode>),
     /// Not to be broken, so that it can be copied.
     Verbatim(String),
     Group(Section),
@@ -90,7 +90,7 @@ pub(crate) enum Body {
 
 /// A label and its value; without a label it continues the one above.
 #[derive(Debug, Default)]
-pub(crate) struct Fact {
+pub(crate) struct LabelledFact {
     pub(crate) label: String,
     pub(crate) tone: Tone,
     pub(crate) value: String,
@@ -107,23 +107,23 @@ pub(crate) struct Card {
     /// Which of several things with that title; may be empty.
     pub(crate) about: String,
     pub(crate) text: String,
-    pub(crate) facts: Vec<Fact>,
+    pub(crate) facts: Vec<LabelledFact>,
 }
 
 /// A layer and those below it.
 #[derive(Debug, Default)]
-pub(crate) struct Node {
+pub(crate) struct LayerNode {
     /// Its kind, with its most important facts.
     pub(crate) name: String,
     /// A line each.
     pub(crate) further: Vec<(&'static str, String)>,
-    /// Values of [`Level::Detail`].
+    /// Values of [`DetailLevel::Detail`].
     pub(crate) other: Vec<(&'static str, String)>,
-    pub(crate) below: Vec<Node>,
+    pub(crate) below: Vec<LayerNode>,
 }
 
 /// A label, and the text under it.
-pub(crate) type Labelled = (&'static str, String);
+pub(crate) type LabelledText = (&'static str, String);
 
 /// Rows of values; the first cell of a row names it.
 #[derive(Debug, Default)]
@@ -135,21 +135,21 @@ pub(crate) struct Table {
 #[derive(Debug, Default)]
 pub(crate) struct Column {
     pub(crate) title: String,
-    pub(crate) level: Level,
+    pub(crate) level: DetailLevel,
     /// True for words, which are aligned left; numbers are aligned right.
     pub(crate) is_words: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Row {
-    pub(crate) level: Level,
+    pub(crate) level: DetailLevel,
     /// True for a part of the row above.
     pub(crate) is_part: bool,
     pub(crate) cells: Vec<Cell>,
 }
 
 /// What a column takes of a thing.
-type Figure<T> = fn(&T) -> Cell;
+type ColumnFigure<T> = fn(&T) -> Cell;
 
 /// A value with its kind, from which its unit follows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -198,7 +198,7 @@ impl Document {
     }
 
     /// The sections that have something to show at `level`.
-    pub(crate) fn up_to(&self, level: Level) -> impl Iterator<Item = &Section> {
+    pub(crate) fn up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Section> {
         let is_shown = move |it: &&Section| it.level <= level && it.up_to(level).next().is_some();
         self.sections.iter().filter(is_shown)
     }
@@ -225,20 +225,20 @@ impl Section {
     }
 
     pub(crate) fn detail(heading: impl Into<String>) -> Self {
-        Self { level: Level::Detail, ..Self::new(heading) }
+        Self { level: DetailLevel::Detail, ..Self::new(heading) }
     }
 
     /// The blocks to show at `level`.
-    pub(crate) fn up_to(&self, level: Level) -> impl Iterator<Item = &Block> {
+    pub(crate) fn up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(move |it| it.level <= level)
     }
 
-    pub(crate) fn push(&mut self, level: Level, body: Body) {
+    pub(crate) fn push(&mut self, level: DetailLevel, body: SectionBody) {
         self.blocks.push(Block { level, body });
     }
 
     pub(crate) fn say(&mut self, tone: Tone, text: impl Into<String>) {
-        self.push(Level::Summary, Body::Text(tone, text.into()));
+        self.push(DetailLevel::Summary, SectionBody::Text(tone, text.into()));
     }
 
     pub(crate) fn note(&mut self, text: impl Into<String>) {
@@ -250,15 +250,17 @@ impl Section {
     }
 
     pub(crate) fn toned(&mut self, tone: Tone, label: &str, value: impl Into<String>) {
-        self.fact_at(Level::Summary, Fact::new(tone, label, value));
+        self.fact_at(DetailLevel::Summary, LabelledFact::new(tone, label, value));
     }
 
     /// Facts of one level that follow each other are one block.
-    pub(crate) fn fact_at(&mut self, level: Level, fact: Fact) {
+    pub(crate) fn fact_at(&mut self, level: DetailLevel, fact: LabelledFact) {
         match self.blocks.last_mut() {
-            Some(Block { level: of, body: Body::Facts(facts) }) if *of == level => facts.push(fact),
+            Some(Block { level: of, body: SectionBody::Facts(facts) }) if *of == level => {
+                facts.push(fact)
+            }
             // One block, so that a renderer can give all labels of it one width.
-            _ => self.push(level, Body::Facts(vec![fact])),
+            _ => self.push(level, SectionBody::Facts(vec![fact])),
         }
     }
 
@@ -268,7 +270,7 @@ impl Section {
 
     pub(crate) fn table(&mut self, table: Table) {
         if !table.rows.is_empty() {
-            self.push(Level::Summary, Body::Table(table));
+            self.push(DetailLevel::Summary, SectionBody::Table(table));
         }
     }
 
@@ -277,27 +279,27 @@ impl Section {
         let charts: Vec<Chart> = charts.into_iter().filter(Chart::is_drawable).collect();
         // A terminal skips the block where none of its charts is for it.
         if let Some(level) = charts.iter().map(|it| it.level).min() {
-            self.push(level, Body::Charts(charts));
+            self.push(level, SectionBody::Charts(charts));
         }
     }
 
     pub(crate) fn group(&mut self, section: Section) {
         if !section.blocks.is_empty() {
-            self.push(section.level, Body::Group(section));
+            self.push(section.level, SectionBody::Group(section));
         }
     }
 
     fn absences(&self) -> Vec<&'static str> {
         let of_block = |block: &Block| match &block.body {
-            Body::Table(table) => table.absences(),
-            Body::Group(group) => group.absences(),
+            SectionBody::Table(table) => table.absences(),
+            SectionBody::Group(group) => group.absences(),
             _ => Vec::new(),
         };
         self.blocks.iter().flat_map(of_block).collect()
     }
 }
 
-impl Fact {
+impl LabelledFact {
     pub(crate) fn new(tone: Tone, label: &str, value: impl Into<String>) -> Self {
         Self { label: label.to_owned(), tone, value: value.into(), link: None }
     }
@@ -321,7 +323,7 @@ impl Table {
     /// A column for each value, and a row for each of `things`.
     pub(crate) fn with_columns<T, const N: usize>(
         things: impl IntoIterator<Item = T>,
-        columns: [(&str, Figure<T>); N],
+        columns: [(&str, ColumnFigure<T>); N],
     ) -> Self {
         // One list of pairs: a title cannot stand over the values of another column.
         let row = |it: T| columns.iter().map(|(_, cell)| cell(&it)).collect();
@@ -333,7 +335,7 @@ impl Table {
     }
 
     /// The columns to show at `level`, by their places; without those that are empty in all rows shown.
-    pub(crate) fn columns_up_to(&self, level: Level) -> Vec<usize> {
+    pub(crate) fn columns_up_to(&self, level: DetailLevel) -> Vec<usize> {
         let is_filled = |at: usize| {
             self.rows_up_to(level).any(|row| row.cells.get(at).is_some_and(|it| *it != Cell::Empty))
         };
@@ -343,12 +345,12 @@ impl Table {
     }
 
     /// The rows to show at `level`.
-    pub(crate) fn rows_up_to(&self, level: Level) -> impl Iterator<Item = &Row> {
+    pub(crate) fn rows_up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.level <= level)
     }
 
     /// The table, with columns of these titles at `level`.
-    pub(crate) fn with_level(mut self, level: Level, titles: &[&str]) -> Self {
+    pub(crate) fn with_level(mut self, level: DetailLevel, titles: &[&str]) -> Self {
         let those = self.columns.iter_mut().filter(|it| titles.contains(&it.title.as_str()));
         those.for_each(|it| it.level = level);
         self

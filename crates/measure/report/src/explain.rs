@@ -6,7 +6,7 @@ use durio_analyse::{Explanation, ExplanationKind};
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::{Document, Fact, Level, Section, Tone};
+use crate::document::{DetailLevel, Document, LabelledFact, Section, Tone};
 
 /// Name and version of the document.
 const EXPLAIN_SCHEMA: &str = "durio-explain-1";
@@ -70,8 +70,11 @@ fn whole(it: &Explanation) -> Section {
     }
     for fact in &it.facts {
         let link = Some(fact.url.clone()).filter(|url| !url.is_empty());
-        let shown = Fact { link, ..Fact::new(Tone::Plain, &fact.label, fact.text.as_str()) };
-        section.fact_at(Level::Summary, shown);
+        let shown = LabelledFact {
+            link,
+            ..LabelledFact::new(Tone::Plain, &fact.label, fact.text.as_str())
+        };
+        section.fact_at(DetailLevel::Summary, shown);
     }
     section
 }

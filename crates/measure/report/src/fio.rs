@@ -27,7 +27,7 @@ use std::time::{Duration, SystemTime};
 use durio_analyse::{Findings, WorkloadFindings};
 use durio_fio::import::{ResultRow, ResultShape, StreamPlace};
 use durio_fio::job_file::{OutputFormat, PrintSettings};
-use durio_fio::json::{DiskCounters, DiskUtil, FioOutput, Options};
+use durio_fio::json::{DiskCounters, DiskUtil, FioOutput, OptionPairs};
 use durio_fio::normal::RowFacts;
 use durio_fio::{normal, terse};
 use durio_observe::DeviceCounters;
@@ -51,7 +51,7 @@ pub struct FioRequest<'a> {
     /// The rows.
     pub shape: &'a ResultShape,
     /// The options of global sections.
-    pub global_options: Options,
+    pub global_options: OptionPairs,
     /// The formats.
     pub printing: &'a PrintSettings,
     /// When it is printed.

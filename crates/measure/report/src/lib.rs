@@ -61,9 +61,9 @@ pub use render::{Format, write};
 pub use runs::ShownRuns;
 pub use stack_tree::{STACK_SCHEMA, Stacks};
 pub use visible::{visible, visible_lines};
-pub use watch::{Watched, WatchedLocation};
+pub use watch::{WatchedLocation, WatchedProbe};
 
-use document::{Document, Level};
+use document::{DetailLevel, Document};
 
 /// Findings of a kind that can be reported. Their JSON is serde's.
 pub trait Report: Serialize {
@@ -91,8 +91,8 @@ pub struct Options {
 }
 
 impl Options {
-    const fn level(&self) -> Level {
-        if self.verbose { Level::Detail } else { Level::Summary }
+    const fn level(&self) -> DetailLevel {
+        if self.verbose { DetailLevel::Detail } else { DetailLevel::Summary }
     }
 }
 

@@ -180,7 +180,7 @@ fn shared_walks(plan: &Plan) -> Section {
     section
 }
 
-fn of_section(plan: &Plan, section: &durio_plan::Section, steps: &[Step]) -> Section {
+fn of_section(plan: &Plan, section: &durio_plan::PlanSection, steps: &[Step]) -> Section {
     let kind = match &section.kind {
         SectionKind::Precondition => "preconditioning".to_owned(),
         SectionKind::Single => counted(steps.len() as u64, "step"),
@@ -376,7 +376,8 @@ fn joined(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String 
 #[cfg(test)]
 mod tests {
     use durio_plan::{
-        Campaign, ClockChoice, EngineKind, Goal, PLAN_SCHEMA, Purpose, RawPath, Section, Tracking,
+        Campaign, ClockChoice, EngineKind, Goal, PLAN_SCHEMA, PlanSection, Purpose, RawPath,
+        Tracking,
     };
     use durio_workload::{Arrivals, ByteZone, Workload, Zone};
 
@@ -389,7 +390,7 @@ mod tests {
         let kind = TargetKind::Device { path: path.clone() };
         let size = Bytes::from_gib(10);
         let target = Target { name: "d".into(), location: Some(path), kind, size, destroy: true };
-        let section = Section {
+        let section = PlanSection {
             name: "s".to_owned(),
             summary: String::new(),
             kind: SectionKind::Single,

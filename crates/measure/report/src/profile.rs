@@ -9,7 +9,7 @@ use crate::Report;
 use crate::document::{Document, Section, Tone};
 
 #[derive(Debug, Serialize)]
-struct Listed<'a> {
+struct ListedProfile<'a> {
     name: &'a str,
     title: &'a str,
     summary: &'a str,
@@ -19,14 +19,14 @@ struct Listed<'a> {
 /// The names of profiles, with their descriptions.
 #[derive(Debug, Serialize)]
 pub struct ProfileList<'a> {
-    profiles: Vec<Listed<'a>>,
+    profiles: Vec<ListedProfile<'a>>,
 }
 
 impl<'a> ProfileList<'a> {
     /// A list of these.
     #[must_use]
     pub fn new(profiles: &'a [Profile]) -> Self {
-        let listed = |it: &'a Profile| Listed {
+        let listed = |it: &'a Profile| ListedProfile {
             name: &it.name,
             title: &it.title,
             summary: &it.summary,

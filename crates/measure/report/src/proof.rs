@@ -11,13 +11,15 @@ use durio_analyse::proof::{CONFIDENCE, LossFindings, ProofFindings, ProofVerdict
 use durio_base::counted;
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    CommandTarget, Expected, GuestTarget, ProofPlan, ProofTarget, SimulatedVia,
+    CommandTarget, ExpectedVerdict, GuestTarget, ProofPlan, ProofTarget, SimulatedVia,
 };
 use durio_record::Outcome;
 use durio_record::proof::{CheckFindings, Finding, InPlace};
 
 use crate::Report;
-use crate::document::{Body, Card, Cell, Document, Fact, Level, Section, Table, Tone};
+use crate::document::{
+    Card, Cell, DetailLevel, Document, LabelledFact, Section, SectionBody, Table, Tone,
+};
 use crate::figures::{latency, percent};
 
 /// Rows of a summary; more are a detail, but for those that are not as expected. Each built-in proof fits.
@@ -46,7 +48,7 @@ impl Report for ProofFindings {
         for series in &broken {
             // Expected losses are shown on request.
             let is_told = surprises(series) || is_alone;
-            let level = if is_told { Level::Summary } else { Level::Detail };
+            let level = if is_told { DetailLevel::Summary } else { DetailLevel::Detail };
             let has_pictures = pictured.iter().any(|it| std::ptr::eq(*it, *series));
             document.push(loss_section(series, level, has_pictures));
         }
@@ -96,7 +98,7 @@ fn summary(findings: &ProofFindings) -> Section {
         section.note(findings.summary.as_str());
     }
     for (tone, text) in headlines(findings) {
-        section.push(Level::Headline, Body::Text(tone, text));
+        section.push(DetailLevel::Headline, SectionBody::Text(tone, text));
     }
     match findings.outcome {
         Some(Outcome::Complete) => {}
@@ -260,15 +262,15 @@ fn verdict_word(series: &SeriesFindings) -> &'static str {
     }
 }
 
-fn expected_word(expected: Option<Expected>) -> Cell {
+fn expected_word(expected: Option<ExpectedVerdict>) -> Cell {
     match expected {
         None => Cell::Empty,
-        Some(Expected::Holds) => Cell::text("no loss"),
-        Some(Expected::Breaks { class, within }) => {
+        Some(ExpectedVerdict::Holds) => Cell::text("no loss"),
+        Some(ExpectedVerdict::Breaks { class, within }) => {
             Cell::text(format!("{} within {within}", class.word()))
         }
-        Some(Expected::Loses { within }) => Cell::text(format!("a loss within {within}")),
-        Some(Expected::MayLose) => Cell::text("a loss or none"),
+        Some(ExpectedVerdict::Loses { within }) => Cell::text(format!("a loss within {within}")),
+        Some(ExpectedVerdict::MayLose) => Cell::text("a loss or none"),
     }
 }
 
@@ -307,32 +309,32 @@ fn table(findings: &ProofFindings) -> Table {
             Cell::text(controls),
         ]
     }));
-    table = table.with_level(Level::Detail, &["controls lost"]);
+    table = table.with_level(DetailLevel::Detail, &["controls lost"]);
     if findings.series.len() > ROWS_MAX {
         for (row, series) in table.rows.iter_mut().zip(&findings.series) {
             if series.as_expected == Some(true) {
-                row.level = Level::Detail;
+                row.level = DetailLevel::Detail;
             }
         }
     }
     table
 }
 
-fn loss_section(series: &SeriesFindings, level: Level, has_pictures: bool) -> Section {
+fn loss_section(series: &SeriesFindings, level: DetailLevel, has_pictures: bool) -> Section {
     let mut section = Section { level, ..Section::new(format!("Lost: {}", series.series.name)) };
     let Some(loss) = &series.loss else { return section };
     section.facts(loss_facts(series, loss));
-    section.push(level, Body::Cards(loss.check.iter().map(check_card).collect()));
+    section.push(level, SectionBody::Cards(loss.check.iter().map(check_card).collect()));
     match &loss.picture {
         Some(picture) if has_pictures => section.charts(pictures::charts(picture)),
         Some(_) => section.note("Its pictures are left out, for there are many: durio report --format json has their figures."),
         None => {}
     }
-    let cards = |findings: &[Finding]| Body::Cards(findings.iter().map(card).collect());
+    let cards = |findings: &[Finding]| SectionBody::Cards(findings.iter().map(card).collect());
     let shown = loss.listed.len().min(LOSSES_SHOWN);
     section.push(level, cards(&loss.listed[..shown]));
     if loss.listed.len() > shown {
-        section.push(Level::Detail, cards(&loss.listed[shown..]));
+        section.push(DetailLevel::Detail, cards(&loss.listed[shown..]));
     }
     let told = loss.listed.len() as u64;
     if loss.cells > told {
@@ -398,7 +400,7 @@ fn check_card(check: &CheckFindings) -> Card {
         Some(code) => format!("exit code {code}"),
         None => "the filesystem cannot be mounted".to_owned(),
     };
-    let fact = |label: &str, text: &str| Fact::new(Tone::Plain, label, in_a_line(text));
+    let fact = |label: &str, text: &str| LabelledFact::new(Tone::Plain, label, in_a_line(text));
     Card {
         tone: Tone::Bad,
         word: "CHECK".to_owned(),
@@ -414,7 +416,7 @@ fn card(finding: &Finding) -> Card {
         Some(age) => format!("acknowledged {} before the cut", latency(age)),
         None => "certain since an earlier cut".to_owned(),
     };
-    let fact = |label: &str, value: String| Fact::new(Tone::Plain, label, value);
+    let fact = |label: &str, value: String| LabelledFact::new(Tone::Plain, label, value);
     Card {
         tone: Tone::Bad,
         word: finding.class.word().to_uppercase(),

@@ -27,7 +27,7 @@ use durio_plan::Purpose;
 pub(crate) use figures::location_name;
 pub(crate) use machine::host_short;
 
-use crate::document::{Body, Document, Fact, Level, Section, Tone};
+use crate::document::{DetailLevel, Document, LabelledFact, Section, SectionBody, Tone};
 use crate::figures::{latency, rate_bare};
 use crate::{Report, fio, stack_tree};
 
@@ -76,7 +76,7 @@ impl Report for Findings {
         }
         // The user of a single job wants to know how it was done.
         let is_job = self.plan.purpose == Purpose::Run && self.campaign.is_none();
-        let level = if is_job { Level::Summary } else { Level::Detail };
+        let level = if is_job { DetailLevel::Summary } else { DetailLevel::Detail };
         document.push(Section { level, ..times::section(self) });
         document.push(cards::signals(self));
         document.push(cards::warnings(self));
@@ -110,7 +110,10 @@ fn head(findings: &Findings) -> Section {
         head.note(format!("{place}{}", stack_tree::in_short(stack)));
     }
     head.note(host_short(&findings.host));
-    head.push(Level::Detail, Body::Text(Tone::Note, format!("{} · run {}", run.started, run.run)));
+    head.push(
+        DetailLevel::Detail,
+        SectionBody::Text(Tone::Note, format!("{} · run {}", run.started, run.run)),
+    );
     head
 }
 
@@ -138,7 +141,7 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
         findings.stack.iter().any(|stack| stack.target == it.location && stack.is_in_memory());
     let durable = if in_memory { "" } else { "durable " };
     let mut figure = |label: String, value: String| {
-        section.fact_at(Level::Headline, Fact::new(Tone::Plain, &label, value));
+        section.fact_at(DetailLevel::Headline, LabelledFact::new(Tone::Plain, &label, value));
     };
     let range = headline::range(it).map_or_else(String::new, |range| format!(" ({range})"));
     let rate = rate_bare(it.durable_commits_per_second);
@@ -152,15 +155,15 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
     }
     let of = format!("workload {} at {}", it.workload, location_name(&it.location));
     match headline::verdict(it) {
-        headline::Verdict::Steady(how) => section.note(format!("{of}; steady: {how}")),
-        headline::Verdict::NotSteady(why) => {
+        headline::SteadyVerdict::Steady(how) => section.note(format!("{of}; steady: {how}")),
+        headline::SteadyVerdict::NotSteady(why) => {
             // With one target it goes without saying.
             if findings.stack.len() > 1 {
                 section.note(of);
             }
             toned(section, Tone::Warning, "NOT STEADY", why);
         }
-        headline::Verdict::Unknown(why) => section.note(format!("{of}; {why}")),
+        headline::SteadyVerdict::Unknown(why) => section.note(format!("{of}; {why}")),
     }
     if in_memory {
         let meaning = "it lies in memory: a sync stores nothing, and nothing survives a power cut";
@@ -169,7 +172,7 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
 }
 
 fn toned(section: &mut Section, tone: Tone, word: &str, text: impl Into<String>) {
-    section.fact_at(Level::Headline, Fact::new(tone, word, text));
+    section.fact_at(DetailLevel::Headline, LabelledFact::new(tone, word, text));
 }
 
 fn state(findings: &Findings, section: &mut Section) {
@@ -188,7 +191,9 @@ fn state(findings: &Findings, section: &mut Section) {
     };
     match findings.state {
         // What goes without saying.
-        RunState::Complete => section.fact_at(Level::Detail, Fact::new(tone, word, meaning)),
+        RunState::Complete => {
+            section.fact_at(DetailLevel::Detail, LabelledFact::new(tone, word, meaning))
+        }
         _ => toned(section, tone, word, meaning),
     }
     for error in &findings.errors {
@@ -211,8 +216,8 @@ fn environment(findings: &Findings) -> Section {
         true => serde_json::to_string_pretty(&findings.plan),
         false => serde_json::to_string(&findings.plan),
     };
-    let mut group = Section { level: Level::Page, ..Section::new("The exact plan") };
-    plan.into_iter().for_each(|it| group.push(Level::Page, Body::Verbatim(it)));
+    let mut group = Section { level: DetailLevel::Page, ..Section::new("The exact plan") };
+    plan.into_iter().for_each(|it| group.push(DetailLevel::Page, SectionBody::Verbatim(it)));
     section.group(group);
     section
 }

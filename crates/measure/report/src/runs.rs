@@ -1,16 +1,16 @@
 //! Lists of runs, and the history of a result, as documents.
 //!
-//! Shows rows as a table, and a [`History`] as a line over the runs with its lasting changes.
+//! Shows rows as a table, and a [`FigureHistory`] as a line over the runs with its lasting changes.
 
 use std::collections::BTreeMap;
 
 use durio_analyse::RunState;
-use durio_analyse::history::{History, HistoryPoint, RunFigure, RunRow};
+use durio_analyse::history::{FigureHistory, HistoryPoint, RunFigure, RunRow};
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::chart::{Chart, Colour, Panel, Scale, Series, Style, Unit};
-use crate::document::{Body, Cell, Document, Level, Section, Table, Tone};
+use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Panel, Style};
+use crate::document::{Cell, DetailLevel, Document, Section, SectionBody, Table, Tone};
 use crate::figures::{counted, deviation, mean_latency, precise, rate, sparkline};
 
 /// The form of the JSON document.
@@ -135,7 +135,7 @@ fn records(runs: &[RunRow]) -> Table {
 // The most characters of a line.
 const LINE_MAX: usize = 80;
 
-impl Report for History {
+impl Report for FigureHistory {
     fn document(&self) -> Document {
         let metric = format!("{} {}", self.metric.workload, self.metric.figure.name());
         let host = if self.host.is_empty() { "" } else { &format!(" on {}", self.host) };
@@ -176,7 +176,7 @@ impl Report for History {
             section.toned(Tone::Warning, &self.target, text);
         }
         section.charts([chart(self)]);
-        section.push(Level::Detail, Body::Table(table(self)));
+        section.push(DetailLevel::Detail, SectionBody::Table(table(self)));
         document.push(section);
         document.records = Table::with_columns(
             &self.points,
@@ -190,31 +190,31 @@ impl Report for History {
     }
 }
 
-fn shown(history: &History, value: f64) -> String {
+fn shown(history: &FigureHistory, value: f64) -> String {
     match history.metric.figure {
         RunFigure::Rate => rate(value),
         _ => mean_latency(value),
     }
 }
 
-fn chart(history: &History) -> Chart {
+fn chart(history: &FigureHistory) -> Chart {
     let points = history.points.iter().enumerate();
     let points = points.map(|(at, it)| (precise(at as u64 + 1), it.value));
     let changes = history.changes.iter().map(|it| (precise(it.at_interval as u64 + 1), 0.0));
     let series = vec![
-        Series::new("lasting change", Colour::Ink, Style::Upright, changes),
-        Series::new(history.metric.figure.name(), Colour::First, Style::Line, points),
+        ChartSeries::new("lasting change", Colour::Ink, Style::Upright, changes),
+        ChartSeries::new(history.metric.figure.name(), Colour::First, Style::Line, points),
     ];
     let y = match history.metric.figure {
-        RunFigure::Rate => Scale::Linear(Unit::Rate),
-        _ => Scale::Linear(Unit::Latency),
+        RunFigure::Rate => AxisScale::Linear(AxisUnit::Rate),
+        _ => AxisScale::Linear(AxisUnit::Latency),
     };
-    let x = Scale::Linear(Unit::Number);
+    let x = AxisScale::Linear(AxisUnit::Number);
     let series = series.into_iter().filter(|it| !it.points.is_empty()).collect();
     Chart::panels("From run to run".to_owned(), vec![Panel { x, y, series }])
 }
 
-fn table(history: &History) -> Table {
+fn table(history: &FigureHistory) -> Table {
     let row = |it: &HistoryPoint| {
         vec![
             Cell::text(&it.run),

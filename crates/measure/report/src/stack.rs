@@ -18,7 +18,7 @@ use durio_analyse::attribution::{
 use durio_analyse::grouping::each_once;
 
 use crate::Report;
-use crate::document::{Cell, Document, Fact, Level, Section, Table, Tone};
+use crate::document::{Cell, DetailLevel, Document, LabelledFact, Section, Table, Tone};
 use crate::figures::{added, counted, decimal, grouped, latency, mean_latency, share};
 use ladders::{LADDER_NOTE, ladders};
 use tables::{
@@ -79,7 +79,7 @@ fn head(findings: &StackFindings) -> Section {
             head.fact("", format!("{} more of this kind; --verbose lists them", more.len()));
         }
         for seen in more {
-            head.fact_at(Level::Detail, Fact::new(Tone::Warning, "WARNING", *seen));
+            head.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Warning, "WARNING", *seen));
         }
         head.fact("", why);
         head.fact("", format!("→ {advice}"));
@@ -105,7 +105,7 @@ fn glance(findings: &StackFindings) -> Section {
         shown.iter().flat_map(|it| [format!("{} per s", it.label), "of raw".into(), "p50".into()]);
     let table = Table::new(std::iter::once("stack".to_owned()).chain(titles));
     // 80 columns have no room for them.
-    let mut table = table.with_level(Level::Detail, &["p50"]);
+    let mut table = table.with_level(DetailLevel::Detail, &["p50"]);
     let tops = findings.points.iter().enumerate().filter(|(at, _)| is_top(findings, *at));
     let tops: Vec<_> = tops.collect();
     let are_distinct = each_once(tops.iter().map(|(_, it)| &it.stack)).len() == tops.len();

@@ -20,7 +20,7 @@ use durio_observe::{Layer, LayerKind, Stack};
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::{Body, Document, Level, Node, Section};
+use crate::document::{DetailLevel, Document, LayerNode, Section, SectionBody};
 use crate::figures::counted;
 
 /// The form of the JSON document.
@@ -45,7 +45,10 @@ impl Report for Stacks<'_> {
     fn document(&self) -> Document {
         let section = |stack: &Stack| {
             let mut section = Section::default();
-            section.push(Level::Summary, Body::Tree(vec![tree(&stack.root, Level::Summary)]));
+            section.push(
+                DetailLevel::Summary,
+                SectionBody::Tree(vec![tree(&stack.root, DetailLevel::Summary)]),
+            );
             section
         };
         Document { sections: self.stacks.iter().map(section).collect(), ..Document::default() }
@@ -53,7 +56,7 @@ impl Report for Stacks<'_> {
 }
 
 /// A layer and those below; facts that explain no result have the level `aside`.
-pub(crate) fn tree(root: &Layer, aside: Level) -> Node {
+pub(crate) fn tree(root: &Layer, aside: DetailLevel) -> LayerNode {
     // The list of one tree: a description under another path would be far away.
     node(root, aside, &mut Vec::new())
 }
@@ -76,17 +79,17 @@ fn with_below(layer: &Layer) -> String {
         true => String::new(),
         false => format!(" on {}", on(&layer.below)),
     };
-    format!("{}{model}{below}", Draft::of(layer).title)
+    format!("{}{model}{below}", LayerDraft::of(layer).title)
 }
 
 /// The labels of facts that explain no result: in a report on results they are detail.
 const ASIDE: [&str; 4] = ["in effect", "features", "identity", "also"];
 
-fn node<'a>(layer: &'a Layer, aside: Level, described: &mut Vec<&'a Layer>) -> Node {
-    let mut draft = Draft::of(layer);
+fn node<'a>(layer: &'a Layer, aside: DetailLevel, described: &mut Vec<&'a Layer>) -> LayerNode {
+    let mut draft = LayerDraft::of(layer);
     // Files and filesystems have one place in a tree; only devices are shared by several layers.
     if layer.block.is_some() && described.contains(&layer) {
-        return Node { name: format!("{}, as above", draft.title), ..Node::default() };
+        return LayerNode { name: format!("{}, as above", draft.title), ..LayerNode::default() };
     }
     described.push(layer);
     // Facts of a newer kernel are shown too, before they have words here.
@@ -94,11 +97,11 @@ fn node<'a>(layer: &'a Layer, aside: Level, described: &mut Vec<&'a Layer>) -> N
     let groups = draft.groups.into_iter().filter(|(_, parts)| !parts.is_empty());
     let (line, groups): (Vec<_>, Vec<_>) = groups.partition(|(label, _)| *label == LINE);
     let name = std::iter::once(draft.title).chain(line.into_iter().flat_map(|(_, parts)| parts));
-    let is_shown = |label| aside < Level::Detail || !ASIDE.contains(&label);
+    let is_shown = |label| aside < DetailLevel::Detail || !ASIDE.contains(&label);
     let groups = groups.into_iter().map(|(label, parts)| (label, parts.join(", ")));
     let (further, other) = groups.partition(|(label, _)| is_shown(*label));
     let below = layer.below.iter().map(|it| node(it, aside, described)).collect();
-    Node { name: name.collect::<Vec<_>>().join(" · "), further, other, below }
+    LayerNode { name: name.collect::<Vec<_>>().join(" · "), further, other, below }
 }
 
 /// The group of the most important facts: it stands on the line of the title.
@@ -106,7 +109,7 @@ const LINE: &str = "";
 
 /// How a fact is said; nothing is said of one that is absent.
 #[derive(Clone, Copy)]
-enum Form {
+enum FactForm {
     Text,
     /// As it stands, unless it is a name for nothing, such as `none`.
     Set,
@@ -119,10 +122,10 @@ enum Form {
 }
 
 /// Group, words before the value, name of the fact, form.
-type Row = (&'static str, &'static str, &'static str, Form);
+type FactRow = (&'static str, &'static str, &'static str, FactForm);
 
 /// A layer that is being described, and which of its facts were said.
-struct Draft<'a> {
+struct LayerDraft<'a> {
     layer: &'a Layer,
     said: BTreeSet<&'a str>,
     title: String,
@@ -130,7 +133,7 @@ struct Draft<'a> {
     groups: Vec<(&'static str, Vec<String>)>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> LayerDraft<'a> {
     fn of(layer: &'a Layer) -> Self {
         let what = match layer.kind {
             LayerKind::Memory => "RAM disk",
@@ -168,7 +171,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The size, and the facts of the rows.
-    fn device(&mut self, rows: &[Row]) {
+    fn device(&mut self, rows: &[FactRow]) {
         let size = self.layer.block.as_ref().and_then(|block| block.size);
         self.value(LINE, size.map(|size| size.to_string()));
         self.tell(rows);
@@ -225,7 +228,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Says the facts that the rows name, except those already said.
-    fn tell(&mut self, rows: &[Row]) {
+    fn tell(&mut self, rows: &[FactRow]) {
         for &(group, words, name, form) in rows {
             // A builder that words a fact itself, or has a reason to omit it, runs before the rows.
             if self.said.contains(name) {
@@ -233,14 +236,16 @@ impl<'a> Draft<'a> {
             }
             let Some(text) = self.text(name) else { continue };
             let value = match form {
-                Form::Text => Some(text.to_owned()),
+                FactForm::Text => Some(text.to_owned()),
                 // The kernel's words for nothing.
-                Form::Set => (!matches!(text, "none" | "(null)" | "0")).then(|| text.to_owned()),
-                Form::Bytes => bytes(text),
-                Form::Count => text.parse().ok().map(|count| counted(count, words)),
-                Form::Words(shown) => shown(text),
+                FactForm::Set => {
+                    (!matches!(text, "none" | "(null)" | "0")).then(|| text.to_owned())
+                }
+                FactForm::Bytes => bytes(text),
+                FactForm::Count => text.parse().ok().map(|count| counted(count, words)),
+                FactForm::Words(shown) => shown(text),
             };
-            match words.is_empty() || matches!(form, Form::Count) {
+            match words.is_empty() || matches!(form, FactForm::Count) {
                 true => self.value(group, value),
                 false => self.named(group, words, value),
             }

@@ -5,20 +5,20 @@
 
 use std::io;
 
-use durio_analyse::history::{History, Percentiles};
+use durio_analyse::history::{FigureHistory, Percentiles};
 use durio_base::{Bytes, Nanos};
 use durio_record::LatencyHistogram;
 
 use crate::document::{Cell, Document, Section, Table, Tone};
 use crate::figures::{counted, precise};
 use crate::render::html;
-use crate::render::openmetrics::{Family, Kind, write};
+use crate::render::openmetrics::{MetricFamily, MetricKind, write};
 use crate::runs::minute;
 use crate::{Options, Report as _};
 
 /// What a watcher knows.
 #[derive(Debug)]
-pub struct Watched {
+pub struct WatchedProbe {
     /// From the begin of one probe to that of the next.
     pub every: Nanos,
     pub locations: Vec<WatchedLocation>,
@@ -45,7 +45,7 @@ pub struct WatchedLocation {
     /// Begin of the running probe, in seconds since 1970.
     pub running_since: Option<f64>,
     /// What earlier and this watcher's probes found.
-    pub history: Option<History>,
+    pub history: Option<FigureHistory>,
 }
 
 impl WatchedLocation {
@@ -74,7 +74,7 @@ const BUCKETS: [f64; 16] = [
     1.0, 2.5, 10.0,
 ];
 
-impl Watched {
+impl WatchedProbe {
     /// Writes the text for Prometheus.
     ///
     /// # Errors
@@ -91,38 +91,47 @@ impl Watched {
         html::render(&self.document(), &Options::default(), out)
     }
 
-    fn families(&self) -> Vec<Family> {
-        let mut info =
-            Family::new("durio_watch_info", Kind::Gauge, "The version of durio that watches.");
+    fn families(&self) -> Vec<MetricFamily> {
+        let mut info = MetricFamily::new(
+            "durio_watch_info",
+            MetricKind::Gauge,
+            "The version of durio that watches.",
+        );
         info.add(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-        let mut every = Family::new(
+        let mut every = MetricFamily::new(
             "durio_watch_interval_seconds",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Interval between the starts of probes.",
         );
         every.add(&[], self.every.as_secs_f64());
-        let mut probes =
-            Family::new("durio_watch_probes", Kind::Counter, "Probes, by how they ended.");
-        let mut written =
-            Family::new("durio_watch_written_bytes", Kind::Counter, "Bytes that probes wrote.");
-        let mut succeeded = Family::new(
+        let mut probes = MetricFamily::new(
+            "durio_watch_probes",
+            MetricKind::Counter,
+            "Probes, by how they ended.",
+        );
+        let mut written = MetricFamily::new(
+            "durio_watch_written_bytes",
+            MetricKind::Counter,
+            "Bytes that probes wrote.",
+        );
+        let mut succeeded = MetricFamily::new(
             "durio_watch_last_success_timestamp_seconds",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Start time of the last successful probe.",
         );
-        let mut running = Family::new(
+        let mut running = MetricFamily::new(
             "durio_watch_running_since_timestamp_seconds",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Start time of the running probe; absent between probes.",
         );
-        let mut latest = Family::new(
+        let mut latest = MetricFamily::new(
             "durio_watch_last_commit_latency_seconds",
-            Kind::Summary,
+            MetricKind::Summary,
             "Latency of durable commits of 8 KiB in the latest probe.",
         );
-        let mut latencies = Family::new(
+        let mut latencies = MetricFamily::new(
             "durio_watch_commit_latency_seconds",
-            Kind::Histogram,
+            MetricKind::Histogram,
             "Latency of durable commits of 8 KiB.",
         );
         for it in &self.locations {
@@ -186,7 +195,7 @@ impl Watched {
     }
 }
 
-fn add_histogram(family: &mut Family, location: (&str, &str), latencies: &LatencyHistogram) {
+fn add_histogram(family: &mut MetricFamily, location: (&str, &str), latencies: &LatencyHistogram) {
     let histogram = latencies.histogram();
     for bound in BUCKETS {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "10 s at most")]

@@ -29,7 +29,7 @@ use crate::error::RunError;
 use crate::sink::StopFlag;
 pub use instances::remove_dead_captures;
 use instances::{RawEvent, TraceFiles, Tracing};
-use watched::Watched;
+use watched::WatchedFiles;
 use write_calls::{WriteCalls, untraced};
 
 /// Whom to watch.
@@ -113,7 +113,7 @@ pub fn capture(
         CaptureTarget::Directory(path) => Some(path.as_path()),
         _ => None,
     };
-    let mut watched = Watched::new(root, below);
+    let mut watched = WatchedFiles::new(root, below);
     let devices = watched.begin(&processes, emit);
     let tracing =
         Tracing::begin(files, root, &processes, &devices).map_err(RunError::unsupported)?;
@@ -122,7 +122,7 @@ pub fn capture(
     let mut half = WriteCalls::now(root, &processes);
     let mut first_half = None;
     let mut end = CaptureEnd { devices, ..CaptureEnd::default() };
-    let mut reading = Reading { watched: &mut watched, end: &mut end, held: Vec::new() };
+    let mut reading = EventDelivery { watched: &mut watched, end: &mut end, held: Vec::new() };
     let mut looked = begin;
     loop {
         // Events older than this are in the buffers now, on every processor.
@@ -173,14 +173,14 @@ pub fn capture(
 }
 
 /// Events on their way from the buffers to the caller.
-struct Reading<'a, 'r> {
-    watched: &'a mut Watched<'r>,
+struct EventDelivery<'a, 'r> {
+    watched: &'a mut WatchedFiles<'r>,
     end: &'a mut CaptureEnd,
     /// Read, and perhaps younger than some that were not read yet.
     held: Vec<RawEvent>,
 }
 
-impl Reading<'_, '_> {
+impl EventDelivery<'_, '_> {
     fn read(
         &mut self,
         tracing: &Tracing,
@@ -200,7 +200,7 @@ impl Reading<'_, '_> {
 }
 
 fn take(
-    watched: &mut Watched<'_>,
+    watched: &mut WatchedFiles<'_>,
     devices: &[durio_observe::CapturedDevice],
     event: RawEvent,
     emit: &mut dyn FnMut(CaptureEvent),

@@ -10,7 +10,8 @@ use durio_workload::Workload;
 
 use crate::grid::Grid;
 use crate::recorder::{
-    ClosedInterval, Counted, IntervalBuffer, PerOperation, Taken, operation_records, per_operation,
+    ClosedInterval, IntervalBuffer, IntervalCounts, OperationTotals, PerOperation,
+    operation_records, per_operation,
 };
 
 /// How many intervals without a completion are separate events. The rest of a longer gap is one
@@ -18,7 +19,7 @@ use crate::recorder::{
 const EMPTY_MAX: u64 = 1000;
 
 /// One load of the step, as it is run.
-pub(crate) struct Stream {
+pub(crate) struct StepStream {
     /// May differ from the plan's.
     pub(crate) workload: Workload,
     pub(crate) target: usize,
@@ -28,12 +29,12 @@ pub(crate) struct Stream {
 
 /// The counts of an interval of one stream so far.
 #[derive(Default)]
-struct Open {
-    counted: PerOperation<Counted>,
+struct OpenInterval {
+    counted: PerOperation<OperationTotals>,
     unwatched_ns: u64,
 }
 
-impl Open {
+impl OpenInterval {
     fn new(workload: &Workload) -> Self {
         Self { counted: per_operation(workload), unwatched_ns: 0 }
     }
@@ -43,16 +44,16 @@ pub(crate) struct Collector {
     pub(crate) step: u32,
     repeat: u32,
     pub(crate) round: u32,
-    streams: Vec<Stream>,
+    streams: Vec<StepStream>,
     /// Per job: its stream.
     stream_of: Vec<usize>,
     grid: Grid,
     /// Per interval and stream.
-    open: BTreeMap<u64, Vec<Option<Open>>>,
+    open: BTreeMap<u64, Vec<Option<OpenInterval>>>,
     /// Per job: below which interval it will not record again.
     passed: Vec<u64>,
     /// Per job: totals of the measured phase.
-    pub(crate) totals: Vec<PerOperation<Counted>>,
+    pub(crate) totals: Vec<PerOperation<OperationTotals>>,
     empty: Vec<SyncSender<IntervalBuffer>>,
     next: u64,
     highest: u64,
@@ -65,7 +66,7 @@ impl Collector {
     pub(crate) fn new(
         step: &Step,
         round: u32,
-        streams: Vec<Stream>,
+        streams: Vec<StepStream>,
         empty: Vec<SyncSender<IntervalBuffer>>,
     ) -> Self {
         let stream_of: Vec<usize> = streams
@@ -132,7 +133,7 @@ impl Collector {
         let streams = self.streams.len();
         let open = self.open.entry(index).or_insert_with(|| (0..streams).map(|_| None).collect());
         let workload = &self.streams[stream].workload;
-        let open = open[stream].get_or_insert_with(|| Open::new(workload));
+        let open = open[stream].get_or_insert_with(|| OpenInterval::new(workload));
         open.unwatched_ns = open.unwatched_ns.max(unwatched_ns);
         add(&mut open.counted, &buffer.operations);
         // Totals are summed up from the intervals that are recorded, so the two cannot disagree.
@@ -182,7 +183,7 @@ impl Collector {
     }
 }
 
-fn add(total: &mut PerOperation<Counted>, part: &PerOperation<Taken>) {
+fn add(total: &mut PerOperation<OperationTotals>, part: &PerOperation<IntervalCounts>) {
     for (total, part) in total.iter_mut().zip(part) {
         if let (Some(total), Some(part)) = (total, part) {
             total.add(part);
@@ -205,7 +206,7 @@ mod tests {
         let workload = self_cost_workload(1);
         let load = Load::new(0, workload.clone(), EngineKind::Null);
         let step = Step::new(Role::Measure, load, Limit::Operations(2), Nanos::new(100));
-        let streams = vec![Stream { workload: workload.clone(), target: 0, jobs: 1 }];
+        let streams = vec![StepStream { workload: workload.clone(), target: 0, jobs: 1 }];
         let (empty, _spare) = sync_channel(10);
         let mut collector = Collector::new(&step, 0, streams, vec![empty]);
         let (closed, intervals) = sync_channel(10);
@@ -242,7 +243,7 @@ mod tests {
         let workload = self_cost_workload(1);
         let load = Load::new(0, workload.clone(), EngineKind::Null);
         let step = Step::new(Role::Measure, load, Limit::Operations(2), Nanos::new(100));
-        let streams = vec![Stream { workload: workload.clone(), target: 0, jobs: 3 }];
+        let streams = vec![StepStream { workload: workload.clone(), target: 0, jobs: 3 }];
         let (empty, _spare) = sync_channel(10);
         let mut collector = Collector::new(&step, 0, streams, vec![empty; 3]);
         let (closed, intervals) = sync_channel(10);

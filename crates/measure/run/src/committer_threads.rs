@@ -25,29 +25,31 @@ use std::thread::{Builder, Scope, ScopedJoinHandle, Thread, available_parallelis
 use durio_base::Nanos;
 use durio_block::{Clock, Engine, SyncEngine, Ticks, WriteFlags};
 use durio_record::{Accounting, Pacing};
-use durio_workload::{BlockFiller, ClientThreads, GroupCommit, LogWriter, Schedule, Software};
+use durio_workload::{
+    ArrivalSchedule, BlockFiller, ClientThreads, GroupCommit, LogWriter, Software,
+};
 
-use crate::counters::Usage;
+use crate::counters::ThreadUsage;
 use crate::error::RunError;
-use crate::grid::Bounds;
-use crate::job::{JobInput, JobOutcome, Shared, write_flags};
+use crate::grid::JobBounds;
+use crate::job::{JobInput, JobOutcome, JobShared, write_flags};
 use crate::measured_loop::{ClockPair, LoopResult};
-use crate::start_barrier::{Start, StartBarrier};
+use crate::start_barrier::{StartBarrier, StartSignal};
 use committer::TellOfPanic;
 use leader::Leader;
-use state::State;
-use transactions::Connection;
+use state::CommitterState;
+use transactions::SocketPair;
 use turns::Turns;
 use yields::Yields;
 
 // A committer needs little: a record is on the heap, and nothing recurses.
 const STACK_BYTES: usize = 128 << 10;
 
-struct CommitterThreads<'a, C> {
-    state: Mutex<State<C>>,
+struct CommitterTeam<'a, C> {
+    state: Mutex<CommitterState<C>>,
     clock: C,
     policy: GroupCommit,
-    bounds: Bounds,
+    bounds: JobBounds,
     write_flags: WriteFlags,
     is_open: bool,
     stop: &'a crate::sink::StopFlag,
@@ -66,44 +68,39 @@ struct CommitterThreads<'a, C> {
 
 /// What a committer gives back.
 #[derive(Default)]
-struct Ended {
-    usage: Usage,
+struct CommitterResult {
+    usage: ThreadUsage,
     pacing: Option<Pacing>,
 }
 
-type Handle<'scope> = ScopedJoinHandle<'scope, Ended>;
+type Handle<'scope> = ScopedJoinHandle<'scope, CommitterResult>;
 
 /// What a thread does from the barrier on.
-type Body<'scope> = Box<dyn FnOnce() -> Ended + Send + 'scope>;
+type ThreadBody<'scope> = Box<dyn FnOnce() -> CommitterResult + Send + 'scope>;
 
 /// Runs a job with a thread for each of its committers; `None` if the step never began.
 pub(crate) fn run<C: Clock + Copy + Send + Sync>(
     engine: SyncEngine<C>,
     clock: C,
     (mut input, filler): (JobInput, BlockFiller),
-    shared: &Shared,
+    shared: &JobShared,
 ) -> Option<JobOutcome> {
     let schedules = std::mem::take(&mut input.committer_schedules);
     let mut ready = input.ready.take_over();
     let (index, facts) = (input.index, engine.facts());
-    let log = match CommitterThreads::new(
-        engine,
-        clock,
-        (input, filler),
-        shared,
-        !schedules.is_empty(),
-    ) {
-        Some(log) => log,
-        None => {
-            ready.tell(Err(RunError::unsupported("a workload without committers has no log")));
-            return None;
-        }
-    };
+    let log =
+        match CommitterTeam::new(engine, clock, (input, filler), shared, !schedules.is_empty()) {
+            Some(log) => log,
+            None => {
+                ready.tell(Err(RunError::unsupported("a workload without committers has no log")));
+                return None;
+            }
+        };
     let began = std::thread::scope(|scope| {
         let handles = match log.spawn(scope, schedules) {
             Ok(handles) => handles,
             Err(error) => {
-                log.barrier.release(Start::Aborted);
+                log.barrier.release(StartSignal::Aborted);
                 ready.tell(Err(error));
                 return None;
             }
@@ -117,8 +114,8 @@ pub(crate) fn run<C: Clock + Copy + Send + Sync>(
         let ended = handles
             .into_iter()
             .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        let ended: Vec<Ended> = ended.collect();
-        (start == Start::Go).then_some((began, ended))
+        let ended: Vec<CommitterResult> = ended.collect();
+        (start == StartSignal::Go).then_some((began, ended))
     });
     let (began, ended) = began?;
     if shared.first_ends_all {
@@ -127,19 +124,19 @@ pub(crate) fn run<C: Clock + Copy + Send + Sync>(
     Some(log.outcome(index, began, &ended))
 }
 
-impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
+impl<'a, C: Clock + Copy + Send + Sync> CommitterTeam<'a, C> {
     fn new(
         engine: SyncEngine<C>,
         clock: C,
         (input, filler): (JobInput, BlockFiller),
-        shared: &'a Shared,
+        shared: &'a JobShared,
         is_open: bool,
     ) -> Option<Self> {
         let policy = input.workload.group_commit?;
         let bounds = input.bounds;
         let method = input.workload.sync.method;
         Some(Self {
-            state: Mutex::new(State::new(engine, bounds, (input, filler), is_open)?),
+            state: Mutex::new(CommitterState::new(engine, bounds, (input, filler), is_open)?),
             clock,
             policy,
             bounds,
@@ -164,15 +161,15 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     fn spawn<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        schedules: Vec<Schedule>,
+        schedules: Vec<ArrivalSchedule>,
     ) -> Result<Vec<Handle<'scope>>, RunError> {
         let (software, committers) = (self.policy.software, self.policy.committers);
         let connections = transactions::connect(software, committers);
         let connections = connections.map_err(|error| too_many(0, committers, error))?;
         let (clients, servers): (Vec<_>, Vec<_>) =
-            connections.into_iter().map(|Connection { client, server }| (client, server)).unzip();
+            connections.into_iter().map(|SocketPair { client, server }| (client, server)).unzip();
         let mut handles: Vec<Handle<'_>> = Vec::with_capacity(committers as usize);
-        let mut start = |name: String, body: Body<'scope>| {
+        let mut start = |name: String, body: ThreadBody<'scope>| {
             let guarded = move || {
                 let _guard = TellOfPanic(self);
                 body()
@@ -216,8 +213,8 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     fn start_clients<'scope>(
         &'scope self,
         software: Option<Software>,
-        mut clients: Vec<(UnixStream, Option<Schedule>)>,
-        start: &mut impl FnMut(String, Body<'scope>) -> Result<(), RunError>,
+        mut clients: Vec<(UnixStream, Option<ArrivalSchedule>)>,
+        start: &mut impl FnMut(String, ThreadBody<'scope>) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         let Some(software) = software.filter(|_| !clients.is_empty()) else { return Ok(()) };
         let of_each = if software.clients == ClientThreads::Each { 1 } else { clients.len() };
@@ -230,9 +227,9 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     }
 
     /// The common begin of all jobs, and both clocks there.
-    fn begin(&self, start: Start, shared: &Shared) -> ClockPair {
+    fn begin(&self, start: StartSignal, shared: &JobShared) -> ClockPair {
         let began = ClockPair::read(&self.clock);
-        if start == Start::Go {
+        if start == StartSignal::Go {
             let started = *shared.started.get_or_init(|| self.clock.now());
             let _ = self.started.set(started);
             self.lock().begin(started, began, &self.clock);
@@ -240,7 +237,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
         began
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<C>> {
+    fn lock(&self) -> MutexGuard<'_, CommitterState<C>> {
         // A committer that panicked has said so; the others need the state to end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -265,7 +262,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     }
 
     /// The outcome of the job, when all have ended.
-    fn outcome(self, index: u32, began: ClockPair, ended: &[Ended]) -> JobOutcome {
+    fn outcome(self, index: u32, began: ClockPair, ended: &[CommitterResult]) -> JobOutcome {
         let finish = ClockPair::read(&self.clock);
         let started = self.started.get().copied().unwrap_or_default();
         // An open loop's window is as long as was asked for, whenever its last commit was.
@@ -296,7 +293,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
             exchanges,
             ending: state.ending,
         };
-        let usage = ended.iter().map(|it| it.usage).reduce(Usage::plus).unwrap_or_default();
+        let usage = ended.iter().map(|it| it.usage).reduce(ThreadUsage::plus).unwrap_or_default();
         JobOutcome {
             index,
             end: Nanos::new(result.end_ns),

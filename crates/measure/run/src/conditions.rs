@@ -17,12 +17,12 @@ use read_ahead::ReadAhead;
 
 /// Conditions that hold while it lives.
 #[derive(Debug)]
-pub(crate) struct Conditions {
+pub(crate) struct HeldConditions {
     /// Files keep the read-ahead that they were opened with.
     read_ahead: Vec<ReadAhead>,
 }
 
-impl Conditions {
+impl HeldConditions {
     /// Sets the conditions for opening the files.
     pub(crate) fn before_opening(
         step: &Step,

@@ -7,41 +7,41 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
 /// A reading of all counters; those that cannot be read are absent.
-pub(crate) struct Watch {
+pub(crate) struct CounterReading {
     cpu: Option<CpuCounters>,
     devices: Vec<DeviceCounters>,
-    process: Usage,
+    process: ThreadUsage,
 }
 
 /// What happened between two readings.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct CounterChanges {
     pub(crate) cpu: Option<CpuCounters>,
     pub(crate) devices: Vec<DeviceCounters>,
     /// What this process used, the kernel's workers for it included, without the coordinator's
     /// own.
-    pub(crate) process: Usage,
+    pub(crate) process: ThreadUsage,
 }
 
-impl Watch {
+impl CounterReading {
     pub(crate) fn read(devices: &[String]) -> Self {
         Self {
             cpu: read_cpu_counters().ok(),
             devices: devices.iter().filter_map(|name| read_device_counters(name).ok()).collect(),
             // The calling thread records; that cost is durio's and not the load's.
-            process: Usage::of_process().since(Usage::of_thread()),
+            process: ThreadUsage::of_process().since(ThreadUsage::of_thread()),
         }
     }
 
     /// The counts since `earlier`; a device that appeared or vanished in between is left out.
-    pub(crate) fn since(&self, earlier: &Self) -> Watched {
+    pub(crate) fn since(&self, earlier: &Self) -> CounterChanges {
         let cpu = self.cpu.as_ref().zip(earlier.cpu.as_ref());
         // By name and not by place: a device may have come or gone.
         let devices = self.devices.iter().filter_map(|now| {
             let before = earlier.devices.iter().find(|before| before.name == now.name)?;
             Some(now.saturating_since(before))
         });
-        Watched {
+        CounterChanges {
             cpu: cpu.map(|(now, before)| now.saturating_since(before)),
             devices: devices.collect(),
             process: self.process.since(earlier.process),
@@ -49,7 +49,7 @@ impl Watch {
     }
 }
 
-impl Watched {
+impl CounterChanges {
     /// The end of a step, without the parts that only steps with durio's jobs know.
     pub(crate) fn step_ended(
         self,
@@ -75,7 +75,7 @@ impl Watched {
 
 /// What threads have used of the processors.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Usage {
+pub(crate) struct ThreadUsage {
     /// CPU time in programs.
     pub(crate) user: Nanos,
     /// CPU time in the kernel.
@@ -84,7 +84,7 @@ pub(crate) struct Usage {
     pub(crate) switches: Option<ContextSwitches>,
 }
 
-impl Usage {
+impl ThreadUsage {
     /// The calling thread's usage so far: one system call.
     pub(crate) fn of_thread() -> Self {
         Self::of(UsageWho::RUSAGE_THREAD)

@@ -12,16 +12,16 @@ mod figures;
 use durio_base::Nanos;
 use durio_fio::FioError;
 use durio_fio::export_job::{ExportPlace, ExportTerms, engine_of, export_load};
-use durio_fio::installed::{Fio, FioCommand, FioRun, JobOptions, run_fio};
+use durio_fio::installed::{Fio, FioCommand, FioRun, NamedOptions, run_fio};
 use durio_fio::json::FioJob;
 use durio_plan::{EngineKind, Load, Step};
 use durio_record::{Event, Outcome, StepStarted, Warning};
 
-use crate::counters::Watch;
+use crate::counters::CounterReading;
 use crate::error::RunError;
 use crate::sink::StopFlag;
 use crate::step::{EffectiveLoad, StepSetup, stream_started};
-use figures::{StreamPlace, interval, job_ended, measured};
+use figures::{FioStream, interval, job_ended, measured};
 
 /// True if fio runs this step, or any part of it.
 pub(crate) fn is_fio(step: &Step) -> bool {
@@ -31,7 +31,7 @@ pub(crate) fn is_fio(step: &Step) -> bool {
 pub(crate) struct FioStep {
     round: u32,
     fio: Fio,
-    jobs: Vec<JobOptions>,
+    jobs: Vec<NamedOptions>,
     started: StepStarted,
 }
 
@@ -82,11 +82,11 @@ impl FioStep {
         let Self { round, fio, jobs, started } = self;
         emit(Event::StepStarted(started));
         let expected = jobs.len();
-        let before = Watch::read(devices);
+        let before = CounterReading::read(devices);
         let command = FioCommand { fio, jobs, folder: None };
         // fio ends with durio and writes its result to memory, so nothing of it is left behind.
         let run = run_fio(&command, &|| stop.is_set());
-        let watched = Watch::read(devices).since(&before);
+        let watched = CounterReading::read(devices).since(&before);
         let ended = |outcome, measured| {
             Event::StepEnded(watched.step_ended(step.index, round, outcome, measured))
         };
@@ -168,7 +168,7 @@ fn tell(step: &Step, round: u32, jobs: &[FioJob], emit: &mut dyn FnMut(Event)) -
         let count = (load.workload.jobs as usize).min(rest.len());
         let (ours, others) = rest.split_at(count);
         rest = others;
-        let place = StreamPlace { step, round, stream, load };
+        let place = FioStream { step, round, stream, load };
         emit(Event::Interval(interval(&place, ours)));
         for job in ours {
             emit(Event::JobEnded(job_ended(&place, number, job)));

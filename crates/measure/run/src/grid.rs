@@ -1,7 +1,7 @@
 //! Where the intervals of a step lie: one grid, in nanoseconds since the step's begin.
 //!
 //! Ramp, interval and limit give the bounds of each interval ([`Grid`]), the end of a job
-//! ([`Bounds`]), and its place among the intervals on the clock of its engine ([`Series`]). Jobs
+//! ([`JobBounds`]), and its place among the intervals on the clock of its engine ([`IntervalClock`]). Jobs
 //! and collector share it: two grids, each rounded in a different way, would after a while number
 //! the same interval differently.
 
@@ -43,7 +43,7 @@ impl Grid {
 
 /// The boundaries of a job, in nanoseconds since the step's begin.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct JobBounds {
     pub(crate) ramp: u64,
     /// End of the step; none if operations are counted.
     pub(crate) end: Option<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Bounds {
     pub(crate) bytes: u64,
 }
 
-impl Bounds {
+impl JobBounds {
     /// The share of job `index` in a load's limit: operations and bytes are divided, the first jobs
     /// take the rest.
     pub(crate) fn of(
@@ -95,7 +95,7 @@ impl Bounds {
 
 /// The interval that a job is in, on its engine's clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Series {
+pub(crate) struct IntervalClock {
     grid: Grid,
     started: Ticks,
     index: u64,
@@ -105,7 +105,7 @@ pub(crate) struct Series {
 // Ten years: longer than any run, and no clock overflows.
 const END_MAX_NANOS: u64 = 10 * 366 * 86_400 * 1_000_000_000;
 
-impl Series {
+impl IntervalClock {
     /// Before its begin.
     pub(crate) fn new(grid: Grid) -> Self {
         Self { grid, started: Ticks::default(), index: 0, end: Ticks::default() }
@@ -190,7 +190,7 @@ mod tests {
             let ramp = if tenth % 2 == 0 { tenth * 100_000_000 } else { ramp };
             let grid = Grid::new(ramp, 100_000_000);
             let clock = OddClock(rate);
-            let mut series = Series::new(grid);
+            let mut series = IntervalClock::new(grid);
             series.begin(Ticks(12_345), &clock);
             let mut at = at;
             at.sort_unstable();
@@ -205,7 +205,7 @@ mod tests {
         #[test]
         fn the_end_of_the_ramp_is_told_once(ramp in 1_u64..1000, interval in 1_u64..300) {
             let clock = OddClock(1000);
-            let mut series = Series::new(Grid::new(ramp, interval));
+            let mut series = IntervalClock::new(Grid::new(ramp, interval));
             series.begin(Ticks(0), &clock);
             let told = (1..2000).step_by(7).filter(|&at| series.advance(Ticks(at), &clock));
             prop_assert_eq!(told.count(), 1);

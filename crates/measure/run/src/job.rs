@@ -6,25 +6,25 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use durio_base::Nanos;
 use durio_block::{
-    BlockError, Buffers, Clock, Engine, EngineSetup, EngineUser, MonotonicClock, NullEngine,
-    Script, SyncEngine, Ticks, TscClock, WriteFlags,
+    BlockError, Buffers, Clock, Engine, EngineSetup, EngineUser, MonotonicClock, NullAnswers,
+    NullEngine, SyncEngine, Ticks, TscClock, WriteFlags,
 };
 use durio_plan::{CompletionTime, DrainPolicy, EngineKind, NullScript};
 use durio_workload::{
-    BlockFiller, CommitterThreads, FileOrder, Region, Schedule, Stream, SyncMethod, Workload,
+    ArrivalSchedule, BlockFiller, CommitterThreads, FileOrder, Region, Stream, SyncMethod, Workload,
 };
 use rustix::fs::Advice;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::committer_threads;
-use crate::counters::Usage;
+use crate::counters::ThreadUsage;
 use crate::error::RunError;
-use crate::grid::Bounds;
+use crate::grid::JobBounds;
 use crate::log::Log;
 use crate::measured_loop::{Idle, LoopInput, LoopResult, MeasuredLoop, slots_per_operation};
-use crate::recorder::{ClosedInterval, IntervalBuffer, Parts, PerOperation, Recorder};
+use crate::recorder::{ClosedInterval, IntervalBuffer, JobRecorder, Parts, PerOperation};
 use crate::sink::StopFlag;
-use crate::start_barrier::{Readiness, Start, StartBarrier};
+use crate::start_barrier::{Readiness, StartBarrier, StartSignal};
 
 /// The clock of a run's engines; the null engine has its own.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ pub(crate) enum RunClock {
 
 /// What all jobs of a step share.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct JobShared {
     /// The user's wish to end.
     pub(crate) stop: StopFlag,
     /// A job has failed, or was the first to be done where that ends all: the others end too.
@@ -57,11 +57,11 @@ pub(crate) struct JobInput {
     pub(crate) script: Option<NullScript>,
     pub(crate) region: Region,
     pub(crate) seed: u64,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: JobBounds,
     /// When operations start, in an open loop.
-    pub(crate) schedule: Option<Schedule>,
+    pub(crate) schedule: Option<ArrivalSchedule>,
     /// The same for each committer with a separate thread, instead.
-    pub(crate) committer_schedules: Vec<Schedule>,
+    pub(crate) committer_schedules: Vec<ArrivalSchedule>,
     /// The processors that it may run on; none for any.
     pub(crate) processors: Vec<u32>,
     /// The files that it works on in turn; one, but for a few loads, and none with the null engine.
@@ -87,14 +87,14 @@ pub(crate) struct JobOutcome {
     pub(crate) result: LoopResult,
     pub(crate) parts: PerOperation<Parts>,
     /// What its thread used, from the common start to its end.
-    pub(crate) usage: Usage,
+    pub(crate) usage: ThreadUsage,
     pub(crate) recorder_waits: u64,
     /// The end of the job, since the step's begin.
     pub(crate) end: Nanos,
 }
 
 /// The body of a job's thread; `None` if the step never began.
-pub(crate) fn run_job(mut input: JobInput, shared: &Shared) -> Option<JobOutcome> {
+pub(crate) fn run_job(mut input: JobInput, shared: &JobShared) -> Option<JobOutcome> {
     // Before the buffers: memory is taken from the node on which it is touched first.
     if let Err(error) = stay_on(&input.processors) {
         input.ready.tell(Err(error));
@@ -143,7 +143,7 @@ impl Drop for FailOnPanic<'_> {
 fn run_with_clock<C: Clock + Copy + Send + Sync>(
     mut input: JobInput,
     clock: C,
-    shared: &Shared,
+    shared: &JobShared,
 ) -> Option<JobOutcome> {
     let mut filler = BlockFiller::new(&input.workload, input.seed);
     let buffers = match filled_buffers(&input, &mut filler) {
@@ -175,24 +175,24 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
     let advice = input.advice;
     let setup =
         EngineSetup { clock, file, more_files, buffers, depth, entries, blocking_syncs, advice };
-    input.engine.open(setup, Job { input, filler, shared })
+    input.engine.open(setup, WaitingJob { input, filler, shared })
 }
 
-fn script(input: &JobInput) -> Script {
+fn script(input: &JobInput) -> NullAnswers {
     match input.script.clone() {
-        Some(NullScript { latencies, fails_at }) => Script::new(latencies, fails_at),
-        None => Script::new(vec![Nanos::from_micros(100)], None),
+        Some(NullScript { latencies, fails_at }) => NullAnswers::new(latencies, fails_at),
+        None => NullAnswers::new(vec![Nanos::from_micros(100)], None),
     }
 }
 
 /// A job that waits for its engine.
-struct Job<'a> {
+struct WaitingJob<'a> {
     input: JobInput,
     filler: BlockFiller,
-    shared: &'a Shared,
+    shared: &'a JobShared,
 }
 
-impl<C: Clock> EngineUser<C> for Job<'_> {
+impl<C: Clock> EngineUser<C> for WaitingJob<'_> {
     type Output = Option<JobOutcome>;
 
     fn drive<E: Engine<Clock = C>>(self, engine: E) -> Self::Output {
@@ -247,7 +247,7 @@ fn decline(mut input: JobInput, error: RunError) -> Option<JobOutcome> {
 fn drive<E: Engine>(
     mut engine: E,
     (mut input, filler): (JobInput, BlockFiller),
-    shared: &Shared,
+    shared: &JobShared,
 ) -> Option<JobOutcome> {
     let workload = &input.workload;
     let asynchronous = engine.capabilities().asynchronous;
@@ -255,7 +255,7 @@ fn drive<E: Engine>(
     let stream = Stream::over_files(workload, input.region, input.seed, files);
     let kinds = (asynchronous, input.schedule.is_some());
     let mut recorder =
-        Recorder::new(input.index as usize, workload, kinds, input.closed, input.empty);
+        JobRecorder::new(input.index as usize, workload, kinds, input.closed, input.empty);
     let bounds = input.bounds;
     let loop_input = LoopInput {
         stream,
@@ -283,11 +283,11 @@ fn drive<E: Engine>(
         Idle::with_capacity(workload.group_commit.map_or(0, |it| it.committers as usize));
     let measured = MeasuredLoop::new(&mut engine, bounds, loop_input);
     input.ready.tell(Ok(facts));
-    if shared.barrier.wait() == Start::Aborted {
+    if shared.barrier.wait() == StartSignal::Aborted {
         return None;
     }
     // Usage of the loop alone: making the buffers is behind it.
-    let before = Usage::of_thread();
+    let before = ThreadUsage::of_thread();
     let started = measured.common_start(&shared.started);
     let result = match (&mut log, input.schedule) {
         (Some(log), schedule) => measured.run_log(started, log, &mut idle, schedule),
@@ -298,7 +298,7 @@ fn drive<E: Engine>(
         // The flag of a failure serves: the loop looks at it anyway.
         shared.failed.set();
     }
-    let usage = Usage::of_thread().since(before);
+    let usage = ThreadUsage::of_thread().since(before);
     let end = Nanos::new(result.end_ns);
     let recorder_waits = recorder.waits;
     Some(JobOutcome {

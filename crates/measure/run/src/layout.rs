@@ -14,7 +14,7 @@ use durio_block::{
     supports_reallocate,
 };
 use durio_plan::{FileLayout, Target, TargetKind};
-use durio_record::{Journal, Layout, MadeFile, TargetPrepared};
+use durio_record::{Journal, MadeFile, TargetPreparation, TargetPrepared};
 use durio_workload::BlockFiller;
 use rustix::fs::{FallocateFlags, fallocate, fstat, fsync, ftruncate};
 use rustix::io::Errno;
@@ -131,7 +131,11 @@ pub(crate) fn prepare(
     let (prepared, layout, written) = match &target.kind {
         TargetKind::NewFile { directory, layout, .. } => {
             let made = make(directory.as_path(), journal)?;
-            let kind = if made.path.is_some() { Layout::Named } else { Layout::Unnamed };
+            let kind = if made.path.is_some() {
+                TargetPreparation::Named
+            } else {
+                TargetPreparation::Unnamed
+            };
             let filled = fill(&made, target.size, *layout, seed, stop, progress)
                 .and_then(|written| remember_size(&made, *layout, journal).map(|()| written));
             let reallocates = filled.is_ok()
@@ -148,12 +152,12 @@ pub(crate) fn prepare(
             }
         }
         TargetKind::ExistingFile { path } | TargetKind::Device { path } => {
-            (existing(held.find(path.as_path())?)?, Layout::Existing, Bytes::ZERO)
+            (existing(held.find(path.as_path())?)?, TargetPreparation::Existing, Bytes::ZERO)
         }
         TargetKind::NullDevice { path } => {
-            (existing(null_device(path.as_path())?)?, Layout::Existing, Bytes::ZERO)
+            (existing(null_device(path.as_path())?)?, TargetPreparation::Existing, Bytes::ZERO)
         }
-        TargetKind::Scripted => (nowhere(Origin::Nowhere), Layout::None, Bytes::ZERO),
+        TargetKind::Scripted => (nowhere(Origin::Nowhere), TargetPreparation::None, Bytes::ZERO),
     };
     let event = TargetPrepared {
         target: index,

@@ -132,6 +132,6 @@ pub use error::{RunError, RunErrorKind};
 pub use memory::{large_step, memory_of};
 pub use placement::Processors;
 pub use replay::{Replay, ReplayProgress, ReplayWish, replay};
-pub use session::{Context, Resume, run};
+pub use session::{Resume, RunContext, run};
 pub use sink::{EventSink, LayoutProgress, StopFlag};
 pub use trace_step::{probe_tracing, remove_dead_trace_instances, trace_instance_name};

@@ -10,7 +10,7 @@ use durio_base::Bytes;
 use durio_record::Batches;
 use durio_workload::{BlockFiller, GroupCommit, Region, Workload};
 
-pub(crate) use queue::{LogQueue, Record, Taken};
+pub(crate) use queue::{LogBatch, LogQueue, Record};
 
 /// A log before its first record.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl BatchCounts {
 
     /// Counts an acknowledged batch; `written` are its bytes with padding.
     #[inline]
-    pub(crate) fn add(&mut self, batch: &Taken, written: u64, delayed: bool) {
+    pub(crate) fn add(&mut self, batch: &LogBatch, written: u64, delayed: bool) {
         if let Some(count) = self.sizes.get_mut(batch.records) {
             *count += 1;
         }

@@ -30,15 +30,15 @@ use durio_plan::{CompletionTime, DrainPolicy};
 use durio_record::{Accounting, OperationName};
 use durio_workload::{Access, AccessKind, BlockFiller, Stream, SyncMethod};
 
-use crate::grid::{Bounds, Series};
-use crate::recorder::Recorder;
-use alike::{Alike, Look};
-use data::Filling;
+use crate::grid::{IntervalClock, JobBounds};
+use crate::recorder::JobRecorder;
+use alike::{Alike, LookTraits};
+use data::FillTime;
 use syncs::Follows;
 
 pub(crate) use group_commit::Idle;
 pub(crate) use in_flight::{ClockPair, InFlightCount};
-pub(crate) use result::{Ending, Failure, LoopResult, is_done};
+pub(crate) use result::{EarlyEnding, JobFailure, LoopResult, is_done};
 
 /// A place in the queue.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ struct Origin {
 pub(crate) struct MeasuredLoop<'a, E: Engine> {
     engine: &'a mut E,
     input: LoopInput<'a>,
-    bounds: Bounds,
+    bounds: JobBounds,
     /// How writes are made durable, if not by themselves.
     follows: Follows,
     /// The pass that begins when nothing is in flight any more.
@@ -81,7 +81,7 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     batch: usize,
     /// Where interval 0 begins; the same for all jobs.
     started: Ticks,
-    series: Series,
+    series: IntervalClock,
     end: Ticks,
     /// Accesses that may still be issued; none once the job is to end.
     remaining: u64,
@@ -96,7 +96,7 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     last_completion: Ticks,
     /// A write is queued whose data is not made yet.
     unfilled: bool,
-    filling: Filling,
+    filling: FillTime,
     result: LoopResult,
 }
 
@@ -117,7 +117,7 @@ pub(crate) const fn blank_operation(flags: WriteFlags) -> Operation {
 
 pub(crate) struct LoopInput<'a> {
     pub(crate) stream: Stream,
-    pub(crate) recorder: &'a mut Recorder,
+    pub(crate) recorder: &'a mut JobRecorder,
     // The flags themselves: one load for each look, not two.
     pub(crate) stop: &'a AtomicBool,
     pub(crate) failed: &'a AtomicBool,
@@ -143,7 +143,7 @@ pub(crate) struct LoopInput<'a> {
 }
 
 impl<'a, E: Engine> MeasuredLoop<'a, E> {
-    pub(crate) fn new(engine: &'a mut E, bounds: Bounds, input: LoopInput<'a>) -> Self {
+    pub(crate) fn new(engine: &'a mut E, bounds: JobBounds, input: LoopInput<'a>) -> Self {
         let depth = input.depth as usize;
         let operations_each = slots_per_operation(input.sync);
         let idle =
@@ -162,7 +162,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             queued: 0,
             batch: (input.batch as usize).min(depth) * operations_each,
             started: Ticks::default(),
-            series: Series::new(bounds.grid()),
+            series: IntervalClock::new(bounds.grid()),
             end: Ticks::default(),
             remaining: bounds.operations,
             remaining_bytes: bounds.bytes,
@@ -172,7 +172,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             began: ClockPair::default(),
             last_completion: Ticks::default(),
             unfilled: false,
-            filling: Filling::default(),
+            filling: FillTime::default(),
             result: LoopResult::default(),
             input,
         }
@@ -230,7 +230,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
                 self.stamp_taken(&mut completions[..count]);
             }
             // Operations of two looks are never recorded as one, though the stamps may be equal.
-            let mut look = Look::NONE;
+            let mut look = LookTraits::NONE;
             for completion in &completions[..count] {
                 if completion.completed_at != look.seen {
                     look = self.turn_to(completion.completed_at);
@@ -349,7 +349,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     /// Takes a completion and refills its place.
-    fn settle(&mut self, completion: &Completion, look: &Look) {
+    fn settle(&mut self, completion: &Completion, look: &LookTraits) {
         let slot = completion.slot as usize;
         let Some(slot) = self.conclude(slot, completion) else { return };
         if self.remaining > 0 && self.start_next(slot, look.start) {
@@ -439,7 +439,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         self.remaining = 0;
         self.input.failed.store(true, Ordering::Relaxed);
         // Nothing is tried again: after a failed sync the kernel may have dropped what was not written.
-        self.result.ending.keep(Failure { kind: kind_of(kind), offset, length, result });
+        self.result.ending.keep(JobFailure { kind: kind_of(kind), offset, length, result });
     }
 
     /// Closes the interval that is over, and passes those in which nothing completed; true if the

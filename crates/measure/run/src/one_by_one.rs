@@ -13,11 +13,11 @@ use durio_workload::{Access, AccessKind, BlockFiller, Region, Stream, Workload};
 use crate::error::RunError;
 use crate::job::write_flags;
 use crate::measured_loop::{
-    Ending, Failure, blank_operation, is_done, kind_of, slots_per_operation,
+    EarlyEnding, JobFailure, blank_operation, is_done, kind_of, slots_per_operation,
 };
 
-/// An operation did not come to its end; why is in [`Ending`].
-pub(crate) struct Ended;
+/// An operation did not come to its end; why is in [`EarlyEnding`].
+pub(crate) struct EndedEarly;
 
 /// Runs `body` with an engine of this kind and one operation in flight; does nothing for engines
 /// that reach no file.
@@ -41,13 +41,13 @@ pub(crate) fn with_engine<C: Clock + Copy>(
     let (more_files, blocking_syncs, advice) = (Vec::new(), false, None);
     let setup =
         EngineSetup { clock, file, more_files, buffers, depth, entries, blocking_syncs, advice };
-    Ok(kind.open(setup, Lent(body))?)
+    Ok(kind.open(setup, EngineUse(body))?)
 }
 
 /// The work to do with a lent engine.
-struct Lent<'a, C: Clock>(&'a mut dyn FnMut(&mut dyn Engine<Clock = C>));
+struct EngineUse<'a, C: Clock>(&'a mut dyn FnMut(&mut dyn Engine<Clock = C>));
 
-impl<C: Clock> EngineUser<C> for Lent<'_, C> {
+impl<C: Clock> EngineUser<C> for EngineUse<'_, C> {
     type Output = Result<(), BlockError>;
 
     fn drive<E: Engine<Clock = C>>(self, mut engine: E) -> Self::Output {
@@ -65,14 +65,14 @@ pub(crate) struct OneByOne<'a> {
     stream: Stream,
     filler: BlockFiller,
     workload: &'a Workload,
-    pub(crate) ending: Ending,
+    pub(crate) ending: EarlyEnding,
 }
 
 impl<'a> OneByOne<'a> {
     pub(crate) fn new(workload: &'a Workload, region: Region, seed: u64) -> Self {
         let stream = Stream::new(workload, region, seed);
         let filler = BlockFiller::new(workload, seed);
-        Self { stream, filler, workload, ending: Ending::default() }
+        Self { stream, filler, workload, ending: EarlyEnding::default() }
     }
 
     /// The next access; if it writes, its data is made.
@@ -91,7 +91,7 @@ impl<'a> OneByOne<'a> {
         &mut self,
         engine: &mut dyn Engine<Clock = C>,
         access: Access,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndedEarly> {
         let method = self.workload.sync.method;
         let linked = method.linked_sync().filter(|_| access.kind == AccessKind::Write);
         let sync = linked.map(|kind| Access { kind, file: 0, offset: 0, length: 0 });
@@ -104,7 +104,7 @@ impl<'a> OneByOne<'a> {
         &mut self,
         engine: &mut dyn Engine<Clock = C>,
         access: Access,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndedEarly> {
         self.access(engine, access)?;
         let mut kind = access.kind;
         while let Some(mut sync) = self.stream.follow_up(kind) {
@@ -123,7 +123,7 @@ impl<'a> OneByOne<'a> {
         engine: &mut dyn Engine<Clock = C>,
         flags: WriteFlags,
         accesses: &[Access],
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndedEarly> {
         let last = accesses.len().saturating_sub(1);
         let operation = |(slot, access): (u32, &Access)| Operation {
             kind: kind_of(access.kind),
@@ -143,7 +143,7 @@ impl<'a> OneByOne<'a> {
                 Ok(count) => count,
                 Err(error) => {
                     self.ending.engine_error = Some(error);
-                    return Err(Ended);
+                    return Err(EndedEarly);
                 }
             };
             submitted = &[];
@@ -154,10 +154,10 @@ impl<'a> OneByOne<'a> {
                 let Operation { kind, offset, length, .. } = *operation;
                 let result = completion.result;
                 if !is_done(kind, length, result) {
-                    self.ending.keep(Failure { kind, offset, length, result });
+                    self.ending.keep(JobFailure { kind, offset, length, result });
                 }
             }
         }
-        if self.ending.failure.is_some() { Err(Ended) } else { Ok(()) }
+        if self.ending.failure.is_some() { Err(EndedEarly) } else { Ok(()) }
     }
 }

@@ -16,7 +16,7 @@ use durio_record::ProcessGap;
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::counters::Usage;
+use crate::counters::ThreadUsage;
 
 /// How often it ticks: seldom enough to cost nothing.
 const TICK: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ const LATE: Duration = Duration::from_millis(200);
 /// Watches while it is there.
 pub(crate) struct GapWatch {
     end: Sender<()>,
-    thread: JoinHandle<(Vec<ProcessGap>, Usage)>,
+    thread: JoinHandle<(Vec<ProcessGap>, ThreadUsage)>,
 }
 
 impl GapWatch {
@@ -36,19 +36,19 @@ impl GapWatch {
     pub(crate) fn begin(step: u32, round: u32) -> Option<Self> {
         let (end, ended) = channel::<()>();
         let watch = move || {
-            let mut ticks = Ticks::new((step, round), now(), major_faults());
+            let mut ticks = ProcessTicks::new((step, round), now(), major_faults());
             while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 ticks.tick(now(), major_faults);
             }
             ticks.tick(now(), major_faults);
-            (ticks.gaps, Usage::of_thread())
+            (ticks.gaps, ThreadUsage::of_thread())
         };
         let thread = Builder::new().name("durio-gaps".to_owned()).spawn(watch).ok()?;
         Some(Self { end, thread })
     }
 
     /// The gaps, and the cost of watching.
-    pub(crate) fn end(self) -> (Vec<ProcessGap>, Usage) {
+    pub(crate) fn end(self) -> (Vec<ProcessGap>, ThreadUsage) {
         drop(self.end);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
@@ -65,7 +65,7 @@ fn major_faults() -> i64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.major_page_faults())
 }
 
-struct Ticks {
+struct ProcessTicks {
     step: u32,
     round: u32,
     begin: Duration,
@@ -74,7 +74,7 @@ struct Ticks {
     gaps: Vec<ProcessGap>,
 }
 
-impl Ticks {
+impl ProcessTicks {
     const fn new((step, round): (u32, u32), begin: Duration, faults: i64) -> Self {
         Self { step, round, begin, last: begin, faults, gaps: Vec::new() }
     }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_tick_that_comes_late_shows_a_gap_and_one_that_waited_for_its_pages_does_not() {
-        let mut ticks = Ticks::new((3, 1), at(1000), 7);
+        let mut ticks = ProcessTicks::new((3, 1), at(1000), 7);
         for (now, faults) in [(1100, 7), (1350, 7), (3350, 7), (3450, 7), (5000, 8), (5900, 8)] {
             ticks.tick(at(now), || faults);
         }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_gap_begins_at_300_ms_from_one_look_to_the_next() {
         let gaps = |millis: u64| {
-            let mut ticks = Ticks::new((0, 0), at(50), 7);
+            let mut ticks = ProcessTicks::new((0, 0), at(50), 7);
             ticks.tick(at(50 + millis), || 7);
             ticks.gaps.iter().map(|gap| gap.span).collect::<Vec<_>>()
         };

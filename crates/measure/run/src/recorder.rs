@@ -34,7 +34,7 @@ fn does(workload: &Workload, name: OperationName) -> bool {
 
 /// What the loop counts of one kind of operation in an interval.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct IntervalCounts {
     pub(crate) service: BucketCounts,
     /// From the intended start; open loops only.
     pub(crate) response: Option<BucketCounts>,
@@ -46,14 +46,14 @@ pub(crate) struct Taken {
 
 /// The counts of one kind of operation over several jobs or intervals.
 #[derive(Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct OperationTotals {
     pub(crate) service: Latency,
     pub(crate) response: Option<Latency>,
     pub(crate) bytes: u64,
 }
 
-impl Counted {
-    pub(crate) fn add(&mut self, taken: &Taken) {
+impl OperationTotals {
+    pub(crate) fn add(&mut self, taken: &IntervalCounts) {
         // One multiplication per interval instead of an addition per operation.
         let before = self.service.exact.count;
         taken.service.add_to(&mut self.service);
@@ -93,12 +93,12 @@ impl Parts {
 /// Everything that completed in one interval of one job.
 #[derive(Debug)]
 pub(crate) struct IntervalBuffer {
-    pub(crate) operations: PerOperation<Taken>,
+    pub(crate) operations: PerOperation<IntervalCounts>,
 }
 
 impl IntervalBuffer {
     pub(crate) fn new(workload: &Workload, is_open: bool) -> Self {
-        let mut operations: PerOperation<Taken> = per_operation(workload);
+        let mut operations: PerOperation<IntervalCounts> = per_operation(workload);
         let is_log = workload.group_commit.is_some();
         for name in [OperationName::Read, OperationName::Write] {
             if let Some(taken) = &mut operations[name as usize]
@@ -142,7 +142,7 @@ pub(crate) struct ClosedInterval {
 }
 
 /// A job's side: records into the current buffer.
-pub(crate) struct Recorder {
+pub(crate) struct JobRecorder {
     job: usize,
     current: IntervalBuffer,
     index: u64,
@@ -155,7 +155,7 @@ pub(crate) struct Recorder {
     pub(crate) waits: u64,
 }
 
-impl Recorder {
+impl JobRecorder {
     pub(crate) fn new(
         job: usize,
         workload: &Workload,
@@ -262,7 +262,7 @@ impl Recorder {
         let _ = self.closed.send(closed);
     }
 
-    /// Notes for the last interval the time that [`Recorder::rotate`] takes for the others.
+    /// Notes for the last interval the time that [`JobRecorder::rotate`] takes for the others.
     pub(crate) fn set_unwatched(&mut self, nanos: u64) {
         self.unwatched_ns = nanos;
     }
@@ -285,7 +285,7 @@ impl Recorder {
 
 /// The records of an event, from the counts and, where there are any, the parts.
 pub(crate) fn operation_records(
-    mut counted: PerOperation<Counted>,
+    mut counted: PerOperation<OperationTotals>,
     mut parts: PerOperation<Parts>,
 ) -> Vec<OperationRecord> {
     let mut records = Vec::new();

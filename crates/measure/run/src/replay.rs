@@ -28,13 +28,13 @@ use durio_record::{Journal, OperationTrace, ReplayedOperation};
 use rustix::fs::statvfs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::counters::Watch;
+use crate::counters::CounterReading;
 use crate::error::RunError;
 use crate::layout::{CHUNK, PreparedTarget, prepare_ranges};
 use crate::memory;
 use crate::sink::StopFlag;
-use crate::start_barrier::{Start, StartBarrier};
-use order::Order;
+use crate::start_barrier::{StartBarrier, StartSignal};
+use order::ReplayOrder;
 use worker::Worker;
 
 /// What is wished of a replay.
@@ -90,7 +90,7 @@ pub fn replay(
     progress: &mut dyn FnMut(ReplayProgress),
 ) -> Result<Replay, RunError> {
     let files = Files::of(wish.trace);
-    let order = Order::of(wish.trace, &files.place_of);
+    let order = ReplayOrder::of(wish.trace, &files.place_of);
     check_threads(order.threads().len())?;
     files.check_room(wish.directory)?;
     check_memory(wish.trace, &order)?;
@@ -120,7 +120,7 @@ pub fn replay(
 const ROOM: &str = "make room, or capture for a shorter time";
 
 /// Each thread has a buffer of the size of its largest write.
-fn check_memory(trace: &OperationTrace, order: &Order) -> Result<(), RunError> {
+fn check_memory(trace: &OperationTrace, order: &ReplayOrder) -> Result<(), RunError> {
     let largest = |thread: &Vec<usize>| thread.iter().map(|it| trace.operations[*it].bytes).max();
     let need: u64 = order.threads().iter().filter_map(largest).fold(0, u64::saturating_add);
     match memory::available().filter(|free| free.get() < need) {
@@ -146,7 +146,7 @@ fn check_threads(threads: usize) -> Result<(), RunError> {
 const DESCRIPTORS_BESIDE: u64 = 64;
 
 /// Files that a replay has open, at most.
-fn descriptors(trace: &OperationTrace, files: &Files, order: &Order) -> u64 {
+fn descriptors(trace: &OperationTrace, files: &Files, order: &ReplayOrder) -> u64 {
     // Each file with its directory, and for each thread each that it uses; perhaps once more for hints.
     let of_threads = order.threads().iter().map(|thread| {
         let used: std::collections::BTreeSet<usize> =
@@ -157,7 +157,11 @@ fn descriptors(trace: &OperationTrace, files: &Files, order: &Order) -> u64 {
 }
 
 /// Permits as many open files as a replay needs, if that may be.
-fn check_descriptors(trace: &OperationTrace, files: &Files, order: &Order) -> Result<(), RunError> {
+fn check_descriptors(
+    trace: &OperationTrace,
+    files: &Files,
+    order: &ReplayOrder,
+) -> Result<(), RunError> {
     let need = descriptors(trace, files, order);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|it| it >= need) {
@@ -318,7 +322,7 @@ impl Files {
 fn run(
     wish: ReplayWish<'_>,
     files: &Files,
-    order: &Order,
+    order: &ReplayOrder,
     made: &[PreparedTarget],
     stop: &StopFlag,
     progress: &mut dyn FnMut(ReplayProgress),
@@ -327,7 +331,7 @@ fn run(
     let failed = Mutex::new(None);
     let barrier = StartBarrier::default();
     let begin = std::sync::OnceLock::new();
-    let before = Watch::read(&[]);
+    let before = CounterReading::read(&[]);
     let ended = std::thread::scope(|scope| {
         // Whatever ends this before all have been started: nobody waits for ever.
         let aborted = AbortOnDrop(&barrier);
@@ -339,7 +343,7 @@ fn run(
             is_cached_instead |= cached;
             let (failed, barrier, begin) = (&failed, &barrier, &begin);
             let body = move || {
-                if barrier.wait() == Start::Aborted {
+                if barrier.wait() == StartSignal::Aborted {
                     return Vec::new();
                 }
                 let _guard = EndOnPanic(order);
@@ -359,7 +363,7 @@ fn run(
                     .hint("raise the limit on processes (ulimit -u)")
             })?);
         }
-        barrier.release(Start::Go);
+        barrier.release(StartSignal::Go);
         drop(aborted);
         while !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             progress(ReplayProgress::Operations(order.done(), operations.len()));
@@ -372,7 +376,7 @@ fn run(
         Ok::<_, RunError>((done, is_cached_instead))
     });
     let (done, is_cached_instead) = ended?;
-    let watched = Watch::read(&[]).since(&before);
+    let watched = CounterReading::read(&[]).since(&before);
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
@@ -389,12 +393,12 @@ struct AbortOnDrop<'a>(&'a StartBarrier);
 impl Drop for AbortOnDrop<'_> {
     fn drop(&mut self) {
         // The first decision counts.
-        self.0.release(Start::Aborted);
+        self.0.release(StartSignal::Aborted);
     }
 }
 
 /// Ends the replay for all when one thread panics: the others may wait for it.
-struct EndOnPanic<'a>(&'a Order);
+struct EndOnPanic<'a>(&'a ReplayOrder);
 
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {

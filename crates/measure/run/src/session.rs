@@ -10,7 +10,7 @@ use durio_record::{
     Event, Journal, Outcome, RunEnded, RunResumed, StateFolder, StoppedBy, Warning,
 };
 
-use crate::conditions::{Conditions, remove_left};
+use crate::conditions::{HeldConditions, remove_left};
 use crate::counters::memory_max;
 use crate::error::RunError;
 use crate::fio_step::{self, FioStep};
@@ -28,7 +28,7 @@ use crate::trace_step::{run_path, run_trace};
 
 /// What a run needs in addition to its plan.
 #[derive(Debug)]
-pub struct Context<'a> {
+pub struct RunContext<'a> {
     /// Remembers files with names.
     pub journal: &'a mut Journal,
     /// What exists of the plan's targets, and whether it may be written to.
@@ -45,7 +45,7 @@ pub struct Context<'a> {
     pub resume: Option<Resume>,
 }
 
-impl<'a> Context<'a> {
+impl<'a> RunContext<'a> {
     /// For a plan that has no targets that exist, on a machine of which nothing is known.
     #[must_use]
     pub fn new(journal: &'a mut Journal, stop: StopFlag) -> Self {
@@ -119,7 +119,7 @@ fn stopped_by(step: Option<u32>, error: &RunError) -> StoppedBy {
 /// If the plan writes to a target that may not be written.
 pub fn run(
     plan: &Plan,
-    mut context: Context<'_>,
+    mut context: RunContext<'_>,
     sink: &mut dyn EventSink,
 ) -> Result<Outcome, RunError> {
     let stop = context.stop.clone();
@@ -165,7 +165,7 @@ fn remove_all(targets: Vec<Option<PreparedTarget>>, journal: &mut Journal) -> Re
 
 fn run_steps(
     plan: &Plan,
-    context: &mut Context<'_>,
+    context: &mut RunContext<'_>,
     targets: &mut Vec<Option<PreparedTarget>>,
     emitter: &mut Emitter<'_>,
 ) -> Result<Outcome, RunError> {
@@ -191,8 +191,8 @@ fn run_steps(
     {
         emitter.emit(Event::MemoryMeasured(measured));
     }
-    let stage = Stage { plan, context, targets, clock };
-    Session { stage, emitter, idle_since: None, last_uses: last_uses(plan) }.run(schedule)
+    let stage = SessionStage { plan, context, targets, clock };
+    RunSession { stage, emitter, idle_since: None, last_uses: last_uses(plan) }.run(schedule)
 }
 
 /// The machine's own speed matters where the limits of steps are looked for, and durio's own cost
@@ -201,14 +201,14 @@ fn measures_machine(plan: &Plan) -> bool {
     plan.campaign.is_some() && plan.steps.iter().any(|step| step.role == Role::SelfCost)
 }
 
-struct Stage<'a, 'c> {
+struct SessionStage<'a, 'c> {
     plan: &'a Plan,
-    context: &'a mut Context<'c>,
+    context: &'a mut RunContext<'c>,
     targets: &'a mut Vec<Option<PreparedTarget>>,
     clock: RunClock,
 }
 
-impl Stage<'_, '_> {
+impl SessionStage<'_, '_> {
     fn setup<'x>(&'x self, step: &'x Step, run: ScheduledStep) -> StepSetup<'x> {
         StepSetup {
             plan: self.plan,
@@ -241,8 +241,8 @@ fn targets_of(step: &Step) -> impl Iterator<Item = usize> {
     step.loads().flat_map(|load| load.targets())
 }
 
-struct Session<'a, 'c, 's> {
-    stage: Stage<'a, 'c>,
+struct RunSession<'a, 'c, 's> {
+    stage: SessionStage<'a, 'c>,
     emitter: &'a mut Emitter<'s>,
     /// The last completion of the step before, on CLOCK_MONOTONIC.
     idle_since: Option<u64>,
@@ -250,7 +250,7 @@ struct Session<'a, 'c, 's> {
     last_uses: Vec<u32>,
 }
 
-impl Session<'_, '_, '_> {
+impl RunSession<'_, '_, '_> {
     fn run(&mut self, mut schedule: StepSchedule<'_>) -> Result<Outcome, RunError> {
         let plan = self.stage.plan;
         let mut ahead: Option<PreparedStep> = None;
@@ -319,7 +319,7 @@ impl Session<'_, '_, '_> {
         let ready = ahead.take().filter(|ready| ready.is_for(step.index, run.round));
         let state = self.stage.context.state.as_ref();
         let conditions =
-            Conditions::before_opening(step, self.stage.plan, self.stage.targets, state)?;
+            HeldConditions::before_opening(step, self.stage.plan, self.stage.targets, state)?;
         let devices = self.stage.devices_of(step);
         if is_unmeasured(step) || fio_step::is_fio(step) {
             if !is_unmeasured(step) && step.read_ahead.is_some() {
@@ -409,7 +409,7 @@ impl Session<'_, '_, '_> {
     }
 
     fn prepare_target(&mut self, index: usize) -> Result<PreparedTarget, RunError> {
-        let Stage { plan, context, .. } = &mut self.stage;
+        let SessionStage { plan, context, .. } = &mut self.stage;
         let target = &plan.targets[index];
         let writes = plan.steps.iter().any(|step| step.writes_to(index));
         // No step has this number: its data are not those of any job.

@@ -13,7 +13,7 @@ use crate::error::RunError;
 
 /// Whether a step begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum StartSignal {
     Go,
     Aborted,
 }
@@ -22,19 +22,19 @@ pub(crate) enum Start {
 /// out to be missing.
 #[derive(Debug, Default)]
 pub(crate) struct StartBarrier {
-    start: Mutex<Option<Start>>,
+    start: Mutex<Option<StartSignal>>,
     released: Condvar,
 }
 
 impl StartBarrier {
     /// Lets everybody through; the first decision counts.
-    pub(crate) fn release(&self, start: Start) {
+    pub(crate) fn release(&self, start: StartSignal) {
         self.lock().get_or_insert(start);
         self.released.notify_all();
     }
 
     /// Waits until it is decided.
-    pub(crate) fn wait(&self) -> Start {
+    pub(crate) fn wait(&self) -> StartSignal {
         let mut guard = self.lock();
         loop {
             if let Some(start) = *guard {
@@ -44,7 +44,7 @@ impl StartBarrier {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Start>> {
+    fn lock(&self) -> MutexGuard<'_, Option<StartSignal>> {
         // A panic elsewhere must not keep the others waiting, and the locked data is always whole.
         self.start.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,7 +52,7 @@ impl StartBarrier {
 
 /// A job's report before it waits at the barrier.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct JobAnswer {
     pub(crate) job: u32,
     /// How its engine was set up, or why it cannot run.
     pub(crate) facts: Result<EngineFacts, RunError>,
@@ -63,11 +63,11 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) struct Readiness {
     job: u32,
-    sender: Option<Sender<Answer>>,
+    sender: Option<Sender<JobAnswer>>,
 }
 
 impl Readiness {
-    pub(crate) fn new(job: u32, sender: Sender<Answer>) -> Self {
+    pub(crate) fn new(job: u32, sender: Sender<JobAnswer>) -> Self {
         Self { job, sender: Some(sender) }
     }
 
@@ -79,7 +79,7 @@ impl Readiness {
     pub(crate) fn tell(&mut self, facts: Result<EngineFacts, RunError>) {
         if let Some(sender) = self.sender.take() {
             // Fails only if the coordinator is gone, and with it the step.
-            let _ = sender.send(Answer { job: self.job, facts });
+            let _ = sender.send(JobAnswer { job: self.job, facts });
         }
     }
 }
@@ -101,17 +101,17 @@ mod tests {
         let barrier = StartBarrier::default();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| barrier.wait());
-            barrier.release(Start::Aborted);
-            assert_eq!(waiting.join().unwrap(), Start::Aborted);
+            barrier.release(StartSignal::Aborted);
+            assert_eq!(waiting.join().unwrap(), StartSignal::Aborted);
         });
     }
 
     #[test]
     fn the_first_decision_counts() {
         let barrier = StartBarrier::default();
-        barrier.release(Start::Go);
-        barrier.release(Start::Aborted);
-        assert_eq!(barrier.wait(), Start::Go);
+        barrier.release(StartSignal::Go);
+        barrier.release(StartSignal::Aborted);
+        assert_eq!(barrier.wait(), StartSignal::Go);
     }
 
     #[test]

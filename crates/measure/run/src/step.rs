@@ -16,20 +16,20 @@ use std::thread::{Builder, JoinHandle};
 use durio_base::Nanos;
 use durio_plan::{EngineKind, Load, Plan, Step};
 use durio_record::{Event, Outcome, StepStarted, StreamStarted};
-use durio_workload::{Arrivals, CacheMode, Schedule, Workload, job_seed};
+use durio_workload::{ArrivalSchedule, Arrivals, CacheMode, Workload, job_seed};
 
-use crate::collector::{Collector, Stream};
-use crate::counters::Watch;
+use crate::collector::{Collector, StepStream};
+use crate::counters::CounterReading;
 use crate::error::RunError;
-use crate::grid::Bounds;
-use crate::job::{JobInput, JobOutcome, RunClock, Shared, has_committer_threads, run_job};
+use crate::grid::JobBounds;
+use crate::job::{JobInput, JobOutcome, JobShared, RunClock, has_committer_threads, run_job};
 use crate::layout::PreparedTarget;
 use crate::placement::Processors;
 use crate::process_gaps::GapWatch;
 use crate::recorder::{ClosedInterval, IntervalBuffer};
 use crate::refusal::{self, is_refusal};
 use crate::sink::StopFlag;
-use crate::start_barrier::{Answer, Readiness, Start};
+use crate::start_barrier::{JobAnswer, Readiness, StartSignal};
 use conclusion::{conclude, first_error};
 pub(crate) use conclusion::{job_error, outcome_of};
 pub(crate) use effective_load::EffectiveLoad;
@@ -164,12 +164,12 @@ impl PreparedStep {
         // On a script's virtual clock no gap of the machine is in any figure.
         let gaps = if is_real { GapWatch::begin(step, round) } else { None };
         // As late as can be: what making the jobs ready took is not the load's.
-        let before = Watch::read(devices);
-        workers.shared.barrier.release(Start::Go);
+        let before = CounterReading::read(devices);
+        workers.shared.barrier.release(StartSignal::Go);
         collector.collect(&intervals, &mut *emit);
         let mut outcomes = workers.join();
         let (gaps, watching) = gaps.map(GapWatch::end).unwrap_or_default();
-        let mut watched = Watch::read(devices).since(&before);
+        let mut watched = CounterReading::read(devices).since(&before);
         // The thread that watched for gaps is durio's, not the load's.
         watched.process = watched.process.since(watching);
         gaps.into_iter().for_each(|gap| emit(Event::ProcessGap(gap)));
@@ -198,8 +198,8 @@ fn part<'a>(setup: StepSetup<'a>, stream: u32, load: &'a Load) -> Result<Part<'a
     Ok(Part { load, effective, arrivals: setup.arrivals(stream, load), files })
 }
 
-fn stream_of(part: &Part<'_>) -> Stream {
-    Stream {
+fn stream_of(part: &Part<'_>) -> StepStream {
+    StepStream {
         workload: part.effective.workload.clone(),
         target: part.load.target,
         jobs: part.files.len(),
@@ -208,7 +208,7 @@ fn stream_of(part: &Part<'_>) -> Stream {
 
 /// The threads of a step's jobs. Dropped before the start, they go home without having begun.
 struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<JobShared>,
     threads: Vec<JoinHandle<Option<JobOutcome>>>,
 }
 
@@ -216,7 +216,7 @@ impl Workers {
     fn start(setup: StepSetup<'_>, inputs: Vec<JobInput>) -> Result<Self, RunError> {
         let stop = setup.stop.clone();
         let first_ends_all = setup.step.first_job_ends_all;
-        let shared = Arc::new(Shared { stop, first_ends_all, ..Shared::default() });
+        let shared = Arc::new(JobShared { stop, first_ends_all, ..JobShared::default() });
         let mut workers = Self { shared, threads: Vec::with_capacity(inputs.len()) };
         let jobs = inputs.len();
         for input in inputs {
@@ -242,7 +242,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.shared.barrier.release(Start::Aborted);
+        self.shared.barrier.release(StartSignal::Aborted);
         for thread in std::mem::take(&mut self.threads) {
             // A job that panicked has nobody left to tell.
             let _ = thread.join();
@@ -279,8 +279,8 @@ fn job_input(
         script: load.script.clone(),
         region: region_of(load, effective.stand_ins, place, size)?,
         seed,
-        bounds: Bounds::of(limit, (step.ramp, step.interval), workload, place),
-        schedule: Schedule::new(arrivals, place, workload.jobs, seed),
+        bounds: JobBounds::of(limit, (step.ramp, step.interval), workload, place),
+        schedule: ArrivalSchedule::new(arrivals, place, workload.jobs, seed),
         committer_schedules: committer_schedules(arrivals, place, workload, seed),
         processors: processors.of(load, target, place)?,
         pass_files: pass_files(workload, &files)?,
@@ -311,14 +311,14 @@ fn committer_schedules(
     place: u32,
     workload: &Workload,
     seed: u64,
-) -> Vec<Schedule> {
+) -> Vec<ArrivalSchedule> {
     let policy = workload.group_commit.filter(|_| has_committer_threads(workload));
     let each = policy.map_or(0, |policy| policy.committers);
     let all = workload.jobs.saturating_mul(each);
     let schedule = |committer: u32| {
         // Each has draws of its own: records that arrive together would all be of one batch.
         let seed = job_seed(seed, 0, committer.into());
-        Schedule::new(arrivals, place * each + committer, all, seed)
+        ArrivalSchedule::new(arrivals, place * each + committer, all, seed)
     };
     (0..each).filter_map(schedule).collect()
 }
@@ -377,13 +377,13 @@ pub(crate) fn stream_started(
 /// Waits for one answer of each job, and adds to each stream what its engine is like; or gives the
 /// first refusal.
 fn wait_until_ready(
-    answers: impl Iterator<Item = Answer>,
+    answers: impl Iterator<Item = JobAnswer>,
     collector: &Collector,
     streams: &mut [StreamStarted],
 ) -> Result<(), RunError> {
     let mut known = BTreeSet::new();
     let mut refusal = None;
-    for Answer { job, facts } in answers {
+    for JobAnswer { job, facts } in answers {
         let number = collector.stream_of(job);
         match facts {
             Ok(facts) => {

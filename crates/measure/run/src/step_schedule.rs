@@ -128,7 +128,7 @@ impl<'a> StepSchedule<'a> {
     }
 
     /// The section whose last step is the current one.
-    fn ending_section(&self) -> Option<(u32, &'a durio_plan::Section)> {
+    fn ending_section(&self) -> Option<(u32, &'a durio_plan::PlanSection)> {
         let step = self.plan.steps.get(self.place.position)?;
         let section = self.plan.section_of(step)?;
         let is_last = section.range().end == self.place.position + 1;
@@ -140,8 +140,8 @@ impl<'a> StepSchedule<'a> {
 mod tests {
     use durio_base::Nanos;
     use durio_plan::{
-        Campaign, ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Purpose, Role, Rounds,
-        Section, SectionKind, Step, Tracking,
+        Campaign, ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, PlanSection, Purpose, Role,
+        Rounds, SectionKind, Step, Tracking,
     };
     use durio_workload::Workload;
 
@@ -167,7 +167,7 @@ mod tests {
                 excursion_per_mille: 200,
                 slope_per_mille: 100,
             };
-            built.push(Section {
+            built.push(PlanSection {
                 name: format!("s{number}"),
                 summary: String::new(),
                 kind: SectionKind::Single,

@@ -40,7 +40,7 @@ pub(crate) fn run_sync_probe(
     emit(started(setup, &single, Vec::new()));
     let watching = Watching::begin(setup, names);
     let block = usize::try_from(single.effective.workload.block_size.get()).unwrap_or(usize::MAX);
-    let mut probe = Probe {
+    let mut probe = SyncProbe {
         file,
         block: vec![0; block],
         offset: single.region.offset.get(),
@@ -111,7 +111,7 @@ impl ProbeArm {
     }
 }
 
-struct Probe<'a> {
+struct SyncProbe<'a> {
     file: OwnedFd,
     block: Vec<u8>,
     offset: u64,
@@ -119,7 +119,7 @@ struct Probe<'a> {
     random: Xoshiro256PlusPlus,
 }
 
-impl Probe<'_> {
+impl SyncProbe<'_> {
     /// Writes the block and calls the sync once, unless an error has ended these calls.
     // No call is repeated: after an error the kernel may have forgotten the unwritten data.
     fn call(&mut self, arm: &mut ProbeArm) {
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_call_that_failed_is_the_last_of_its_arm_and_others_go_on() {
         let file = tempfile::tempfile().unwrap();
-        let mut probe = Probe {
+        let mut probe = SyncProbe {
             file: file.into(),
             block: vec![0; 512],
             offset: 4096,

@@ -27,11 +27,11 @@ use durio_workload::Workload;
 use rustix::io::Errno;
 
 use crate::error::RunError;
-use crate::measured_loop::Ending;
+use crate::measured_loop::EarlyEnding;
 use crate::step::StepSetup;
 use crate::unmeasured::{SingleLoad, Watching, started};
 use commits::{CommitRun, make_commits};
-use instance::{TraceInstance, Traced, tracefs};
+use instance::{InstanceTrace, TraceInstance, tracefs};
 pub use owner::{remove_dead_trace_instances, trace_instance_name};
 pub(crate) use path::run_path;
 use sequences::{Sequences, TracedDevice};
@@ -81,7 +81,7 @@ pub(crate) fn run_trace(
         tell(setup, made.commits, reason.map_or(traced, Err), &devices, emit);
     }
     // That the method is not there is the finding.
-    let ending = if is_refused { Ending::default() } else { made.ending };
+    let ending = if is_refused { EarlyEnding::default() } else { made.ending };
     watching.conclude(ending, stopped, emit)
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn run_trace(
 fn trace<T>(
     instance: Result<TraceInstance, String>,
     make: impl FnOnce(Option<&mut TraceInstance>) -> T,
-) -> (T, Result<Traced, String>) {
+) -> (T, Result<InstanceTrace, String>) {
     let mut instance = match instance {
         Ok(instance) => instance,
         Err(reason) => return (make(None), Err(reason)),
@@ -133,7 +133,7 @@ fn traced_devices(root: &Path, names: &[String]) -> Vec<TracedDevice> {
 fn tell(
     setup: StepSetup<'_>,
     commits: u64,
-    traced: Result<Traced, String>,
+    traced: Result<InstanceTrace, String>,
     devices: &[TracedDevice],
     emit: &mut dyn FnMut(Event),
 ) {

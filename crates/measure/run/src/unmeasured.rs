@@ -10,9 +10,9 @@ use durio_plan::{Limit, Load, Role};
 use durio_record::{Event, Outcome, StepStarted};
 use durio_workload::{Arrivals, Region};
 
-use crate::counters::Watch;
+use crate::counters::CounterReading;
 use crate::error::RunError;
-use crate::measured_loop::Ending;
+use crate::measured_loop::EarlyEnding;
 use crate::step::effective_load::{effective, open_files, region_of};
 use crate::step::{EffectiveLoad, StepSetup, job_error, outcome_of, stream_started};
 
@@ -78,19 +78,19 @@ pub(crate) fn started(setup: StepSetup<'_>, single: &SingleLoad, features: Vec<S
 pub(crate) struct Watching<'a> {
     setup: StepSetup<'a>,
     devices: &'a [String],
-    before: Watch,
+    before: CounterReading,
     begin: Instant,
 }
 
 impl<'a> Watching<'a> {
     pub(crate) fn begin(setup: StepSetup<'a>, devices: &'a [String]) -> Self {
-        Self { setup, devices, before: Watch::read(devices), begin: Instant::now() }
+        Self { setup, devices, before: CounterReading::read(devices), begin: Instant::now() }
     }
 
     /// The end of the step, for its events.
     pub(crate) fn ended(self, outcome: Outcome) -> Event {
         let measured = self.begin.elapsed().into();
-        let watched = Watch::read(self.devices).since(&self.before);
+        let watched = CounterReading::read(self.devices).since(&self.before);
         let (step, round) = (self.setup.step.index, self.setup.round);
         Event::StepEnded(watched.step_ended(step, round, outcome, measured))
     }
@@ -98,7 +98,7 @@ impl<'a> Watching<'a> {
     /// Ends the step, and reports the error that ended its operations, if any.
     pub(crate) fn conclude(
         self,
-        ending: Ending,
+        ending: EarlyEnding,
         stopped: bool,
         emit: &mut dyn FnMut(Event),
     ) -> Result<Outcome, RunError> {

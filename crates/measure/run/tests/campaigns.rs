@@ -7,11 +7,11 @@ use std::error::Error;
 use durio_base::{Bytes, Nanos};
 use durio_plan::{
     Campaign, ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA, Plan,
-    Purpose, RawPath, Role, Rounds, Section, SectionKind, Step, Target, TargetKind, Tracking,
+    PlanSection, Purpose, RawPath, Role, Rounds, SectionKind, Step, Target, TargetKind, Tracking,
     Until,
 };
 use durio_record::{Event, Journal, Outcome, RoundDecision, RunResumed, StepEnded};
-use durio_run::{Context, EventSink, Resume, StopFlag, run};
+use durio_run::{EventSink, Resume, RunContext, StopFlag, run};
 use durio_workload::{Arrivals, Pattern, PerMille, Workload};
 
 /// Keeps every event; a section is repeated until its `last` round.
@@ -34,7 +34,7 @@ impl EventSink for Sink {
 fn carry_out(plan: &Plan, last: u32, resume: Option<Resume>) -> Vec<Event> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context { resume, ..Context::new(&mut journal, StopFlag::default()) };
+    let context = RunContext { resume, ..RunContext::new(&mut journal, StopFlag::default()) };
     let mut sink = Sink { events: Vec::new(), last };
     assert_eq!(run(plan, context, &mut sink).unwrap(), Outcome::Complete);
     sink.events
@@ -63,7 +63,7 @@ fn plan(targets: Vec<Target>, sections: Vec<(Vec<Step>, Option<Rounds>)>) -> Pla
     let mut steps = Vec::new();
     let mut described = Vec::new();
     for (number, (section, rounds)) in (0..).zip(sections) {
-        described.push(Section {
+        described.push(PlanSection {
             name: format!("section {number}"),
             summary: String::new(),
             kind: SectionKind::Single,
@@ -238,7 +238,7 @@ fn a_pause_ends_at_once_when_the_run_shall_end() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
     let stop = StopFlag::default();
-    let context = Context::new(&mut journal, stop.clone());
+    let context = RunContext::new(&mut journal, stop.clone());
     let later = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(100));
         stop.set();

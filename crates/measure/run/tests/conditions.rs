@@ -13,7 +13,7 @@ use durio_plan::{
     Step, Target, TargetKind,
 };
 use durio_record::{Event, Journal};
-use durio_run::{Context, EventSink, RunError, StopFlag, run};
+use durio_run::{EventSink, RunContext, RunError, StopFlag, run};
 use durio_workload::{CacheMode, Workload};
 
 struct Ignored;
@@ -68,7 +68,7 @@ fn amplification(step: Step) -> Result<f64, RunError> {
         thresholds: Vec::new(),
     };
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context::new(&mut journal, StopFlag::default());
+    let context = RunContext::new(&mut journal, StopFlag::default());
     let before = device_bytes_read();
     run(&plan, context, &mut Ignored)?;
     Ok((device_bytes_read() - before) as f64 / (2 * SIZE.get()) as f64)

@@ -13,7 +13,7 @@ use durio_plan::{
     RawPath, Role, Step, Target, TargetKind,
 };
 use durio_record::{Event, Journal, Outcome, StepDeclined};
-use durio_run::{Context, EventSink, RunError, StopFlag, run};
+use durio_run::{EventSink, RunContext, RunError, StopFlag, run};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
 
 /// Keeps every event, and counts durio's files in a folder at the begin of each step.
@@ -84,7 +84,7 @@ fn run_all(
     };
     plan.validate().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context::new(&mut journal, StopFlag::default());
+    let context = RunContext::new(&mut journal, StopFlag::default());
     let mut sink = Sink { folder: folder.path().to_owned(), events: Vec::new(), files: Vec::new() };
     let result = run(&plan, context, &mut sink);
     (result, sink)

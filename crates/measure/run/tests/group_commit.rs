@@ -12,7 +12,7 @@ use durio_plan::{
 use durio_record::{
     Event, JobEnded, Journal, Latency, OperationName, OperationRecord, Outcome, StoppedBy,
 };
-use durio_run::{Context, EventSink, RunError, StopFlag, run};
+use durio_run::{EventSink, RunContext, RunError, StopFlag, run};
 use durio_workload::{
     Arrivals, CacheMode, ClientThreads, CommitterThreads, GroupCommit, LogWriter, PerMille,
     RegionRule, Software, SyncMethod, SyncPolicy, Workload,
@@ -150,7 +150,7 @@ fn execute(kind: Option<TargetKind>, step: Step, stop: bool) -> Ran {
     plan.validate().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
     let flag = StopFlag::default();
-    let context = Context::new(&mut journal, flag.clone());
+    let context = RunContext::new(&mut journal, flag.clone());
     let mut sink = Sink { events: Vec::new(), stop: stop.then_some(flag) };
     let result = run(&plan, context, &mut sink);
     Ran { result, events: sink.events }

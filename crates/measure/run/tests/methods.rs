@@ -12,7 +12,7 @@ use durio_plan::{
     Step, Target, TargetKind,
 };
 use durio_record::{Event, Journal, OperationName, Outcome};
-use durio_run::{Context, EventSink, StopFlag, run};
+use durio_run::{EventSink, RunContext, StopFlag, run};
 use durio_workload::{CacheMode, Pattern, PerMille, SyncMethod, SyncPolicy, Workload};
 
 /// Few: each waits for the storage.
@@ -63,7 +63,7 @@ fn counted(workload: Workload, engine: EngineKind) -> Counted {
     // Not in /tmp: that may be a tmpfs.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context::new(&mut journal, StopFlag::default());
+    let context = RunContext::new(&mut journal, StopFlag::default());
     let mut events = Events::default();
     let plan = plan(folder.path(), workload, engine);
     assert_eq!(run(&plan, context, &mut events).unwrap(), Outcome::Complete);

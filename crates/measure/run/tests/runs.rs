@@ -12,7 +12,7 @@ use durio_plan::{
     RawPath, Role, Step, Target, TargetKind,
 };
 use durio_record::{Event, Interval, Journal, Latency, Outcome};
-use durio_run::{Context, EventSink, RunError, RunErrorKind, StopFlag, run};
+use durio_run::{EventSink, RunContext, RunError, RunErrorKind, StopFlag, run};
 use durio_workload::{CacheMode, PerMille, Workload, self_cost_workload};
 
 /// Keeps every event, and calls `on` with each before it does.
@@ -46,7 +46,7 @@ impl Bench {
         on: &mut dyn FnMut(&Event),
     ) -> (Result<Outcome, RunError>, Vec<Event>) {
         let mut journal = Journal::begin(self.folder.path(), None).unwrap();
-        let context = Context::new(&mut journal, StopFlag::default());
+        let context = RunContext::new(&mut journal, StopFlag::default());
         let mut sink = Sink { events: Vec::new(), on };
         let result = run(plan, context, &mut sink);
         (result, sink.events)

@@ -14,7 +14,7 @@ use durio_plan::{
     RawPath, Role, Step, Target, TargetKind,
 };
 use durio_record::{ContextSwitches, Event, JobEnded, Journal, Outcome, StepEnded};
-use durio_run::{Context, EventSink, RunError, StopFlag, run};
+use durio_run::{EventSink, RunContext, RunError, StopFlag, run};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
 use rustix::fs::OFlags;
 
@@ -68,8 +68,10 @@ fn ends(kind: TargetKind, load: Load, operations: u64) -> (JobEnded, StepEnded) 
 
 fn run_plan(plan: &Plan, folder: &Path) -> Result<Vec<Event>, RunError> {
     let mut journal = Journal::begin(folder, None).unwrap();
-    let context =
-        Context { devices: vec![Vec::new()], ..Context::new(&mut journal, StopFlag::default()) };
+    let context = RunContext {
+        devices: vec![Vec::new()],
+        ..RunContext::new(&mut journal, StopFlag::default())
+    };
     let mut sink = Sink::default();
     assert_eq!(run(plan, context, &mut sink)?, Outcome::Complete);
     Ok(sink.0)

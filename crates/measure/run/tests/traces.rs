@@ -19,7 +19,7 @@ use durio_plan::{
     Step, Target, TargetKind,
 };
 use durio_record::{CommitsTraced, Event, Journal, Outcome, PathTraced, ProbedCalls, SyncCaller};
-use durio_run::{Context, EventSink, RunError, StopFlag, run};
+use durio_run::{EventSink, RunContext, RunError, StopFlag, run};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
 
 #[derive(Default)]
@@ -96,7 +96,8 @@ fn run_plan(
     let _ = fs::remove_file(folder.join("journal.jsonl"));
     let mut journal = Journal::begin(folder, None).unwrap();
     let stop = StopFlag::default();
-    let context = Context { devices: vec![devices], ..Context::new(&mut journal, stop.clone()) };
+    let context =
+        RunContext { devices: vec![devices], ..RunContext::new(&mut journal, stop.clone()) };
     let mut sink = Sink { events: Vec::new(), stop: stops.then_some(stop) };
     let result = run(plan, context, &mut sink);
     (result, sink.events)

@@ -31,12 +31,12 @@ pub use file::{spec_json_schema, spec_reference};
 pub use spec::{CampaignSpec, SPEC_SCHEMA, SpecTarget};
 
 use crate::path_trace::path_traces;
-use crate::table::value::Scale;
+use crate::table::value::TimeScale;
 use crate::{SpecError, plan_of, self_cost_step, with_costs};
-use axes::Point;
+use axes::AxisPoint;
 use file::Over;
-use steps::{Ladder, MadeSteps, Making};
-use targets::{Places, targets};
+use steps::{CampaignParts, StepContext, StepLadder};
+use targets::{TargetPlaces, targets};
 
 /// The most steps that need no confirmation.
 // At the minute that a step takes by default, a week.
@@ -47,7 +47,6 @@ const STEPS_MAX: u64 = 1_000_000;
 /// What the user asks of a campaign.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CampaignRequest {
-    /// The spec.
     pub spec: CampaignSpec,
     /// Per target of the spec, in its order, the places that it is.
     pub places: Vec<Vec<Location>>,
@@ -59,7 +58,6 @@ pub struct CampaignRequest {
     pub steps_confirmed: u64,
     /// Seed of every random choice.
     pub seed: u64,
-    /// The clock.
     pub clock: ClockChoice,
     /// Begin of file names for filesystems without unnamed files: unique to the run.
     pub file_name: String,
@@ -68,7 +66,6 @@ pub struct CampaignRequest {
 /// A plan, and why it cannot be run as things are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CampaignPlan {
-    /// The plan.
     pub plan: Plan,
     /// Missing permissions and missing space; a plan with any of them must not be run.
     pub obstacles: Vec<SpecError>,
@@ -81,23 +78,24 @@ pub struct CampaignPlan {
 /// explodes, targets that overlap.
 pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecError> {
     let spec = &request.spec;
-    let scale = Scale {
+    let scale = TimeScale {
         time_per_mille: request.time_scale_per_mille,
         size_per_mille: request.size_scale_per_mille,
     };
-    let ladders: Vec<Ladder<'_>> = spec
+    let ladders: Vec<StepLadder<'_>> = spec
         .file
         .all_steps()
         .into_iter()
-        .map(|(is_precondition, block)| Ladder::new(spec, is_precondition, block, scale))
+        .map(|(is_precondition, block)| StepLadder::new(spec, is_precondition, block, scale))
         .collect::<Result<_, _>>()?;
     // Before any step is made: a slip in a list multiplies to millions.
     check_count(request, &ladders)?;
-    let places = Places { spec, places: &request.places, scale, file_name: &request.file_name };
+    let places =
+        TargetPlaces { spec, places: &request.places, scale, file_name: &request.file_name };
     let made_targets = targets(places, &jobs_max(spec, &ladders))?;
     let making =
-        Making { spec, targets: &made_targets.targets, groups: &made_targets.groups, scale };
-    let mut made = MadeSteps::default();
+        StepContext { spec, targets: &made_targets.targets, groups: &made_targets.groups, scale };
+    let mut made = CampaignParts::default();
     for ladder in &ladders {
         making.add(ladder, &mut made)?;
     }
@@ -146,8 +144,8 @@ fn self_costs(steps: &[Step]) -> Vec<Step> {
         .collect()
 }
 
-fn check_count(request: &CampaignRequest, ladders: &[Ladder<'_>]) -> Result<(), SpecError> {
-    let paths = |ladder: &Ladder<'_>| match ladder.block.over.get() {
+fn check_count(request: &CampaignRequest, ladders: &[StepLadder<'_>]) -> Result<(), SpecError> {
+    let paths = |ladder: &StepLadder<'_>| match ladder.block.over.get() {
         // An upper bound, whichever targets the step names: it is asked before anything is
         // resolved.
         Some(Over::OneByOne) => request.places.iter().map(Vec::len).sum::<usize>() as u64,
@@ -174,7 +172,7 @@ fn check_count(request: &CampaignRequest, ladders: &[Ladder<'_>]) -> Result<(), 
 }
 
 /// The most jobs that any load has on each target of the spec.
-fn jobs_max(spec: &CampaignSpec, ladders: &[Ladder<'_>]) -> Vec<u32> {
+fn jobs_max(spec: &CampaignSpec, ladders: &[StepLadder<'_>]) -> Vec<u32> {
     let names = spec.target_names();
     let mut most = vec![1; names.len()];
     let mut note = |wanted: Vec<&str>, jobs: Option<u32>| {
@@ -186,7 +184,7 @@ fn jobs_max(spec: &CampaignSpec, ladders: &[Ladder<'_>]) -> Vec<u32> {
     };
     let first = names.first().copied().unwrap_or_default();
     for ladder in ladders {
-        for point in Point::all(&ladder.axes) {
+        for point in AxisPoint::all(&ladder.axes) {
             let main = &ladder.block.settings.load;
             note(ladder.targets_named_by(main, first), ladder.at(&point).all.load.jobs.get());
             for beside in &ladder.block.beside {

@@ -7,10 +7,11 @@ use durio_plan::{
 };
 use durio_workload::profile::{Profile, Threshold, check_thresholds};
 use durio_workload::{
-    CacheMode, Files, PerMille, SyncMethod, SyncPolicy, Workload, check_workloads, did_you_mean,
+    CacheMode, PerMille, SyncMethod, SyncPolicy, Workload, WorkloadFile, check_workloads,
+    did_you_mean,
 };
 
-use crate::predict::Line;
+use crate::predict::PredictedDatabase;
 use crate::{SpecError, interval_for, null_target, plan_of, self_costs, with_costs};
 
 /// The duration per workload from which results are not provisional.
@@ -96,7 +97,6 @@ pub struct CheckRequest {
     pub goals: Vec<Threshold>,
     /// Seed of every random choice.
     pub seed: u64,
-    /// The clock.
     pub clock: ClockChoice,
     /// File name for filesystems without unnamed files: unique to the run.
     pub file_name: String,
@@ -104,7 +104,7 @@ pub struct CheckRequest {
 
 /// Sizes of the three files.
 #[derive(Debug, Clone, Copy)]
-struct Sizes {
+struct FileSizes {
     data: Bytes,
     log: Bytes,
     segment: Bytes,
@@ -200,7 +200,7 @@ fn add_location(
         }
         if workload.is_durable() && !is_durable {
             // Before the first result: whether syncs arrive at all.
-            steps.push(sync_calls(place(Files::Log)));
+            steps.push(sync_calls(place(WorkloadFile::Log)));
             is_durable = true;
         }
         let index = place(files);
@@ -210,7 +210,7 @@ fn add_location(
         steps.push(step(load, if is_group { groups } else { duration }));
     }
     let LocationFacts::Directory { free, .. } = location.facts else { return Ok(()) };
-    for line in request.predicted.iter().filter_map(Line::of) {
+    for line in request.predicted.iter().filter_map(PredictedDatabase::of) {
         targets.push(line.target(location, (&request.file_name, free)));
         let groups = request.duration.unwrap_or(request.length.duration_of_groups());
         steps.push(step(line.load(targets.len() - 1), groups));
@@ -239,18 +239,18 @@ fn sync_calls(target: usize) -> Step {
 }
 
 // Only directories take files; existing targets are written only with the user's permission.
-fn fits(workload: &Workload, files: Files, location: &Location) -> bool {
+fn fits(workload: &Workload, files: WorkloadFile, location: &Location) -> bool {
     match location.facts {
         LocationFacts::Directory { .. } => true,
         LocationFacts::File { .. } | LocationFacts::Device { .. } => {
             // A preallocated segment is a thing of filesystems.
-            files != Files::Segment && (location.destroy || !workload.writes())
+            files != WorkloadFile::Segment && (location.destroy || !workload.writes())
         }
         LocationFacts::Absent { .. } | LocationFacts::NullDevice => false,
     }
 }
 
-fn sizes_for(request: &CheckRequest, location: &Location) -> Result<Sizes, SpecError> {
+fn sizes_for(request: &CheckRequest, location: &Location) -> Result<FileSizes, SpecError> {
     let path = &location.path;
     match location.facts {
         LocationFacts::Directory { free, filesystem } => {
@@ -264,7 +264,7 @@ fn sizes_for(request: &CheckRequest, location: &Location) -> Result<Sizes, SpecE
                 ))
                 .hint("name a directory: durio lays out files of its own there"));
             }
-            Ok(Sizes { data, log: LOG.min(data), segment: Bytes::ZERO })
+            Ok(FileSizes { data, log: LOG.min(data), segment: Bytes::ZERO })
         }
         LocationFacts::Absent { .. } => {
             Err(SpecError::cannot_measure(format!("'{path}' does not exist"))
@@ -289,7 +289,7 @@ fn sizes_in_directory(
     path: &RawPath,
     free: Bytes,
     sharing: u64,
-) -> Result<Sizes, SpecError> {
+) -> Result<FileSizes, SpecError> {
     // Who names a size may have more than the tenth that durio takes by itself.
     let Some(data) = request.size else {
         return default_sizes(request.length, path, free, sharing);
@@ -308,7 +308,7 @@ fn sizes_in_directory(
         ))
         .hint("give a smaller --size, or make room"));
     }
-    Ok(Sizes { data, log, segment })
+    Ok(FileSizes { data, log, segment })
 }
 
 fn each_of(sharing: u64) -> String {
@@ -324,7 +324,7 @@ fn default_sizes(
     path: &RawPath,
     free: Bytes,
     sharing: u64,
-) -> Result<Sizes, SpecError> {
+) -> Result<FileSizes, SpecError> {
     // A newcomer's first run must not fill a disk.
     let tenth = free.get() / 10 / sharing.max(1);
     if tenth < FILES_MIN.get() {
@@ -341,14 +341,19 @@ fn default_sizes(
     let data = length.data_size().get().min(tenth - log - segment);
     // Whole MiB keep every block size of the workloads a divisor.
     let whole = |bytes| Bytes::new(bytes).rounded_down_to(Bytes::from_mib(1));
-    Ok(Sizes { data: whole(data), log: whole(log), segment: Bytes::new(segment) })
+    Ok(FileSizes { data: whole(data), log: whole(log), segment: Bytes::new(segment) })
 }
 
-fn target_for(request: &CheckRequest, location: &Location, files: Files, sizes: Sizes) -> Target {
+fn target_for(
+    request: &CheckRequest,
+    location: &Location,
+    files: WorkloadFile,
+    sizes: FileSizes,
+) -> Target {
     let (name, layout, size) = match files {
-        Files::Data => ("data", FileLayout::Incompressible, sizes.data),
-        Files::Log => ("log", FileLayout::ZeroFilled, sizes.log),
-        Files::Segment => ("segment", FileLayout::Preallocated, sizes.segment),
+        WorkloadFile::Data => ("data", FileLayout::Incompressible, sizes.data),
+        WorkloadFile::Log => ("log", FileLayout::ZeroFilled, sizes.log),
+        WorkloadFile::Segment => ("segment", FileLayout::Preallocated, sizes.segment),
     };
     let file_name = format!("{}.{name}", request.file_name);
     location.target(name.to_owned(), file_name, layout, size)

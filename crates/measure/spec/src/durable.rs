@@ -14,14 +14,14 @@ mod times;
 
 use durio_base::Bytes;
 use durio_plan::{
-    BatchPolicy, Campaign, ClockChoice, EngineKind, Experiment, Load, Location, Plan, Purpose,
-    Section, SectionKind, Step,
+    BatchPolicy, Campaign, ClockChoice, EngineKind, Experiment, Load, Location, Plan, PlanSection,
+    Purpose, SectionKind, Step,
 };
 use durio_workload::{CacheMode, SyncMethod};
 
 use crate::{SpecError, null_target, plan_of, self_cost_step};
-use parts::{Axes, Draft, Point};
-use room::{Room, Targets};
+use parts::{AxisChoices, DurablePoint, ExperimentDraft};
+use room::{DurableTargets, FileRoom};
 use times::Times;
 
 /// How much of the space `durio durable` goes through.
@@ -48,7 +48,6 @@ pub struct DurableRequest {
     pub only: Vec<String>,
     /// Seed of every random choice.
     pub seed: u64,
-    /// The clock.
     pub clock: ClockChoice,
     /// Begin of the names of files on filesystems without unnamed files: unique to the run.
     pub file_name: String,
@@ -80,7 +79,7 @@ const CROSS: &str = "cross";
 /// overwritten without permission, or it holds too little.
 pub fn plan_durable(request: &DurableRequest) -> Result<Plan, SpecError> {
     check_names(request)?;
-    let room = Room::of(request)?;
+    let room = FileRoom::of(request)?;
     let mut left_out = Vec::new();
     let mut drafts = Vec::new();
     for (experiment, name) in EXPERIMENTS {
@@ -118,9 +117,9 @@ fn draft(
     experiment: Experiment,
     name: String,
     length: DurableLength,
-    room: &Room,
+    room: &FileRoom,
     left_out: &mut Vec<String>,
-) -> Option<Draft> {
+) -> Option<ExperimentDraft> {
     let needs_files = matches!(experiment, Experiment::FileModes | Experiment::Cross);
     if needs_files && !room.makes_files {
         left_out.push(format!("{name}: only in a directory can files of several kinds be made"));
@@ -130,7 +129,7 @@ fn draft(
     if experiment == Experiment::Commands && !room.makes_files {
         left_out.push(format!("{name}: all file modes but the one there is"));
     }
-    let axes = Axes::of(length, &name);
+    let axes = AxisChoices::of(length, &name);
     let (summary, points) = match experiment {
         Experiment::Commands => methods::commands(length, room),
         Experiment::SyncCalls => methods::sync_calls(),
@@ -153,16 +152,16 @@ fn draft(
             return None;
         }
     };
-    Some(Draft { experiment, name, summary, points })
+    Some(ExperimentDraft { experiment, name, summary, points })
 }
 
 /// Leaves out the points whose blocks the files do not hold.
-fn keep_what_fits(drafts: &mut Vec<Draft>, room: &Room, left_out: &mut Vec<String>) {
+fn keep_what_fits(drafts: &mut Vec<ExperimentDraft>, room: &FileRoom, left_out: &mut Vec<String>) {
     for draft in drafts.iter_mut() {
         let (fitting, others) =
             std::mem::take(&mut draft.points).into_iter().partition(|point| room.holds(point));
         draft.points = fitting;
-        let names: Vec<String> = others.iter().map(Point::words).collect();
+        let names: Vec<String> = others.iter().map(DurablePoint::words).collect();
         if !names.is_empty() {
             let names = parts::shortened(&names, "; ");
             left_out.push(format!("{}: too large for the room there is: {names}", draft.name));
@@ -171,11 +170,16 @@ fn keep_what_fits(drafts: &mut Vec<Draft>, room: &Room, left_out: &mut Vec<Strin
     drafts.retain(|draft| !draft.points.is_empty());
 }
 
-fn keep_what_is_wanted(drafts: &mut Vec<Draft>, only: &[String], left_out: &mut Vec<String>) {
+fn keep_what_is_wanted(
+    drafts: &mut Vec<ExperimentDraft>,
+    only: &[String],
+    left_out: &mut Vec<String>,
+) {
     if only.is_empty() {
         return;
     }
-    let is_wanted = |draft: &Draft| only.iter().any(|name| name.replace('-', " ") == draft.name);
+    let is_wanted =
+        |draft: &ExperimentDraft| only.iter().any(|name| name.replace('-', " ") == draft.name);
     let others: Vec<String> =
         drafts.iter().filter(|draft| !is_wanted(draft)).map(|draft| draft.name.clone()).collect();
     drafts.retain(is_wanted);
@@ -189,12 +193,12 @@ fn keep_what_is_wanted(drafts: &mut Vec<Draft>, only: &[String], left_out: &mut 
 
 fn assembled(
     request: &DurableRequest,
-    room: &Room,
+    room: &FileRoom,
     times: &Times,
-    drafts: Vec<Draft>,
+    drafts: Vec<ExperimentDraft>,
     left_out: Vec<String>,
 ) -> Plan {
-    let mut targets = Targets::new(request, room, null_target());
+    let mut targets = DurableTargets::new(request, room, null_target());
     // All methods but the linked ones are of the sync engine, one write at a time.
     let mut steps = vec![self_cost_step(0, EngineKind::Sync, 1, BatchPolicy::DEFAULT)];
     let mut sections = Vec::new();
@@ -206,7 +210,7 @@ fn assembled(
             steps.push(Step { section: Some(section), drop_cache, ..step });
         }
         let count = u32::try_from(steps.len()).unwrap_or(u32::MAX) - first_step;
-        sections.push(Section {
+        sections.push(PlanSection {
             name: draft.name,
             summary: draft.summary,
             kind: SectionKind::Experiment { experiment: draft.experiment },
@@ -227,8 +231,14 @@ fn assembled(
     Plan { campaign: Some(campaign), ..plan }
 }
 
-fn step(name: &str, summary: &str, point: Point, times: &Times, targets: &mut Targets<'_>) -> Step {
-    let Point { mut workload, engine, files, span, levels, role } = point;
+fn step(
+    name: &str,
+    summary: &str,
+    point: DurablePoint,
+    times: &Times,
+    targets: &mut DurableTargets<'_>,
+) -> Step {
+    let DurablePoint { mut workload, engine, files, span, levels, role } = point;
     name.clone_into(&mut workload.name);
     summary.clone_into(&mut workload.summary);
     let timing = times.timing(span, workload.jobs);

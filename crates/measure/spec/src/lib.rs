@@ -42,8 +42,8 @@ pub use sweep::{SweepRequest, plan_sweep};
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::{
-    BatchPolicy, ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,
-    Section, Step, Target, TargetKind,
+    BatchPolicy, ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Plan, PlanSection, Purpose,
+    RawPath, Role, Step, Target, TargetKind,
 };
 use durio_workload::self_cost_workload;
 
@@ -118,7 +118,7 @@ fn plan_of(
 }
 
 /// The steps with those of durio's own cost before them, for which sections make room.
-fn with_costs(mut costs: Vec<Step>, steps: Vec<Step>, sections: &mut [Section]) -> Vec<Step> {
+fn with_costs(mut costs: Vec<Step>, steps: Vec<Step>, sections: &mut [PlanSection]) -> Vec<Step> {
     let before = u32::try_from(costs.len()).unwrap_or(u32::MAX);
     for section in sections {
         section.first_step += before;

@@ -11,7 +11,7 @@ use durio_plan::{
     Campaign, ClockChoice, EngineKind, Limit, Load, Location, ParameterValue, Plan, Purpose, Role,
     Step, Target,
 };
-use durio_workload::profile::{LogProfile, Profile, Setting, SoftwareProfile, Threshold};
+use durio_workload::profile::{LogProfile, LogSetting, Profile, SoftwareProfile, Threshold};
 use durio_workload::{Arrivals, LogWriter, Software, Workload};
 
 use crate::check::{DURATION_MAX, DURATION_MIN, ramp_for};
@@ -35,14 +35,13 @@ pub struct PredictRequest {
     /// Numbers of clients, in the order in which they are run; none for the usual ones.
     pub clients: Vec<u32>,
     /// Values of the log that are not the profile's, for the reader.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<LogSetting>,
     /// The goals for each number of clients.
     pub goals: Vec<PredictGoal>,
     /// Time per number of clients.
     pub duration: Option<Nanos>,
     /// Seed of every random choice.
     pub seed: u64,
-    /// The clock.
     pub clock: ClockChoice,
     /// Begin of file names for filesystems without unnamed files: unique to the run.
     pub file_name: String,
@@ -82,7 +81,7 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
     }
     let ramp = ramp_for(duration);
     let interval = interval_for(duration, ramp);
-    let step = |(at, point): (usize, &Point)| {
+    let step = |(at, point): (usize, &PredictedStep)| {
         let target = if files == 1 { 1 } else { at + 1 };
         let load = point.load(log, software.software(), target);
         let step = Step::new(Role::Measure, load, Limit::Duration(duration), interval);
@@ -109,9 +108,8 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
     Ok(plan)
 }
 
-/// One step.
 #[derive(Debug, Clone, Copy)]
-struct Point {
+struct PredictedStep {
     clients: u32,
     /// At which rate transactions come; none if each client sends the next when the last is answered.
     rate_per_second: Option<f64>,
@@ -119,14 +117,14 @@ struct Point {
 
 /// The step of `durio check` that predicts a database's most usual setup: its name, log and
 /// software.
-pub(crate) struct Line<'a> {
+pub(crate) struct PredictedDatabase<'a> {
     pub(crate) name: String,
     log: &'a LogProfile,
     software: Software,
     clients: u32,
 }
 
-impl<'a> Line<'a> {
+impl<'a> PredictedDatabase<'a> {
     /// None if the times of the database's software are unknown.
     pub(crate) fn of(profile: &'a Profile) -> Option<Self> {
         let (log, software) = (profile.log.as_ref()?, profile.software.as_ref()?.software());
@@ -157,19 +155,20 @@ impl<'a> Line<'a> {
 }
 
 /// All that is run: first without a rate, then with each.
-fn points(clients: &[u32], goals: &[PredictGoal]) -> Vec<Point> {
+fn points(clients: &[u32], goals: &[PredictGoal]) -> Vec<PredictedStep> {
     let mut rates = vec![None];
     for rate in goals.iter().map(|it| it.rate_per_second) {
         if !rates.contains(&rate) {
             rates.push(rate);
         }
     }
-    let of =
-        |rate_per_second| clients.iter().map(move |&clients| Point { clients, rate_per_second });
+    let of = |rate_per_second| {
+        clients.iter().map(move |&clients| PredictedStep { clients, rate_per_second })
+    };
     rates.into_iter().flat_map(of).collect()
 }
 
-impl Point {
+impl PredictedStep {
     fn load(self, log: &LogProfile, software: Software, target: usize) -> Load {
         let workload = log.transactions(self.clients, software);
         let Some(rate_per_second) = self.rate_per_second else {

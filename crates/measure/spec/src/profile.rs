@@ -13,15 +13,15 @@ mod steps;
 mod tests;
 
 use durio_base::{Bytes, Nanos};
-use durio_plan::{Campaign, ClockChoice, Location, Plan, Purpose, Section, SectionKind};
+use durio_plan::{Campaign, ClockChoice, Location, Plan, PlanSection, Purpose, SectionKind};
 use durio_workload::profile::{Profile, StreamKind, StreamProfile};
 
 use crate::check::{DURATION_MAX, DURATION_MIN};
 use crate::{SpecError, plan_of, self_costs, with_costs};
 pub(crate) use files::{directory, layout};
 
-use files::Files;
-use steps::Steps;
+use files::ProfileFiles;
+use steps::ProfileSteps;
 
 /// Per step.
 // More than a hundred of the ten commits a second that etcd's backend makes, so that their p99 is
@@ -108,8 +108,8 @@ pub fn plan_profile(request: &ProfileRequest) -> Result<Plan, SpecError> {
     let profile = &request.profile;
     let foreground = Foreground::of(profile)?;
     let duration = request.time()?;
-    let files = Files::of(request, foreground)?;
-    let mut made = Steps { profile, foreground, files: &files, duration }.all()?;
+    let files = ProfileFiles::of(request, foreground)?;
+    let mut made = ProfileSteps { profile, foreground, files: &files, duration }.all()?;
     let all = with_costs(self_costs(&made.steps), made.steps, &mut made.sections);
     let campaign = Campaign {
         name: profile.name.clone(),
@@ -124,13 +124,13 @@ pub fn plan_profile(request: &ProfileRequest) -> Result<Plan, SpecError> {
     Ok(plan)
 }
 
-fn notes(profile: &Profile, files: &Files) -> Vec<String> {
+fn notes(profile: &Profile, files: &ProfileFiles) -> Vec<String> {
     let fittings = profile.fittings().map(|(stream, text)| format!("{stream}: {text}"));
     fittings.chain(profile.notes.iter().cloned()).chain(files.shortened.clone()).collect()
 }
 
-pub(crate) fn section(name: &str, summary: String, first_step: u32, steps: u32) -> Section {
-    Section {
+pub(crate) fn section(name: &str, summary: String, first_step: u32, steps: u32) -> PlanSection {
+    PlanSection {
         name: name.to_owned(),
         summary,
         kind: SectionKind::Single,

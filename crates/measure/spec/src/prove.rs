@@ -8,15 +8,17 @@ mod guests;
 use durio_base::{Bytes, Nanos};
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    AgentTarget, Arm, ArrayLevel, DurablePath, Expected, FileWrites, FrontEnd, GuestLayers,
-    LossClass, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
+    AgentTarget, Arm, ArrayLevel, DurablePath, ExpectedVerdict, FileWrites, GuestFrontEnd,
+    GuestLayers, LossClass, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
 use durio_workload::did_you_mean;
 
 use crate::SpecError;
-use crate::table::value::{Amount, Name, Texts, Time, Value, Version, words};
-use crate::table::{Key, Levels, One, Placed, Source, Table, reference, table};
+use crate::table::value::{Amount, FormatVersion, KeyedValue, Name, Texts, Time, words};
+use crate::table::{
+    Levels, OptionalValue, PlacedValue, ReferenceKey, SpecTable, SpecText, reference, table,
+};
 
 /// Version of the format of proof specs.
 pub const PROOF_SPEC_SCHEMA: u32 = 1;
@@ -40,24 +42,24 @@ table! {
     /// The whole file.
     struct ProofFile {
         /// Version of this format: 1.
-        schema: Placed<Version<PROOF_SPEC_SCHEMA>>,
+        schema: PlacedValue<FormatVersion<PROOF_SPEC_SCHEMA>>,
         /// Short name.
-        name: Placed<Name>,
+        name: PlacedValue<Name>,
         /// One sentence: what it shows.
-        summary: One<String>,
+        summary: OptionalValue<String>,
         /// Effective cuts without a loss after which a series ends: 5 rule out what fails in every
         /// second cut (confidence 95 %), 59 one in 20, 299 one in 100, 3000 one in 1000. Default: 59.
-        cuts: One<u32>,
+        cuts: OptionalValue<u32>,
         /// Simulated disks.
-        disk: Vec<Placed<DiskTable>>,
+        disk: Vec<PlacedValue<DiskTable>>,
         /// Durio's own arrays of simulated disks.
-        array: Vec<Placed<ArrayTable>>,
+        array: Vec<PlacedValue<ArrayTable>>,
         /// Storage of machines, whose agents come to this one. At least one disk, array, target or guest.
-        target: Vec<Placed<TargetTable>>,
+        target: Vec<PlacedValue<ProveTargetTable>>,
         /// Simulated disks in guests of the lab, behind QEMU's devices and the guest's kernel.
-        guest: Vec<Placed<GuestTable>>,
+        guest: Vec<PlacedValue<GuestTable>>,
         /// What is done to each. At least one.
-        arm: Vec<Placed<ArmTable>>,
+        arm: Vec<PlacedValue<ArmTable>>,
     }
 }
 
@@ -65,9 +67,9 @@ table! {
     /// `[[disk]]`.
     struct DiskTable {
         /// Names of profiles, as durio simdisk list shows them; "all" is each of them.
-        profile: Placed<Texts>,
+        profile: PlacedValue<Texts>,
         /// Bytes of the disk, a multiple of 4 KiB, at least 256 KiB. Default: 1 MiB.
-        size: One<Amount>,
+        size: OptionalValue<Amount>,
     }
 }
 
@@ -78,46 +80,46 @@ table! {
         /// pairs of members. Default: raid1.
         level: Levels<ArrayLevel>,
         /// How many members: 2 to 4 of raid1, 3 to 16 of raid5, 4 to 16 of raid6, an even number from 4 to 32 of raid10. Default: the fewest.
-        members: One<u32>,
+        members: OptionalValue<u32>,
         /// Names of profiles, as durio simdisk list shows them; "all" is each of them. A lie begins when
         /// the array was created.
-        profile: Placed<Texts>,
+        profile: PlacedValue<Texts>,
         /// The member that has the profile, from 0, while the others are such disks without its lie.
         /// Default: all have it.
         liar: Levels<u32>,
         /// Bytes of each member, a multiple of 4 KiB, at least 512 KiB. Default: 1 MiB.
-        size: One<Amount>,
+        size: OptionalValue<Amount>,
     }
 }
 
 table! {
     /// `[[target]]`. Commands are lists of words; no shell reads them.
-    struct TargetTable {
+    struct ProveTargetTable {
         /// Short name; the path is the agent's matter.
-        name: Placed<Name>,
+        name: PlacedValue<Name>,
         /// Where this machine waits for the agent. Default: 127.0.0.1:0, any free port.
-        listen: One<String>,
+        listen: OptionalValue<String>,
         /// What the agent must know (durio prove write --token-file). Default: that of durio prove run
         /// --token-file, or a random one.
-        token: One<String>,
+        token: OptionalValue<String>,
         /// Starts an agent, durio prove write at the target; "{witness}" stands for the address. The
         /// command has the token in $DURIO_TOKEN; "{token}" puts it into a word. Without it the agent
         /// starts by itself, when its machine boots.
-        start: One<Texts>,
+        start: OptionalValue<Texts>,
         /// Takes the power away; when the command ends, it is gone. Without it, or as "by hand",
         /// durio says when you are to cut it, and notices that you did.
-        cut: One<Texts>,
+        cut: OptionalValue<Texts>,
         /// Gives it back. Without it, nothing needs to be done.
-        restore: One<Texts>,
+        restore: OptionalValue<Texts>,
         /// How long the power stays away. Default: 10s.
-        off: One<Time>,
+        off: OptionalValue<Time>,
         /// How long the target is written to at least; up to twice as long. Default: 2s.
-        load: One<Time>,
+        load: OptionalValue<Time>,
         /// How long its machine may take to come back. Default: 10m.
-        patience: One<Time>,
+        patience: OptionalValue<Time>,
         /// Bytes to use, from the begin, at least 256 KiB: all of it is read twice after each cut.
         /// Default: 1 GiB, at most all.
-        size: One<Amount>,
+        size: OptionalValue<Amount>,
     }
 }
 
@@ -126,9 +128,9 @@ table! {
     struct GuestTable {
         /// Names of profiles, as durio simdisk list shows them; "all" is each of them. A lie begins
         /// when the guest has made its layers.
-        profile: Placed<Texts>,
+        profile: PlacedValue<Texts>,
         /// The device that QEMU shows. Default: virtio-blk.
-        front_end: Levels<FrontEnd>,
+        front_end: Levels<GuestFrontEnd>,
         /// Whether that device has a volatile write cache; without it QEMU sends every write with
         /// FUA. Default: true.
         write_cache: Levels<bool>,
@@ -139,19 +141,19 @@ table! {
         layers: Levels<GuestLayers>,
         /// The disk of an array that tells the profile's lie, from 0, while the others are honest. Default:
         /// all tell it.
-        liar: One<u32>,
+        liar: OptionalValue<u32>,
         /// How the guest's writer submits: sync, uring or aio. A durable write of sync on a raw device
         /// is followed by a flush of the kernel's, one of uring and aio is not. Default: uring.
         engine: Levels<EngineKind>,
         /// Bytes of each disk, a multiple of 4 KiB; a quarter is used, 4 MiB at most. Default, and the
         /// least: 16 MiB, under btrfs 128 MiB, under xfs 320 MiB.
-        size: One<Amount>,
+        size: OptionalValue<Amount>,
         /// The kernel's release, as durio lab kernels shows it, or its image. Default: the newest.
-        kernel: One<String>,
+        kernel: OptionalValue<String>,
         /// Record one life, and read so many of its crash states, instead of cutting the power: each is
         /// put on the disk, mounted and verified. Takes a disk that keeps its word, write-back or
         /// write-through.
-        states: One<u32>,
+        states: OptionalValue<u32>,
     }
 }
 
@@ -166,7 +168,7 @@ table! {
         /// process.
         via: Levels<SimulatedVia>,
         /// Bytes of a write, a multiple of 4 KiB. Default: 4 KiB.
-        write_size: One<Amount>,
+        write_size: OptionalValue<Amount>,
         /// How a guest's file is written: overwrite, with nothing but data that changes; append, a log at
         /// its end, by which it grows; replace, a new file that is synced and renamed over the old one,
         /// with a sync of the folder; rename, the same without that sync, which programs forget, and which
@@ -178,7 +180,7 @@ table! {
 
 words! {
     ArrayLevel { "raid1" => Raid1, "raid5" => Raid5, "raid6" => Raid6, "raid10" => Raid10 }
-    FrontEnd { "virtio-blk" => VirtioBlk, "nvme" => Nvme, "scsi" => Scsi }
+    GuestFrontEnd { "virtio-blk" => VirtioBlk, "nvme" => Nvme, "scsi" => Scsi }
     GuestLayers {
         "raw" => Raw,
         "ext4" => Ext4,
@@ -218,12 +220,12 @@ pub fn proof_spec_reference() -> String {
 }
 
 /// Every table with the heading under which it is described.
-fn sections() -> [(&'static str, Vec<Key>); 6] {
+fn sections() -> [(&'static str, Vec<ReferenceKey>); 6] {
     [
         ("The file", ProofFile::keys()),
         ("[[disk]]", DiskTable::keys()),
         ("[[array]]", ArrayTable::keys()),
-        ("[[target]]", TargetTable::keys()),
+        ("[[target]]", ProveTargetTable::keys()),
         ("[[guest]]", GuestTable::keys()),
         ("[[arm]]", ArmTable::keys()),
     ]
@@ -235,7 +237,7 @@ fn sections() -> [(&'static str, Vec<Key>); 6] {
 /// If it is not TOML, has an unknown key or a wrong value, or names a profile that there is not. The
 /// message begins with `NAME:LINE:COLUMN`.
 pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan, SpecError> {
-    let source = Source { name: source_name, text };
+    let source = SpecText { name: source_name, text };
     let table = source.parse()?;
     let file: ProofFile = source.table("", 0, &table)?;
     let cuts = file.cuts.get().unwrap_or(CUTS_DEFAULT);
@@ -345,8 +347,8 @@ fn is_size(size: Bytes) -> bool {
     is_whole && (Bytes::from_kib(256)..=SIZE_MAX).contains(&size)
 }
 
-fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecError> {
-    let words = |given: &One<Texts>| given.get().map_or_else(Vec::new, |it| it.to_vec());
+fn agent(source: SpecText<'_>, table: &ProveTargetTable) -> Result<AgentTarget, SpecError> {
+    let words = |given: &OptionalValue<Texts>| given.get().map_or_else(Vec::new, |it| it.to_vec());
     let cut = words(&table.cut);
     let cut = if cut == [BY_HAND] { Vec::new() } else { cut };
     let start = words(&table.start);
@@ -367,8 +369,9 @@ fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecErr
         let message = format!("'{listen}' is no address and port, such as 192.168.1.5:9119");
         return Err(source.error(table.listen.at, message));
     }
-    let time =
-        |given: &One<Time>, seconds| given.get().map_or(Nanos::from_secs(seconds), |it| it.0);
+    let time = |given: &OptionalValue<Time>, seconds| {
+        given.get().map_or(Nanos::from_secs(seconds), |it| it.0)
+    };
     Ok(AgentTarget {
         name: table.name.value.0.clone(),
         listen,
@@ -397,8 +400,8 @@ fn written(arm: Arm) -> String {
 }
 
 fn profiles(
-    source: Source<'_>,
-    names: &Placed<Texts>,
+    source: SpecText<'_>,
+    names: &PlacedValue<Texts>,
 ) -> Result<Vec<&'static NamedProfile>, SpecError> {
     let mut found = Vec::new();
     for text in &names.value.0 {
@@ -420,7 +423,7 @@ fn profiles(
     Ok(found)
 }
 
-fn size(source: Source<'_>, given: &One<Amount>) -> Result<Bytes, SpecError> {
+fn size(source: SpecText<'_>, given: &OptionalValue<Amount>) -> Result<Bytes, SpecError> {
     match given.get() {
         None => Ok(SIZE_DEFAULT),
         Some(Amount::Bytes(size)) if is_size(size) => Ok(size),
@@ -428,7 +431,7 @@ fn size(source: Source<'_>, given: &One<Amount>) -> Result<Bytes, SpecError> {
     }
 }
 
-fn arms(source: Source<'_>, arm: &ArmTable) -> Result<Vec<(SimulatedVia, Arm)>, SpecError> {
+fn arms(source: SpecText<'_>, arm: &ArmTable) -> Result<Vec<(SimulatedVia, Arm)>, SpecError> {
     let write_cells = match arm.write_size.get() {
         None => 1,
         Some(Amount::Bytes(size))
@@ -481,29 +484,31 @@ fn series_of(
     target: ProofTarget,
     arm: Arm,
     cuts: u32,
-    expected: Option<Expected>,
+    expected: Option<ExpectedVerdict>,
 ) -> ProofSeries {
     let cuts = match expected {
-        Some(Expected::Breaks { within, .. } | Expected::Loses { within }) => cuts.max(within),
-        Some(Expected::Holds | Expected::MayLose) | None => cuts,
+        Some(ExpectedVerdict::Breaks { within, .. } | ExpectedVerdict::Loses { within }) => {
+            cuts.max(within)
+        }
+        Some(ExpectedVerdict::Holds | ExpectedVerdict::MayLose) | None => cuts,
     };
     ProofSeries { name, target, arm: Some(arm), cuts, expected }
 }
 
-fn expected(named: &NamedProfile, arm: Arm, via: SimulatedVia) -> Expected {
+fn expected(named: &NamedProfile, arm: Arm, via: SimulatedVia) -> ExpectedVerdict {
     let tells = if arm.path.syncs() { named.on_flush } else { named.on_fua };
     // Over NBD there is one connection, whose writes each flush covers.
     let tells = tells && !(via == SimulatedVia::Nbd && named.lie == Some(Lie::FlushOneConnection));
     match named.symptom() {
         Some(symptom) if tells && arm.depth >= named.depth => {
-            Expected::Breaks { class: class_of(symptom), within: named.cuts }
+            ExpectedVerdict::Breaks { class: class_of(symptom), within: named.cuts }
         }
-        _ => Expected::Holds,
+        _ => ExpectedVerdict::Holds,
     }
 }
 
 /// The values of a key, or its default.
-fn levels<T: Value>(given: &Levels<T>, default: T) -> Vec<T> {
+fn levels<T: KeyedValue>(given: &Levels<T>, default: T) -> Vec<T> {
     if given.values().is_empty() { vec![default] } else { given.values().to_vec() }
 }
 

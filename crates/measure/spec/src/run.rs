@@ -46,7 +46,6 @@ pub struct RunRequest {
     pub trace_path: bool,
     /// Seed of every random choice.
     pub seed: u64,
-    /// The clock.
     pub clock: ClockChoice,
     /// File name for filesystems without unnamed files.
     pub file_name: String,

@@ -23,13 +23,13 @@ use durio_plan::{PublishedShare, SeveralDevices};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::campaign::file::{CampaignFile, FewJobs, TargetTable};
-use crate::table::value::{Amount, Name, Scale};
-use crate::table::{One, Placed, Source};
+use crate::campaign::file::{CampaignFile, CampaignTargetTable, FewJobs};
+use crate::table::value::{Amount, Name, TimeScale};
+use crate::table::{OptionalValue, PlacedValue, SpecText};
 use crate::{CampaignSpec, SpecError};
 use file::{StackFile, StackTable};
 use layers::ReadStack;
-use matrix::{Axis, Expanded, STACKS_MAX, axes, expanded};
+use matrix::{ExpandedTable, MatrixAxis, STACKS_MAX, axes, expanded};
 
 pub use file::{stack_spec_json_schema, stack_spec_reference};
 
@@ -45,7 +45,6 @@ pub(crate) const TARGET_NAME: &str = "data";
 /// A stack spec that was read: every stack can be built, every step is one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StackBench {
-    /// Its name.
     pub name: String,
     /// What it shows, and after whom; may be empty.
     pub summary: String,
@@ -73,7 +72,7 @@ impl StackBench {
     /// not have, has too many stacks, or one that cannot be built on any machine. The message begins
     /// with `NAME:LINE:COLUMN`.
     pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
-        let source = Source { name: source_name, text };
+        let source = SpecText { name: source_name, text };
         let mut table = source.parse()?;
         // Where "{AXIS}" stands no typed field can be read: these two come first, as plain TOML.
         let (matrix, stack) = (table.remove("matrix"), table.remove("stack"));
@@ -114,7 +113,7 @@ impl StackBench {
         match self.region {
             None => size,
             Some(Amount::Bytes(region)) => {
-                let scale = Scale { size_per_mille: size_scale_per_mille, ..Scale::WHOLE };
+                let scale = TimeScale { size_per_mille: size_scale_per_mille, ..TimeScale::WHOLE };
                 scale.size(region).min(size)
             }
             Some(share) if share.of(size) >= size => size,
@@ -142,7 +141,7 @@ impl StackBench {
 }
 
 /// What of a device is touched: as it says, else as much as of a file.
-fn region(target: &file::TargetTable) -> Option<Amount> {
+fn region(target: &file::StackTargetTable) -> Option<Amount> {
     // A share is of the free space on a filesystem and of the device here: only bytes mean the
     // same.
     let size = target.size.get().filter(|size| matches!(size, Amount::Bytes(_)));
@@ -153,32 +152,32 @@ fn region(target: &file::TargetTable) -> Option<Amount> {
 fn campaign_file(file: &StackFile, on_files: bool) -> CampaignFile {
     let said = file.target.as_ref();
     let of_files = said.filter(|_| on_files);
-    let target = TargetTable {
-        name: Placed { value: Name(TARGET_NAME.to_owned()), at: 0 },
-        path: One::default(),
+    let target = CampaignTargetTable {
+        name: PlacedValue { value: Name(TARGET_NAME.to_owned()), at: 0 },
+        path: OptionalValue::default(),
         size: of_files.map(|it| it.size.clone()).unwrap_or_default(),
         layout: of_files.map(|it| it.layout.clone()).unwrap_or_default(),
         files: of_files.map(|it| it.files.clone()).unwrap_or_default(),
         // A ladder that begins with one job has a point on eight devices too.
-        few_jobs: One::of(FewJobs::FirstPaths),
+        few_jobs: OptionalValue::of(FewJobs::FirstPaths),
         declared: None,
         sheet: None,
     };
     let at = said.map_or(0, |it| it.at);
-    let target = vec![Placed { value: target, at }];
+    let target = vec![PlacedValue { value: target, at }];
     CampaignFile { head: file.head.clone(), steps: file.steps.clone(), target }
 }
 
 /// Every stack that the tables stand for.
 fn stacks<'a>(
-    source: Source<'_>,
+    source: SpecText<'_>,
     tables: Option<&Spanned<DeValue<'a>>>,
-    axes: &[Axis<'a>],
+    axes: &[MatrixAxis<'a>],
 ) -> Result<Vec<DeclaredStack>, SpecError> {
     let mut used = BTreeSet::new();
     let mut all: Vec<DeclaredStack> = Vec::new();
     for (at, table) in stack_tables(source, tables)? {
-        for Expanded { table, suffix } in expanded(source, table, axes, &mut used)? {
+        for ExpandedTable { table, suffix } in expanded(source, table, axes, &mut used)? {
             let table: StackTable = source.table("stack", at, &table)?;
             let ReadStack { stack, at, degraded } = layers::stack(source, table, at, &suffix)?;
             for stack in std::iter::once(stack).chain(degraded) {
@@ -196,7 +195,7 @@ fn stacks<'a>(
 
 /// The tables of `[[stack]]` with their places.
 fn stack_tables<'t, 'a>(
-    source: Source<'_>,
+    source: SpecText<'_>,
     tables: Option<&'t Spanned<DeValue<'a>>>,
 ) -> Result<Vec<(usize, &'t DeTable<'a>)>, SpecError> {
     let hint = "add [[stack]] with name = \"…\" and layers = [{ ram = { size = \"1GiB\" } }]";
@@ -219,7 +218,7 @@ fn stack_tables<'t, 'a>(
 
 /// The stack with the devices that durio makes in so many thousandths of their size.
 fn scaled(stack: &DeclaredStack, per_mille: u32) -> DeclaredStack {
-    let scale = Scale { size_per_mille: per_mille, ..Scale::WHOLE };
+    let scale = TimeScale { size_per_mille: per_mille, ..TimeScale::WHOLE };
     let mut stack = stack.clone();
     for made in stack.layers.iter_mut().filter_map(|layer| layer.kind.made_mut()) {
         made.size = scale.size(made.size);
@@ -229,7 +228,7 @@ fn scaled(stack: &DeclaredStack, per_mille: u32) -> DeclaredStack {
 
 /// Adds a stack that can be built and whose name is its own.
 fn add(
-    source: Source<'_>,
+    source: SpecText<'_>,
     at: usize,
     stack: DeclaredStack,
     all: &mut Vec<DeclaredStack>,

@@ -3,7 +3,7 @@
 
 use durio_base::Nanos;
 use durio_plan::{
-    Campaign, Goal, Limit, Plan, Purpose, Role, Rounds, Section, SectionKind, Step, Until,
+    Campaign, Goal, Limit, Plan, PlanSection, Purpose, Role, Rounds, SectionKind, Step, Until,
 };
 use durio_workload::{Arrivals, PerMille};
 
@@ -56,7 +56,7 @@ pub fn plan_sweep(request: &SweepRequest) -> Result<Plan, SpecError> {
 fn campaign(request: &SweepRequest, ceiling: u32, steps: &[Step]) -> Campaign {
     let goal = request.goal;
     let name = steps.last().map_or("", |step| step.load.workload.name.as_str());
-    let section = |name: &str, summary: String, first_step, rounds| Section {
+    let section = |name: &str, summary: String, first_step, rounds| PlanSection {
         name: name.to_owned(),
         summary,
         kind: SectionKind::Single,

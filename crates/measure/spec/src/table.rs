@@ -5,7 +5,7 @@
 //! ([`reference`]).
 //!
 //! ```text
-//!   text ── DeTable ── Table ──┬── Field: Levels, One, Placed, tables
+//!   text ── DeTable ── SpecTable ──┬── Field: Levels, OptionalValue, PlacedValue, tables
 //!                              └── Value: one scalar, text or mix
 //! ```
 //!
@@ -22,8 +22,8 @@ use durio_workload::{did_you_mean, line_and_column};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-pub(crate) use field::{Field, Levels, One, Placed};
-pub(crate) use reference::{Form, Key};
+pub(crate) use field::{Field, Levels, OptionalValue, PlacedValue};
+pub(crate) use reference::{ReferenceKey, ValueForm};
 
 use crate::SpecError;
 
@@ -32,13 +32,13 @@ const LENGTH_MAX: usize = 1 << 20;
 
 /// The text of a spec, to find lines in.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct SpecText<'a> {
     /// Path or name, for messages.
     pub(crate) name: &'a str,
     pub(crate) text: &'a str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> SpecText<'a> {
     /// An error at a byte.
     pub(crate) fn error(self, byte: usize, message: impl AsRef<str>) -> SpecError {
         let (line, column) = line_and_column(self.text, byte);
@@ -75,7 +75,7 @@ impl<'a> Source<'a> {
     }
 
     /// A table whose keys are those of `T` and no others.
-    pub(crate) fn table<T: Table>(
+    pub(crate) fn table<T: SpecTable>(
         self,
         key: &'static str,
         at: usize,
@@ -85,7 +85,8 @@ impl<'a> Source<'a> {
             "" if !key.is_empty() => format!("the {key}"),
             noun => noun.to_owned(),
         };
-        let (entries, mut faults) = (Entries { source: self, at, noun, table }, Faults::default());
+        let (entries, mut faults) =
+            (TableEntries { source: self, at, noun, table }, Faults::default());
         // All faults are gathered and the first of the file is reported: people correct from the
         // top.
         entries.refuse_unknown(&T::names(), &mut faults);
@@ -106,7 +107,7 @@ impl Faults {
     }
 
     /// The value, or the fault.
-    pub(crate) fn or<T>(self, read: Option<T>, entries: &Entries<'_>) -> Result<T, SpecError> {
+    pub(crate) fn or<T>(self, read: Option<T>, entries: &TableEntries<'_>) -> Result<T, SpecError> {
         match (self.0, read) {
             (None, Some(read)) => Ok(read),
             (Some((_, error)), _) => Err(error),
@@ -116,18 +117,18 @@ impl Faults {
 }
 
 /// A struct that is a table of a spec; made with [`table!`].
-pub(crate) trait Table: Sized {
+pub(crate) trait SpecTable: Sized {
     /// What it is called where it lacks a key; "the KEY" under which it stands, if empty.
     const NOUN: &'static str;
 
     /// Reads the fields; none after a fault.
-    fn read(entries: &Entries<'_>, faults: &mut Faults) -> Option<Self>;
+    fn read(entries: &TableEntries<'_>, faults: &mut Faults) -> Option<Self>;
 
     /// Its own keys, without its parts', in the order of the fields.
-    fn keys() -> Vec<Key>;
+    fn keys() -> Vec<ReferenceKey>;
 
     /// The keys of its parts and its own.
-    fn all_keys() -> Vec<Key>;
+    fn all_keys() -> Vec<ReferenceKey>;
 
     /// The names of all keys.
     fn names() -> Vec<&'static str>;
@@ -135,8 +136,8 @@ pub(crate) trait Table: Sized {
 
 /// The entries of a table that is read.
 #[derive(Debug)]
-pub(crate) struct Entries<'t> {
-    pub(crate) source: Source<'t>,
+pub(crate) struct TableEntries<'t> {
+    pub(crate) source: SpecText<'t>,
     /// Byte of the table's begin.
     pub(crate) at: usize,
     /// "the step"; empty for the file.
@@ -144,7 +145,7 @@ pub(crate) struct Entries<'t> {
     pub(crate) table: &'t DeTable<'t>,
 }
 
-impl Entries<'_> {
+impl TableEntries<'_> {
     /// The field of a key; only [`table!`] asks, with the names of fields.
     pub(crate) fn take<F: Field>(&self, key: &'static str, faults: &mut Faults) -> Option<F> {
         let (at, read) = match self.item(key) {
@@ -157,8 +158,8 @@ impl Entries<'_> {
     }
 
     /// The value of a key, if it is there.
-    pub(crate) fn item(&self, key: &'static str) -> Option<Item<'_>> {
-        self.table.get(key).map(|value| Item { source: self.source, key, value })
+    pub(crate) fn item(&self, key: &'static str) -> Option<TableItem<'_>> {
+        self.table.get(key).map(|value| TableItem { source: self.source, key, value })
     }
 
     /// A fault at the first key outside `known`.
@@ -186,13 +187,13 @@ impl Entries<'_> {
 
 /// A value that is not read yet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Item<'t> {
-    pub(crate) source: Source<'t>,
+pub(crate) struct TableItem<'t> {
+    pub(crate) source: SpecText<'t>,
     pub(crate) key: &'static str,
     pub(crate) value: &'t Spanned<DeValue<'t>>,
 }
 
-impl<'t> Item<'t> {
+impl<'t> TableItem<'t> {
     /// Byte of its begin.
     pub(crate) fn at(self) -> usize {
         self.value.span().start
@@ -209,7 +210,7 @@ impl<'t> Item<'t> {
     }
 }
 
-/// Makes a struct that is a [`Table`]. After its name may stand its name in messages about missing
+/// Makes a struct that is a [`SpecTable`]. After its name may stand its name in messages about missing
 /// keys, and its parts, tables whose keys stand in this one too. The doc comment of a field is the
 /// text on its key in the reference.
 macro_rules! table {
@@ -224,31 +225,31 @@ macro_rules! table {
             $($(#[doc = $help])+ pub(crate) $key: $type,)*
         }
 
-        impl $crate::table::Table for $name {
+        impl $crate::table::SpecTable for $name {
             const NOUN: &'static str = concat!($($noun)?);
 
             fn read(
-                entries: &$crate::table::Entries<'_>,
+                entries: &$crate::table::TableEntries<'_>,
                 faults: &mut $crate::table::Faults,
             ) -> Option<Self> {
-                $($(let $part = <$Part as $crate::table::Table>::read(entries, faults);)*)?
+                $($(let $part = <$Part as $crate::table::SpecTable>::read(entries, faults);)*)?
                 $(let $key = entries.take(stringify!($key), faults);)*
                 Some(Self { $($($part: $part?,)*)? $($key: $key?,)* })
             }
 
-            fn keys() -> Vec<$crate::table::Key> {
+            fn keys() -> Vec<$crate::table::ReferenceKey> {
                 vec![$(<$type as $crate::table::Field>::key(stringify!($key), concat!($($help),+))),*]
             }
 
-            fn all_keys() -> Vec<$crate::table::Key> {
-                let parts: &[fn() -> Vec<$crate::table::Key>] =
-                    &[$($(<$Part as $crate::table::Table>::all_keys),*)?];
+            fn all_keys() -> Vec<$crate::table::ReferenceKey> {
+                let parts: &[fn() -> Vec<$crate::table::ReferenceKey>] =
+                    &[$($(<$Part as $crate::table::SpecTable>::all_keys),*)?];
                 parts.iter().flat_map(|part| part()).chain(Self::keys()).collect()
             }
 
             fn names() -> Vec<&'static str> {
                 let parts: &[fn() -> Vec<&'static str>] =
-                    &[$($(<$Part as $crate::table::Table>::names),*)?];
+                    &[$($(<$Part as $crate::table::SpecTable>::names),*)?];
                 let own: Vec<&'static str> = vec![$(stringify!($key)),*];
                 own.into_iter().chain(parts.iter().flat_map(|part| part())).collect()
             }

@@ -4,7 +4,7 @@
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::Goal;
-use durio_workload::profile::{Bound, LatencyFigure, Threshold, TimedOperation};
+use durio_workload::profile::{LatencyFigure, Threshold, ThresholdBound, TimedOperation};
 use durio_workload::{Arrivals, check_workloads, did_you_mean};
 
 /// A rate per second: `1000`, `2.5k`, `1M`, `20k/s`; k and M are thousands and millions.
@@ -84,12 +84,12 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
         wrong(format!("'{name}' is no workload of check; {meant}"))
     })?;
     let bound = match (figure, is_below, operation) {
-        ("rate", false, None) => Bound::RateAtLeast { at_least_per_second: rate(value)? },
+        ("rate", false, None) => ThresholdBound::RateAtLeast { at_least_per_second: rate(value)? },
         ("bandwidth", false, None) => {
             let bytes = value.trim_end_matches("/s").parse::<Bytes>();
             let at_least = bytes.map_err(|error| wrong(error.to_string()))?;
             has_unit(value.trim_end_matches("/s"), "\"100MB\"", false)?;
-            Bound::BandwidthAtLeast { at_least }
+            ThresholdBound::BandwidthAtLeast { at_least }
         }
         ("rate" | "bandwidth", true, _) => {
             return Err(wrong(format!("a {figure} has a lower limit: {figure} > {value}")));
@@ -120,7 +120,7 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
                         wrong(format!("'{named}' is no operation; {}", known(&words)))
                     })?,
             };
-            Bound::LatencyBelow { operation, figure: found.1, limit: time(value)? }
+            ThresholdBound::LatencyBelow { operation, figure: found.1, limit: time(value)? }
         }
     };
     Ok(Threshold::goal(text.trim().to_owned(), name.to_owned(), bound))
@@ -149,7 +149,7 @@ pub fn predict_goal(text: &str) -> Result<PredictGoal, String> {
     // As a goal of check has it: there, commits are a workload.
     let named = limit.strip_prefix("commit ").unwrap_or(limit);
     let threshold = check_goal(&format!("commit {named}"))?;
-    if at.is_some() && !matches!(threshold.bound, Bound::LatencyBelow { .. }) {
+    if at.is_some() && !matches!(threshold.bound, ThresholdBound::LatencyBelow { .. }) {
         let why = "at a rate that is given, only latencies are open";
         return Err(format!("'{text}' is no goal: {why}"));
     }
@@ -212,18 +212,27 @@ mod tests {
     #[test]
     fn goals_of_check_name_a_workload_a_figure_and_a_limit() {
         let bound = |text| check_goal(text).unwrap().bound;
-        let commit = Bound::LatencyBelow {
+        let commit = ThresholdBound::LatencyBelow {
             operation: TimedOperation::Commit,
             figure: LatencyFigure::P99,
             limit: Nanos::from_millis(5),
         };
         assert_eq!([bound("commit p99 < 5ms"), bound(" commit p99<=5ms")], [commit; 2]);
         let read = bound("lookup p99.9 < 5ms");
-        assert!(matches!(read, Bound::LatencyBelow { operation: TimedOperation::Read, .. }));
+        assert!(matches!(
+            read,
+            ThresholdBound::LatencyBelow { operation: TimedOperation::Read, .. }
+        ));
         let sync = bound("commit sync mean < 1ms");
-        assert!(matches!(sync, Bound::LatencyBelow { operation: TimedOperation::Sync, .. }));
-        assert_eq!(bound("commit rate > 2k"), Bound::RateAtLeast { at_least_per_second: 2000.0 });
-        let scan = Bound::BandwidthAtLeast { at_least: Bytes::new(1_000_000_000) };
+        assert!(matches!(
+            sync,
+            ThresholdBound::LatencyBelow { operation: TimedOperation::Sync, .. }
+        ));
+        assert_eq!(
+            bound("commit rate > 2k"),
+            ThresholdBound::RateAtLeast { at_least_per_second: 2000.0 }
+        );
+        let scan = ThresholdBound::BandwidthAtLeast { at_least: Bytes::new(1_000_000_000) };
         assert_eq!(bound("scan bandwidth >= 1GB/s"), scan);
         for (wrong, why) in [
             ("commit p99 5ms", "expected such as"),

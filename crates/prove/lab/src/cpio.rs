@@ -21,7 +21,7 @@ const NAME_BYTES_MAX: usize = 4096;
 const KIND_MASK: u32 = 0o170_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CpioKind {
     Directory,
     File,
     /// The content is where it points to.
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Other(u32),
 }
 
-impl Kind {
+impl CpioKind {
     fn bits(self) -> u32 {
         match self {
             Self::Directory => 0o040_000,
@@ -46,22 +46,22 @@ impl Kind {
 
 /// An entry without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct CpioHeader {
     /// The name, relative to the archive's root.
     pub(crate) path: PathBuf,
-    pub(crate) kind: Kind,
+    pub(crate) kind: CpioKind,
     pub(crate) permissions: u32,
     /// Bytes of content.
     pub(crate) size: u64,
 }
 
 #[derive(Debug)]
-pub(crate) struct Writer<W> {
+pub(crate) struct CpioWriter<W> {
     sink: W,
     next_inode: u32,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> CpioWriter<W> {
     pub(crate) fn new(sink: W) -> Self {
         Self { sink, next_inode: 1 }
     }
@@ -71,7 +71,11 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Errors of reader and writer; content of another length; a file of 4 GiB or more, which the
     /// form cannot hold.
-    pub(crate) fn append(&mut self, header: &Header, content: &mut impl Read) -> io::Result<()> {
+    pub(crate) fn append(
+        &mut self,
+        header: &CpioHeader,
+        content: &mut impl Read,
+    ) -> io::Result<()> {
         let name = header.path.as_os_str().as_bytes();
         let size = u32::try_from(header.size)
             .map_err(|_| io::Error::other(format!("{} is too large", header.path.display())))?;
@@ -87,7 +91,7 @@ impl<W: Write> Writer<W> {
 
     /// Ends the archive, and returns the sink.
     pub(crate) fn finish(mut self) -> io::Result<W> {
-        self.write_header(TRAILER.as_bytes(), Kind::Other(0), 0, 0)?;
+        self.write_header(TRAILER.as_bytes(), CpioKind::Other(0), 0, 0)?;
         self.sink.flush()?;
         Ok(self.sink)
     }
@@ -95,12 +99,12 @@ impl<W: Write> Writer<W> {
     fn write_header(
         &mut self,
         name: &[u8],
-        kind: Kind,
+        kind: CpioKind,
         permissions: u32,
         size: u32,
     ) -> io::Result<()> {
         let (major, minor) =
-            if let Kind::Device(major, minor) = kind { (major, minor) } else { (0, 0) };
+            if let CpioKind::Device(major, minor) = kind { (major, minor) } else { (0, 0) };
         let mode = kind.bits() | permissions;
         let name_size = u32::try_from(name.len() + 1).map_err(io::Error::other)?;
         // Unique for each: equal numbers mean hard links of one file.
@@ -127,14 +131,14 @@ fn padding(length: usize) -> usize {
 }
 
 #[derive(Debug)]
-pub(crate) struct Reader<R> {
+pub(crate) struct CpioReader<R> {
     source: R,
     /// Unread bytes of the current entry's content and its padding.
     content_left: u64,
     padding_left: usize,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> CpioReader<R> {
     pub(crate) fn new(source: R) -> Self {
         Self { source, content_left: 0, padding_left: 0 }
     }
@@ -143,7 +147,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// An archive that is truncated or of another form.
-    pub(crate) fn next_entry(&mut self) -> io::Result<Option<Header>> {
+    pub(crate) fn next_entry(&mut self) -> io::Result<Option<CpioHeader>> {
         // Skip the unread rest of the last content.
         io::copy(self, &mut io::sink())?;
         self.skip(self.padding_left)?;
@@ -158,7 +162,7 @@ impl<R: Read> Reader<R> {
         (self.content_left, self.padding_left) = (u64::from(size), padding(size as usize));
         let kind = kind_of(mode, major, minor);
         let permissions = mode & 0o7777;
-        Ok(Some(Header { path, kind, permissions, size: size.into() }))
+        Ok(Some(CpioHeader { path, kind, permissions, size: size.into() }))
     }
 
     fn read_name(&mut self, size: usize) -> io::Result<PathBuf> {
@@ -182,7 +186,7 @@ impl<R: Read> Reader<R> {
 }
 
 /// Reads the rest of the last entry's content.
-impl<R: Read> Read for Reader<R> {
+impl<R: Read> Read for CpioReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let wanted = usize::try_from(self.content_left).unwrap_or(usize::MAX).min(buffer.len());
         let Some(part) = buffer.get_mut(..wanted).filter(|part| !part.is_empty()) else {
@@ -210,13 +214,13 @@ fn fields_of(header: &[u8; HEADER_BYTES]) -> io::Result<[u32; 13]> {
     Ok(fields)
 }
 
-fn kind_of(mode: u32, major: u32, minor: u32) -> Kind {
+fn kind_of(mode: u32, major: u32, minor: u32) -> CpioKind {
     match mode & KIND_MASK {
-        0o040_000 => Kind::Directory,
-        0o100_000 => Kind::File,
-        0o120_000 => Kind::Symlink,
-        0o020_000 => Kind::Device(major, minor),
-        other => Kind::Other(other),
+        0o040_000 => CpioKind::Directory,
+        0o100_000 => CpioKind::File,
+        0o120_000 => CpioKind::Symlink,
+        0o020_000 => CpioKind::Device(major, minor),
+        other => CpioKind::Other(other),
     }
 }
 

@@ -8,34 +8,35 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn file(path: &str, content: &[u8]) -> (Header, Vec<u8>) {
+fn file(path: &str, content: &[u8]) -> (CpioHeader, Vec<u8>) {
     let (path, size) = (PathBuf::from(path), content.len() as u64);
-    (Header { path, kind: Kind::File, permissions: 0o644, size }, content.to_vec())
+    (CpioHeader { path, kind: CpioKind::File, permissions: 0o644, size }, content.to_vec())
 }
 
-fn sample() -> Vec<(Header, Vec<u8>)> {
+fn sample() -> Vec<(CpioHeader, Vec<u8>)> {
     let mut entries = vec![(
-        Header { path: "d".into(), kind: Kind::Directory, permissions: 0o750, size: 0 },
+        CpioHeader { path: "d".into(), kind: CpioKind::Directory, permissions: 0o750, size: 0 },
         Vec::new(),
     )];
     for length in 0..6 {
         entries.push(file(&format!("d/{}", "n".repeat(length + 1)), &b"abcdef"[..length]));
     }
-    let link = Header { path: "d/link".into(), kind: Kind::Symlink, permissions: 0o777, size: 2 };
+    let link =
+        CpioHeader { path: "d/link".into(), kind: CpioKind::Symlink, permissions: 0o777, size: 2 };
     entries.push((link, b"nn".to_vec()));
     entries
 }
 
-fn archive(entries: &[(Header, Vec<u8>)]) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new());
+fn archive(entries: &[(CpioHeader, Vec<u8>)]) -> Vec<u8> {
+    let mut writer = CpioWriter::new(Vec::new());
     for (header, content) in entries {
         writer.append(header, &mut content.as_slice()).unwrap();
     }
     writer.finish().unwrap()
 }
 
-fn read_all(bytes: &[u8]) -> io::Result<Vec<(Header, Vec<u8>)>> {
-    let mut reader = Reader::new(bytes);
+fn read_all(bytes: &[u8]) -> io::Result<Vec<(CpioHeader, Vec<u8>)>> {
+    let mut reader = CpioReader::new(bytes);
     let mut entries = Vec::new();
     while let Some(header) = reader.next_entry()? {
         let mut content = Vec::new();
@@ -53,7 +54,7 @@ fn an_archive_comes_back_as_it_was() {
 #[test]
 fn content_that_is_not_asked_for_is_passed_over() {
     let bytes = archive(&sample());
-    let mut reader = Reader::new(bytes.as_slice());
+    let mut reader = CpioReader::new(bytes.as_slice());
     let mut names = Vec::new();
     while let Some(header) = reader.next_entry().unwrap() {
         names.push(header.path);
@@ -63,9 +64,9 @@ fn content_that_is_not_asked_for_is_passed_over() {
 
 #[test]
 fn devices_keep_their_numbers() {
-    let console = Header {
+    let console = CpioHeader {
         path: "dev/console".into(),
-        kind: Kind::Device(5, 1),
+        kind: CpioKind::Device(5, 1),
         permissions: 0o600,
         size: 0,
     };
@@ -128,7 +129,7 @@ fn an_archive_that_is_cut_off_is_an_error_at_every_length() {
 fn content_of_another_length_than_announced_is_an_error() {
     let (mut header, content) = file("x", b"abc");
     header.size = 4;
-    assert!(Writer::new(Vec::new()).append(&header, &mut content.as_slice()).is_err());
+    assert!(CpioWriter::new(Vec::new()).append(&header, &mut content.as_slice()).is_err());
 }
 
 proptest! {

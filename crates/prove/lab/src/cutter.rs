@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// nothing in its memory gets out. This alone does not make a power cut: the servers of its disks
 /// hold what the guest has written, and must drop what a cut would take.
 #[derive(Debug, Clone, Default)]
-pub struct Cutter(Arc<Mutex<State>>);
+pub struct Cutter(Arc<Mutex<CutterState>>);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum CutterState {
     /// The guest has not started.
     #[default]
     Waiting,
@@ -40,38 +40,38 @@ impl Cutter {
     /// not start.
     pub fn cut(&self) -> bool {
         let mut state = self.state();
-        if let State::Running(group) = *state {
+        if let CutterState::Running(group) = *state {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        if *state != State::Over {
-            *state = State::Cut;
+        if *state != CutterState::Over {
+            *state = CutterState::Cut;
         }
-        *state == State::Cut
+        *state == CutterState::Cut
     }
 
     /// Whether it was cut.
     pub(crate) fn has_cut(&self) -> bool {
-        *self.state() == State::Cut
+        *self.state() == CutterState::Cut
     }
 
     /// Names the group to kill from now on; false if the power is off already.
     pub(crate) fn starts(&self, group: Pid) -> bool {
         let mut state = self.state();
-        if *state != State::Cut {
-            *state = State::Running(group);
+        if *state != CutterState::Cut {
+            *state = CutterState::Running(group);
         }
-        *state != State::Cut
+        *state != CutterState::Cut
     }
 
     /// Must be called before the group's end is waited for, which frees its number.
     pub(crate) fn ends(&self) {
         let mut state = self.state();
-        if *state != State::Cut {
-            *state = State::Over;
+        if *state != CutterState::Cut {
+            *state = CutterState::Over;
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CutterState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,7 +16,7 @@ use crate::LabError;
 
 /// The kind of disk that the guest's kernel sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FrontEnd {
+pub enum DiskFrontEnd {
     /// `/dev/vdX`. It has no FUA: the guest's kernel sends a flush after the write.
     VirtioBlk,
     /// `/dev/nvmeXn1`. QEMU promises FUA and drops it (seen in 7.2) unless the write cache is off.
@@ -25,7 +25,7 @@ pub enum FrontEnd {
     Scsi,
 }
 
-impl FrontEnd {
+impl DiskFrontEnd {
     pub const ALL: [Self; 3] = [Self::VirtioBlk, Self::Nvme, Self::Scsi];
 
     /// The word for it.
@@ -71,7 +71,7 @@ pub struct LabDisk {
     /// The name of the server's export; empty for its default.
     pub export: String,
     /// The kind of disk that the guest sees.
-    pub front_end: FrontEnd,
+    pub front_end: DiskFrontEnd,
     /// Whether the guest's disk has a volatile write cache. Without it QEMU sends every write with
     /// FUA.
     pub write_cache: bool,
@@ -161,7 +161,7 @@ pub(crate) fn check(disks: &[LabDisk]) -> Result<(), LabError> {
 mod tests {
     use super::*;
 
-    fn disk(front_end: FrontEnd, serial: &str) -> LabDisk {
+    fn disk(front_end: DiskFrontEnd, serial: &str) -> LabDisk {
         LabDisk {
             socket: "/a,b/\"s".into(),
             export: "e".into(),
@@ -171,23 +171,23 @@ mod tests {
         }
     }
 
-    fn line(front_end: FrontEnd) -> String {
+    fn line(front_end: DiskFrontEnd) -> String {
         let words = words(&[disk(front_end, "x"), disk(front_end, "y")]).unwrap();
         words.join(" ".as_ref()).into_string().unwrap()
     }
 
     #[test]
     fn each_front_end_has_its_serial_and_its_write_cache() {
-        for front_end in FrontEnd::ALL {
+        for front_end in DiskFrontEnd::ALL {
             let line = line(front_end);
             assert!(line.contains("drive=disk1,serial=y,write-cache=off"), "{line}");
         }
-        assert!(line(FrontEnd::Scsi).contains("virtio-scsi-pci,id=disk1-bus"));
+        assert!(line(DiskFrontEnd::Scsi).contains("virtio-scsi-pci,id=disk1-bus"));
     }
 
     #[test]
     fn a_path_may_have_any_characters_and_a_server_that_is_gone_stays_gone() {
-        let line = line(FrontEnd::Nvme);
+        let line = line(DiskFrontEnd::Nvme);
         assert!(line.contains(r#""path":"/a,b/\"s""#), "{line}");
         assert!(line.contains(r#""reconnect-delay":0"#), "{line}");
     }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn serials_that_are_wrong_or_the_same_are_refused() {
         let check = |serials: &[&str]| {
-            let disks = serials.iter().map(|it| disk(FrontEnd::Nvme, it)).collect::<Vec<_>>();
+            let disks = serials.iter().map(|it| disk(DiskFrontEnd::Nvme, it)).collect::<Vec<_>>();
             check(&disks).map_err(|error| error.to_string())
         };
         assert_eq!(check(&["a.b_c-1", "b", "c".repeat(20).as_str()]), Ok(()));

@@ -23,7 +23,7 @@ use crate::guest::mounts::{mount_basics, mount_conveniences, mount_root};
 use crate::guest::orders::OUT_FOLDER;
 use crate::guest::port::{Port, link_witness};
 use crate::image::ORDERS;
-use crate::wire::Frame;
+use crate::wire::GuestFrame;
 
 pub(crate) use orders::Orders;
 
@@ -48,7 +48,7 @@ pub fn guest_main() -> io::Result<()> {
     }
     let failure = match begin() {
         Ok((port, orders)) => serve(&port, &orders).err().inspect(|error| {
-            let _ = port.send(&Frame::Failed(error.to_string()));
+            let _ = port.send(&GuestFrame::Failed(error.to_string()));
         }),
         Err(error) => Some(error),
     };
@@ -100,12 +100,12 @@ fn serve(port: &Port, orders: &Orders) -> io::Result<()> {
     disks::link_all(&orders.disks)?;
     fs::create_dir_all(OUT_FOLDER)?;
     fs::write(LabFacts::PATH, orders.facts.to_text())?;
-    port.send(&Frame::Ready)?;
+    port.send(&GuestFrame::Ready)?;
     let code = run_command(port, orders)?;
     if orders.brings_out {
         bring_out::send(port, Path::new(OUT_FOLDER))?;
     }
-    port.send(&Frame::Exit(code))?;
+    port.send(&GuestFrame::Exit(code))?;
     port.wait_for_host();
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use durio_base::Bytes;
 use durio_observe::LabFacts;
 
-use crate::disk::FrontEnd;
+use crate::disk::DiskFrontEnd;
 use crate::guest::Orders;
 use crate::modules::{Module, ModuleTree, closure, index_files};
 use crate::programs::{KernelTools, Programs};
@@ -106,7 +106,7 @@ impl GuestFiles {
     /// Whether these files suffice for another request.
     pub(crate) fn serve(&self, other: &LabRequest) -> bool {
         let one = &self.made_for;
-        let front_ends = |request: &LabRequest| -> BTreeSet<FrontEnd> {
+        let front_ends = |request: &LabRequest| -> BTreeSet<DiskFrontEnd> {
             request.disks.iter().map(|disk| disk.front_end).collect()
         };
         one.kernel == other.kernel

@@ -86,8 +86,8 @@ fn judge(mut group: ProcessGroup, monitor: UnixStream) -> Result<(), String> {
     let (sender, news) = channel();
     let watch = thread::spawn(move || {
         let up = sender.clone();
-        let stop = wait_for_stop(monitor, move || drop(up.send(News::Up)));
-        stop.map(|word| sender.send(News::Stopped(word)))
+        let stop = wait_for_stop(monitor, move || drop(up.send(MonitorMessage::Up)));
+        stop.map(|word| sender.send(MonitorMessage::Stopped(word)))
     });
     let (tell, heard) = channel();
     if let Some(said) = group.leader.stderr.take() {
@@ -104,14 +104,14 @@ fn judge(mut group: ProcessGroup, monitor: UnixStream) -> Result<(), String> {
 }
 
 /// Messages of QEMU's monitor.
-enum News {
+enum MonitorMessage {
     /// QEMU has the guest ready.
     Up,
     /// The guest is stopped, for this reason.
     Stopped(String),
 }
 
-fn end(group: &mut ProcessGroup, news: &Receiver<News>) -> Result<(), String> {
+fn end(group: &mut ProcessGroup, news: &Receiver<MonitorMessage>) -> Result<(), String> {
     let (mut begin, mut limit) = (Instant::now(), START_LIMIT);
     while begin.elapsed() < limit {
         if group.has_ended().map_err(|error| error.to_string())? {
@@ -122,8 +122,10 @@ fn end(group: &mut ProcessGroup, news: &Receiver<News>) -> Result<(), String> {
             };
         }
         match news.try_recv() {
-            Ok(News::Up) => (begin, limit) = (Instant::now(), LIMIT),
-            Ok(News::Stopped(word)) => return Err(format!("a trial guest stopped ({word})")),
+            Ok(MonitorMessage::Up) => (begin, limit) = (Instant::now(), LIMIT),
+            Ok(MonitorMessage::Stopped(word)) => {
+                return Err(format!("a trial guest stopped ({word})"));
+            }
             Err(_) => thread::sleep(LOOK),
         }
     }

@@ -52,7 +52,7 @@ mod unpack;
 mod wire;
 
 pub use cutter::Cutter;
-pub use disk::{FrontEnd, LabDisk};
+pub use disk::{DiskFrontEnd, LabDisk};
 pub use durio_observe::{LabFacts, LabTiming};
 pub use error::LabError;
 pub use guest::{GUEST_COMMAND, guest_main};
@@ -63,4 +63,4 @@ pub use programs::find_program;
 pub use qemu::Qemu;
 pub use request::{Accelerator, LabFile, LabRequest, LabRoot};
 pub use run::{LabExit, LabOutcome, Streams, run};
-pub use unpack::Skipped;
+pub use unpack::SkippedEntries;

@@ -19,7 +19,7 @@ use rustix::process::Pid;
 use crate::cutter::Cutter;
 use crate::qemu::wait_for_stop;
 use crate::unpack::Spool;
-use crate::wire::{Frame, INTERRUPT};
+use crate::wire::{GuestFrame, INTERRUPT};
 use crate::{LabError, LabExit, Streams};
 
 /// How often the caller's stop condition is polled.
@@ -43,9 +43,9 @@ pub(crate) struct End {
 }
 
 /// QEMU's news of its guest.
-enum News {
+enum MachineMessage {
     /// Something came through the port.
-    Frame(Frame),
+    Frame(GuestFrame),
     /// The port delivered something other than durio's frames.
     Garbled(io::Error),
     /// QEMU has stopped the guest, for this reason.
@@ -54,7 +54,7 @@ enum News {
 
 /// How long a guest may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct GuestLimits {
     /// Until its command starts.
     pub(crate) boot: Duration,
     /// Until its end.
@@ -62,21 +62,21 @@ pub(crate) struct Limits {
 }
 
 /// A running QEMU, which is killed when this is dropped.
-pub(crate) struct Machine {
+pub(crate) struct QemuMachine {
     group: ProcessGroup,
     cutter: Cutter,
     port: UnixStream,
     started: Instant,
-    limits: Limits,
-    news: Option<Receiver<News>>,
+    limits: GuestLimits,
+    news: Option<Receiver<MachineMessage>>,
     console: Arc<Mutex<Vec<u8>>>,
     readers: Vec<JoinHandle<()>>,
 }
 
-impl Machine {
+impl QemuMachine {
     pub(crate) fn start(
         mut command: Command,
-        limits: Limits,
+        limits: GuestLimits,
         cutter: &Cutter,
     ) -> Result<Self, LabError> {
         let fail = |error| LabError::io("start QEMU", error);
@@ -116,7 +116,7 @@ impl Machine {
         self.spawn(move || read_frames(port, &of_port))?;
         self.spawn(move || {
             if let Some(word) = wait_for_stop(monitor, || ()) {
-                let _ = sender.send(News::Stopped(word));
+                let _ = sender.send(MachineMessage::Stopped(word));
             }
         })?;
         if let Some(said) = self.group.leader.stderr.take() {
@@ -158,17 +158,17 @@ impl Machine {
                     end.exit = LabExit::GuestFailed(String::new());
                     break;
                 }
-                Ok(News::Frame(frame)) => {
+                Ok(MachineMessage::Frame(frame)) => {
                     if let Some(exit) = self.take(frame, streams, &mut end)? {
                         end.exit = exit;
                         break;
                     }
                 }
-                Ok(News::Garbled(error)) => {
+                Ok(MachineMessage::Garbled(error)) => {
                     end.exit = LabExit::GuestFailed(error.to_string());
                     return Ok(end);
                 }
-                Ok(News::Stopped(word)) => {
+                Ok(MachineMessage::Stopped(word)) => {
                     end.exit = LabExit::GuestFailed(format!("QEMU stopped it ({word})"));
                     break;
                 }
@@ -203,24 +203,24 @@ impl Machine {
 
     fn take(
         &self,
-        frame: Frame,
+        frame: GuestFrame,
         streams: &mut Streams<'_>,
         end: &mut End,
     ) -> Result<Option<LabExit>, LabError> {
         match frame {
-            Frame::Ready => end.first_command_after = Some(self.started.elapsed()),
-            Frame::Stdout(bytes) => pass(streams.stdout, &bytes, "stdout")?,
-            Frame::Stderr(bytes) => pass(streams.stderr, &bytes, "stderr")?,
-            Frame::Archive(bytes) => {
+            GuestFrame::Ready => end.first_command_after = Some(self.started.elapsed()),
+            GuestFrame::Stdout(bytes) => pass(streams.stdout, &bytes, "stdout")?,
+            GuestFrame::Stderr(bytes) => pass(streams.stderr, &bytes, "stderr")?,
+            GuestFrame::Archive(bytes) => {
                 end.archive.as_mut().map_or(Ok(()), |archive| archive.write(&bytes))?;
             }
-            Frame::Exit(code) => {
+            GuestFrame::Exit(code) => {
                 // The archive is sent before the code: a guest that died in between has sent half
                 // an archive.
                 end.is_whole = true;
                 return Ok(Some(LabExit::Code(code)));
             }
-            Frame::Failed(text) => return Ok(Some(LabExit::GuestFailed(text))),
+            GuestFrame::Failed(text) => return Ok(Some(LabExit::GuestFailed(text))),
         }
         Ok(None)
     }
@@ -246,7 +246,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for QemuMachine {
     fn drop(&mut self) {
         self.kill();
     }
@@ -261,15 +261,15 @@ fn pass(sink: &mut dyn Write, bytes: &[u8], name: &str) -> Result<(), LabError> 
 }
 
 /// Reads frames until the stream ends, stops being valid, or the receiver is gone.
-fn read_frames(port: UnixStream, sender: &SyncSender<News>) {
+fn read_frames(port: UnixStream, sender: &SyncSender<MachineMessage>) {
     let mut port = io::BufReader::with_capacity(1 << 16, port);
     loop {
-        let (news, is_last) = match Frame::read_from(&mut port) {
+        let (news, is_last) = match GuestFrame::read_from(&mut port) {
             Ok(None) => return,
             // QEMU ended within a frame, or before it read our data: the console has the reason.
             Err(error) if [UnexpectedEof, ConnectionReset].contains(&error.kind()) => return,
-            Ok(Some(frame)) => (News::Frame(frame), false),
-            Err(error) => (News::Garbled(error), true),
+            Ok(Some(frame)) => (MachineMessage::Frame(frame), false),
+            Err(error) => (MachineMessage::Garbled(error), true),
         };
         if sender.send(news).is_err() || is_last {
             return;

@@ -18,10 +18,10 @@ use crate::cutter::Cutter;
 use crate::image::GuestFiles;
 use crate::kernel_image::kernel_of_image;
 use crate::kvm_trial::{remember_fault, with_qemus_word};
-use crate::machine::{End, Limits, Machine};
-use crate::qemu::{Booted, Qemu};
+use crate::machine::{End, GuestLimits, QemuMachine};
+use crate::qemu::{Qemu, QemuBoot};
 use crate::run::reason_in;
-use crate::unpack::{Skipped, Spool, check_empty, open_or_make};
+use crate::unpack::{SkippedEntries, Spool, check_empty, open_or_make};
 use crate::{Accelerator, LabError, LabExit, LabOutcome, LabRequest, Streams};
 
 /// How long a guest may take until its command starts. An emulated one takes some seconds on a
@@ -158,7 +158,7 @@ impl PreparedGuest {
             None => self.request.kernel.image.clone(),
         };
         let witness = boot.witness.as_ref().map(own_handle);
-        let command = self.qemu.command(&Booted {
+        let command = self.qemu.command(&QemuBoot {
             request: &self.request,
             facts: &facts,
             kernel: &image,
@@ -166,15 +166,15 @@ impl PreparedGuest {
             witness: witness.as_deref(),
         })?;
         let cutter = boot.cutter.cloned().unwrap_or_default();
-        let mut machine = Machine::start(command, self.limits(), &cutter)?;
+        let mut machine = QemuMachine::start(command, self.limits(), &cutter)?;
         let mut end = machine.follow(spool, &mut boot.streams, boot.stop)?;
         let console = machine.end();
         settle(&mut end.exit, &cutter, &console);
         self.outcome(facts, end, out, console)
     }
 
-    fn limits(&self) -> Limits {
-        Limits { boot: BOOT_LIMIT, life: self.request.limit }
+    fn limits(&self) -> GuestLimits {
+        GuestLimits { boot: BOOT_LIMIT, life: self.request.limit }
     }
 
     fn outcome(
@@ -187,7 +187,7 @@ impl PreparedGuest {
         let is_whole = end.is_whole && end.exit != LabExit::Cut;
         let skipped = match (out, end.archive) {
             (Some(out), Some(archive)) if is_whole => archive.unpack(out)?,
-            _ => Skipped::default(),
+            _ => SkippedEntries::default(),
         };
         Ok(LabOutcome {
             exit: end.exit,

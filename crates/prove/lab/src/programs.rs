@@ -100,9 +100,11 @@ impl Programs {
                 return Ok(());
             }
             match needs_of(&next)? {
-                Needs::Nothing => return Ok(()),
-                Needs::Libraries(interpreter) => return self.add_libraries(&next, &interpreter),
-                Needs::Interpreter(interpreter) => next = interpreter,
+                ProgramNeeds::Nothing => return Ok(()),
+                ProgramNeeds::Libraries(interpreter) => {
+                    return self.add_libraries(&next, &interpreter);
+                }
+                ProgramNeeds::Interpreter(interpreter) => next = interpreter,
             }
         }
         let why = "its interpreters are scripts without end".to_owned();
@@ -206,13 +208,13 @@ impl KernelTools {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Needs {
+enum ProgramNeeds {
     Nothing,
     Libraries(PathBuf),
     Interpreter(PathBuf),
 }
 
-fn needs_of(path: &Path) -> Result<Needs, LabError> {
+fn needs_of(path: &Path) -> Result<ProgramNeeds, LabError> {
     let mut head = Vec::new();
     let read = open_input(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
     read.map_err(|error| LabError::reading(path, error))?;
@@ -220,13 +222,13 @@ fn needs_of(path: &Path) -> Result<Needs, LabError> {
         .map_err(|why| LabError::BadTool { path: path.to_owned(), why: why.to_owned() })
 }
 
-fn needs_of_head(head: &[u8]) -> Result<Needs, &'static str> {
+fn needs_of_head(head: &[u8]) -> Result<ProgramNeeds, &'static str> {
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
         let word = line.split(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
         let interpreter = PathBuf::from(OsStr::from_bytes(word));
         return match interpreter.is_absolute() {
-            true => Ok(Needs::Interpreter(interpreter)),
+            true => Ok(ProgramNeeds::Interpreter(interpreter)),
             false => Err("its interpreter has no absolute path"),
         };
     }
@@ -241,10 +243,10 @@ fn needs_of_head(head: &[u8]) -> Result<Needs, &'static str> {
     }
     let programs = header.program_headers(LittleEndian, head).map_err(|_| "it is cut off")?;
     let interpreter = programs.iter().find(|it| it.p_type(LittleEndian) == PT_INTERP);
-    let Some(interpreter) = interpreter else { return Ok(Needs::Nothing) };
+    let Some(interpreter) = interpreter else { return Ok(ProgramNeeds::Nothing) };
     let bytes = interpreter.data(LittleEndian, head).map_err(|()| "it is cut off")?;
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    Ok(Needs::Libraries(PathBuf::from(OsStr::from_bytes(name))))
+    Ok(ProgramNeeds::Libraries(PathBuf::from(OsStr::from_bytes(name))))
 }
 
 /// The names of libraries in a program; `None` if it also says where they are, or cannot be read.
@@ -387,7 +389,7 @@ mod tests {
         assert!(needs_of_head(b"#!sh\n").is_err());
         assert!(needs_of_head(b"\x7fELF").is_err());
         let program = fs::read(env::current_exe().unwrap()).unwrap();
-        assert!(matches!(needs_of_head(&program[..65_536]), Ok(Needs::Libraries(_))));
+        assert!(matches!(needs_of_head(&program[..65_536]), Ok(ProgramNeeds::Libraries(_))));
         for length in 0..400 {
             assert!(needs_of_head(&program[..length]).is_err(), "{length}");
         }

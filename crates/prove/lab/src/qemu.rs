@@ -153,8 +153,8 @@ impl Qemu {
     ///
     /// # Errors
     /// [`LabError::WrongRequest`] for a disk that QEMU's arguments cannot describe.
-    pub(crate) fn command(&self, booted: &Booted<'_>) -> Result<Command, LabError> {
-        let Booted { request, facts, kernel, files, .. } = *booted;
+    pub(crate) fn command(&self, booted: &QemuBoot<'_>) -> Result<Command, LabError> {
+        let QemuBoot { request, facts, kernel, files, .. } = *booted;
         let mut command = Command::new(&self.program);
         command.args(MACHINE_WORDS.split(' ')).args(accelerator(facts)).args(MONITOR_WORDS);
         command.args(["-smp", &request.cpus.to_string()]);
@@ -193,7 +193,7 @@ impl Qemu {
 
 /// QEMU's parameters for one boot.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Booted<'a> {
+pub(crate) struct QemuBoot<'a> {
     pub(crate) request: &'a LabRequest,
     pub(crate) facts: &'a LabFacts,
     pub(crate) kernel: &'a Path,
@@ -307,7 +307,7 @@ mod tests {
             root: root.word().into(),
         };
         let (kernel, files) = (Path::new("/k,1"), Path::new("/files"));
-        let booted = Booted { request: &request, facts: &facts, kernel, files, witness: None };
+        let booted = QemuBoot { request: &request, facts: &facts, kernel, files, witness: None };
         let command = qemu.command(&booted).unwrap();
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
         words.join(" ")

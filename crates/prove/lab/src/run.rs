@@ -9,7 +9,7 @@ use durio_observe::LabFacts;
 
 use crate::prepared::{Boot, PreparedGuest};
 use crate::qemu::KVM;
-use crate::unpack::Skipped;
+use crate::unpack::SkippedEntries;
 use crate::{LabError, LabRequest};
 
 /// How a guest ended.
@@ -45,7 +45,7 @@ pub struct LabOutcome {
     /// The end of the output of the kernel and QEMU.
     pub console: String,
     /// Brought out files that did not reach the folder of the request.
-    pub skipped: Skipped,
+    pub skipped: SkippedEntries,
 }
 
 impl LabOutcome {

@@ -15,7 +15,7 @@ use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::io::Errno;
 
 use crate::LabError;
-use crate::cpio::{Header, Kind, Writer};
+use crate::cpio::{CpioHeader, CpioKind, CpioWriter};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
@@ -119,7 +119,7 @@ impl Tree {
 
     /// Writes the archive, and returns the sink.
     pub(crate) fn write_to<W: io::Write>(&self, sink: W) -> Result<W, LabError> {
-        let mut writer = Writer::new(sink);
+        let mut writer = CpioWriter::new(sink);
         for (path, node) in &self.nodes {
             append(&mut writer, path, node)?;
         }
@@ -133,31 +133,35 @@ fn memory_file() -> Result<File, LabError> {
     Ok(memory.map_err(|error| LabError::io("make the guest's files", error.into()))?.into())
 }
 
-fn append(writer: &mut Writer<impl io::Write>, path: &Path, node: &Node) -> Result<(), LabError> {
+fn append(
+    writer: &mut CpioWriter<impl io::Write>,
+    path: &Path,
+    node: &Node,
+) -> Result<(), LabError> {
     let name = path.strip_prefix("/").unwrap_or(path);
     let (kind, permissions, mut bytes): (_, _, &[u8]) = match node {
-        Node::Directory => (Kind::Directory, 0o755, &[]),
-        Node::Device(major, minor) => (Kind::Device(*major, *minor), 0o600, &[]),
-        Node::Bytes(bytes) => (Kind::File, 0o644, bytes),
-        Node::Symlink(target) => (Kind::Symlink, 0o777, target.as_os_str().as_bytes()),
+        Node::Directory => (CpioKind::Directory, 0o755, &[]),
+        Node::Device(major, minor) => (CpioKind::Device(*major, *minor), 0o600, &[]),
+        Node::Bytes(bytes) => (CpioKind::File, 0o644, bytes),
+        Node::Symlink(target) => (CpioKind::Symlink, 0o777, target.as_os_str().as_bytes()),
         Node::Host(file) => return append_host(writer, name, file),
     };
-    let header = Header { path: name.to_owned(), kind, permissions, size: bytes.len() as u64 };
+    let header = CpioHeader { path: name.to_owned(), kind, permissions, size: bytes.len() as u64 };
     let written = writer.append(&header, &mut bytes);
     written.map_err(|error| LabError::io("make the guest's files", error))
 }
 
 fn append_host(
-    writer: &mut Writer<impl io::Write>,
+    writer: &mut CpioWriter<impl io::Write>,
     name: &Path,
     path: &Path,
 ) -> Result<(), LabError> {
     let fail = |error| LabError::reading(path, error);
     let mut file = File::open(path).map_err(fail)?;
     let metadata = file.metadata().map_err(fail)?;
-    let header = Header {
+    let header = CpioHeader {
         path: name.to_owned(),
-        kind: Kind::File,
+        kind: CpioKind::File,
         permissions: metadata.permissions().mode() & 0o777,
         size: metadata.len(),
     };
@@ -169,12 +173,12 @@ mod tests {
     use std::io::{Read, Seek, SeekFrom};
 
     use super::*;
-    use crate::cpio::Reader;
+    use crate::cpio::CpioReader;
 
-    fn unpacked(tree: &Tree) -> Vec<(String, Kind, Vec<u8>)> {
+    fn unpacked(tree: &Tree) -> Vec<(String, CpioKind, Vec<u8>)> {
         let mut file = tree.archive().unwrap();
         file.seek(SeekFrom::Start(0)).unwrap();
-        let mut reader = Reader::new(file);
+        let mut reader = CpioReader::new(file);
         let mut found = Vec::new();
         while let Some(header) = reader.next_entry().unwrap() {
             let mut content = Vec::new();
@@ -191,9 +195,9 @@ mod tests {
         tree.symlink("/lib", "usr/lib");
         tree.directory("/lib");
         let found = unpacked(&tree);
-        assert_eq!(found[0], ("lib".to_owned(), Kind::Symlink, b"usr/lib".to_vec()));
-        assert_eq!(found[1].1, Kind::Directory);
-        assert_eq!(found[2], ("lib/modules/x".to_owned(), Kind::File, b"content".to_vec()));
+        assert_eq!(found[0], ("lib".to_owned(), CpioKind::Symlink, b"usr/lib".to_vec()));
+        assert_eq!(found[1].1, CpioKind::Directory);
+        assert_eq!(found[2], ("lib/modules/x".to_owned(), CpioKind::File, b"content".to_vec()));
     }
 
     #[test]
@@ -205,8 +209,8 @@ mod tests {
         let mut tree = Tree::default();
         tree.host_tree(Path::new("/given"), folder.path()).unwrap();
         let found = unpacked(&tree);
-        let file = ("given/a/b".to_owned(), Kind::File, b"text".to_vec());
-        let link = ("given/a/c".to_owned(), Kind::Symlink, b"b".to_vec());
+        let file = ("given/a/b".to_owned(), CpioKind::File, b"text".to_vec());
+        let link = ("given/a/c".to_owned(), CpioKind::Symlink, b"b".to_vec());
         assert!(found.contains(&file) && found.contains(&link), "{found:?}");
     }
 

@@ -1,7 +1,7 @@
 //! Unpacks the archive a guest brought out into a folder.
 //!
 //! Writes files, folders and links into the folder, never outside it, never over existing files,
-//! and no more than [`Limits`], whatever the archive says. Owners and times are ignored.
+//! and no more than [`UnpackLimits`], whatever the archive says. Owners and times are ignored.
 //!
 //! The guest's command may be anything, so its output is not trusted: every name is looked up one
 //! component at a time below the folder's descriptor ([`Folder`]), so no link is followed, not even
@@ -17,7 +17,7 @@ use durio_base::Bytes;
 use durio_block::{Folder, read_bounded};
 
 use crate::LabError;
-use crate::cpio::{Header, Kind, Reader};
+use crate::cpio::{CpioHeader, CpioKind, CpioReader};
 
 // Linux takes no longer target (PATH_MAX).
 const LINK_BYTES_MAX: Bytes = Bytes::new(4096);
@@ -27,19 +27,19 @@ const DEPTH_MAX: usize = 128;
 const PART_BYTES: usize = 1 << 16;
 
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct UnpackLimits {
     entries: u64,
     /// The sum of all contents, including holes.
     bytes: u64,
 }
 
 // A run folder has a dozen files, a bench some thousand; a guest has a few GiB of memory for them.
-const LIMITS: Limits = Limits { entries: 1_000_000, bytes: 64 << 30 };
+const LIMITS: UnpackLimits = UnpackLimits { entries: 1_000_000, bytes: 64 << 30 };
 
 /// Entries that were not unpacked: links that are absolute or lead outside, devices, FIFOs and
 /// sockets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedEntries {
     pub count: u64,
     /// The first of them.
     pub first: Option<PathBuf>,
@@ -91,9 +91,9 @@ impl Spool {
         }
     }
 
-    pub(crate) fn unpack(self, folder: &Folder) -> Result<Skipped, LabError> {
+    pub(crate) fn unpack(self, folder: &Folder) -> Result<SkippedEntries, LabError> {
         if self.length == 0 {
-            return Ok(Skipped::default());
+            return Ok(SkippedEntries::default());
         }
         let mut file = self.file;
         // Holes at the end were never written.
@@ -114,15 +114,19 @@ fn too_many(what: impl std::fmt::Display) -> io::Error {
     )
 }
 
-fn unpack(archive: impl Read, folder: &Folder) -> Result<Skipped, LabError> {
+fn unpack(archive: impl Read, folder: &Folder) -> Result<SkippedEntries, LabError> {
     unpack_within(LIMITS, archive, folder)
 }
 
-fn unpack_within(limits: Limits, archive: impl Read, folder: &Folder) -> Result<Skipped, LabError> {
+fn unpack_within(
+    limits: UnpackLimits,
+    archive: impl Read,
+    folder: &Folder,
+) -> Result<SkippedEntries, LabError> {
     let unreadable = |error| LabError::io("read what the guest brought out", error);
-    let mut reader = Reader::new(archive);
+    let mut reader = CpioReader::new(archive);
     let (mut entries, mut bytes) = (0, 0);
-    let mut skipped = Skipped::default();
+    let mut skipped = SkippedEntries::default();
     while let Some(header) = reader.next_entry().map_err(unreadable)? {
         entries += 1;
         bytes += header.size;
@@ -147,20 +151,20 @@ fn unpack_within(limits: Limits, archive: impl Read, folder: &Folder) -> Result<
 }
 
 /// Makes an entry; false if it is of a kind that is not brought out.
-fn make(header: &Header, reader: &mut Reader<impl Read>, top: &Folder) -> io::Result<bool> {
+fn make(header: &CpioHeader, reader: &mut CpioReader<impl Read>, top: &Folder) -> io::Result<bool> {
     let parts = parts_of(&header.path)?;
     let Some((name, parents)) = parts.split_last() else { return Err(outside()) };
     match header.kind {
-        Kind::Device(..) | Kind::Other(_) => Ok(false),
-        Kind::Directory => inner_folder(top, &parts).map(|_| true),
-        Kind::File => {
+        CpioKind::Device(..) | CpioKind::Other(_) => Ok(false),
+        CpioKind::Directory => inner_folder(top, &parts).map(|_| true),
+        CpioKind::File => {
             let parent = inner_folder(top, parents)?;
             // No setuid or setgid, and never a file that its owner cannot read or remove.
             let permissions = header.permissions & 0o777 | 0o600;
             let file = parent.as_ref().unwrap_or(top).make_file_with(name, permissions)?;
             copy_with_holes(reader, &file, header.size).map(|()| true)
         }
-        Kind::Symlink => {
+        CpioKind::Symlink => {
             let bytes = read_bounded(&mut *reader, LINK_BYTES_MAX)?;
             let target = PathBuf::from(std::ffi::OsString::from_vec(bytes));
             if !stays_inside(&target, parents.len()) {

@@ -5,21 +5,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use super::*;
-use crate::cpio::Writer;
+use crate::cpio::CpioWriter;
 
-fn header(path: &str, kind: Kind, content: &[u8]) -> Header {
-    Header { path: path.into(), kind, permissions: 0o6777, size: content.len() as u64 }
+fn header(path: &str, kind: CpioKind, content: &[u8]) -> CpioHeader {
+    CpioHeader { path: path.into(), kind, permissions: 0o6777, size: content.len() as u64 }
 }
 
-fn archive(entries: &[(&str, Kind, &[u8])]) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new());
+fn archive(entries: &[(&str, CpioKind, &[u8])]) -> Vec<u8> {
+    let mut writer = CpioWriter::new(Vec::new());
     for (path, kind, content) in entries {
         writer.append(&header(path, *kind, content), &mut &content[..]).unwrap();
     }
     writer.finish().unwrap()
 }
 
-fn unpacked(bytes: &[u8], folder: &Path) -> Result<Skipped, LabError> {
+fn unpacked(bytes: &[u8], folder: &Path) -> Result<SkippedEntries, LabError> {
     unpack(bytes, &Folder::open_or_make(folder).unwrap())
 }
 
@@ -28,12 +28,12 @@ fn files_folders_and_links_arrive() {
     let out = tempfile::tempdir().unwrap();
     let folder = out.path().join("new");
     let bytes = archive(&[
-        ("a", Kind::Directory, b""),
-        ("a/link", Kind::Symlink, b"../b"),
-        ("b", Kind::File, b"content"),
-        ("c/d/e", Kind::File, b""),
+        ("a", CpioKind::Directory, b""),
+        ("a/link", CpioKind::Symlink, b"../b"),
+        ("b", CpioKind::File, b"content"),
+        ("c/d/e", CpioKind::File, b""),
     ]);
-    assert_eq!(unpacked(&bytes, &folder).unwrap(), Skipped::default());
+    assert_eq!(unpacked(&bytes, &folder).unwrap(), SkippedEntries::default());
     assert_eq!(fs::read(folder.join("a/link")).unwrap(), b"content");
     let mode = fs::metadata(folder.join("b")).unwrap().mode();
     assert_eq!(mode & 0o7000, 0, "neither setuid nor setgid nor sticky: {mode:o}");
@@ -43,14 +43,14 @@ fn files_folders_and_links_arrive() {
 fn what_leads_outside_or_is_no_file_is_left_out_and_counted() {
     let out = tempfile::tempdir().unwrap();
     let bytes = archive(&[
-        ("absolute", Kind::Symlink, b"/etc/passwd"),
-        ("up", Kind::Symlink, b".."),
-        ("d/up", Kind::Symlink, b"../../x"),
+        ("absolute", CpioKind::Symlink, b"/etc/passwd"),
+        ("up", CpioKind::Symlink, b".."),
+        ("d/up", CpioKind::Symlink, b"../../x"),
         // Inside by its text; where `d/a` is a link to the top, outside.
-        ("around", Kind::Symlink, b"d/a/../x"),
-        ("device", Kind::Device(1, 3), b""),
-        ("fifo", Kind::Other(0o010_000), b""),
-        ("kept", Kind::File, b"x"),
+        ("around", CpioKind::Symlink, b"d/a/../x"),
+        ("device", CpioKind::Device(1, 3), b""),
+        ("fifo", CpioKind::Other(0o010_000), b""),
+        ("kept", CpioKind::File, b"x"),
     ]);
     let skipped = unpacked(&bytes, out.path()).unwrap();
     assert_eq!((skipped.count, skipped.first), (6, Some("absolute".into())));
@@ -62,7 +62,7 @@ fn what_leads_outside_or_is_no_file_is_left_out_and_counted() {
 
 #[test]
 fn names_that_lead_elsewhere_end_the_unpacking() {
-    let file = |name| [(name, Kind::File, b"x".as_slice())];
+    let file = |name| [(name, CpioKind::File, b"x".as_slice())];
     let long = "n".repeat(256);
     let deep = "d/".repeat(128) + "f";
     for name in ["../evil", "/tmp/durio-evil", "a/../../evil", "", ".", long.as_str(), &deep] {
@@ -84,12 +84,12 @@ fn what_is_there_is_not_overwritten_or_followed() {
     fs::write(out.path().join("b"), "mine").unwrap();
     assert!(check_empty(out.path()).is_err());
     for entries in [
-        &[("b", Kind::File, b"theirs".as_slice())][..],
-        &[("b", Kind::Symlink, b"x")],
-        &[("b", Kind::Directory, b"")],
-        &[("b/c", Kind::File, b"x")],
-        &[("c", Kind::File, b"1"), ("c", Kind::File, b"2")],
-        &[("l", Kind::Symlink, b"d"), ("l/f", Kind::File, b"x")],
+        &[("b", CpioKind::File, b"theirs".as_slice())][..],
+        &[("b", CpioKind::Symlink, b"x")],
+        &[("b", CpioKind::Directory, b"")],
+        &[("b/c", CpioKind::File, b"x")],
+        &[("c", CpioKind::File, b"1"), ("c", CpioKind::File, b"2")],
+        &[("l", CpioKind::Symlink, b"d"), ("l/f", CpioKind::File, b"x")],
     ] {
         assert!(unpacked(&archive(entries), out.path()).is_err(), "{entries:?}");
         let _ = fs::remove_file(out.path().join("c"));
@@ -103,7 +103,8 @@ fn sparse_files_stay_sparse() {
     let out = tempfile::tempdir().unwrap();
     let mut content = vec![0; 8 << 20];
     content[5 << 20] = 1;
-    let bytes = archive(&[("s", Kind::File, &content), ("zeros", Kind::File, &content[..4 << 20])]);
+    let bytes =
+        archive(&[("s", CpioKind::File, &content), ("zeros", CpioKind::File, &content[..4 << 20])]);
     let folder = Folder::open(out.path()).unwrap();
     let mut spool = Spool::new(&folder).unwrap();
     bytes.chunks(1 << 18).for_each(|part| spool.write(part).unwrap());
@@ -120,9 +121,9 @@ fn more_entries_or_bytes_than_a_guest_may_bring_out_are_refused() {
     let folder = Folder::open(out.path()).unwrap();
     let entries: Vec<String> = (0..=3).map(|number| format!("f{number}")).collect();
     let files: Vec<_> =
-        entries.iter().map(|name| (name.as_str(), Kind::File, b"four".as_slice())).collect();
+        entries.iter().map(|name| (name.as_str(), CpioKind::File, b"four".as_slice())).collect();
     let bytes = archive(&files);
-    let limits = |entries, bytes| Limits { entries, bytes };
+    let limits = |entries, bytes| UnpackLimits { entries, bytes };
     let refusal = |limits| unpack_within(limits, bytes.as_slice(), &folder).unwrap_err();
     let text = |error: LabError| std::error::Error::source(&error).unwrap().to_string();
     assert!(text(refusal(limits(3, 16))).contains("more than 3 entries"));
@@ -204,17 +205,17 @@ fn forged(draw: &mut Draw, witness: &str) -> Vec<u8> {
     ];
     // A name that is refused ends all, so most archives have none.
     let names = if draw.below(4) == 0 { &names[..] } else { &names[..TAME_NAMES] };
-    let mut writer = Writer::new(Vec::new());
+    let mut writer = CpioWriter::new(Vec::new());
     for _ in 0..2 + draw.below(8) {
         let kind = match draw.below(10) {
-            0..=2 => Kind::Directory,
-            3..=5 => Kind::File,
-            6..=8 => Kind::Symlink,
-            _ => {
-                [Kind::Device(1, 3), Kind::Other(0o010_000), Kind::Other(0o140_000)][draw.below(3)]
-            }
+            0..=2 => CpioKind::Directory,
+            3..=5 => CpioKind::File,
+            6..=8 => CpioKind::Symlink,
+            _ => [CpioKind::Device(1, 3), CpioKind::Other(0o010_000), CpioKind::Other(0o140_000)]
+                [draw.below(3)],
         };
-        let content = if kind == Kind::Symlink { draw.of(&targets) } else { draw.of(&["", "x"]) };
+        let content =
+            if kind == CpioKind::Symlink { draw.of(&targets) } else { draw.of(&["", "x"]) };
         let entry = header(draw.of(names), kind, content.as_bytes());
         writer.append(&entry, &mut content.as_bytes()).unwrap();
     }

@@ -14,7 +14,7 @@ pub(crate) const INTERRUPT: u8 = 3;
 
 /// A message of the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum GuestFrame {
     /// The command is about to start.
     Ready,
     /// The command wrote this to its stdout.
@@ -29,7 +29,7 @@ pub(crate) enum Frame {
     Failed(String),
 }
 
-impl Frame {
+impl GuestFrame {
     fn kind(&self) -> u8 {
         match self {
             Self::Ready => 1,
@@ -115,14 +115,14 @@ mod tests {
 
     use super::*;
 
-    fn every_kind() -> [Frame; 6] {
+    fn every_kind() -> [GuestFrame; 6] {
         [
-            Frame::Ready,
-            Frame::Stdout(vec![0, 255, b'\n']),
-            Frame::Stderr(Vec::new()),
-            Frame::Archive(vec![7; 100_000]),
-            Frame::Exit(3),
-            Frame::Failed("no port".to_owned()),
+            GuestFrame::Ready,
+            GuestFrame::Stdout(vec![0, 255, b'\n']),
+            GuestFrame::Stderr(Vec::new()),
+            GuestFrame::Archive(vec![7; 100_000]),
+            GuestFrame::Exit(3),
+            GuestFrame::Failed("no port".to_owned()),
         ]
     }
 
@@ -134,35 +134,35 @@ mod tests {
         }
         let mut stream = bytes.as_slice();
         for frame in every_kind() {
-            assert_eq!(Frame::read_from(&mut stream).unwrap(), Some(frame));
+            assert_eq!(GuestFrame::read_from(&mut stream).unwrap(), Some(frame));
         }
-        assert_eq!(Frame::read_from(&mut stream).unwrap(), None);
+        assert_eq!(GuestFrame::read_from(&mut stream).unwrap(), None);
     }
 
     #[test]
     fn a_stream_that_ends_within_a_frame_is_an_error() {
         let mut bytes = Vec::new();
-        Frame::Stdout(vec![1, 2, 3]).write_to(&mut bytes).unwrap();
+        GuestFrame::Stdout(vec![1, 2, 3]).write_to(&mut bytes).unwrap();
         for length in 1..bytes.len() {
-            assert!(Frame::read_from(&mut &bytes[..length]).is_err(), "{length}");
+            assert!(GuestFrame::read_from(&mut &bytes[..length]).is_err(), "{length}");
         }
     }
 
     #[test]
     fn a_length_without_bounds_is_an_error_and_asks_for_no_memory() {
-        let error = Frame::read_from(&mut [2, 255, 255, 255, 255].as_slice()).unwrap_err();
+        let error = GuestFrame::read_from(&mut [2, 255, 255, 255, 255].as_slice()).unwrap_err();
         assert!(error.to_string().contains("longer"), "{error}");
     }
 
     #[test]
     fn a_frame_has_a_mebibyte_at_most_for_who_writes_and_who_reads() {
-        let (longest, mut bytes) = (Frame::Stdout(vec![7; 1_048_576]), Vec::new());
+        let (longest, mut bytes) = (GuestFrame::Stdout(vec![7; 1_048_576]), Vec::new());
         longest.write_to(&mut bytes).unwrap();
-        assert_eq!(Frame::read_from(&mut bytes.as_slice()).unwrap(), Some(longest));
-        let longer = Frame::Stdout(vec![7; 1_048_577]);
+        assert_eq!(GuestFrame::read_from(&mut bytes.as_slice()).unwrap(), Some(longest));
+        let longer = GuestFrame::Stdout(vec![7; 1_048_577]);
         assert!(longer.write_to(&mut Vec::new()).is_err());
         let head = [&[2][..], &1_048_577_u32.to_le_bytes(), &[7; 1_048_577]].concat();
-        let error = Frame::read_from(&mut head.as_slice()).unwrap_err();
+        let error = GuestFrame::read_from(&mut head.as_slice()).unwrap_err();
         assert!(error.to_string().contains("longer than any frame"), "{error}");
     }
 
@@ -176,7 +176,7 @@ mod tests {
         #[test]
         fn any_bytes_are_frames_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let mut stream = bytes.as_slice();
-            while let Ok(Some(_)) = Frame::read_from(&mut stream) {}
+            while let Ok(Some(_)) = GuestFrame::read_from(&mut stream) {}
         }
     }
 }

@@ -10,15 +10,15 @@ use std::time::Instant;
 use durio_block::{Buffers, Ticks};
 use durio_plan::proof::{Arm, DurablePath};
 use durio_prove::enumerate::stamped::{MarkingLedger, StampCheck};
-use durio_prove::enumerate::{Enumeration, Limits, enumerate};
+use durio_prove::enumerate::{Enumeration, EnumerationLimits, enumerate};
 use durio_prove::layout::Layout;
 use durio_prove::schedule::Schedule;
-use durio_prove::stamp::Owner;
+use durio_prove::stamp::StampOwner;
 use durio_prove::writer::{Writer, prepare};
 use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
 
 const CELLS: u64 = 256;
-const OWNER: Owner = Owner { run: [7; 16], target: 1 };
+const OWNER: StampOwner = StampOwner { run: [7; 16], target: 1 };
 const DEPTH: u32 = 32;
 const ACKNOWLEDGEMENTS: u64 = 40;
 
@@ -37,7 +37,7 @@ fn main() {
     let recording = disk.lock().take_recording().unwrap();
     let ledger = ledger.into_ledger();
     let mut check = StampCheck::new(OWNER, &Layout::new(CELLS), &ledger);
-    let all = Limits::default();
+    let all = EnumerationLimits::default();
     rate(|| enumerate(&recording, all, |image, state| check.check(image, state)));
     rate(|| enumerate(&recording, all, |_, _| Ok(())));
 }

@@ -17,7 +17,7 @@ use crate::layout::{CELL, Layout};
 use crate::ledger::{Intent, Witness};
 use crate::reading::{extend_by_log, label_of, observe, observe_cell};
 use crate::schedule::Schedule;
-use crate::stamp::Owner;
+use crate::stamp::StampOwner;
 use crate::wire::{
     AgentSays, CELLS_AT_ONCE, CellText, Hello, Introduction, PROTOCOL, WitnessSays, receive, send,
 };
@@ -31,7 +31,7 @@ const READS: u32 = 8;
 
 /// How to open a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct TargetOpening {
     pub write: bool,
     /// `O_DSYNC`.
     pub data_sync: bool,
@@ -41,7 +41,7 @@ pub struct Wanted {
     pub slot: usize,
 }
 
-impl Wanted {
+impl TargetOpening {
     pub const READING: Self = Self { write: false, data_sync: false, depth: READS, slot: READ };
 
     pub(crate) fn writing(arm: &Arm, slot: usize) -> Self {
@@ -52,12 +52,12 @@ impl Wanted {
 }
 
 /// Storage that an agent is for.
-pub trait Target {
+pub trait AgentStorage {
     /// Its bytes.
     fn size(&self) -> u64;
 
     /// Opens it, bypassing every cache of this machine, and lends the engine.
-    fn open<U: EngineUser<MonotonicClock>>(&mut self, wanted: Wanted, user: U) -> U::Output;
+    fn open<U: EngineUser<MonotonicClock>>(&mut self, wanted: TargetOpening, user: U) -> U::Output;
 }
 
 /// Why an agent ended.
@@ -82,10 +82,10 @@ pub enum AgentError {
 /// # Errors
 /// If the target cannot be read.
 pub fn introduce(
-    target: &mut impl Target,
+    target: &mut impl AgentStorage,
     inventory: Inventory,
 ) -> Result<Introduction, AgentError> {
-    let label = target.open(Wanted::READING, LabelReader)?;
+    let label = target.open(TargetOpening::READING, LabelReader)?;
     Ok(Introduction { size: target.size(), label, inventory: Some(Box::new(inventory)) })
 }
 
@@ -95,7 +95,7 @@ pub fn introduce(
 /// If the witness is gone or refuses, or the target fails.
 pub fn follow<S>(
     stream: S,
-    target: &mut impl Target,
+    target: &mut impl AgentStorage,
     token: &str,
     introduction: Introduction,
 ) -> Result<(), AgentError>
@@ -112,7 +112,7 @@ where
             WitnessSays::Prepare { owner, cells, arm } => {
                 let task = Preparing { owner, cells, arm };
                 let fits = task.check(target.size());
-                fits.and_then(|()| target.open(Wanted::writing(&arm, READ), task))
+                fits.and_then(|()| target.open(TargetOpening::writing(&arm, READ), task))
                     .and_then(|()| link.say(&AgentSays::Prepared))
             }
             WitnessSays::Load { owner, cells, arm, first_seq, seed } => {
@@ -121,10 +121,13 @@ where
             }
             WitnessSays::Read { owner, cells } => {
                 let log_end = None;
-                target.open(Wanted::READING, Reading { link: &mut link, owner, cells, log_end })
+                target.open(
+                    TargetOpening::READING,
+                    TargetReading { link: &mut link, owner, cells, log_end },
+                )
             }
             WitnessSays::Again { owner, cell } => {
-                target.open(Wanted::READING, ReadingAgain { link: &mut link, owner, cell })
+                target.open(TargetOpening::READING, ReadingAgain { link: &mut link, owner, cell })
             }
             WitnessSays::Intended => {
                 Err(AgentError::Failed("the witness answers what nobody asked".into()))
@@ -144,8 +147,8 @@ pub fn prepared_size(cells: u64, writes: FileWrites) -> Option<u64> {
     Layout::new(cells).prepared(writes).end.checked_mul(CELL as u64)
 }
 
-fn check_label(target: &mut impl Target, owner: Owner) -> Result<(), AgentError> {
-    match target.open(Wanted::READING, LabelReader)? {
+fn check_label(target: &mut impl AgentStorage, owner: StampOwner) -> Result<(), AgentError> {
+    match target.open(TargetOpening::READING, LabelReader)? {
         Some(label) if label == owner => Ok(()),
         Some(_) => Err(AgentError::Failed("the target has the label of another proof".into())),
         None => Err(AgentError::Failed("the target has no label of a proof".into())),
@@ -158,11 +161,11 @@ struct Link<S> {
 }
 
 /// Takes an agent's messages.
-pub(crate) trait Listener {
+pub(crate) trait AgentListener {
     fn say(&mut self, message: &AgentSays) -> Result<(), AgentError>;
 }
 
-impl<S: Copy + Read + Write> Listener for Link<S> {
+impl<S: Copy + Read + Write> AgentListener for Link<S> {
     fn say(&mut self, message: &AgentSays) -> Result<(), AgentError> {
         send(self.stream, message).map_err(AgentError::Witness)
     }
@@ -199,7 +202,7 @@ impl<S: Copy + Read + Write> Witness for Link<S> {
 struct LabelReader;
 
 impl EngineUser<MonotonicClock> for LabelReader {
-    type Output = Result<Option<Owner>, BlockError>;
+    type Output = Result<Option<StampOwner>, BlockError>;
 
     fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
         label_of(&mut engine)
@@ -211,7 +214,7 @@ impl EngineUser<MonotonicClock> for LabelReader {
 }
 
 pub(crate) struct Preparing {
-    pub(crate) owner: Owner,
+    pub(crate) owner: StampOwner,
     pub(crate) cells: u64,
     pub(crate) arm: Arm,
 }
@@ -244,7 +247,7 @@ impl EngineUser<MonotonicClock> for Preparing {
 
 pub(crate) struct Loading<'a, W> {
     pub(crate) link: &'a mut W,
-    pub(crate) owner: Owner,
+    pub(crate) owner: StampOwner,
     pub(crate) cells: u64,
     pub(crate) arm: Arm,
     pub(crate) first_seq: u64,
@@ -253,10 +256,10 @@ pub(crate) struct Loading<'a, W> {
 
 impl<W: Witness<Error = AgentError>> Loading<'_, W> {
     /// Writes to a target that has the owner's label, until it fails or its witness is gone.
-    pub(crate) fn carry_out(self, target: &mut impl Target) -> Result<(), AgentError> {
+    pub(crate) fn carry_out(self, target: &mut impl AgentStorage) -> Result<(), AgentError> {
         check_label(target, self.owner)?;
         let cells = usize::try_from(self.arm.write_cells).unwrap_or(usize::MAX);
-        target.open(Wanted::writing(&self.arm, cells.saturating_mul(CELL)), self)
+        target.open(TargetOpening::writing(&self.arm, cells.saturating_mul(CELL)), self)
     }
 }
 
@@ -284,15 +287,15 @@ impl<W: Witness<Error = AgentError>> EngineUser<MonotonicClock> for Loading<'_, 
     }
 }
 
-pub(crate) struct Reading<'a, L> {
+pub(crate) struct TargetReading<'a, L> {
     pub(crate) link: &'a mut L,
-    pub(crate) owner: Owner,
+    pub(crate) owner: StampOwner,
     pub(crate) cells: u64,
     /// The cell at which the target ends, if it grows.
     pub(crate) log_end: Option<u64>,
 }
 
-impl<L: Listener> EngineUser<MonotonicClock> for Reading<'_, L> {
+impl<L: AgentListener> EngineUser<MonotonicClock> for TargetReading<'_, L> {
     type Output = Result<(), AgentError>;
 
     fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
@@ -320,7 +323,7 @@ impl<L: Listener> EngineUser<MonotonicClock> for Reading<'_, L> {
 
 struct ReadingAgain<'a, S> {
     link: &'a mut Link<S>,
-    owner: Owner,
+    owner: StampOwner,
     cell: u64,
 }
 

@@ -17,7 +17,7 @@ use durio_nbd::{Address, NbdError, Server, StopHandle, Uri, is_dead_socket};
 use durio_simdisk::SharedDisk;
 use tempfile::TempDir;
 
-use crate::served::{Advertised, ServedDisk};
+use crate::served::{Advertisement, ServedDisk};
 
 /// Prefix of the folders' names.
 const PREFIX: &str = "durio-";
@@ -86,7 +86,7 @@ impl BackgroundServer {
     ///
     /// # Errors
     /// If no place for a socket exists.
-    pub fn start(disk: &SharedDisk, advertised: Advertised) -> Result<Self, BackgroundError> {
+    pub fn start(disk: &SharedDisk, advertised: Advertisement) -> Result<Self, BackgroundError> {
         let only_owner = Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().prefix(PREFIX).permissions(only_owner).tempdir()?;
         let lock = Folder::open(folder.path())?;

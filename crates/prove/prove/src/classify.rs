@@ -4,12 +4,12 @@
 //! and updates the history to the state found. Verdicts over several cuts are made elsewhere.
 
 use durio_plan::proof::LossClass;
-use durio_record::proof::{Controls, CutFindings, Finding, InFlight, InPlace, LATE_NS};
+use durio_record::proof::{Controls, CutFindings, Finding, InFlightWrites, InPlace, LATE_NS};
 
 use crate::history::{CellHistory, Ground, History};
 use crate::layout::{CELL_SECTORS, SECTORS};
 use crate::picture::picture;
-use crate::reading::{Observed, SectorState};
+use crate::reading::{ObservedCell, SectorState};
 
 /// Repeated readings of a deviating cell before the deviation is believed: an intermittent read
 /// error is a different fault than lost data.
@@ -24,8 +24,8 @@ const LISTED_MAX: usize = 1000;
 /// Those of `again`.
 pub fn classify<E>(
     history: &mut History,
-    readings: [&[Observed]; 2],
-    mut again: impl FnMut(u64) -> Result<Observed, E>,
+    readings: [&[ObservedCell]; 2],
+    mut again: impl FnMut(u64) -> Result<ObservedCell, E>,
 ) -> Result<CutFindings, E> {
     let mut found = CutFindings::default();
     let cut_at = history.cut_at().map_or(0, durio_base::Nanos::get);
@@ -37,7 +37,7 @@ pub fn classify<E>(
     let mut cell_states = readings[0].iter().zip(readings[1]);
     for cell in history.cells() {
         let Some((first, second)) = cell_states.next() else { break };
-        if let (Observed::Whole(seq), true) = (first, first == second) {
+        if let (ObservedCell::Whole(seq), true) = (first, first == second) {
             let may = history.cell(cell);
             if may.later.is_empty() && may.floor == [*seq; SECTORS] {
                 count_kept(may, cut_at, &mut found);
@@ -89,7 +89,7 @@ pub fn gone(history: Option<&History>) -> CutFindings {
 }
 
 /// Whether a cell may hold this.
-pub(crate) fn is_legal(may: &CellHistory, observed: &Observed) -> bool {
+pub(crate) fn is_legal(may: &CellHistory, observed: &ObservedCell) -> bool {
     observed
         .sectors()
         .iter()
@@ -105,7 +105,7 @@ fn is_legal_sector(may: &CellHistory, floor: u64, state: SectorState) -> bool {
 fn judge(
     may: &CellHistory,
     cell: u64,
-    seen: &[Observed],
+    seen: &[ObservedCell],
     cut_at: u64,
     found: &mut CutFindings,
 ) -> [u64; SECTORS] {
@@ -140,7 +140,7 @@ fn count_kept(may: &CellHistory, cut_at: u64, found: &mut CutFindings) {
 }
 
 /// The contents to expect from now on.
-fn holds(may: &CellHistory, observed: &Observed) -> [u64; SECTORS] {
+fn holds(may: &CellHistory, observed: &ObservedCell) -> [u64; SECTORS] {
     let mut holds = may.floor;
     for (kept, state) in holds.iter_mut().zip(observed.sectors()) {
         if let SectorState::Write(seq) = state {
@@ -150,15 +150,15 @@ fn holds(may: &CellHistory, observed: &Observed) -> [u64; SECTORS] {
     holds
 }
 
-fn is_unreadable(observed: &Observed) -> bool {
+fn is_unreadable(observed: &ObservedCell) -> bool {
     observed.sectors().contains(&SectorState::Unreadable)
 }
 
-fn count_in_flight(may: &CellHistory, observed: &Observed, counts: &mut InFlight) {
+fn count_in_flight(may: &CellHistory, observed: &ObservedCell, counts: &mut InFlightWrites) {
     match observed {
-        Observed::Whole(seq) if may.later.contains(seq) => counts.kept += 1,
-        Observed::Mixed(_) => counts.torn += 1,
-        Observed::Whole(_) => {}
+        ObservedCell::Whole(seq) if may.later.contains(seq) => counts.kept += 1,
+        ObservedCell::Mixed(_) => counts.torn += 1,
+        ObservedCell::Whole(_) => {}
     }
 }
 
@@ -169,7 +169,7 @@ fn age(may: &CellHistory, cut_at: u64) -> Option<u64> {
     }
 }
 
-fn unstable(may: &CellHistory, cell: u64, seen: &[Observed], cut_at: u64) -> Finding {
+fn unstable(may: &CellHistory, cell: u64, seen: &[ObservedCell], cut_at: u64) -> Finding {
     let mut seqs: Vec<u64> = seen.iter().filter_map(first_seq).collect();
     seqs.dedup();
     Finding {
@@ -182,7 +182,7 @@ fn unstable(may: &CellHistory, cell: u64, seen: &[Observed], cut_at: u64) -> Fin
     }
 }
 
-fn first_seq(observed: &Observed) -> Option<u64> {
+fn first_seq(observed: &ObservedCell) -> Option<u64> {
     observed.sectors().iter().find_map(|state| match state {
         SectorState::Write(seq) => Some(*seq),
         _ => None,
@@ -201,7 +201,7 @@ fn unreadable(may: &CellHistory, cell: u64, cut_at: u64) -> Finding {
 }
 
 /// One finding for each fault of the cell.
-fn differences(may: &CellHistory, cell: u64, observed: &Observed, cut_at: u64) -> Vec<Finding> {
+fn differences(may: &CellHistory, cell: u64, observed: &ObservedCell, cut_at: u64) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     let states = observed.sectors();
     let is_kept = |state: &SectorState, floor: u64| {
@@ -274,7 +274,7 @@ fn explain_by_misdirection(findings: &mut Vec<Finding>) {
 }
 
 /// Counts the cells with a control whose write had returned, and those where it is missing.
-fn controls(history: &History, reading: &[Observed]) -> Controls {
+fn controls(history: &History, reading: &[ObservedCell]) -> Controls {
     let mut latest: Vec<(u64, u64)> = Vec::new();
     for intent in history.controls_done() {
         let cell = intent.sector / CELL_SECTORS;
@@ -285,7 +285,7 @@ fn controls(history: &History, reading: &[Observed]) -> Controls {
     }
     let is_there = |&&(cell, seq): &&(u64, u64)| {
         let place = usize::try_from(cell - history.cells().start).unwrap_or(usize::MAX);
-        let states = reading.get(place).map(Observed::sectors);
+        let states = reading.get(place).map(ObservedCell::sectors);
         states.is_some_and(|it| {
             it.iter().all(|state| matches!(state, SectorState::Write(found) if *found >= seq))
         })

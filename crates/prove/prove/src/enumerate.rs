@@ -27,18 +27,18 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use durio_base::counted;
-use durio_simdisk::{Event, Image, Recording, Unflushed, Write, trace};
+use durio_simdisk::{DiskEvent, Image, Recording, Unflushed, Write, trace};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use contents::{Contents, value_of};
+use contents::{SectorContents, value_of};
 pub use name::{StateName, StateNameError};
 pub use subsets::Subset;
 use subsets::{sample, subsets, subsets_of};
 
 /// How far to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct EnumerationLimits {
     /// Subsets for each stretch between two boundaries; if there are more, a seed chooses some of
     /// each size.
     pub subsets: usize,
@@ -50,7 +50,7 @@ pub struct Limits {
     pub seed: u64,
 }
 
-impl Default for Limits {
+impl Default for EnumerationLimits {
     /// All pairs of 43 unflushed writes, in every stretch.
     fn default() -> Self {
         Self { subsets: 1000, states: usize::MAX, failures: 10, seed: 0 }
@@ -72,7 +72,7 @@ pub enum Boundary<'a> {
 
 /// A state of the disk after a cut.
 #[derive(Debug, Clone, Copy)]
-pub struct State<'a> {
+pub struct CutState<'a> {
     /// The last boundary before the cut.
     pub boundary: Boundary<'a>,
     /// The last mark before the cut that the recorded program set.
@@ -89,7 +89,7 @@ pub struct State<'a> {
     pub kept: &'a [usize],
 }
 
-impl State<'_> {
+impl CutState<'_> {
     /// The name of the state in this recording.
     #[must_use]
     pub const fn name(&self) -> StateName {
@@ -99,7 +99,7 @@ impl State<'_> {
 
 /// A state that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedState {
     pub name: StateName,
     /// The same in words.
     pub state: String,
@@ -121,21 +121,21 @@ pub struct Enumeration {
     /// States that failed.
     pub failed: u64,
     /// The first of them.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailedState>,
 }
 
 /// Checks each state in which a cut may leave the disk.
 pub fn enumerate(
     recording: &Recording,
-    limits: Limits,
-    mut check: impl FnMut(&Image, &State<'_>) -> Result<(), String>,
+    limits: EnumerationLimits,
+    mut check: impl FnMut(&Image, &CutState<'_>) -> Result<(), String>,
 ) -> Enumeration {
     let (mut failed, mut failures) = (0, Vec::new());
     let found = visit(recording, limits, |image, state| {
         if let Err(reason) = check(image, state) {
             failed += 1;
             if failures.len() < limits.failures {
-                failures.push(Failure { name: state.name(), state: state.to_string(), reason });
+                failures.push(FailedState { name: state.name(), state: state.to_string(), reason });
             }
         }
         ControlFlow::Continue(())
@@ -146,13 +146,13 @@ pub fn enumerate(
 /// Shows each state to `visitor` until it stops. No state counts as failed.
 pub fn visit(
     recording: &Recording,
-    limits: Limits,
-    visitor: impl FnMut(&Image, &State<'_>) -> ControlFlow<()>,
+    limits: EnumerationLimits,
+    visitor: impl FnMut(&Image, &CutState<'_>) -> ControlFlow<()>,
 ) -> Enumeration {
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(limits.seed);
-    let share = Share::of(recording, limits, &mut chance);
-    let mut walk = Walk {
-        point: Point::begin(recording),
+    let share = StretchShare::of(recording, limits, &mut chance);
+    let mut walk = StateWalk {
+        point: RecordingPoint::begin(recording),
         content: 0,
         checked: HashSet::new(),
         limits,
@@ -179,9 +179,9 @@ pub fn visit(
 pub fn visit_one<T>(
     recording: &Recording,
     name: StateName,
-    visitor: impl FnOnce(&Image, &State<'_>) -> T,
+    visitor: impl FnOnce(&Image, &CutState<'_>) -> T,
 ) -> Option<T> {
-    let mut point = Point::begin(recording);
+    let mut point = RecordingPoint::begin(recording);
     for event in recording.events().get(..name.events)? {
         if let Some(boundary) = boundary_of(event, &point.unflushed) {
             point.cross(boundary);
@@ -199,33 +199,39 @@ pub fn visit_one<T>(
 }
 
 /// The contents of the disk in a state.
-fn image_of(durable: &Image, state: &State<'_>) -> Image {
+fn image_of(durable: &Image, state: &CutState<'_>) -> Image {
     let mut image = durable.clone();
     state.kept.iter().for_each(|&place| state.unflushed[place].store_to(&mut image));
     image
 }
 
-fn boundary_of<'a>(event: &'a Event, unflushed: &Unflushed) -> Option<Boundary<'a>> {
+fn boundary_of<'a>(event: &'a DiskEvent, unflushed: &Unflushed) -> Option<Boundary<'a>> {
     match event {
         // The log's own marks acknowledge nothing.
-        Event::Mark(name) if [trace::END_MARK, trace::CUT_MARK].contains(&name.as_str()) => None,
-        Event::Mark(name) => Some(Boundary::Mark(name)),
-        Event::Cut => Some(Boundary::Cut),
+        DiskEvent::Mark(name) if [trace::END_MARK, trace::CUT_MARK].contains(&name.as_str()) => {
+            None
+        }
+        DiskEvent::Mark(name) => Some(Boundary::Mark(name)),
+        DiskEvent::Cut => Some(Boundary::Cut),
         _ if !unflushed.changes_with(event) => None,
-        Event::Flushed { .. } => Some(Boundary::Flush),
+        DiskEvent::Flushed { .. } => Some(Boundary::Flush),
         _ => Some(Boundary::Fua),
     }
 }
 
 /// How many states each stretch gets.
-struct Share {
+struct StretchShare {
     subsets: usize,
     /// The chosen stretches; `None` for all.
     chosen: Option<HashSet<u64>>,
 }
 
-impl Share {
-    fn of(recording: &Recording, limits: Limits, chance: &mut Xoshiro256PlusPlus) -> Self {
+impl StretchShare {
+    fn of(
+        recording: &Recording,
+        limits: EnumerationLimits,
+        chance: &mut Xoshiro256PlusPlus,
+    ) -> Self {
         let mut share = Self { subsets: limits.subsets, chosen: None };
         if limits.states == usize::MAX {
             return share;
@@ -260,7 +266,7 @@ fn stretches(recording: &Recording) -> Vec<usize> {
 }
 
 /// A moment of a recording.
-struct Point<'a> {
+struct RecordingPoint<'a> {
     durable: Image,
     unflushed: Unflushed,
     boundary: Boundary<'a>,
@@ -268,7 +274,7 @@ struct Point<'a> {
     marks: usize,
 }
 
-impl<'a> Point<'a> {
+impl<'a> RecordingPoint<'a> {
     fn begin(recording: &Recording) -> Self {
         Self {
             durable: recording.base().clone(),
@@ -292,30 +298,30 @@ impl<'a> Point<'a> {
         events: usize,
         unflushed: &'s [Write],
         (subset, kept): (Subset, &'s [usize]),
-    ) -> State<'s>
+    ) -> CutState<'s>
     where
         'a: 's,
     {
         let Self { boundary, mark, marks, .. } = *self;
-        State { boundary, mark, marks, events, unflushed, subset, kept }
+        CutState { boundary, mark, marks, events, unflushed, subset, kept }
     }
 }
 
-struct Walk<'a, V> {
-    point: Point<'a>,
+struct StateWalk<'a, V> {
+    point: RecordingPoint<'a>,
     /// The contents of the durable image, as one number.
     content: u64,
     /// Contents that were checked since the last mark.
     checked: HashSet<u64>,
-    limits: Limits,
-    share: Share,
+    limits: EnumerationLimits,
+    share: StretchShare,
     chance: Xoshiro256PlusPlus,
     visitor: V,
     found: Enumeration,
 }
 
-impl<'a, V: FnMut(&Image, &State<'_>) -> ControlFlow<()>> Walk<'a, V> {
-    fn take(&mut self, event: &Event) {
+impl<'a, V: FnMut(&Image, &CutState<'_>) -> ControlFlow<()>> StateWalk<'a, V> {
+    fn take(&mut self, event: &DiskEvent) {
         let point = &mut self.point;
         for write in point.unflushed.take(event) {
             for (sector, bytes) in write.sectors() {
@@ -344,7 +350,7 @@ impl<'a, V: FnMut(&Image, &State<'_>) -> ControlFlow<()>> Walk<'a, V> {
             self.found.left_out += subsets_of(unflushed.len()) as u64;
             return ControlFlow::Continue(());
         }
-        let mut contents = Contents::new(&self.point.durable, &unflushed);
+        let mut contents = SectorContents::new(&self.point.durable, &unflushed);
         let chosen = subsets(unflushed.len(), self.share.subsets, &mut self.chance);
         self.found.left_out += chosen.left_out;
         let mut kept = Vec::with_capacity(unflushed.len());
@@ -377,7 +383,7 @@ impl fmt::Display for Boundary<'_> {
     }
 }
 
-impl fmt::Display for State<'_> {
+impl fmt::Display for CutState<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.unflushed.len();
         write!(f, "{}, {}, ", self.boundary, counted(self.events as u64, "event"))?;
@@ -399,7 +405,7 @@ impl fmt::Display for State<'_> {
 }
 
 /// The subsets of a stretch as they are passed on.
-struct Chosen {
+struct ChosenSubsets {
     list: Vec<Subset>,
     left_out: u64,
 }

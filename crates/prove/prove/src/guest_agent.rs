@@ -14,11 +14,13 @@ use durio_block::{BlockError, Engine, EngineKind, EngineUser, MonotonicClock};
 use durio_plan::proof::{Arm, FileWrites, GuestLayers};
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentError, Listener, Loading, Preparing, READ, Reading, Target, Wanted};
+use crate::agent::{
+    AgentError, AgentListener, AgentStorage, Loading, Preparing, READ, TargetOpening, TargetReading,
+};
 use crate::layout::CELL;
 use crate::ledger::{Intent, Witness};
 use crate::reading::read_cell;
-use crate::stamp::Owner;
+use crate::stamp::StampOwner;
 use crate::wire::{AgentSays, send};
 
 /// Readings after a cut: two to compare, and one for deviating cells.
@@ -36,7 +38,7 @@ pub struct GuestOrder {
     /// Which part of a life.
     pub task: GuestTask,
     /// The owner of the stamps.
-    pub owner: Owner,
+    pub owner: StampOwner,
     /// Cells of the target.
     pub cells: u64,
     /// How it is written to.
@@ -116,7 +118,7 @@ impl<W: Write> GuestPort<W> {
     }
 }
 
-impl<W: Write> Listener for GuestPort<W> {
+impl<W: Write> AgentListener for GuestPort<W> {
     fn say(&mut self, message: &AgentSays) -> Result<(), AgentError> {
         GuestPort::say(self, message)
     }
@@ -148,7 +150,7 @@ impl<W: Write> Witness for GuestPort<W> {
 /// If the host is gone, or the target fails.
 pub fn carry_out<W: Write>(
     order: &GuestOrder,
-    target: &mut impl Target,
+    target: &mut impl AgentStorage,
     link: &mut GuestPort<W>,
 ) -> Result<(), AgentError> {
     let GuestOrder { task, owner, cells, arm, .. } = *order;
@@ -158,16 +160,19 @@ pub fn carry_out<W: Write>(
         GuestTask::Prepare => {
             let task = Preparing { owner, cells, arm };
             task.check(target.size())?;
-            target.open(Wanted::writing(&arm, READ), task)
+            target.open(TargetOpening::writing(&arm, READ), task)
         }
         GuestTask::Load { first_seq, seed } => {
             Loading { link, owner, cells, arm, first_seq, seed }.carry_out(target)
         }
         GuestTask::Read => (0..READINGS).try_for_each(|_| {
-            target.open(Wanted::READING, Reading { link: &mut *link, owner, cells, log_end })
+            target.open(
+                TargetOpening::READING,
+                TargetReading { link: &mut *link, owner, cells, log_end },
+            )
         }),
         GuestTask::ReadStates => {
-            target.open(Wanted::READING, Reading { link, owner, cells, log_end })
+            target.open(TargetOpening::READING, TargetReading { link, owner, cells, log_end })
         }
     }
 }
@@ -196,7 +201,7 @@ mod tests {
         let mut port = GuestPort::new(Vec::new());
         let path = DurablePath::RwfDsync;
         let schedule = Schedule::new(Layout::new(cells), &Arm::new(path, depth), 1, 7);
-        let owner = Owner { run: [1; 16], target: 1 };
+        let owner = StampOwner { run: [1; 16], target: 1 };
         Writer::new((&mut engine, &mut port), owner, path, depth, schedule)
             .run(Ticks(u64::MAX), 2000)
             .unwrap();

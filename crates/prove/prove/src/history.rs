@@ -11,7 +11,7 @@ use std::ops::Range;
 use durio_base::Nanos;
 
 use crate::layout::{CELL_SECTORS, SECTORS};
-use crate::ledger::{Entry, Intent};
+use crate::ledger::{Intent, LedgerEntry};
 
 /// A write's number; 0 is the stamp that was there before.
 pub type Seq = u64;
@@ -159,16 +159,16 @@ impl History {
     ///
     /// # Errors
     /// If such a ledger is impossible.
-    pub fn take(&mut self, entry: Entry) -> Result<(), HistoryError> {
+    pub fn take(&mut self, entry: LedgerEntry) -> Result<(), HistoryError> {
         match entry {
-            Entry::Intended(intent) => self.intend(intent),
-            Entry::Acknowledged { seq, at } => self.acknowledge(seq, at),
-            Entry::ControlDone { seq } => {
+            LedgerEntry::Intended(intent) => self.intend(intent),
+            LedgerEntry::Acknowledged { seq, at } => self.acknowledge(seq, at),
+            LedgerEntry::ControlDone { seq } => {
                 self.intents.find(seq).ok_or(HistoryError::Unannounced(seq))?;
                 self.controls_done.push(seq);
                 Ok(())
             }
-            Entry::Cut { at } => {
+            LedgerEntry::Cut { at } => {
                 self.cut_at = Some(at);
                 Ok(())
             }

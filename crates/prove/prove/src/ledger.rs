@@ -20,7 +20,7 @@ pub struct Intent {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
+pub enum LedgerEntry {
     /// The write is about to be done.
     Intended(Intent),
     /// The write is durable: the call that makes it so has returned.
@@ -41,7 +41,6 @@ pub enum Entry {
 
 /// Takes the writer's messages.
 pub trait Witness {
-    /// The error.
     type Error;
 
     /// Writes announced before the first of them starts, at least 64: enough for an announcement to
@@ -70,18 +69,18 @@ pub trait Witness {
 /// A ledger in memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
-    entries: Vec<Entry>,
+    entries: Vec<LedgerEntry>,
 }
 
 impl Ledger {
     /// The entries in their order.
     #[must_use]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[LedgerEntry] {
         &self.entries
     }
 
     /// Adds an entry of the witness itself.
-    pub fn push(&mut self, entry: Entry) {
+    pub fn push(&mut self, entry: LedgerEntry) {
         self.entries.push(entry);
     }
 
@@ -95,17 +94,17 @@ impl Witness for Ledger {
     type Error = std::convert::Infallible;
 
     fn intend(&mut self, intents: &[Intent]) -> Result<(), Self::Error> {
-        self.entries.extend(intents.iter().map(|&intent| Entry::Intended(intent)));
+        self.entries.extend(intents.iter().map(|&intent| LedgerEntry::Intended(intent)));
         Ok(())
     }
 
     fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), Self::Error> {
-        self.entries.push(Entry::Acknowledged { seq, at: now });
+        self.entries.push(LedgerEntry::Acknowledged { seq, at: now });
         Ok(())
     }
 
     fn control_done(&mut self, seq: u64) -> Result<(), Self::Error> {
-        self.entries.push(Entry::ControlDone { seq });
+        self.entries.push(LedgerEntry::ControlDone { seq });
         Ok(())
     }
 }
@@ -121,13 +120,13 @@ mod tests {
         ledger.intend(&[intent(1), intent(2)]).unwrap();
         ledger.acknowledge(1, Nanos::new(5)).unwrap();
         ledger.control_done(2).unwrap();
-        ledger.push(Entry::Cut { at: Nanos::new(9) });
+        ledger.push(LedgerEntry::Cut { at: Nanos::new(9) });
         let expected = [
-            Entry::Intended(intent(1)),
-            Entry::Intended(intent(2)),
-            Entry::Acknowledged { seq: 1, at: Nanos::new(5) },
-            Entry::ControlDone { seq: 2 },
-            Entry::Cut { at: Nanos::new(9) },
+            LedgerEntry::Intended(intent(1)),
+            LedgerEntry::Intended(intent(2)),
+            LedgerEntry::Acknowledged { seq: 1, at: Nanos::new(5) },
+            LedgerEntry::ControlDone { seq: 2 },
+            LedgerEntry::Cut { at: Nanos::new(9) },
         ];
         assert_eq!(ledger.entries(), expected);
         ledger.clear();

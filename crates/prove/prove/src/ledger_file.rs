@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::{History, HistoryError, Seq};
 use crate::layout::{CELLS_MIN, Layout, SECTORS};
-use crate::ledger::{Entry, Intent};
-use crate::stamp::Owner;
+use crate::ledger::{Intent, LedgerEntry};
+use crate::stamp::StampOwner;
 
 /// The version of the file.
 pub const LEDGER_SCHEMA: u32 = 1;
@@ -29,7 +29,7 @@ pub struct LedgerHead {
     /// [`LEDGER_SCHEMA`].
     pub ledger: u32,
     /// The owner of the stamps.
-    pub owner: Owner,
+    pub owner: StampOwner,
     /// Cells of the target.
     pub cells: u64,
     /// How it is written to.
@@ -42,7 +42,7 @@ pub struct LedgerHead {
 impl LedgerHead {
     /// A ledger of a target about which nothing else is known.
     #[must_use]
-    pub fn new(owner: Owner, cells: u64, arm: Arm) -> Self {
+    pub fn new(owner: StampOwner, cells: u64, arm: Arm) -> Self {
         Self { ledger: LEDGER_SCHEMA, owner, cells, arm, power: PowerState::default() }
     }
 }
@@ -127,7 +127,8 @@ pub enum LedgerError {
 /// # Errors
 /// If the file is not a ledger, or a line contradicts those before it.
 pub fn read_ledger(from: impl io::Read) -> Result<LedgerState, LedgerError> {
-    let mut lines = Lines { reader: BufReader::new(from), number: 0, whole: 0, bytes: Vec::new() };
+    let mut lines =
+        LedgerLines { reader: BufReader::new(from), number: 0, whole: 0, bytes: Vec::new() };
     let head: LedgerHead = match lines.next_line()? {
         Some(bytes) => serde_json::from_slice(bytes)
             .map_err(|error| LedgerError::Unknown(format!("its first line: {error}")))?,
@@ -179,17 +180,17 @@ impl LedgerState {
                 self.has_load = true;
                 for intent in writes {
                     self.next_seq = self.next_seq.max(intent.seq.saturating_add(1));
-                    history.take(Entry::Intended(intent))?;
+                    history.take(LedgerEntry::Intended(intent))?;
                 }
             }
             LedgerLine::Acknowledged { seq, at } => {
                 self.last_at = at;
-                history.take(Entry::Acknowledged { seq, at })?;
+                history.take(LedgerEntry::Acknowledged { seq, at })?;
             }
-            LedgerLine::ControlDone { seq } => history.take(Entry::ControlDone { seq })?,
+            LedgerLine::ControlDone { seq } => history.take(LedgerEntry::ControlDone { seq })?,
             LedgerLine::Cut { at } => {
                 self.last_at = at;
-                history.take(Entry::Cut { at })?;
+                history.take(LedgerEntry::Cut { at })?;
             }
             LedgerLine::Settled { cell, holds } => {
                 if !history.cells().contains(&cell) {
@@ -209,14 +210,14 @@ impl LedgerState {
     }
 }
 
-struct Lines<R> {
+struct LedgerLines<R> {
     reader: R,
     number: u64,
     whole: u64,
     bytes: Vec<u8>,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> LedgerLines<R> {
     /// `None` at the end, and if the last line is incomplete.
     fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         self.bytes.clear();
@@ -295,7 +296,7 @@ mod tests {
     use crate::ledger::Intent;
 
     fn head() -> LedgerHead {
-        let owner = Owner { run: [7; 16], target: 1 };
+        let owner = StampOwner { run: [7; 16], target: 1 };
         let arm = Arm::new(DurablePath::Fdatasync, 1);
         LedgerHead::new(owner, 64, arm)
     }

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 
 use durio_plan::proof::LossClass;
 use durio_record::proof::{
-    AcknowledgedWrite, Finding, LossPicture, MapArea, Slot, TileState, Tiles,
+    AcknowledgedWrite, Finding, LossPicture, MapArea, TileState, Tiles, TimeSlot,
 };
 
 use crate::history::{History, Seq};
 use crate::layout::{CELL_SECTORS, CELLS_MIN, Layout};
 use crate::ledger::Intent;
-use crate::reading::{Observed, SectorState};
+use crate::reading::{ObservedCell, SectorState};
 
 /// The number of columns that fit on half a screen.
 const SLOTS_MAX: u64 = 100;
@@ -27,7 +27,7 @@ const TILES_MAX: u64 = 1024;
 pub(crate) fn picture(
     history: &History,
     findings: &[Finding],
-    reading: &[Observed],
+    reading: &[ObservedCell],
 ) -> LossPicture {
     let mut wrong: HashMap<u64, LossClass> = HashMap::new();
     for it in findings {
@@ -56,7 +56,7 @@ fn last_acknowledged(history: &History) -> HashMap<u64, Seq> {
 }
 
 /// An acknowledged write of this life.
-struct Known {
+struct KnownWrite {
     /// From the cut on.
     at_ns: i64,
     cell: u64,
@@ -68,7 +68,7 @@ fn acknowledged(
     history: &History,
     last: &HashMap<u64, Seq>,
     wrong: &HashMap<u64, LossClass>,
-) -> Vec<Known> {
+) -> Vec<KnownWrite> {
     let cut_at = i64::try_from(history.cut_at().map_or(0, durio_base::Nanos::get));
     let cut_at = cut_at.unwrap_or(i64::MAX);
     let known = history.acknowledged().iter().filter_map(|(seq, at)| {
@@ -76,13 +76,13 @@ fn acknowledged(
         let own = || cells_of(&intent).filter(|cell| last.get(cell) == Some(seq));
         let is_there = own().next().map(|_| !own().any(|cell| wrong.contains_key(&cell)));
         let at = i64::try_from(at.get()).unwrap_or(i64::MAX);
-        Some(Known { at_ns: at - cut_at, cell: intent.sector / CELL_SECTORS, is_there })
+        Some(KnownWrite { at_ns: at - cut_at, cell: intent.sector / CELL_SECTORS, is_there })
     });
     known.collect()
 }
 
-fn timeline(writes: &[Known]) -> LossPicture {
-    let age = |it: &Known| u64::try_from(-it.at_ns).unwrap_or(0);
+fn timeline(writes: &[KnownWrite]) -> LossPicture {
+    let age = |it: &KnownWrite| u64::try_from(-it.at_ns).unwrap_or(0);
     let missing = writes.iter().filter(|it| it.is_there == Some(false)).map(age);
     // A little more than the missing span, to show what precedes it.
     let wanted = missing.max().map_or(0, |it| it + it / 8).max(SPAN_MIN);
@@ -90,13 +90,13 @@ fn timeline(writes: &[Known]) -> LossPicture {
     let after = writes.iter().map(|it| u64::try_from(it.at_ns).unwrap_or(0)).max().unwrap_or(0);
     let slot_ns = round_up((before + after).div_ceil(SLOTS_MAX));
     let begin_before_ns = before.div_ceil(slot_ns) * slot_ns;
-    let place = |it: &Known| {
+    let place = |it: &KnownWrite| {
         let since = i64::try_from(begin_before_ns).ok()? + it.at_ns;
         // Acknowledgements at the moment of the cut count as before it.
         usize::try_from(u64::try_from(since).ok()?.saturating_sub(1) / slot_ns).ok()
     };
     let count = writes.iter().filter_map(place).max().map_or(0, |it| it + 1);
-    let mut slots = vec![Slot::default(); count];
+    let mut slots = vec![TimeSlot::default(); count];
     for it in writes {
         if let Some(slot) = place(it).and_then(|it| slots.get_mut(it)) {
             slot.acknowledged += 1;
@@ -119,7 +119,7 @@ fn round_up(nanos: u64) -> u64 {
 
 /// Selects writes that are present, or missing, evenly from the last one back.
 fn choice<'a>(
-    writes: impl DoubleEndedIterator<Item = &'a Known> + Clone,
+    writes: impl DoubleEndedIterator<Item = &'a KnownWrite> + Clone,
     is_there: bool,
 ) -> Vec<AcknowledgedWrite> {
     let those = writes.filter(|it| it.is_there == Some(is_there));
@@ -132,7 +132,7 @@ fn choice<'a>(
 fn state(
     history: &History,
     (wrong, last): (Option<&LossClass>, Option<&Seq>),
-    observed: &Observed,
+    observed: &ObservedCell,
 ) -> TileState {
     if let Some(class) = wrong {
         return TileState::Wrong(*class);
@@ -187,7 +187,7 @@ mod tests {
     use durio_base::Nanos;
 
     use super::*;
-    use crate::ledger::Entry;
+    use crate::ledger::LedgerEntry;
 
     const MS: u64 = 1_000_000;
 
@@ -200,12 +200,12 @@ mod tests {
     fn history(writes: &[(u64, Option<u64>)]) -> History {
         let mut history = History::new(1..64, Nanos::ZERO);
         for (seq, (cell, at)) in (1..).zip(writes) {
-            history.take(Entry::Intended(intent(seq, *cell))).unwrap();
+            history.take(LedgerEntry::Intended(intent(seq, *cell))).unwrap();
             if let Some(at) = at {
-                history.take(Entry::Acknowledged { seq, at: Nanos::new(at * MS) }).unwrap();
+                history.take(LedgerEntry::Acknowledged { seq, at: Nanos::new(at * MS) }).unwrap();
             }
         }
-        history.take(Entry::Cut { at: Nanos::new(50 * MS) }).unwrap();
+        history.take(LedgerEntry::Cut { at: Nanos::new(50 * MS) }).unwrap();
         history
     }
 
@@ -220,9 +220,9 @@ mod tests {
         }
     }
 
-    fn reading(of: &[(usize, u64)]) -> Vec<Observed> {
-        let mut cells = vec![Observed::Whole(0); 63];
-        of.iter().for_each(|(cell, seq)| cells[cell - 1] = Observed::Whole(*seq));
+    fn reading(of: &[(usize, u64)]) -> Vec<ObservedCell> {
+        let mut cells = vec![ObservedCell::Whole(0); 63];
+        of.iter().for_each(|(cell, seq)| cells[cell - 1] = ObservedCell::Whole(*seq));
         cells
     }
 
@@ -256,8 +256,8 @@ mod tests {
             (control + 1, None),
         ];
         let mut history = history(&writes);
-        history.take(Entry::ControlDone { seq: 4 }).unwrap();
-        history.take(Entry::ControlDone { seq: 5 }).unwrap();
+        history.take(LedgerEntry::ControlDone { seq: 4 }).unwrap();
+        history.take(LedgerEntry::ControlDone { seq: 5 }).unwrap();
         let there = [(log, 1), (anywhere, 3), (control, 4)]
             .map(|(cell, seq)| (usize::try_from(cell).unwrap(), seq));
         let found = picture(&history, &[lost(log + 1)], &reading(&there));
@@ -273,12 +273,12 @@ mod tests {
     fn a_large_target_and_many_writes_make_no_larger_picture() {
         let mut history = History::new(1..262_144, Nanos::ZERO);
         for seq in 1..=20_000 {
-            history.take(Entry::Intended(intent(seq, seq))).unwrap();
+            history.take(LedgerEntry::Intended(intent(seq, seq))).unwrap();
             let at = Nanos::new(seq * MS / 100);
-            history.take(Entry::Acknowledged { seq, at }).unwrap();
+            history.take(LedgerEntry::Acknowledged { seq, at }).unwrap();
         }
-        history.take(Entry::Cut { at: Nanos::new(201 * MS) }).unwrap();
-        let found = picture(&history, &[lost(19_000)], &vec![Observed::Whole(0); 262_143]);
+        history.take(LedgerEntry::Cut { at: Nanos::new(201 * MS) }).unwrap();
+        let found = picture(&history, &[lost(19_000)], &vec![ObservedCell::Whole(0); 262_143]);
         assert!(found.slots.len() <= 101, "{}", found.slots.len());
         assert_eq!(found.writes.iter().filter(|it| !it.is_there).count(), 1);
         assert!((100..=129).contains(&found.writes.len()), "{}", found.writes.len());

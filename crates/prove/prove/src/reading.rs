@@ -10,7 +10,7 @@ use durio_simdisk::SECTOR;
 use serde::{Deserialize, Serialize};
 
 use crate::layout::{CELL, CELL_SECTORS, SECTORS};
-use crate::stamp::{self, LABEL_SEQ, MAGIC, Owner, Stamp, VERSION, checksum, place};
+use crate::stamp::{self, LABEL_SEQ, MAGIC, Stamp, StampOwner, VERSION, checksum, place};
 
 /// The contents of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,14 +43,14 @@ pub enum SectorState {
 
 /// The contents of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Observed {
+pub enum ObservedCell {
     /// One write, here, in all sectors.
     Whole(u64),
     /// Anything else.
     Mixed(Box<[SectorState; SECTORS]>),
 }
 
-impl Observed {
+impl ObservedCell {
     #[must_use]
     pub fn sectors(&self) -> [SectorState; SECTORS] {
         match self {
@@ -66,15 +66,15 @@ impl Observed {
 /// If the engine itself fails. An unreadable cell is an observation.
 pub fn observe<E: Engine>(
     engine: &mut E,
-    owner: Owner,
+    owner: StampOwner,
     cells: Range<u64>,
     slots: u32,
-    into: &mut Vec<Observed>,
+    into: &mut Vec<ObservedCell>,
 ) -> Result<(), BlockError> {
     let step = (engine.slot_mut(0).len() / CELL) as u64;
     into.clear();
     let count = usize::try_from(cells.end - cells.start).unwrap_or(usize::MAX);
-    into.resize(count, Observed::Whole(0));
+    into.resize(count, ObservedCell::Whole(0));
     let mut starts = cells.clone().step_by(usize::try_from(step).unwrap_or(usize::MAX));
     let mut reading: Vec<Option<Range<u64>>> = vec![None; slots as usize];
     let mut completions = vec![Completion::default(); slots as usize];
@@ -112,13 +112,13 @@ pub fn observe<E: Engine>(
 ///
 /// # Errors
 /// If the engine itself fails.
-pub fn label_of<E: Engine>(engine: &mut E) -> Result<Option<Owner>, BlockError> {
+pub fn label_of<E: Engine>(engine: &mut E) -> Result<Option<StampOwner>, BlockError> {
     if !read_cell(engine, 0)? {
         return Ok(None);
     }
     let (sectors, _) = engine.slot_mut(0)[..CELL].as_chunks::<SECTOR>();
     let run = std::array::from_fn(|at| sectors[0][place::RUN.start + at]);
-    let owner = Owner { run, target: number(&sectors[0], place::TARGET) };
+    let owner = StampOwner { run, target: number(&sectors[0], place::TARGET) };
     let is_label = (0..)
         .zip(sectors)
         .all(|(sector, bytes)| sector_state(owner, sector, bytes) == SectorState::Write(LABEL_SEQ));
@@ -140,15 +140,15 @@ fn read_one<E: Engine>(engine: &mut E, cell: u64) -> Result<i32, BlockError> {
 }
 
 /// A cell that was not read completely.
-fn not_read(result: i32) -> Observed {
+fn not_read(result: i32) -> ObservedCell {
     let state = if result == 0 { SectorState::Nothing } else { SectorState::Unreadable };
-    Observed::Mixed(Box::new([state; SECTORS]))
+    ObservedCell::Mixed(Box::new([state; SECTORS]))
 }
 
 /// Extends the observations of a growing log to `cells` cells. A cell that the log has not reached
 /// counts as unchanged by any write, and so does a hole left by a write that overtook the one
 /// before it.
-pub(crate) fn extend_by_log(observed: &mut Vec<Observed>, log_begin: usize, cells: usize) {
+pub(crate) fn extend_by_log(observed: &mut Vec<ObservedCell>, log_begin: usize, cells: usize) {
     for cell in observed.iter_mut().skip(log_begin) {
         let of_hole = |state| match state {
             SectorState::Zeros => SectorState::Write(0),
@@ -156,12 +156,12 @@ pub(crate) fn extend_by_log(observed: &mut Vec<Observed>, log_begin: usize, cell
         };
         let states = cell.sectors().map(of_hole);
         if states == [SectorState::Write(0); SECTORS] {
-            *cell = Observed::Whole(0);
-        } else if let Observed::Mixed(mixed) = cell {
+            *cell = ObservedCell::Whole(0);
+        } else if let ObservedCell::Mixed(mixed) = cell {
             **mixed = states;
         }
     }
-    observed.resize(cells, Observed::Whole(0));
+    observed.resize(cells, ObservedCell::Whole(0));
 }
 
 /// Reads one cell by itself.
@@ -170,9 +170,9 @@ pub(crate) fn extend_by_log(observed: &mut Vec<Observed>, log_begin: usize, cell
 /// If the engine itself fails.
 pub fn observe_cell<E: Engine>(
     engine: &mut E,
-    owner: Owner,
+    owner: StampOwner,
     cell: u64,
-) -> Result<Observed, BlockError> {
+) -> Result<ObservedCell, BlockError> {
     let result = read_one(engine, cell)?;
     if usize::try_from(result) != Ok(CELL) {
         return Ok(not_read(result));
@@ -194,7 +194,7 @@ fn read_of(slot: u32, cells: &Range<u64>) -> Operation {
 }
 
 /// Classifies the bytes of a cell.
-pub(crate) fn cell_state(owner: Owner, cell: u64, bytes: &[u8]) -> Observed {
+pub(crate) fn cell_state(owner: StampOwner, cell: u64, bytes: &[u8]) -> ObservedCell {
     let (sectors, _) = bytes.as_chunks::<SECTOR>();
     let first = cell * CELL_SECTORS;
     let seq = number(&sectors[0], place::SEQ);
@@ -202,16 +202,16 @@ pub(crate) fn cell_state(owner: Owner, cell: u64, bytes: &[u8]) -> Observed {
         .zip(sectors)
         .all(|(sector, bytes)| sector_state(owner, sector, bytes) == SectorState::Write(seq));
     if is_whole {
-        return Observed::Whole(seq);
+        return ObservedCell::Whole(seq);
     }
     let mut states = [SectorState::Zeros; SECTORS];
     for ((state, bytes), sector) in states.iter_mut().zip(sectors).zip(first..) {
         *state = sector_state(owner, sector, bytes);
     }
-    Observed::Mixed(Box::new(states))
+    ObservedCell::Mixed(Box::new(states))
 }
 
-fn sector_state(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> SectorState {
+fn sector_state(owner: StampOwner, sector: u64, bytes: &[u8; SECTOR]) -> SectorState {
     if number(bytes, place::CHECKSUM) != checksum(bytes) || bytes[place::MAGIC] != MAGIC {
         return damaged(owner, sector, bytes);
     }
@@ -226,7 +226,7 @@ fn sector_state(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> SectorState 
     }
 }
 
-fn damaged(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> SectorState {
+fn damaged(owner: StampOwner, sector: u64, bytes: &[u8; SECTOR]) -> SectorState {
     match bytes[0] {
         0 if bytes.iter().all(|&it| it == 0) => SectorState::Zeros,
         0xff if bytes.iter().all(|&it| it == 0xff) => SectorState::Ones,
@@ -235,7 +235,7 @@ fn damaged(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> SectorState {
 }
 
 /// How many bits flipped, if the intact fields still identify the stamp.
-fn flipped_bits(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> Option<u16> {
+fn flipped_bits(owner: StampOwner, sector: u64, bytes: &[u8; SECTOR]) -> Option<u16> {
     /// More bits than this differ in half a sector of other data.
     const FEW: u32 = 64;
     let short =
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn up_to_64_bits_are_told_as_turned_and_more_as_other_data() {
-        let owner = Owner { run: [3; 16], target: 2 };
+        let owner = StampOwner { run: [3; 16], target: 2 };
         let of = |bits: usize| {
             let mut bytes = [0; SECTOR];
             crate::seal::seal(&Stamp { owner, sector: 9, seq: 5, index: 1, count: 8 }, &mut bytes);
@@ -280,14 +280,15 @@ mod tests {
 
     #[test]
     fn what_a_log_has_not_reached_and_its_holes_hold_what_no_write_has_changed() {
-        let mixed = |states: [SectorState; SECTORS]| Observed::Mixed(Box::new(states));
+        let mixed = |states: [SectorState; SECTORS]| ObservedCell::Mixed(Box::new(states));
         let zeros = mixed([SectorState::Zeros; SECTORS]);
         let mut torn = [SectorState::Zeros; SECTORS];
         torn[0] = SectorState::Write(9);
-        let mut cells = vec![zeros.clone(), Observed::Whole(7), zeros.clone(), mixed(torn)];
+        let mut cells = vec![zeros.clone(), ObservedCell::Whole(7), zeros.clone(), mixed(torn)];
         extend_by_log(&mut cells, 1, 5);
         torn[1..].fill(SectorState::Write(0));
-        let holes = [Observed::Whole(7), Observed::Whole(0), mixed(torn), Observed::Whole(0)];
+        let holes =
+            [ObservedCell::Whole(7), ObservedCell::Whole(0), mixed(torn), ObservedCell::Whole(0)];
         assert_eq!(cells[0], zeros, "no cell of the log");
         assert_eq!(cells[1..], holes);
     }

@@ -4,13 +4,13 @@
 
 use durio_simdisk::SECTOR;
 
-use crate::stamp::{MAGIC, Owner, Stamp, VERSION, checksum, fill_words, place};
+use crate::stamp::{MAGIC, Stamp, StampOwner, VERSION, checksum, fill_words, place};
 
 /// Fills `into` with the stamps of the write `seq` that begins at `sector`.
 ///
 /// # Panics
 /// If `into` is not a whole number of sectors, or has more than 65535.
-pub fn seal_write(owner: Owner, seq: u64, sector: u64, into: &mut [u8]) {
+pub fn seal_write(owner: StampOwner, seq: u64, sector: u64, into: &mut [u8]) {
     let (sectors, rest) = into.as_chunks_mut::<SECTOR>();
     assert!(rest.is_empty(), "a write has whole sectors");
     let count = u16::try_from(sectors.len()).expect("a write has at most 65535 sectors");

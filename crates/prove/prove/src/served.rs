@@ -17,7 +17,7 @@ use crate::write_log::WriteLog;
 
 /// What clients learn about a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Advertised {
+pub struct Advertisement {
     /// A volatile cache, which is flushed. A client sends no flush if none is advertised.
     pub flush: bool,
     /// Writes with FUA.
@@ -26,7 +26,7 @@ pub struct Advertised {
     pub memory: u64,
 }
 
-impl Advertised {
+impl Advertisement {
     /// The declarations of a disk of this profile.
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
@@ -39,7 +39,7 @@ impl Advertised {
 #[derive(Debug)]
 pub struct ServedDisk {
     disk: SharedDisk,
-    advertised: Advertised,
+    advertised: Advertisement,
     begin: Instant,
     connections: AtomicU32,
     log: Option<Arc<WriteLog>>,
@@ -48,7 +48,7 @@ pub struct ServedDisk {
 impl ServedDisk {
     /// Serves this disk.
     #[must_use]
-    pub fn new(disk: SharedDisk, advertised: Advertised) -> Self {
+    pub fn new(disk: SharedDisk, advertised: Advertisement) -> Self {
         let connections = AtomicU32::new(0);
         Self { disk, advertised, begin: Instant::now(), connections, log: None }
     }
@@ -72,7 +72,7 @@ impl ServedDisk {
 impl Storage for ServedDisk {
     fn export(&self) -> Export {
         let sector = u32::try_from(SECTOR).unwrap_or(u32::MAX);
-        let Advertised { flush, fua, .. } = self.advertised;
+        let Advertisement { flush, fua, .. } = self.advertised;
         let size = self.disk.lock().size();
         // Whether a flush covers other connections' writes depends on the disk's honesty.
         Export { flush, fua, block_size_min: sector, ..Export::new("disk", size) }
@@ -81,11 +81,11 @@ impl Storage for ServedDisk {
     fn connect(&self) -> Box<dyn Connection + '_> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let life = self.disk.lock().stats().cuts;
-        Box::new(Client { served: self, number, life })
+        Box::new(DiskClient { served: self, number, life })
     }
 }
 
-struct Client<'a> {
+struct DiskClient<'a> {
     served: &'a ServedDisk,
     number: u32,
     /// The number of cuts before this connection started. Its requests after a later cut were in
@@ -93,7 +93,7 @@ struct Client<'a> {
     life: u64,
 }
 
-impl Connection for Client<'_> {
+impl Connection for DiskClient<'_> {
     fn carry_out(&mut self, batch: &mut [Request<'_>]) {
         let now = self.served.now();
         // Held over the batch: a cut comes before it or after it.
@@ -131,18 +131,20 @@ fn refusal(error: DiskError) -> Refusal {
     }
 }
 
-fn begin_of<'a>(command: &'a Command<'_>) -> durio_simdisk::Request<'a> {
+fn begin_of<'a>(command: &'a Command<'_>) -> durio_simdisk::DiskRequest<'a> {
     let sectors = |bytes: u64| bytes / SECTOR as u64;
     match command {
-        Command::Read { offset, .. } => durio_simdisk::Request::Read { sector: sectors(*offset) },
-        Command::Write { offset, data, fua } => {
-            durio_simdisk::Request::Write { sector: sectors(*offset), data, fua: *fua }
+        Command::Read { offset, .. } => {
+            durio_simdisk::DiskRequest::Read { sector: sectors(*offset) }
         }
-        Command::Flush => durio_simdisk::Request::Flush,
+        Command::Write { offset, data, fua } => {
+            durio_simdisk::DiskRequest::Write { sector: sectors(*offset), data, fua: *fua }
+        }
+        Command::Flush => durio_simdisk::DiskRequest::Flush,
         Command::Trim { offset, length, fua }
         | Command::WriteZeroes { offset, length, fua, .. } => {
             let (sector, sectors) = (sectors(*offset), sectors(*length));
-            durio_simdisk::Request::Zero { sector, sectors, fua: *fua }
+            durio_simdisk::DiskRequest::Zero { sector, sectors, fua: *fua }
         }
     }
 }

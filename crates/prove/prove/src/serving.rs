@@ -3,7 +3,7 @@
 //! durio-nbd has NBD and the transport of orders, durio-simdisk the disk's rules.
 //!
 //! The control socket is next to the disk's, with the suffix `.control`. A client sends one
-//! [`Order`] and gets one [`Answer`]; the order is carried out when the answer arrives.
+//! [`DiskOrder`] and gets one [`OrderAnswer`]; the order is carried out when the answer arrives.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use durio_nbd::{
 use durio_simdisk::{Disk, SharedDisk, named};
 use serde::{Deserialize, Serialize};
 
-use crate::served::{Advertised, ServedDisk};
+use crate::served::{Advertisement, ServedDisk};
 use crate::write_log::WriteLog;
 
 /// How often the stop condition is polled.
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// An order to a served disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "order")]
-pub enum Order {
+pub enum DiskOrder {
     /// Cut the power: unanswered requests stay unanswered, and the cache is lost except for its
     /// survivors.
     Cut,
@@ -54,7 +54,7 @@ pub enum Order {
 /// The outcome of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "answer")]
-pub enum Answer {
+pub enum OrderAnswer {
     /// It was carried out; this is the disk now.
     Done(DiskState),
     /// It was not.
@@ -69,7 +69,6 @@ pub struct DiskState {
     pub reads: u64,
     /// Writes, those with FUA among them.
     pub writes: u64,
-    /// Writes with FUA.
     pub fua_writes: u64,
     pub flushes: u64,
     pub cuts: u64,
@@ -85,7 +84,7 @@ pub struct Serving {
     /// The path of the control socket.
     pub control: PathBuf,
     /// What clients learn about the disk.
-    pub advertised: Advertised,
+    pub advertised: Advertisement,
     /// A new file for the log of their requests.
     pub log: Option<PathBuf>,
 }
@@ -130,7 +129,7 @@ pub fn serve_disk(
             let Some((caller, order)) = control.next(LOOK) else { continue };
             let answer = match order {
                 Ok(order) => carry_out(order, disk, (serving.advertised, log), &mut forks),
-                Err(error) => Answer::Refused { reason: format!("no order: {error}") },
+                Err(error) => OrderAnswer::Refused { reason: format!("no order: {error}") },
             };
             send_answer(&caller, &answer);
         }
@@ -156,46 +155,46 @@ fn log_error(doing: &'static str, serving: &Serving, source: io::Error) -> Servi
 ///
 /// # Errors
 /// If no server is there, or it does not answer.
-pub fn order(control: &Path, order: &Order) -> Result<Answer, ServingError> {
+pub fn order(control: &Path, order: &DiskOrder) -> Result<OrderAnswer, ServingError> {
     Ok(send_order(control, order, PATIENCE)?)
 }
 
 /// What clients learn, and where their requests are logged.
-type Service<'a> = (Advertised, Option<&'a WriteLog>);
+type Service<'a> = (Advertisement, Option<&'a WriteLog>);
 
 fn carry_out(
-    order: Order,
+    order: DiskOrder,
     disk: &SharedDisk,
     (advertised, log): Service<'_>,
     forks: &mut Vec<Fork>,
-) -> Answer {
+) -> OrderAnswer {
     let done = match order {
-        Order::Cut => {
+        DiskOrder::Cut => {
             disk.lock().cut();
             Ok(())
         }
-        Order::Restore => disk.lock().restore().map_err(|error| error.to_string()),
-        Order::Stats => Ok(()),
-        Order::Fault { profile } => match named(&profile).and_then(|it| it.lie) {
+        DiskOrder::Restore => disk.lock().restore().map_err(|error| error.to_string()),
+        DiskOrder::Stats => Ok(()),
+        DiskOrder::Fault { profile } => match named(&profile).and_then(|it| it.lie) {
             Some(lie) => {
                 disk.lock().add_lie(lie);
                 Ok(())
             }
             None => Err(format!("'{profile}' is no profile that lies")),
         },
-        Order::Fork { socket } => {
+        DiskOrder::Fork { socket } => {
             let fork = disk.lock().clone();
             let fork = Fork::serve(fork, socket, advertised);
             fork.map(|it| forks.push(it)).map_err(|error| crate::with_causes(&error))
         }
-        Order::Mark { name } => match log {
+        DiskOrder::Mark { name } => match log {
             Some(log) => log.mark(&mut disk.lock(), &name),
             None => Err("the disk was served without --record".to_owned()),
         },
     };
     match done {
-        Ok(()) => Answer::Done(state_of(&disk.lock())),
-        Err(reason) => Answer::Refused { reason },
+        Ok(()) => OrderAnswer::Done(state_of(&disk.lock())),
+        Err(reason) => OrderAnswer::Refused { reason },
     }
 }
 
@@ -219,7 +218,7 @@ struct Fork {
 }
 
 impl Fork {
-    fn serve(disk: Disk, socket: PathBuf, advertised: Advertised) -> Result<Self, ServingError> {
+    fn serve(disk: Disk, socket: PathBuf, advertised: Advertisement) -> Result<Self, ServingError> {
         let control = control_of(&socket);
         let serving = Serving { address: Address::Unix(socket), control, advertised, log: None };
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -20,12 +20,12 @@ use crate::background::{BackgroundError, BackgroundServer};
 use crate::classify::{classify, gone};
 use crate::history::{History, HistoryError};
 use crate::layout::{CELL, Layout};
-use crate::ledger::{Entry, Ledger};
+use crate::ledger::{Ledger, LedgerEntry};
 use crate::power;
-use crate::reading::{Observed, observe, observe_cell};
+use crate::reading::{ObservedCell, observe, observe_cell};
 use crate::schedule::Schedule;
-use crate::served::Advertised;
-use crate::stamp::Owner;
+use crate::served::Advertisement;
+use crate::stamp::StampOwner;
 use crate::writer::{Writer, WriterError, prepare};
 
 pub use self::array::{ArrayDisks, ByArray};
@@ -67,7 +67,7 @@ pub enum SimulationError {
 }
 
 /// How simulated disks are reached.
-pub trait Access {
+pub trait DiskAccess {
     /// The engine that submits to them.
     type Engine: Engine;
 
@@ -84,7 +84,7 @@ pub trait Access {
     /// that the cut has ended. `None` if the target did not come back whole.
     ///
     /// # Errors
-    /// As [`Access::connect`].
+    /// As [`DiskAccess::connect`].
     fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, SimulationError>;
 
     /// Completes, between the two readings, the target's background work after a cut.
@@ -128,7 +128,7 @@ pub struct ByCall {
     seed: u64,
 }
 
-impl Access for ByCall {
+impl DiskAccess for ByCall {
     type Engine = SimEngine;
 
     fn disks(&self) -> &[SharedDisk] {
@@ -171,7 +171,7 @@ pub struct ByNbd {
     server: Option<BackgroundServer>,
 }
 
-impl Access for ByNbd {
+impl DiskAccess for ByNbd {
     type Engine = NbdEngine<MonotonicClock>;
 
     fn disks(&self) -> &[SharedDisk] {
@@ -182,7 +182,7 @@ impl Access for ByNbd {
         let [disk] = &self.disk;
         let server = match self.server.take() {
             Some(server) => server,
-            None => BackgroundServer::start(disk, Advertised::of(disk.lock().profile()))?,
+            None => BackgroundServer::start(disk, Advertisement::of(disk.lock().profile()))?,
         };
         let uri = self.server.insert(server).uri();
         let engine = NbdEngine::connect(uri, MonotonicClock, self.slots.buffers()?)?;
@@ -211,17 +211,17 @@ impl Access for ByNbd {
 
 /// A campaign on one disk, or on one array.
 #[derive(Debug)]
-pub struct Simulation<A: Access> {
+pub struct Simulation<A: DiskAccess> {
     access: A,
     engine: Option<A::Engine>,
-    owner: Owner,
+    owner: StampOwner,
     arm: Arm,
     layout: Layout,
     ledger: Ledger,
     history: History,
     next_seq: u64,
     chance: Xoshiro256PlusPlus,
-    readings: [Vec<Observed>; 2],
+    readings: [Vec<ObservedCell>; 2],
 }
 
 impl Simulation<ByCall> {
@@ -274,7 +274,7 @@ fn campaign(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
 
-impl<A: Access> Simulation<A> {
+impl<A: DiskAccess> Simulation<A> {
     fn with(
         mut access: A,
         mut arm: Arm,
@@ -288,7 +288,7 @@ impl<A: Access> Simulation<A> {
         let layout = Layout::new(size / CELL as u64);
         let mut run = [0; 16];
         chance.fill_bytes(&mut run);
-        let owner = Owner { run, target: 1 };
+        let owner = StampOwner { run, target: 1 };
         prepare(&mut engine, owner, arm.path, layout.stamped())?;
         let history = History::new(layout.stamped(), now(&engine));
         Ok(Self {
@@ -326,7 +326,7 @@ impl<A: Access> Simulation<A> {
         for &entry in self.ledger.entries() {
             self.history.take(entry)?;
         }
-        self.history.take(Entry::Cut { at: now(&engine) })?;
+        self.history.take(LedgerEntry::Cut { at: now(&engine) })?;
         let Some(mut engine) = self.access.reconnect(engine)? else {
             return Ok(gone(Some(&self.history)));
         };

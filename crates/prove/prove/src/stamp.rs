@@ -46,7 +46,7 @@ pub mod place {
 
 /// Which campaign and target a stamp is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
+pub struct StampOwner {
     /// The campaign: random bytes, or those of its seed.
     pub run: [u8; 16],
     /// The target within it.
@@ -56,7 +56,7 @@ pub struct Owner {
 /// The fields of a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    pub owner: Owner,
+    pub owner: StampOwner,
     /// This sector's place on the target.
     pub sector: u64,
     /// The write's number.

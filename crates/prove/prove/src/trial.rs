@@ -32,7 +32,7 @@ use crate::classify::gone;
 use crate::evidence::compare;
 use crate::layout::{CELL, CELLS_MIN, USED_MAX};
 use crate::ledger_file::{LedgerBook, LedgerError, LedgerHead, LedgerLine};
-use crate::stamp::Owner;
+use crate::stamp::StampOwner;
 use crate::verify::settle;
 use crate::wire::{AgentSays, Introduction, WitnessSays};
 use crate::witness::{AgentLink, LoadHeard, Patience, WitnessError, WitnessServer, hear_load};
@@ -247,7 +247,7 @@ impl AgentTrials {
         }
         let mut run = [0; 16];
         Xoshiro256PlusPlus::seed_from_u64(self.seed).fill_bytes(&mut run);
-        let owner = Owner { run, target: 1 };
+        let owner = StampOwner { run, target: 1 };
         link.say(&WitnessSays::Prepare { owner, cells, arm: self.arm })?;
         let AgentSays::Prepared = link.answer(operator.for_an_answer())? else {
             return Err(WitnessError::Unexpected.into());

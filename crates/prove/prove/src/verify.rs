@@ -6,13 +6,13 @@
 use durio_block::{BlockError, Engine, EngineUser, MonotonicClock};
 use durio_record::proof::CutFindings;
 
-use crate::agent::{Target, Wanted};
+use crate::agent::{AgentStorage, TargetOpening};
 use crate::classify::{classify, gone};
 use crate::history::History;
 use crate::layout::CELL;
 use crate::ledger_file::{LedgerBook, LedgerError, LedgerLine};
-use crate::reading::{Observed, label_of, observe, observe_cell};
-use crate::stamp::Owner;
+use crate::reading::{ObservedCell, label_of, observe, observe_cell};
+use crate::stamp::StampOwner;
 
 /// Why a target cannot be verified.
 #[derive(Debug, thiserror::Error)]
@@ -30,15 +30,15 @@ pub enum VerifyError {
 /// # Errors
 /// See [`VerifyError`]. An unreadable cell is a finding.
 pub fn verify(
-    target: &mut impl Target,
-    owner: Owner,
+    target: &mut impl AgentStorage,
+    owner: StampOwner,
     cells: u64,
     history: History,
 ) -> Result<CutFindings, VerifyError> {
     if target.size() / (CELL as u64) < cells {
         return Ok(gone(Some(&history)));
     }
-    target.open(Wanted::READING, Verifier { owner, history })
+    target.open(TargetOpening::READING, Verifier { owner, history })
 }
 
 /// Compares two readings with a ledger, and records the findings in it. `again` reads one cell once
@@ -49,8 +49,8 @@ pub fn verify(
 pub fn settle<E: From<LedgerError>>(
     book: &mut LedgerBook,
     before: &History,
-    readings: [&[Observed]; 2],
-    again: impl FnMut(u64) -> Result<Observed, E>,
+    readings: [&[ObservedCell]; 2],
+    again: impl FnMut(u64) -> Result<ObservedCell, E>,
 ) -> Result<CutFindings, E> {
     let mut after = before.clone();
     let found = classify(&mut after, readings, again)?;
@@ -63,7 +63,7 @@ pub fn settle<E: From<LedgerError>>(
 }
 
 struct Verifier {
-    owner: Owner,
+    owner: StampOwner,
     history: History,
 }
 
@@ -77,7 +77,7 @@ impl EngineUser<MonotonicClock> for Verifier {
         }
         let (cells, mut readings) = (self.history.cells(), [Vec::new(), Vec::new()]);
         for reading in &mut readings {
-            observe(&mut engine, self.owner, cells.clone(), Wanted::READING.depth, reading)?;
+            observe(&mut engine, self.owner, cells.clone(), TargetOpening::READING.depth, reading)?;
         }
         let [first, second] = &readings;
         let again = |cell| observe_cell(&mut engine, self.owner, cell);
@@ -99,12 +99,12 @@ mod tests {
 
     use super::*;
     use crate::layout::{CELL_SECTORS, CELLS_MIN, Layout};
-    use crate::ledger::{Entry, Intent};
+    use crate::ledger::{Intent, LedgerEntry};
     use crate::ledger_file::{LedgerHead, read_ledger};
     use crate::seal::seal_write;
     use crate::stamp::LABEL_SEQ;
 
-    const OWNER: Owner = Owner { run: [7; 16], target: 3 };
+    const OWNER: StampOwner = StampOwner { run: [7; 16], target: 3 };
 
     struct FileTarget(tempfile::NamedTempFile);
 
@@ -117,7 +117,7 @@ mod tests {
             target
         }
 
-        fn write(&mut self, owner: Owner, seq: u64, cell: u64) {
+        fn write(&mut self, owner: StampOwner, seq: u64, cell: u64) {
             let mut bytes = vec![0; CELL];
             seal_write(owner, seq, cell * CELL_SECTORS, &mut bytes);
             let file = self.0.as_file_mut();
@@ -126,12 +126,16 @@ mod tests {
         }
     }
 
-    impl Target for FileTarget {
+    impl AgentStorage for FileTarget {
         fn size(&self) -> u64 {
             self.0.as_file().metadata().unwrap().len()
         }
 
-        fn open<U: EngineUser<MonotonicClock>>(&mut self, wanted: Wanted, user: U) -> U::Output {
+        fn open<U: EngineUser<MonotonicClock>>(
+            &mut self,
+            wanted: TargetOpening,
+            user: U,
+        ) -> U::Output {
             let setup = EngineSetup {
                 clock: MonotonicClock,
                 file: self.0.reopen().unwrap().into(),
@@ -151,9 +155,9 @@ mod tests {
         let mut history = History::new(Layout::new(CELLS_MIN).stamped(), Nanos::new(1));
         let sector = 5 * CELL_SECTORS;
         for entry in [
-            Entry::Intended(Intent { seq: 1, sector, sectors: 8, is_control: false }),
-            Entry::Acknowledged { seq: 1, at: Nanos::new(2) },
-            Entry::Cut { at: Nanos::new(9) },
+            LedgerEntry::Intended(Intent { seq: 1, sector, sectors: 8, is_control: false }),
+            LedgerEntry::Acknowledged { seq: 1, at: Nanos::new(2) },
+            LedgerEntry::Cut { at: Nanos::new(9) },
         ] {
             history.take(entry).unwrap();
         }
@@ -198,7 +202,7 @@ mod tests {
     fn a_target_of_another_proof_says_nothing_and_one_without_a_label_may_have_lost_it() {
         let mut target = FileTarget::stamped();
         target.write(OWNER, 1, 5);
-        target.write(Owner { target: 4, ..OWNER }, LABEL_SEQ, 0);
+        target.write(StampOwner { target: 4, ..OWNER }, LABEL_SEQ, 0);
         let error = verify(&mut target, OWNER, CELLS_MIN, history()).unwrap_err();
         assert!(matches!(error, VerifyError::OtherProof), "{error}");
         let file = target.0.as_file_mut();
@@ -228,7 +232,7 @@ mod tests {
         let cells = before.cells();
         let reading: Vec<_> = cells
             .clone()
-            .map(|cell| Observed::Whole(if cell == 5 || cell == 6 { cell - 4 } else { 0 }))
+            .map(|cell| ObservedCell::Whole(if cell == 5 || cell == 6 { cell - 4 } else { 0 }))
             .collect();
         let again = |cell: u64| {
             let place = usize::try_from(cell - cells.start).unwrap();
@@ -248,7 +252,7 @@ mod tests {
         assert_eq!(*lines.last().unwrap(), r#"{"entry":"verified"}"#);
         // The next cut finds them as they are, and tells none.
         let before = book.state.history.clone().unwrap();
-        let again = |_| Err::<Observed, _>(LedgerError::Unknown("read again".to_owned()));
+        let again = |_| Err::<ObservedCell, _>(LedgerError::Unknown("read again".to_owned()));
         settle(&mut book, &before, [&reading, &reading], again).unwrap();
         file.seek(SeekFrom::Start(0)).unwrap();
         let state = read_ledger(&file).unwrap();

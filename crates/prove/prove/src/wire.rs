@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::SECTORS;
 use crate::ledger::Intent;
-use crate::reading::{Observed, SectorState};
-use crate::stamp::Owner;
+use crate::reading::{ObservedCell, SectorState};
+use crate::stamp::StampOwner;
 
 /// The version of the conversation.
 pub const PROTOCOL: u32 = 2;
@@ -66,7 +66,6 @@ pub enum AgentSays {
 /// The agent's first message: a short line, because it is read before the sender is authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Hello {
-    /// [`PROTOCOL`].
     pub protocol: u32,
     /// The token that the witness gives to its agents.
     pub token: String,
@@ -78,7 +77,7 @@ pub struct Introduction {
     /// Bytes of the target.
     pub size: u64,
     /// The owner in the target's label.
-    pub label: Option<Owner>,
+    pub label: Option<StampOwner>,
     /// The machine, the system under test, and counters that show later whether its power was gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Box<Inventory>>,
@@ -102,7 +101,7 @@ pub enum WitnessSays {
     },
     /// Write the label and all stamps.
     Prepare {
-        owner: Owner,
+        owner: StampOwner,
         /// Cells of the target.
         cells: u64,
         /// The path to use.
@@ -111,7 +110,7 @@ pub enum WitnessSays {
     /// Write until the power goes.
     Load {
         /// The owner of the stamps.
-        owner: Owner,
+        owner: StampOwner,
         /// Cells of the target.
         cells: u64,
         arm: Arm,
@@ -125,13 +124,13 @@ pub enum WitnessSays {
     /// Read all cells, and report their contents.
     Read {
         /// The owner of the expected stamps.
-        owner: Owner,
+        owner: StampOwner,
         /// Cells of the target.
         cells: u64,
     },
     /// Read one cell once more.
     Again {
-        owner: Owner,
+        owner: StampOwner,
         cell: u64,
     },
     Done,
@@ -147,16 +146,16 @@ pub enum CellText {
     Mixed([SectorState; SECTORS]),
 }
 
-impl From<&Observed> for CellText {
-    fn from(observed: &Observed) -> Self {
+impl From<&ObservedCell> for CellText {
+    fn from(observed: &ObservedCell) -> Self {
         match observed {
-            Observed::Whole(seq) => Self::Whole(*seq),
-            Observed::Mixed(states) => Self::Mixed(**states),
+            ObservedCell::Whole(seq) => Self::Whole(*seq),
+            ObservedCell::Mixed(states) => Self::Mixed(**states),
         }
     }
 }
 
-impl From<CellText> for Observed {
+impl From<CellText> for ObservedCell {
     fn from(text: CellText) -> Self {
         match text {
             CellText::Whole(seq) => Self::Whole(seq),
@@ -204,7 +203,7 @@ mod tests {
     #[test]
     fn what_is_sent_is_received() {
         let mut bytes = Vec::new();
-        let mixed = Observed::Mixed(Box::new([SectorState::Write(7); SECTORS]));
+        let mixed = ObservedCell::Mixed(Box::new([SectorState::Write(7); SECTORS]));
         let cells = vec![CellText::Whole(3), CellText::from(&mixed)];
         let said = AgentSays::Observed { first: 9, cells };
         send(&mut bytes, &said).unwrap();

@@ -11,8 +11,8 @@ use durio_nbd::{Address, Listener, NbdError, Socket};
 use serde::de::DeserializeOwned;
 
 use crate::ledger_file::{LedgerBook, LedgerError, LedgerLine};
-use crate::reading::Observed;
-use crate::stamp::Owner;
+use crate::reading::ObservedCell;
+use crate::stamp::StampOwner;
 use crate::wire::{
     AgentSays, Hello, Introduction, LINE_MAX, PROTOCOL, WitnessSays, is_silence, send,
 };
@@ -102,7 +102,7 @@ impl WitnessServer {
             }
             // At most as many as are heard, so that a flood of clients cannot delay the time check.
             for socket in (0..CLIENTS_MAX).map_while(|_| self.listener.accept().ok()) {
-                clients.push_back(Client::new(socket));
+                clients.push_back(AgentCandidate::new(socket));
                 if clients.len() > CLIENTS_MAX {
                     clients.pop_front();
                 }
@@ -122,7 +122,7 @@ impl WitnessServer {
     }
 
     /// Reads a client's messages so far.
-    fn greet(&self, client: &mut Client) -> Greeting {
+    fn greet(&self, client: &mut AgentCandidate) -> Greeting {
         loop {
             let (longest, time) = match client.knows_token {
                 false => (HELLO_MAX, HELLO_TIME),
@@ -162,14 +162,14 @@ impl WitnessServer {
 }
 
 /// A client that may be an agent.
-struct Client {
+struct AgentCandidate {
     link: AgentLink,
     knows_token: bool,
     /// It connected, or said the token.
     since: Instant,
 }
 
-impl Client {
+impl AgentCandidate {
     fn new(socket: Socket) -> Self {
         let link = AgentLink { socket, pending: Vec::new(), looked_at: 0 };
         Self { link, knows_token: false, since: Instant::now() }
@@ -306,20 +306,20 @@ impl AgentLink {
     /// As [`AgentLink::answer`].
     pub fn reading(
         &mut self,
-        owner: Owner,
+        owner: StampOwner,
         cells: u64,
         first_cell: u64,
         patience: Patience<'_>,
-    ) -> Result<Vec<Observed>, WitnessError> {
+    ) -> Result<Vec<ObservedCell>, WitnessError> {
         self.say(&WitnessSays::Read { owner, cells })?;
-        let mut observed: Vec<Observed> = Vec::new();
+        let mut observed: Vec<ObservedCell> = Vec::new();
         loop {
             match self.answer(patience)? {
                 AgentSays::Observed { first, cells: told }
                     if first == first_cell + observed.len() as u64
                         && first + told.len() as u64 <= cells =>
                 {
-                    observed.extend(told.into_iter().map(Observed::from));
+                    observed.extend(told.into_iter().map(ObservedCell::from));
                 }
                 AgentSays::ReadingDone if first_cell + observed.len() as u64 == cells => {
                     return Ok(observed);
@@ -335,10 +335,10 @@ impl AgentLink {
     /// As [`AgentLink::answer`].
     pub fn again(
         &mut self,
-        owner: Owner,
+        owner: StampOwner,
         cell: u64,
         patience: Patience<'_>,
-    ) -> Result<Observed, WitnessError> {
+    ) -> Result<ObservedCell, WitnessError> {
         self.say(&WitnessSays::Again { owner, cell })?;
         match self.answer(patience)? {
             AgentSays::Observed { first, cells } if first == cell => {
@@ -368,7 +368,6 @@ impl std::fmt::Debug for Patience<'_> {
 /// Counts of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadHeard {
-    /// Acknowledgements.
     pub acknowledged: u64,
     /// The time of the last one; before the first, the start of the load.
     pub last_at: Nanos,

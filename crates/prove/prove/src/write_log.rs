@@ -13,10 +13,10 @@ use durio_simdisk::trace::{Logger, MARK_MAX};
 
 /// A log, and its first error, after which nothing more is written.
 #[derive(Debug)]
-pub struct WriteLog(Mutex<State>);
+pub struct WriteLog(Mutex<WriteLogState>);
 
 #[derive(Debug)]
-struct State {
+struct WriteLogState {
     logger: Option<Logger<BufWriter<File>>>,
     error: Option<io::Error>,
 }
@@ -30,7 +30,7 @@ impl WriteLog {
         let file = File::options().write(true).create_new(true).open(path)?;
         let logger = Some(Logger::new(BufWriter::new(file))?);
         disk.record();
-        Ok(Self(Mutex::new(State { logger, error: None })))
+        Ok(Self(Mutex::new(WriteLogState { logger, error: None })))
     }
 
     /// Writes the events recorded since the last call.
@@ -82,7 +82,7 @@ impl WriteLog {
         logger.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WriteLogState> {
         // An error at the moment of a panic is in the file's state, not in this one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,7 +98,7 @@ mod tests {
     fn a_log_that_cannot_be_written_says_so_at_each_mark_and_at_its_end() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let logger = Some(Logger::new(BufWriter::new(full)).unwrap());
-        let log = WriteLog(Mutex::new(State { logger, error: None }));
+        let log = WriteLog(Mutex::new(WriteLogState { logger, error: None }));
         let mut disk = Disk::new(Profile::honest(1 << 20), 1);
         disk.record();
         assert!(!log.has_failed());

@@ -18,7 +18,7 @@ use crate::layout::{CELL, CELL_SECTORS};
 use crate::ledger::{Intent, Witness};
 use crate::schedule::Schedule;
 use crate::seal::seal_write;
-use crate::stamp::{LABEL_SEQ, Owner};
+use crate::stamp::{LABEL_SEQ, StampOwner};
 use durio_simdisk::SECTOR;
 
 /// Writes between two waits for the witness.
@@ -43,7 +43,7 @@ pub enum WriterError<W> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Slot {
+enum WriterSlot {
     Idle,
     Writing(Intent),
     Syncing(Intent),
@@ -55,13 +55,13 @@ enum Slot {
 pub struct Writer<'a, E: Engine, W: Witness> {
     engine: &'a mut E,
     witness: &'a mut W,
-    owner: Owner,
+    owner: StampOwner,
     path: DurablePath,
     depth: u32,
     schedule: Schedule,
     acknowledgements_left: u64,
     announced: VecDeque<Intent>,
-    slots: Vec<Slot>,
+    slots: Vec<WriterSlot>,
     operations: Vec<Operation>,
     completions: Vec<Completion>,
 }
@@ -70,7 +70,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
     /// A writer that keeps `depth` operations in flight.
     pub fn new(
         (engine, witness): (&'a mut E, &'a mut W),
-        owner: Owner,
+        owner: StampOwner,
         path: DurablePath,
         depth: u32,
         schedule: Schedule,
@@ -85,7 +85,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
             schedule,
             acknowledgements_left: 0,
             announced: VecDeque::with_capacity(W::AHEAD),
-            slots: vec![Slot::Idle; slots],
+            slots: vec![WriterSlot::Idle; slots],
             operations: Vec::with_capacity(slots),
             completions: vec![Completion::default(); slots],
         }
@@ -144,7 +144,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
 
     fn fill_slots(&mut self) {
         for slot in 0..self.depth {
-            if matches!(self.slots[slot as usize], Slot::Idle) {
+            if matches!(self.slots[slot as usize], WriterSlot::Idle) {
                 self.write_controls();
                 // In order: a write that waits for another of its cell is waited for by all.
                 let Some(&intent) = self.announced.front() else { return };
@@ -163,7 +163,8 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
     fn write_controls(&mut self) {
         while let Some(intent) = self.announced.front().copied().filter(|it| it.is_control) {
             self.announced.pop_front();
-            if matches!(self.slots[self.depth as usize], Slot::Idle) && !self.is_in_flight(&intent)
+            if matches!(self.slots[self.depth as usize], WriterSlot::Idle)
+                && !self.is_in_flight(&intent)
             {
                 self.write(self.depth, intent);
             }
@@ -173,10 +174,10 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
     fn is_in_flight(&self, intent: &Intent) -> bool {
         let end = |it: &Intent| it.sector + u64::from(it.sectors);
         self.slots.iter().any(|slot| match slot {
-            Slot::Writing(other) | Slot::Syncing(other) => {
+            WriterSlot::Writing(other) | WriterSlot::Syncing(other) => {
                 other.sector < end(intent) && intent.sector < end(other)
             }
-            Slot::Idle => false,
+            WriterSlot::Idle => false,
         })
     }
 
@@ -189,14 +190,14 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         let operation =
             Operation { flags, ..operation(OperationKind::Write, slot, offset, length) };
         self.operations.push(operation);
-        self.slots[slot as usize] = Slot::Writing(intent);
+        self.slots[slot as usize] = WriterSlot::Writing(intent);
     }
 
     fn completed(&mut self, completion: Completion) -> Result<(), WriterError<W::Error>> {
         let slot = completion.slot as usize;
-        let state = std::mem::replace(&mut self.slots[slot], Slot::Idle);
+        let state = std::mem::replace(&mut self.slots[slot], WriterSlot::Idle);
         match state {
-            Slot::Writing(intent) => {
+            WriterSlot::Writing(intent) => {
                 let length = usize::from(intent.sectors) * SECTOR;
                 check(intent.seq, completion.result, length)?;
                 match sync_of(self.path) {
@@ -205,17 +206,17 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
                     }
                     Some(kind) => {
                         self.operations.push(operation(kind, completion.slot, 0, 0));
-                        self.slots[slot] = Slot::Syncing(intent);
+                        self.slots[slot] = WriterSlot::Syncing(intent);
                         Ok(())
                     }
                     None => self.acknowledge(intent, &completion),
                 }
             }
-            Slot::Syncing(intent) => {
+            WriterSlot::Syncing(intent) => {
                 check(intent.seq, completion.result, 0)?;
                 self.acknowledge(intent, &completion)
             }
-            Slot::Idle => unreachable!("a completion of slot {slot}, which is idle"),
+            WriterSlot::Idle => unreachable!("a completion of slot {slot}, which is idle"),
         }
     }
 
@@ -236,7 +237,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
 /// The first failure.
 pub fn prepare<E: Engine>(
     engine: &mut E,
-    owner: Owner,
+    owner: StampOwner,
     path: DurablePath,
     cells: Range<u64>,
 ) -> Result<(), WriterError<std::convert::Infallible>> {

@@ -10,19 +10,21 @@ use durio_base::Nanos;
 use durio_block::{Buffers, Ticks};
 use durio_plan::proof::{Arm, DurablePath};
 use durio_prove::enumerate::stamped::{MarkingLedger, StampCheck};
-use durio_prove::enumerate::{Enumeration, Limits, StateName, enumerate, visit, visit_one};
+use durio_prove::enumerate::{
+    Enumeration, EnumerationLimits, StateName, enumerate, visit, visit_one,
+};
 use durio_prove::layout::Layout;
 use durio_prove::ledger::Ledger;
 use durio_prove::schedule::Schedule;
-use durio_prove::stamp::Owner;
+use durio_prove::stamp::StampOwner;
 use durio_prove::writer::{Writer, prepare};
 use durio_simdisk::trace::{self, Logger};
 use durio_simdisk::{
-    Disk, Event, Image, Profile, Recording, Request, SECTOR, SharedDisk, SimEngine, Write,
+    Disk, DiskEvent, DiskRequest, Image, Profile, Recording, SECTOR, SharedDisk, SimEngine, Write,
 };
 
 const CELLS: u64 = 256;
-const OWNER: Owner = Owner { run: [7; 16], target: 1 };
+const OWNER: StampOwner = StampOwner { run: [7; 16], target: 1 };
 
 /// A run of the prover's writer with so many acknowledgements, recorded.
 fn writer_run(path: DurablePath, depth: u32, acknowledgements: u64) -> (Recording, Ledger) {
@@ -43,7 +45,7 @@ fn writer_run(path: DurablePath, depth: u32, acknowledgements: u64) -> (Recordin
 
 fn check_stamps(recording: &Recording, ledger: &Ledger, subsets: usize) -> Enumeration {
     let mut check = StampCheck::new(OWNER, &Layout::new(CELLS), ledger);
-    let limits = Limits { subsets, ..Limits::default() };
+    let limits = EnumerationLimits { subsets, ..EnumerationLimits::default() };
     enumerate(recording, limits, |image, state| check.check(image, state))
 }
 
@@ -66,7 +68,7 @@ fn a_writer_that_acknowledges_before_the_flush_is_found() {
     let found = check_stamps(&recording, &ledger, 300);
     assert!(found.failed > 20, "{found:?}");
     assert_eq!(found.failures.len(), 10, "the first are told");
-    let few = Limits { failures: 3, ..Limits::default() };
+    let few = EnumerationLimits { failures: 3, ..EnumerationLimits::default() };
     let told = enumerate(&recording, few, |_, _| Err("no".to_owned()));
     assert!(told.failed == told.states && told.failures.len() == 3, "{told:?}");
     let first = &found.failures[0];
@@ -101,10 +103,10 @@ fn a_state_that_the_recording_has_not_is_not_made() {
 #[test]
 fn of_more_states_than_are_wanted_some_of_all_stretches_come_or_all_of_some_stretches() {
     let (recording, _) = writer_run(DurablePath::Fdatasync, 8, 40);
-    let all = enumerate(&recording, Limits::default(), |_, _| Ok(()));
+    let all = enumerate(&recording, EnumerationLimits::default(), |_, _| Ok(()));
     for states in [1, 2, 30, 500] {
         let mut marks = BTreeSet::new();
-        let limits = Limits { states, ..Limits::default() };
+        let limits = EnumerationLimits { states, ..EnumerationLimits::default() };
         let found = visit(&recording, limits, |_, state| {
             marks.insert(state.marks);
             ControlFlow::Continue(())
@@ -120,10 +122,10 @@ fn of_more_states_than_are_wanted_some_of_all_stretches_come_or_all_of_some_stre
 #[test]
 fn of_each_stretch_that_is_taken_none_and_all_of_the_writes_come_at_the_least() {
     let (recording, _) = writer_run(DurablePath::Fdatasync, 8, 40);
-    let stretches = enumerate(&recording, Limits::default(), |_, _| Ok(())).stretches;
+    let stretches = enumerate(&recording, EnumerationLimits::default(), |_, _| Ok(())).stretches;
     let states = usize::try_from(stretches).unwrap();
     let (mut places, mut is_all) = (BTreeSet::new(), false);
-    let limits = Limits { states, ..Limits::default() };
+    let limits = EnumerationLimits { states, ..EnumerationLimits::default() };
     visit(&recording, limits, |_, state| {
         places.insert(state.events);
         is_all |= !state.kept.is_empty() && state.kept.len() == state.unflushed.len();
@@ -138,7 +140,7 @@ fn of_each_stretch_that_is_taken_none_and_all_of_the_writes_come_at_the_least() 
 fn whoever_has_had_enough_sees_no_other_state() {
     let (recording, _) = writer_run(DurablePath::Fdatasync, 1, 20);
     let mut seen = 0;
-    visit(&recording, Limits::default(), |_, _| {
+    visit(&recording, EnumerationLimits::default(), |_, _| {
         seen += 1;
         if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
@@ -158,17 +160,17 @@ impl Hand {
         Self { disk, now: 0 }
     }
 
-    fn ask(&mut self, request: Request<'_>) {
+    fn ask(&mut self, request: DiskRequest<'_>) {
         self.now += 1;
         self.disk.carry_out(0, Nanos::new(self.now), request, &mut []).unwrap();
     }
 
     fn write(&mut self, sector: u64, byte: u8) {
-        self.ask(Request::Write { sector, data: &[byte; SECTOR], fua: false });
+        self.ask(DiskRequest::Write { sector, data: &[byte; SECTOR], fua: false });
     }
 
     fn flush(&mut self) {
-        self.ask(Request::Flush);
+        self.ask(DiskRequest::Flush);
     }
 
     fn mark(&mut self, name: &str) {
@@ -187,7 +189,7 @@ fn byte(image: &Image, sector: u64) -> u8 {
 /// The first byte of the first three sectors in each state, with the marks before it.
 fn states_of(recording: &Recording) -> BTreeSet<(usize, [u8; 3])> {
     let mut states = BTreeSet::new();
-    let found = enumerate(recording, Limits::default(), |image, state| {
+    let found = enumerate(recording, EnumerationLimits::default(), |image, state| {
         let is_new = states.insert((state.marks, [0, 1, 2].map(|sector| byte(image, sector))));
         assert!(is_new, "{state} came twice");
         Ok(())
@@ -220,7 +222,7 @@ fn a_write_with_fua_is_in_every_state_after_its_end_and_an_older_one_never_over_
     let mut hand = Hand::new();
     hand.write(0, 1);
     hand.write(1, 1);
-    hand.ask(Request::Write { sector: 0, data: &[2; SECTOR], fua: true });
+    hand.ask(DiskRequest::Write { sector: 0, data: &[2; SECTOR], fua: true });
     hand.mark("a");
     let after: BTreeSet<_> =
         states_of(&hand.recording()).into_iter().filter(|it| it.0 == 1).collect();
@@ -233,7 +235,7 @@ fn a_log_of_dm_log_writes_gives_states_that_its_recording_gives_too() {
     for round in 1..6 {
         hand.write(0, round);
         hand.write(1, round + 100);
-        hand.ask(Request::Write { sector: 2, data: &[round; SECTOR], fua: round % 2 == 0 });
+        hand.ask(DiskRequest::Write { sector: 2, data: &[round; SECTOR], fua: round % 2 == 0 });
         if round != 3 {
             hand.flush();
         }
@@ -327,7 +329,7 @@ fn transactions(without: Option<Flush>) -> (Recording, Vec<[u8; 16]>) {
 
 fn check_transactions(without: Option<Flush>) -> Enumeration {
     let (recording, tables) = transactions(without);
-    enumerate(&recording, Limits::default(), |image, state| {
+    enumerate(&recording, EnumerationLimits::default(), |image, state| {
         let table = WriteAheadLog::recover(image);
         // All that was committed, and perhaps the next one, which nobody was told of.
         let may = &tables[state.marks..tables.len().min(state.marks + 2)];
@@ -363,10 +365,13 @@ fn what_is_left_out_of_many_is_counted_and_the_seed_repeats_the_choice() {
     let mut hand = Hand::new();
     (0..300).for_each(|sector| hand.write(sector, 1));
     let recording = hand.recording();
-    assert_eq!(recording.events().iter().filter(|it| matches!(it, Event::Begun(_))).count(), 300);
+    assert_eq!(
+        recording.events().iter().filter(|it| matches!(it, DiskEvent::Begun(_))).count(),
+        300
+    );
     let run = |seed| {
         let mut kept: Vec<Vec<u64>> = Vec::new();
-        let limits = Limits { subsets: 200, seed, ..Limits::default() };
+        let limits = EnumerationLimits { subsets: 200, seed, ..EnumerationLimits::default() };
         let found = enumerate(&recording, limits, |_, state| {
             let numbers =
                 |writes: &[Write]| state.kept.iter().map(|&it| writes[it].number()).collect();

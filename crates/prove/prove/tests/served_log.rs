@@ -11,9 +11,9 @@ use std::thread;
 use durio_block::testkit::note_skip;
 use durio_nbd::Address;
 use durio_nbd::control_of;
-use durio_prove::enumerate::{Limits, enumerate};
-use durio_prove::served::Advertised;
-use durio_prove::serving::{Answer, Order, Serving, ServingError, order, serve_disk};
+use durio_prove::enumerate::{EnumerationLimits, enumerate};
+use durio_prove::served::Advertisement;
+use durio_prove::serving::{DiskOrder, OrderAnswer, Serving, ServingError, order, serve_disk};
 use durio_simdisk::trace::{self, END_MARK, MARK};
 use durio_simdisk::{Disk, Image, Profile, Recording, SECTOR, SharedDisk};
 
@@ -24,7 +24,7 @@ fn serving(folder: &Path, log: PathBuf) -> Serving {
     Serving {
         control: control_of(&socket),
         address: Address::Unix(socket),
-        advertised: Advertised { flush: true, fua: true, memory: u64::MAX },
+        advertised: Advertisement { flush: true, fua: true, memory: u64::MAX },
         log: Some(log),
     }
 }
@@ -53,13 +53,13 @@ fn qemu_io(uri: &str, orders: &[&str]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-fn tell(serving: &Serving, wanted: &Order) -> Answer {
+fn tell(serving: &Serving, wanted: &DiskOrder) -> OrderAnswer {
     order(&serving.control, wanted).unwrap()
 }
 
 fn mark(serving: &Serving, name: &str) {
-    let answer = tell(serving, &Order::Mark { name: name.to_owned() });
-    assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
+    let answer = tell(serving, &DiskOrder::Mark { name: name.to_owned() });
+    assert!(matches!(answer, OrderAnswer::Done(_)), "{answer:?}");
 }
 
 /// The first byte of each of the first four cells.
@@ -96,8 +96,8 @@ fn the_log_up_to_a_mark_is_what_was_durable_then() {
         assert!(trace::parse(&std::fs::read(&log).unwrap()).unwrap().len() >= 6);
         qemu_io(uri, &["write -P 4 0 4k", "discard 4k 4k", "flush"]);
         mark(&serving, "three");
-        tell(&serving, &Order::Cut);
-        tell(&serving, &Order::Restore);
+        tell(&serving, &DiskOrder::Cut);
+        tell(&serving, &DiskOrder::Restore);
     });
     served.unwrap();
     let entries = trace::parse(&std::fs::read(&log).unwrap()).unwrap();
@@ -107,7 +107,7 @@ fn the_log_up_to_a_mark_is_what_was_durable_then() {
     let recording = Recording::from_log(Image::default(), &entries);
     let expected =
         [[0, 0, 0, 0], [1, 1, 0, 0], [1, 2, 2, 3], [4, 0, 2, 3], [4, 0, 2, 3], [4, 0, 2, 3]];
-    let found = enumerate(&recording, Limits::default(), |image, state| {
+    let found = enumerate(&recording, EnumerationLimits::default(), |image, state| {
         let must: [u8; 4] = expected[state.marks];
         let next: [u8; 4] = expected[(state.marks + 1).min(5)];
         let holds = cells(image);
@@ -136,8 +136,8 @@ fn a_log_never_replaces_a_file_and_a_bad_mark_is_refused() {
     std::fs::remove_file(&log).unwrap();
     let served = while_served(&serving, |_| {
         for name in [String::new(), "x".repeat(480), "a\0b".to_owned()] {
-            let answer = tell(&serving, &Order::Mark { name });
-            assert!(matches!(answer, Answer::Refused { .. }), "{answer:?}");
+            let answer = tell(&serving, &DiskOrder::Mark { name });
+            assert!(matches!(answer, OrderAnswer::Refused { .. }), "{answer:?}");
         }
         mark(&serving, &"x".repeat(479));
     });

@@ -4,7 +4,7 @@
 use std::fs;
 
 use durio_prove::seal::seal_write;
-use durio_prove::stamp::{MAGIC, Owner, VERSION, place};
+use durio_prove::stamp::{MAGIC, StampOwner, VERSION, place};
 
 fn text() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/formats/stamp.md");
@@ -13,7 +13,7 @@ fn text() -> String {
 
 #[test]
 fn the_example_of_the_book_is_what_is_written() {
-    let owner = Owner { run: std::array::from_fn(|at| u8::try_from(at).unwrap()), target: 1 };
+    let owner = StampOwner { run: std::array::from_fn(|at| u8::try_from(at).unwrap()), target: 1 };
     let mut bytes = [0; 4096];
     seal_write(owner, 258, 4096, &mut bytes);
     let text = text();

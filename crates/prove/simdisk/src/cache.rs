@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use durio_base::Nanos;
 
-use crate::image::{PAGE, Page, SectorMask};
+use crate::image::{ImagePage, PAGE, SectorMask};
 
 /// The part of a write in one page.
 #[derive(Debug, Clone)]
-pub(crate) struct Cached {
+pub(crate) struct CachedPart {
     /// The write's ticket.
     pub(crate) write: u64,
     pub(crate) connection: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Cached {
     pub(crate) home: u64,
     pub(crate) mask: SectorMask,
     /// The page with these sectors in it; `None` for zeros.
-    pub(crate) data: Option<Arc<Page>>,
+    pub(crate) data: Option<Arc<ImagePage>>,
     /// The number of the write's end, if it has ended.
     pub(crate) ended: Option<u64>,
     /// It was acknowledged as durable.
@@ -32,9 +32,9 @@ pub(crate) struct Cached {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cache {
-    entries: Vec<Cached>,
+    entries: Vec<CachedPart>,
     /// An empty vector with room, so that a flush allocates nothing.
-    spare: Vec<Cached>,
+    spare: Vec<CachedPart>,
 }
 
 impl Cache {
@@ -42,35 +42,35 @@ impl Cache {
         (self.entries.len() * PAGE) as u64
     }
 
-    pub(crate) fn push(&mut self, entry: Cached) {
+    pub(crate) fn push(&mut self, entry: CachedPart) {
         self.entries.push(entry);
     }
 
-    pub(crate) fn oldest(&self) -> Option<&Cached> {
+    pub(crate) fn oldest(&self) -> Option<&CachedPart> {
         self.entries.first()
     }
 
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Cached> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &CachedPart> {
         self.entries.iter()
     }
 
-    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Cached> {
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut CachedPart> {
         self.entries.iter_mut()
     }
 
     /// The parts of one write; the latest writes are found first.
-    pub(crate) fn of_write(&mut self, write: u64) -> impl Iterator<Item = &mut Cached> {
+    pub(crate) fn of_write(&mut self, write: u64) -> impl Iterator<Item = &mut CachedPart> {
         let latest_first = self.entries.iter_mut().rev();
         latest_first.skip_while(move |it| it.write != write).take_while(move |it| it.write == write)
     }
 
-    pub(crate) fn all_of(&mut self, write: u64, holds: impl Fn(&Cached) -> bool) -> bool {
+    pub(crate) fn all_of(&mut self, write: u64, holds: impl Fn(&CachedPart) -> bool) -> bool {
         self.of_write(write).all(|it| holds(it))
     }
 
     /// Takes entries out, in order. Sectors of an older entry that stays are void where a taken
     /// entry has them: they must not be stored over a later write.
-    pub(crate) fn take(&mut self, mut takes: impl FnMut(&Cached) -> bool) -> Vec<Cached> {
+    pub(crate) fn take(&mut self, mut takes: impl FnMut(&CachedPart) -> bool) -> Vec<CachedPart> {
         let mut taken = std::mem::take(&mut self.spare);
         let mut kept = 0;
         for at in 0..self.entries.len() {
@@ -89,12 +89,12 @@ impl Cache {
         taken
     }
 
-    pub(crate) fn take_all(&mut self) -> Vec<Cached> {
+    pub(crate) fn take_all(&mut self) -> Vec<CachedPart> {
         std::mem::take(&mut self.entries)
     }
 
     /// Takes back the memory of a `take`, to reuse it.
-    pub(crate) fn give_back(&mut self, mut taken: Vec<Cached>) {
+    pub(crate) fn give_back(&mut self, mut taken: Vec<CachedPart>) {
         taken.clear();
         self.spare = taken;
     }

@@ -3,13 +3,13 @@
 //! Leaves a disk with its durable contents and the part of its cache that the survivor rule keeps,
 //! and returns the truth about it. A cut is one event: nothing happens between power off and on.
 
-use crate::cache::Cached;
+use crate::cache::CachedPart;
 use crate::disk::Power;
 use crate::image::{PAGE, PAGE_SECTORS, SECTOR, SectorMask, WHOLE_PAGE};
 use crate::profile::{CacheKind, Survivors};
 use crate::random::Chance;
-use crate::recording::Event;
-use crate::truth::{LieTold, Waiting};
+use crate::recording::DiskEvent;
+use crate::truth::{LieTold, WaitingPage};
 use crate::{Disk, DiskError, Lie};
 
 /// The rules among which [`Survivors::Mixed`] chooses.
@@ -31,7 +31,7 @@ impl Disk {
         self.chance = Chance::new(self.seed.wrapping_add(self.stats.cuts));
         let rule = self.rule();
         let entries = self.cache.take_all();
-        self.recorder.push(|| Event::Cut);
+        self.recorder.push(|| DiskEvent::Cut);
         let prefix = self.chance.below(entries.len() as u64 + 1);
         let salt = self.chance.bits();
         let mut waiting = Vec::with_capacity(entries.len());
@@ -41,7 +41,7 @@ impl Disk {
                 _ => self.chance_of(rule, &entry, salt),
             };
             let survived = entry.mask & kept;
-            waiting.push(Waiting::of(&entry, if entry.dropped { 0 } else { survived }));
+            waiting.push(WaitingPage::of(&entry, if entry.dropped { 0 } else { survived }));
             entry.mask = survived;
             if survived != 0 && !entry.dropped {
                 self.recorder.survived(&entry);
@@ -101,7 +101,7 @@ impl Disk {
     }
 
     /// The sectors of a page that this rule keeps.
-    fn chance_of(&mut self, rule: Survivors, entry: &Cached, salt: u64) -> SectorMask {
+    fn chance_of(&mut self, rule: Survivors, entry: &CachedPart, salt: u64) -> SectorMask {
         let all_or_none = |survives: bool| if survives { WHOLE_PAGE } else { 0 };
         match rule {
             Survivors::All => WHOLE_PAGE,

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use durio_base::Nanos;
 
-use crate::cache::{Cache, Cached};
-use crate::image::{Image, PAGE, Page, Piece, SECTOR, pieces};
+use crate::cache::{Cache, CachedPart};
+use crate::image::{Image, ImagePage, PAGE, PagePiece, SECTOR, pieces};
 use crate::profile::{CacheKind, Profile};
 use crate::random::Chance;
-use crate::recording::{Event, Recorder, Recording};
-use crate::request::{Leg, Request, Stats};
+use crate::recording::{DiskEvent, Recorder, Recording};
+use crate::request::{DiskRequest, Leg, Stats};
 use crate::truth::{LieTold, Truth};
 use crate::{DiskError, Lie};
 
@@ -26,17 +26,17 @@ use crate::{DiskError, Lie};
 pub struct Ticket(u64);
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum InFlightKind {
     Read { sector: u64 },
     Write { fua: bool },
     Flush { began: u64 },
 }
 
 #[derive(Debug, Clone, Copy)]
-struct InFlight {
+struct InFlightOperation {
     ticket: Ticket,
     connection: u32,
-    kind: Kind,
+    kind: InFlightKind,
     /// Operations in flight when it started, including itself.
     depth: usize,
 }
@@ -61,12 +61,12 @@ pub struct Disk {
     pub(crate) second_leg: Option<Image>,
     /// Contents of pages before they were last stored, the latest last; as many as a lagging leg
     /// lacks.
-    pub(crate) undone: VecDeque<(u64, Option<Arc<Page>>)>,
+    pub(crate) undone: VecDeque<(u64, Option<Arc<ImagePage>>)>,
     /// Contents of pages before their last write, for stale reads.
-    pub(crate) previous: HashMap<u64, Option<Arc<Page>>>,
+    pub(crate) previous: HashMap<u64, Option<Arc<ImagePage>>>,
     pub(crate) unreadable: BTreeSet<u64>,
     pub(crate) cache: Cache,
-    in_flight: Vec<InFlight>,
+    in_flight: Vec<InFlightOperation>,
     next_ticket: u64,
     /// Counts the ends of requests, so that a flush knows what had ended when it began.
     ended: u64,
@@ -161,7 +161,7 @@ impl Disk {
 
     /// Marks this moment in the recording, if there is one.
     pub fn mark(&mut self, name: &str) {
-        self.recorder.push(|| Event::Mark(name.to_owned()));
+        self.recorder.push(|| DiskEvent::Mark(name.to_owned()));
     }
 
     /// The recording, which ends.
@@ -170,7 +170,7 @@ impl Disk {
     }
 
     /// The events recorded since the last call; recording continues.
-    pub fn take_events(&mut self) -> Vec<Event> {
+    pub fn take_events(&mut self) -> Vec<DiskEvent> {
         self.recorder.take_events()
     }
 
@@ -206,34 +206,34 @@ impl Disk {
         &mut self,
         connection: u32,
         now: Nanos,
-        request: Request<'_>,
+        request: DiskRequest<'_>,
     ) -> Result<Ticket, DiskError> {
         self.settle(now)?;
         let ticket = Ticket(self.next_ticket);
         let kind = match request {
-            Request::Read { sector } => {
+            DiskRequest::Read { sector } => {
                 self.check(sector, 0)?;
                 self.stats.reads += 1;
-                Kind::Read { sector }
+                InFlightKind::Read { sector }
             }
-            Request::Write { sector, data, fua } => {
+            DiskRequest::Write { sector, data, fua } => {
                 self.check(sector, (data.len() / SECTOR) as u64)?;
                 self.enter_data((ticket, connection, now), sector, data);
                 self.count_write(fua)
             }
-            Request::Zero { sector, sectors, fua } => {
+            DiskRequest::Zero { sector, sectors, fua } => {
                 self.check(sector, sectors)?;
                 self.enter_zeros((ticket, connection, now), sector, sectors);
                 self.count_write(fua)
             }
-            Request::Flush => {
+            DiskRequest::Flush => {
                 self.stats.flushes += 1;
-                Kind::Flush { began: self.ended }
+                InFlightKind::Flush { began: self.ended }
             }
         };
         self.next_ticket += 1;
         let depth = self.in_flight.len() + 1;
-        self.in_flight.push(InFlight { ticket, connection, kind, depth });
+        self.in_flight.push(InFlightOperation { ticket, connection, kind, depth });
         Ok(ticket)
     }
 
@@ -256,9 +256,9 @@ impl Disk {
         let request = self.in_flight.swap_remove(index);
         self.ended += 1;
         match request.kind {
-            Kind::Read { sector } => return self.read(sector, into, Leg::Any),
-            Kind::Write { fua } => self.end_write(&request, fua),
-            Kind::Flush { began } => self.end_flush(&request, began, now),
+            InFlightKind::Read { sector } => return self.read(sector, into, Leg::Any),
+            InFlightKind::Write { fua } => self.end_write(&request, fua),
+            InFlightKind::Flush { began } => self.end_flush(&request, began, now),
         }
         self.evict();
         Ok(())
@@ -275,7 +275,7 @@ impl Disk {
         &mut self,
         connection: u32,
         now: Nanos,
-        request: Request<'_>,
+        request: DiskRequest<'_>,
         into: &mut [u8],
     ) -> Result<(), DiskError> {
         let ticket = self.begin(connection, now, request)?;
@@ -302,7 +302,7 @@ impl Disk {
         Ok(())
     }
 
-    fn read_piece(&mut self, piece: Piece, into: &mut [u8], leg: Leg) {
+    fn read_piece(&mut self, piece: PagePiece, into: &mut [u8], leg: Leg) {
         let draw = self.chance.bits();
         let is_stale = self.lies().any(
             |lie| matches!(lie, Lie::StaleReadsPerMille(share) if draw % 1000 < u64::from(share)),
@@ -324,10 +324,10 @@ impl Disk {
         self.profile.lies.iter().copied()
     }
 
-    fn count_write(&mut self, fua: bool) -> Kind {
+    fn count_write(&mut self, fua: bool) -> InFlightKind {
         self.stats.writes += 1;
         self.stats.fua_writes += u64::from(fua);
-        Kind::Write { fua }
+        InFlightKind::Write { fua }
     }
 
     fn check(&self, sector: u64, sectors: u64) -> Result<(), DiskError> {
@@ -341,7 +341,7 @@ impl Disk {
     fn enter_data(&mut self, from: (Ticket, u32, Nanos), sector: u64, data: &[u8]) {
         for piece in pieces(sector, data.len()) {
             let bytes = &data[piece.at..piece.at + piece.length()];
-            let page = match <&Page>::try_from(bytes) {
+            let page = match <&ImagePage>::try_from(bytes) {
                 Ok(whole) => Arc::new(*whole),
                 Err(_) => {
                     let mut page = self.visible.page(piece.page).cloned().unwrap_or_else(zeros);
@@ -367,10 +367,10 @@ impl Disk {
     fn enter(
         &mut self,
         (ticket, connection, now): (Ticket, u32, Nanos),
-        piece: Piece,
-        data: Option<Arc<Page>>,
+        piece: PagePiece,
+        data: Option<Arc<ImagePage>>,
     ) {
-        let mut entry = Cached {
+        let mut entry = CachedPart {
             write: ticket.0,
             connection,
             entered: now,
@@ -400,7 +400,7 @@ impl Disk {
         self.cache.push(entry);
     }
 
-    fn lie_about_write(&mut self, entry: &mut Cached) {
+    fn lie_about_write(&mut self, entry: &mut CachedPart) {
         for at in 0..self.profile.lies.len() {
             match self.profile.lies[at] {
                 Lie::DropsPerMille(share) => entry.dropped |= self.chance.per_mille(share),
@@ -417,7 +417,7 @@ impl Disk {
         }
     }
 
-    fn end_write(&mut self, request: &InFlight, fua: bool) {
+    fn end_write(&mut self, request: &InFlightOperation, fua: bool) {
         let ended = self.ended;
         // Without a declared cache the end of a write is the promise: no flush follows.
         let promised = fua || !self.profile.declares_cache();
@@ -444,9 +444,9 @@ impl Disk {
         })
     }
 
-    fn end_flush(&mut self, request: &InFlight, began: u64, now: Nanos) {
+    fn end_flush(&mut self, request: &InFlightOperation, began: u64, now: Nanos) {
         self.recorder.flushed(began);
-        let covers = |entry: &Cached| entry.ended.is_some_and(|ended| ended <= began);
+        let covers = |entry: &CachedPart| entry.ended.is_some_and(|ended| ended <= began);
         self.cache.entries_mut().filter(|it| covers(it)).for_each(|it| it.promised = true);
         if self.profile.cache == CacheKind::Protected || self.ignores_flush(request.depth) {
             return;
@@ -506,7 +506,7 @@ impl Disk {
         }
         if let Some(age) = self.profile.write_back_after {
             let is_old =
-                |entry: &Cached| entry.entered.get().saturating_add(age.get()) <= now.get();
+                |entry: &CachedPart| entry.entered.get().saturating_add(age.get()) <= now.get();
             if self.cache.oldest().is_some_and(is_old) {
                 self.store_where(|entry| entry.ended.is_some() && is_old(entry));
             }
@@ -529,7 +529,7 @@ impl Disk {
     }
 
     /// Moves entries of the cache to the medium.
-    fn store_where(&mut self, takes: impl FnMut(&Cached) -> bool) {
+    fn store_where(&mut self, takes: impl FnMut(&CachedPart) -> bool) {
         let mut taken = self.cache.take(takes);
         for entry in &mut taken {
             self.tear(entry);
@@ -538,7 +538,7 @@ impl Disk {
         self.cache.give_back(taken);
     }
 
-    fn tear(&mut self, entry: &mut Cached) {
+    fn tear(&mut self, entry: &mut CachedPart) {
         for at in 0..self.profile.lies.len() {
             let Lie::TearsPerMille(share) = self.profile.lies[at] else { continue };
             if entry.mask.count_ones() > 1 && self.chance.per_mille(share) {
@@ -549,7 +549,7 @@ impl Disk {
         }
     }
 
-    pub(crate) fn store(&mut self, entry: &Cached) {
+    pub(crate) fn store(&mut self, entry: &CachedPart) {
         if entry.dropped || entry.page != entry.home {
             self.truth.tell_of_store(entry, self.profile.lies.as_slice());
         }
@@ -573,6 +573,6 @@ impl Disk {
     }
 }
 
-fn zeros() -> Arc<Page> {
+fn zeros() -> Arc<ImagePage> {
     Arc::new([0; PAGE])
 }

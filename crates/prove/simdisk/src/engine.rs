@@ -18,7 +18,7 @@ use crate::DiskError;
 use crate::disk::{Disk, Ticket};
 use crate::image::SECTOR;
 use crate::random::Chance;
-use crate::request::Request;
+use crate::request::DiskRequest;
 
 /// The nanoseconds of an operation that does not reach the disk.
 const PACE_MIN: u64 = 1000;
@@ -34,7 +34,6 @@ impl SharedDisk {
         Self(Arc::new(Mutex::new(disk)))
     }
 
-    /// Locks the disk.
     pub fn lock(&self) -> MutexGuard<'_, Disk> {
         // Every change of a disk is whole before anything can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -42,7 +41,7 @@ impl SharedDisk {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct QueuedOperation {
     due: Ticks,
     /// Its place in the order of submission, which decides among those due at the same time.
     number: u64,
@@ -62,7 +61,7 @@ pub struct SimEngine {
     connections: u32,
     clock: VirtualClock,
     buffers: Buffers,
-    pending: Vec<Pending>,
+    pending: Vec<QueuedOperation>,
     busy: Vec<bool>,
     submitted_count: u64,
     chance: Chance,
@@ -131,7 +130,7 @@ impl SimEngine {
             _ => self.begin(operation, start),
         };
         let jitter = self.chance.below(pace / 2 + 1);
-        self.pending.push(Pending {
+        self.pending.push(QueuedOperation {
             // Nothing is free: time advances with every operation.
             due: start.plus((pace + jitter).max(PACE_MIN)),
             number: self.submitted_count,
@@ -170,20 +169,22 @@ impl SimEngine {
         }
         let moved = i32::try_from(length).unwrap_or(-libc::EINVAL);
         let (request, result, pace) = match operation.kind {
-            OperationKind::Read => (Request::Read { sector }, moved, pace.read),
+            OperationKind::Read => (DiskRequest::Read { sector }, moved, pace.read),
             OperationKind::Write => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
                 let data = &self.buffers.slot_mut(operation.slot as usize)[..length];
                 let pace = if fua { pace.durable } else { pace.write };
-                (Request::Write { sector, data, fua }, moved, pace)
+                (DiskRequest::Write { sector, data, fua }, moved, pace)
             }
             OperationKind::Fsync | OperationKind::Fdatasync if !declares_cache => {
                 return (None, 0, 0);
             }
-            OperationKind::Fsync | OperationKind::Fdatasync => (Request::Flush, 0, pace.durable),
+            OperationKind::Fsync | OperationKind::Fdatasync => {
+                (DiskRequest::Flush, 0, pace.durable)
+            }
             OperationKind::Reallocate => {
                 let sectors = length / SECTOR as u64;
-                (Request::Zero { sector, sectors, fua: false }, 0, pace.write)
+                (DiskRequest::Zero { sector, sectors, fua: false }, 0, pace.write)
             }
             OperationKind::SyncFileRange => return (None, -libc::EOPNOTSUPP, 0),
         };
@@ -193,7 +194,7 @@ impl SimEngine {
         }
     }
 
-    fn finish(&mut self, pending: &Pending) -> Completion {
+    fn finish(&mut self, pending: &QueuedOperation) -> Completion {
         let slot = pending.operation.slot;
         self.busy[slot as usize] = false;
         let mut result = pending.result;
@@ -229,7 +230,7 @@ impl SimEngine {
         }
         let mut count = 0;
         while count < completions.len() {
-            let due = |pending: &Pending| (pending.due, pending.number);
+            let due = |pending: &QueuedOperation| (pending.due, pending.number);
             let earliest = (0..self.pending.len()).min_by_key(|&at| due(&self.pending[at]));
             let Some(index) = earliest else { break };
             // Time advances only for the first completion: a batch has those of one moment.

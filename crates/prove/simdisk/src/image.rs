@@ -15,13 +15,13 @@ pub(crate) const PAGE_SECTORS: u64 = (PAGE / SECTOR) as u64;
 /// The unit of sharing: 1 MiB.
 const SEGMENT_PAGES: u64 = 256;
 
-pub(crate) type Page = [u8; PAGE];
+pub(crate) type ImagePage = [u8; PAGE];
 
 /// Which sectors of a page are meant, the first by the lowest bit.
 pub(crate) type SectorMask = u8;
 pub(crate) const WHOLE_PAGE: SectorMask = SectorMask::MAX;
 
-type Segment = Vec<Option<Arc<Page>>>;
+type Segment = Vec<Option<Arc<ImagePage>>>;
 
 /// The contents of a disk; unwritten sectors are zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,13 +71,13 @@ impl Image {
         self.pages().filter_map(page)
     }
 
-    pub(crate) fn page(&self, page: u64) -> Option<&Arc<Page>> {
+    pub(crate) fn page(&self, page: u64) -> Option<&Arc<ImagePage>> {
         let segment = self.segments.get(&(page / SEGMENT_PAGES))?;
         segment[place(page)].as_ref()
     }
 
     /// Copies these sectors of `data` into the page; `None` writes zeros.
-    pub(crate) fn put(&mut self, page: u64, data: Option<&Arc<Page>>, mask: SectorMask) {
+    pub(crate) fn put(&mut self, page: u64, data: Option<&Arc<ImagePage>>, mask: SectorMask) {
         if mask == 0 || (data.is_none() && self.page(page).is_none()) {
             return;
         }
@@ -114,7 +114,7 @@ impl Image {
         })
     }
 
-    fn slot(&mut self, page: u64) -> &mut Option<Arc<Page>> {
+    fn slot(&mut self, page: u64) -> &mut Option<Arc<ImagePage>> {
         let empty = || Arc::new(vec![None; place(SEGMENT_PAGES - 1) + 1]);
         let segment = self.segments.entry(page / SEGMENT_PAGES).or_insert_with(empty);
         &mut Arc::make_mut(segment)[place(page)]
@@ -130,7 +130,7 @@ pub(crate) fn in_page(sector: u64) -> usize {
     (sector % PAGE_SECTORS) as usize
 }
 
-pub(crate) fn copy_sectors(to: &mut Page, from: &Page, mask: SectorMask) {
+pub(crate) fn copy_sectors(to: &mut ImagePage, from: &ImagePage, mask: SectorMask) {
     for sector in (0..8).filter(|sector| mask & (1 << sector) != 0) {
         let range = sector * SECTOR..(sector + 1) * SECTOR;
         to[range.clone()].copy_from_slice(&from[range]);
@@ -139,7 +139,7 @@ pub(crate) fn copy_sectors(to: &mut Page, from: &Page, mask: SectorMask) {
 
 /// The part of a transfer in one page.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
+pub(crate) struct PagePiece {
     pub(crate) page: u64,
     /// The first of its sectors in the page, and the one after the last.
     pub(crate) first: usize,
@@ -148,7 +148,7 @@ pub(crate) struct Piece {
     pub(crate) at: usize,
 }
 
-impl Piece {
+impl PagePiece {
     pub(crate) fn length(self) -> usize {
         (self.end - self.first) * SECTOR
     }
@@ -166,7 +166,7 @@ impl Piece {
 }
 
 /// Cuts a transfer at the borders of pages.
-pub(crate) fn pieces(sector: u64, length: usize) -> impl Iterator<Item = Piece> {
+pub(crate) fn pieces(sector: u64, length: usize) -> impl Iterator<Item = PagePiece> {
     assert!(length.is_multiple_of(SECTOR), "{length} bytes are no sectors");
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -174,7 +174,7 @@ pub(crate) fn pieces(sector: u64, length: usize) -> impl Iterator<Item = Piece> 
         let here = sector + (at / SECTOR) as u64;
         let first = in_page(here);
         let end = (first + left).min(PAGE / SECTOR);
-        let piece = Piece { page: here / PAGE_SECTORS, first, end, at };
+        let piece = PagePiece { page: here / PAGE_SECTORS, first, end, at };
         at += piece.length();
         (left > 0).then_some(piece)
     })

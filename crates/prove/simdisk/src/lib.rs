@@ -32,11 +32,11 @@ pub use disk::{Disk, Ticket};
 pub use engine::{SharedDisk, SimEngine};
 pub use image::{Image, SECTOR};
 pub use lie::{Lie, Symptom};
-pub use profile::{CacheKind, Pace, Profile, Survivors};
+pub use profile::{CacheKind, DiskPace, Profile, Survivors};
 pub use random::Chance;
-pub use recording::{Event, Recording, Unflushed, Write};
-pub use request::{Leg, Request, Stats};
-pub use truth::{CutTruth, LieTold, Truth, Waiting};
+pub use recording::{DiskEvent, Recording, Unflushed, Write};
+pub use request::{DiskRequest, Leg, Stats};
+pub use truth::{CutTruth, LieTold, Truth, WaitingPage};
 pub use zoo::{NamedProfile, ZOO, named};
 
 /// Why a request fails.

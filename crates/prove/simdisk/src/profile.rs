@@ -34,7 +34,7 @@ pub enum Survivors {
 
 /// How long operations take; each takes up to half as long again, by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct DiskPace {
     pub read: Nanos,
     /// A write into the cache.
     pub write: Nanos,
@@ -56,7 +56,7 @@ pub struct Profile {
     /// The survivor rule of the cache at a cut.
     pub survivors: Survivors,
     /// How long operations take.
-    pub pace: Pace,
+    pub pace: DiskPace,
     pub lies: Vec<Lie>,
 }
 
@@ -65,7 +65,7 @@ impl Profile {
     /// cache, 400 us for a flush).
     #[must_use]
     pub fn honest(size: u64) -> Self {
-        let pace = Pace {
+        let pace = DiskPace {
             read: Nanos::new(80_000),
             write: Nanos::new(20_000),
             durable: Nanos::new(400_000),

@@ -12,30 +12,30 @@ mod unflushed;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cache::Cached;
-use crate::image::{Image, PAGE, PAGE_SECTORS, Page, Piece, SECTOR, SectorMask, pieces};
-use crate::trace::{DISCARD, Entry, FLUSH, FUA, MARK};
+use crate::cache::CachedPart;
+use crate::image::{Image, ImagePage, PAGE, PAGE_SECTORS, PagePiece, SECTOR, SectorMask, pieces};
+use crate::trace::{DISCARD, FLUSH, FUA, MARK, WriteLogEntry};
 pub use unflushed::Unflushed;
 
 /// A write, zeros, or a discard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     pub(crate) number: u64,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<WritePart>,
 }
 
 /// The part of a write in one page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct WritePart {
     pub(crate) page: u64,
     /// Which of its sectors.
     pub(crate) mask: SectorMask,
     /// The page with these sectors in it; `None` for zeros.
-    pub(crate) data: Option<Arc<Page>>,
+    pub(crate) data: Option<Arc<ImagePage>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum DiskEvent {
     /// A write began: from now on a cut may leave it.
     Begun(Write),
     /// A write ended.
@@ -61,7 +61,7 @@ pub enum Event {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recording {
     base: Image,
-    events: Vec<Event>,
+    events: Vec<DiskEvent>,
 }
 
 impl Recording {
@@ -77,13 +77,13 @@ impl Recording {
     /// ended. So a write is not known to have started before any earlier entry, and the log yields
     /// fewer crash states than were possible; all of them are possible.
     #[must_use]
-    pub fn from_log(base: Image, entries: &[Entry]) -> Self {
+    pub fn from_log(base: Image, entries: &[WriteLogEntry]) -> Self {
         let mut touched: BTreeSet<u64> = base.pages().collect();
         let mut recording = Self::new(base);
         let mut order = 0;
         for entry in entries {
             if entry.flags & MARK != 0 {
-                recording.events.push(Event::Mark(entry.name().into_owned()));
+                recording.events.push(DiskEvent::Mark(entry.name().into_owned()));
                 continue;
             }
             if entry.flags & FLUSH != 0 {
@@ -92,7 +92,7 @@ impl Recording {
             if entry.sectors > 0 {
                 order += 1;
                 let write = Write::of_entry(order, entry, &mut touched);
-                recording.events.push(Event::Begun(write));
+                recording.events.push(DiskEvent::Begun(write));
                 recording.ended(order, order, entry.flags & FUA != 0);
             }
         }
@@ -106,24 +106,24 @@ impl Recording {
     }
 
     #[must_use]
-    pub fn events(&self) -> &[Event] {
+    pub fn events(&self) -> &[DiskEvent] {
         &self.events
     }
 
     /// Starts a write, or adds its next page.
-    fn begin(&mut self, number: u64, part: Part) {
+    fn begin(&mut self, number: u64, part: WritePart) {
         match self.events.last_mut() {
-            Some(Event::Begun(write)) if write.number == number => write.parts.push(part),
-            _ => self.events.push(Event::Begun(Write { number, parts: vec![part] })),
+            Some(DiskEvent::Begun(write)) if write.number == number => write.parts.push(part),
+            _ => self.events.push(DiskEvent::Begun(Write { number, parts: vec![part] })),
         }
     }
 
     fn ended(&mut self, write: u64, order: u64, durable: bool) {
-        self.events.push(Event::Ended { write, order, durable });
+        self.events.push(DiskEvent::Ended { write, order, durable });
     }
 
     fn flushed(&mut self, covers: u64) {
-        self.events.push(Event::Flushed { covers });
+        self.events.push(DiskEvent::Flushed { covers });
     }
 }
 
@@ -160,15 +160,15 @@ impl Write {
 
     /// Only discarded sectors that were ever written count: a log may discard a disk of any size at
     /// once.
-    fn of_entry(number: u64, entry: &Entry, touched: &mut BTreeSet<u64>) -> Self {
+    fn of_entry(number: u64, entry: &WriteLogEntry, touched: &mut BTreeSet<u64>) -> Self {
         let parts = if entry.flags & DISCARD == 0 {
             let parts = pieces(entry.sector, entry.data.len());
-            parts.map(|piece| Part::of_piece(piece, &entry.data)).collect::<Vec<Part>>()
+            parts.map(|piece| WritePart::of_piece(piece, &entry.data)).collect::<Vec<WritePart>>()
         } else {
             let end = entry.sector + entry.sectors;
             let pages = touched.range(entry.sector / PAGE_SECTORS..end.div_ceil(PAGE_SECTORS));
             let part =
-                |&page: &u64| Part { page, mask: within(page, entry.sector, end), data: None };
+                |&page: &u64| WritePart { page, mask: within(page, entry.sector, end), data: None };
             pages.map(part).collect()
         };
         touched.extend(parts.iter().map(|part| part.page));
@@ -176,14 +176,14 @@ impl Write {
     }
 }
 
-impl Part {
-    fn of_piece(piece: Piece, data: &[u8]) -> Self {
+impl WritePart {
+    fn of_piece(piece: PagePiece, data: &[u8]) -> Self {
         let mut page = [0; PAGE];
         page[piece.within()].copy_from_slice(&data[piece.at..piece.at + piece.length()]);
         Self { page: piece.page, mask: piece.mask(), data: Some(Arc::new(page)) }
     }
 
-    pub(crate) fn of_cached(entry: &Cached) -> Self {
+    pub(crate) fn of_cached(entry: &CachedPart) -> Self {
         Self { page: entry.page, mask: entry.mask, data: entry.data.clone() }
     }
 }
@@ -206,9 +206,9 @@ impl Clone for Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn begin(&mut self, number: u64, piece: Piece, data: Option<&Arc<Page>>) {
+    pub(crate) fn begin(&mut self, number: u64, piece: PagePiece, data: Option<&Arc<ImagePage>>) {
         if let Some(recording) = &mut self.0 {
-            let part = Part { page: piece.page, mask: piece.mask(), data: data.cloned() };
+            let part = WritePart { page: piece.page, mask: piece.mask(), data: data.cloned() };
             recording.begin(number, part);
         }
     }
@@ -225,22 +225,22 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn push(&mut self, event: impl FnOnce() -> Event) {
+    pub(crate) fn push(&mut self, event: impl FnOnce() -> DiskEvent) {
         if let Some(recording) = &mut self.0 {
             recording.events.push(event());
         }
     }
 
     /// Records the durable part of a write in one page that survived a cut.
-    pub(crate) fn survived(&mut self, entry: &Cached) {
+    pub(crate) fn survived(&mut self, entry: &CachedPart) {
         if let Some(recording) = &mut self.0 {
-            let write = Write { number: entry.write, parts: vec![Part::of_cached(entry)] };
-            recording.events.push(Event::Begun(write));
+            let write = Write { number: entry.write, parts: vec![WritePart::of_cached(entry)] };
+            recording.events.push(DiskEvent::Begun(write));
             recording.ended(entry.write, 0, true);
         }
     }
 
-    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+    pub(crate) fn take_events(&mut self) -> Vec<DiskEvent> {
         self.0.as_mut().map(|it| std::mem::take(&mut it.events)).unwrap_or_default()
     }
 }

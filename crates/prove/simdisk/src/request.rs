@@ -2,7 +2,7 @@
 
 /// A request. Places are sectors of 512 bytes, lengths are multiples of it.
 #[derive(Debug, Clone, Copy)]
-pub enum Request<'a> {
+pub enum DiskRequest<'a> {
     /// Read as many bytes as the buffer at the end has.
     Read {
         /// The first sector.
@@ -43,7 +43,6 @@ pub struct Stats {
     pub reads: u64,
     /// All writes, including those with FUA and those of zeros.
     pub writes: u64,
-    /// Writes with FUA.
     pub fua_writes: u64,
     pub flushes: u64,
     pub cuts: u64,

@@ -42,7 +42,7 @@ pub const METADATA: u64 = 16;
 
 /// One entry of a log. Its sectors have 512 bytes, whatever the log's block size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct WriteLogEntry {
     /// The first sector.
     pub sector: u64,
     pub sectors: u64,
@@ -78,7 +78,7 @@ pub fn superblock(entries: u64) -> [u8; SECTOR] {
     sector
 }
 
-impl Entry {
+impl WriteLogEntry {
     /// A write, or a flush if `data` is empty.
     #[must_use]
     pub fn write(sector: u64, flags: u64, data: &[u8]) -> Self {
@@ -126,7 +126,7 @@ impl Entry {
 /// # Errors
 /// If the bytes are not a log, or a damaged one. The entries before the damage are discarded too: a
 /// log that ends early belongs to another run.
-pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>, TraceError> {
+pub fn parse(bytes: &[u8]) -> Result<Vec<WriteLogEntry>, TraceError> {
     let head = bytes.get(..SECTOR).ok_or(TraceError::NotALog("it is shorter than a sector"))?;
     if field(head, 0) != MAGIC {
         return Err(TraceError::NotALog("it does not begin with their number"));
@@ -151,7 +151,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>, TraceError> {
 }
 
 /// Parses an entry of a log whose sectors have `block` bytes; returns it and its length.
-fn parse_entry(bytes: &[u8], block: usize) -> Result<(Entry, usize), &'static str> {
+fn parse_entry(bytes: &[u8], block: usize) -> Result<(WriteLogEntry, usize), &'static str> {
     let head = bytes.get(..block).ok_or("the log ends before it")?;
     let [sector, sectors, flags, length] = [0, 1, 2, 3].map(|at| field(head, at));
     if flags & !KNOWN_FLAGS != 0 {
@@ -160,7 +160,7 @@ fn parse_entry(bytes: &[u8], block: usize) -> Result<(Entry, usize), &'static st
     if flags & MARK != 0 {
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(block - HEAD);
         let data = head[HEAD..HEAD + length].to_vec();
-        return Ok((Entry { sector: 0, sectors: 0, flags, data }, block));
+        return Ok((WriteLogEntry { sector: 0, sectors: 0, flags, data }, block));
     }
     // No device has more bytes than a file may have.
     let end = sector.checked_add(sectors).and_then(|it| it.checked_mul(block as u64));
@@ -170,7 +170,7 @@ fn parse_entry(bytes: &[u8], block: usize) -> Result<(Entry, usize), &'static st
     let end = block + length.ok_or("too many sectors")?;
     let data = bytes.get(block..end).ok_or("the log ends within its data")?;
     let [sector, sectors] = [sector, sectors].map(|it| it * (block / SECTOR) as u64);
-    Ok((Entry { sector, sectors, flags, data: data.to_vec() }, end))
+    Ok((WriteLogEntry { sector, sectors, flags, data: data.to_vec() }, end))
 }
 
 fn field(head: &[u8], number: usize) -> u64 {
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::{Image, Recording};
 
-    fn log(entries: &[Entry]) -> Vec<u8> {
+    fn log(entries: &[WriteLogEntry]) -> Vec<u8> {
         let mut bytes = superblock(entries.len() as u64).to_vec();
         entries.iter().for_each(|entry| bytes.extend(entry.to_bytes()));
         bytes
@@ -195,17 +195,17 @@ mod tests {
     #[test]
     fn a_log_is_read_as_it_was_written() {
         let entries = [
-            Entry::write(8, FUA, &[7; 1024]),
-            Entry::write(0, FLUSH, &[]),
-            Entry::mark("commit 1"),
-            Entry { sector: 4, sectors: 1 << 40, flags: DISCARD, data: Vec::new() },
+            WriteLogEntry::write(8, FUA, &[7; 1024]),
+            WriteLogEntry::write(0, FLUSH, &[]),
+            WriteLogEntry::mark("commit 1"),
+            WriteLogEntry { sector: 4, sectors: 1 << 40, flags: DISCARD, data: Vec::new() },
         ];
         assert_eq!(parse(&log(&entries)).unwrap(), entries);
     }
 
     #[test]
     fn a_log_that_ends_early_says_where() {
-        let bytes = log(&[Entry::mark("a"), Entry::write(8, 0, &[7; 1024])]);
+        let bytes = log(&[WriteLogEntry::mark("a"), WriteLogEntry::write(8, 0, &[7; 1024])]);
         let error = parse(&bytes[..bytes.len() - 1]).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -226,13 +226,14 @@ mod tests {
             bytes.resize(bytes.len() + data, 7);
         }
         let name = "x".repeat(700);
-        let expected = [Entry::write(24, FUA, &[7; 8192]), Entry::mark(&name)];
+        let expected = [WriteLogEntry::write(24, FUA, &[7; 8192]), WriteLogEntry::mark(&name)];
         assert_eq!(parse(&bytes).unwrap(), expected);
     }
 
     #[test]
     fn an_entry_beyond_any_device_is_damage() {
-        let entry = Entry { sector: u64::MAX, sectors: 2, flags: DISCARD, data: Vec::new() };
+        let entry =
+            WriteLogEntry { sector: u64::MAX, sectors: 2, flags: DISCARD, data: Vec::new() };
         let error = parse(&log(&[entry])).unwrap_err();
         assert!(error.to_string().contains("beyond the end"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! What really happened, apart from the disk's answers: tests compare verdicts with it.
 
 use crate::Lie;
-use crate::cache::Cached;
+use crate::cache::CachedPart;
 use crate::image::{PAGE_SECTORS, SectorMask};
 use crate::profile::Survivors;
 
@@ -14,14 +14,14 @@ pub struct LieTold {
 }
 
 impl LieTold {
-    pub(crate) fn of(entry: &Cached, lie: Lie) -> Self {
+    pub(crate) fn of(entry: &CachedPart, lie: Lie) -> Self {
         Self { lie, sector: entry.home * PAGE_SECTORS }
     }
 }
 
 /// A cached page of a write at a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingPage {
     /// The first sector of the page where it belongs.
     pub sector: u64,
     /// The sectors that were written, the first by the lowest bit.
@@ -39,14 +39,14 @@ pub struct CutTruth {
     /// The rule by which the cache was cut.
     pub survivors: Survivors,
     /// The cached entries at the cut, in order.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<WaitingPage>,
     /// Lies that changed the stored data since the previous cut.
     pub lies: Vec<LieTold>,
 }
 
 impl CutTruth {
     /// Pages for which a promise was broken by this cut, whether or not a later write hides it.
-    pub fn broken_promises(&self) -> impl Iterator<Item = &Waiting> {
+    pub fn broken_promises(&self) -> impl Iterator<Item = &WaitingPage> {
         self.waiting.iter().filter(|it| it.promised && it.survived != it.written)
     }
 }
@@ -68,7 +68,7 @@ impl Truth {
         self.lies.push(lie);
     }
 
-    pub(crate) fn tell_of_store(&mut self, entry: &Cached, lies: &[Lie]) {
+    pub(crate) fn tell_of_store(&mut self, entry: &CachedPart, lies: &[Lie]) {
         let is_it = |lie: &&Lie| match lie {
             Lie::DropsPerMille(_) => entry.dropped,
             Lie::Misdirects { .. } => entry.page != entry.home,
@@ -77,14 +77,14 @@ impl Truth {
         self.lies.extend(lies.iter().find(is_it).map(|&lie| LieTold::of(entry, lie)));
     }
 
-    pub(crate) fn cut(&mut self, survivors: Survivors, waiting: Vec<Waiting>) {
+    pub(crate) fn cut(&mut self, survivors: Survivors, waiting: Vec<WaitingPage>) {
         let lies = std::mem::take(&mut self.lies);
         self.last_cut = Some(CutTruth { survivors, waiting, lies });
     }
 }
 
-impl Waiting {
-    pub(crate) fn of(entry: &Cached, survived: SectorMask) -> Self {
+impl WaitingPage {
+    pub(crate) fn of(entry: &CachedPart, survived: SectorMask) -> Self {
         Self {
             sector: entry.home * PAGE_SECTORS,
             written: entry.mask,

@@ -7,7 +7,7 @@ use durio_base::Nanos;
 use durio_block::testkit::conformance::{Body, Setup, Store, Suite, Target};
 use durio_block::testkit::note_skip;
 use durio_block::{Ticks, VirtualClock};
-use durio_simdisk::{Disk, Leg, Profile, Request, SharedDisk, SimEngine};
+use durio_simdisk::{Disk, DiskRequest, Leg, Profile, SharedDisk, SimEngine};
 
 /// Contents by name, each on a disk of its own for as long as an engine is over it.
 #[derive(Default)]
@@ -34,7 +34,7 @@ fn the_engine_conforms() {
         let Target::Object { name, write } = &setup.target else { panic!("no object") };
         let mut contents = objects.contents(name);
         let mut disk = Disk::new(Profile::honest(contents.len() as u64), 1);
-        let all = Request::Write { sector: 0, data: &contents, fua: true };
+        let all = DiskRequest::Write { sector: 0, data: &contents, fua: true };
         disk.carry_out(0, Nanos::ZERO, all, &mut []).unwrap();
         let disk = SharedDisk::new(disk);
         let mut engine = SimEngine::new(disk.clone(), 2, Ticks(0), 1, setup.buffers);

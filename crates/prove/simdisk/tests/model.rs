@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use durio_base::Nanos;
-use durio_simdisk::{CacheKind, Disk, DiskError, Lie, Profile, Request, SECTOR, Ticket};
+use durio_simdisk::{CacheKind, Disk, DiskError, DiskRequest, Lie, Profile, SECTOR, Ticket};
 use proptest::prelude::*;
 
 const SECTORS: u64 = 64;
@@ -120,7 +120,7 @@ fn live(profile: Profile, seed: u64, steps: &[Step]) -> Result<u64, String> {
                 model.version += 1;
                 let bytes = data(model.version, sectors);
                 let ticket =
-                    disk.begin(0, now, Request::Write { sector, data: &bytes, fua }).unwrap();
+                    disk.begin(0, now, DiskRequest::Write { sector, data: &bytes, fua }).unwrap();
                 for at in sector..sector + sectors {
                     model.sectors[usize::try_from(at).unwrap()].list.push(model.version);
                 }
@@ -132,7 +132,7 @@ fn live(profile: Profile, seed: u64, steps: &[Step]) -> Result<u64, String> {
             }
             Step::Write { .. } => {}
             Step::Flush => {
-                let ticket = disk.begin(1, now, Request::Flush).unwrap();
+                let ticket = disk.begin(1, now, DiskRequest::Flush).unwrap();
                 let covers = model.ended.clone();
                 model.in_flight.push((ticket, 0, Asked::Flush { covers }));
             }
@@ -144,7 +144,7 @@ fn live(profile: Profile, seed: u64, steps: &[Step]) -> Result<u64, String> {
             Step::End(_) => {}
             Step::Cut => {
                 disk.cut();
-                assert_eq!(disk.begin(0, now, Request::Flush), Err(DiskError::Gone));
+                assert_eq!(disk.begin(0, now, DiskRequest::Flush), Err(DiskError::Gone));
                 disk.restore().unwrap();
                 model.in_flight.clear();
                 model.ended.clear();
@@ -160,7 +160,7 @@ fn check(disk: &mut Disk, model: &mut Model, now: Nanos) -> Result<u64, String> 
     let mut lost = 0;
     for (at, versions) in (0..).zip(&mut model.sectors) {
         let mut bytes = [0; SECTOR];
-        disk.carry_out(0, now, Request::Read { sector: at }, &mut bytes).unwrap();
+        disk.carry_out(0, now, DiskRequest::Read { sector: at }, &mut bytes).unwrap();
         let version = u64::from_le_bytes(bytes[..8].try_into().unwrap());
         if bytes[..] != data(version, 1)[..] {
             return Err(format!("sector {at} holds half of something"));
@@ -198,7 +198,8 @@ proptest! {
 
 fn write(disk: &mut Disk, sector: u64, sectors: usize, fua: bool) {
     let data = vec![7; sectors * SECTOR];
-    disk.carry_out(0, Nanos::ZERO, Request::Write { sector, data: &data, fua }, &mut []).unwrap();
+    disk.carry_out(0, Nanos::ZERO, DiskRequest::Write { sector, data: &data, fua }, &mut [])
+        .unwrap();
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn a_write_heals_each_sector_that_it_covers_and_no_other() {
     write(&mut disk, 2, 4, true);
     let read = |sector| {
         let mut into = vec![0; SECTOR];
-        disk.clone().carry_out(0, Nanos::ZERO, Request::Read { sector }, &mut into).is_ok()
+        disk.clone().carry_out(0, Nanos::ZERO, DiskRequest::Read { sector }, &mut into).is_ok()
     };
     let readable: Vec<u64> = (0..8).filter(|&sector| read(sector)).collect();
     assert_eq!(readable, [2, 3, 4, 5]);
@@ -286,7 +287,7 @@ fn a_fork_and_its_disk_go_different_ways() {
     let zero = Nanos::ZERO;
     let write = |disk: &mut Disk, version| {
         let bytes = data(version, 8);
-        disk.carry_out(0, zero, Request::Write { sector: 0, data: &bytes, fua: true }, &mut [])
+        disk.carry_out(0, zero, DiskRequest::Write { sector: 0, data: &bytes, fua: true }, &mut [])
             .unwrap();
     };
     write(&mut disk, 1);
@@ -294,10 +295,10 @@ fn a_fork_and_its_disk_go_different_ways() {
     write(&mut disk, 2);
     fork.cut();
     let mut bytes = [0; SECTOR];
-    disk.carry_out(0, zero, Request::Read { sector: 0 }, &mut bytes).unwrap();
+    disk.carry_out(0, zero, DiskRequest::Read { sector: 0 }, &mut bytes).unwrap();
     assert_eq!(bytes[0], 2);
     fork.restore().unwrap();
-    fork.carry_out(0, zero, Request::Read { sector: 0 }, &mut bytes).unwrap();
+    fork.carry_out(0, zero, DiskRequest::Read { sector: 0 }, &mut bytes).unwrap();
     assert_eq!(bytes[0], 1);
 }
 
@@ -315,11 +316,11 @@ fn a_fork_may_be_further_in_its_life_and_what_begins_with_the_third_cut_begins_t
 fn what_does_not_fit_is_refused_and_changes_nothing() {
     let mut disk = Disk::new(disk(CacheKind::WriteBack, 1 << 20), 1);
     let before = disk.stats();
-    let write = |sector| Request::Write { sector, data: &[1; 1024], fua: false };
+    let write = |sector| DiskRequest::Write { sector, data: &[1; 1024], fua: false };
     for sector in [SECTORS - 1, SECTORS, u64::MAX] {
         assert_eq!(disk.begin(0, Nanos::ZERO, write(sector)), Err(DiskError::BeyondEnd));
     }
-    let zero = Request::Zero { sector: 1, sectors: u64::MAX, fua: false };
+    let zero = DiskRequest::Zero { sector: 1, sectors: u64::MAX, fua: false };
     assert_eq!(disk.begin(0, Nanos::ZERO, zero), Err(DiskError::BeyondEnd));
     assert_eq!(disk.stats(), before);
 }
@@ -327,9 +328,9 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
 #[test]
 fn the_truth_names_the_promises_that_a_cut_broke() {
     let mut disk = Disk::new(disk(CacheKind::WriteBack, 1 << 20).telling(Lie::FlushIgnored), 3);
-    let write = Request::Write { sector: 8, data: &[1; 4096], fua: false };
+    let write = DiskRequest::Write { sector: 8, data: &[1; 4096], fua: false };
     disk.carry_out(0, Nanos::ZERO, write, &mut []).unwrap();
-    disk.carry_out(0, Nanos::ZERO, Request::Flush, &mut []).unwrap();
+    disk.carry_out(0, Nanos::ZERO, DiskRequest::Flush, &mut []).unwrap();
     let fork = disk.clone();
     let broken = (0..40).filter(|_| {
         disk.cut();
@@ -338,13 +339,18 @@ fn the_truth_names_the_promises_that_a_cut_broke() {
         disk.restore().unwrap();
         let mut bytes = [0; SECTOR];
         let mut whole = vec![0; 8 * SECTOR];
-        disk.carry_out(0, Nanos::ZERO, Request::Read { sector: 8 }, &mut bytes).unwrap();
-        disk.carry_out(0, Nanos::ZERO, Request::Read { sector: 8 }, &mut whole).unwrap();
+        disk.carry_out(0, Nanos::ZERO, DiskRequest::Read { sector: 8 }, &mut bytes).unwrap();
+        disk.carry_out(0, Nanos::ZERO, DiskRequest::Read { sector: 8 }, &mut whole).unwrap();
         assert_eq!(is_broken, whole.contains(&0));
-        disk.carry_out(0, Nanos::ZERO, Request::Zero { sector: 8, sectors: 8, fua: true }, &mut [])
-            .unwrap();
+        disk.carry_out(
+            0,
+            Nanos::ZERO,
+            DiskRequest::Zero { sector: 8, sectors: 8, fua: true },
+            &mut [],
+        )
+        .unwrap();
         let _ = disk.carry_out(0, Nanos::ZERO, write, &mut []);
-        let _ = disk.carry_out(0, Nanos::ZERO, Request::Flush, &mut []);
+        let _ = disk.carry_out(0, Nanos::ZERO, DiskRequest::Flush, &mut []);
         is_broken
     });
     assert!(broken.count() > 10);

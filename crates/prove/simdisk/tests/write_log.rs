@@ -9,8 +9,10 @@ use std::process::Command;
 
 use durio_base::Nanos;
 use durio_block::testkit::note_skip;
-use durio_simdisk::trace::{self, Entry, FLUSH, FUA, Logger, MARK};
-use durio_simdisk::{Disk, Event, Image, Profile, Recording, Request, SECTOR, Ticket, Unflushed};
+use durio_simdisk::trace::{self, FLUSH, FUA, Logger, MARK, WriteLogEntry};
+use durio_simdisk::{
+    Disk, DiskEvent, DiskRequest, Image, Profile, Recording, SECTOR, Ticket, Unflushed,
+};
 use proptest::prelude::*;
 
 const SECTORS: u64 = 512;
@@ -58,10 +60,10 @@ fn live(steps: &[Step], seed: u64) -> Life {
         let request = match step {
             Step::Write { sector, sectors, fua } => {
                 let length = usize::try_from(sectors).unwrap() * SECTOR;
-                Request::Write { sector, data: &data[..length], fua }
+                DiskRequest::Write { sector, data: &data[..length], fua }
             }
-            Step::Zero { sector, sectors, fua } => Request::Zero { sector, sectors, fua },
-            Step::Flush => Request::Flush,
+            Step::Zero { sector, sectors, fua } => DiskRequest::Zero { sector, sectors, fua },
+            Step::Flush => DiskRequest::Flush,
             Step::End(which) => {
                 if which < in_flight.len() {
                     disk.end(in_flight.remove(which), at, &mut []).unwrap();
@@ -86,7 +88,7 @@ fn live(steps: &[Step], seed: u64) -> Life {
     Life { recording: disk.take_recording().unwrap(), durable, end }
 }
 
-fn log_of(events: &[Event]) -> Vec<u8> {
+fn log_of(events: &[DiskEvent]) -> Vec<u8> {
     let mut logger = Logger::new(Cursor::new(Vec::new())).unwrap();
     // Piece by piece, as a server takes them.
     events.chunks(3).for_each(|some| logger.take(some).unwrap());
@@ -100,7 +102,7 @@ fn bytes_of(image: &Image) -> Vec<u8> {
 }
 
 /// What a disk of zeros holds after these entries, by a replay that knows nothing of images.
-fn replay(entries: &[Entry]) -> Vec<u8> {
+fn replay(entries: &[WriteLogEntry]) -> Vec<u8> {
     let mut bytes = vec![0; BYTES];
     for entry in entries.iter().filter(|it| it.flags & MARK == 0) {
         let first = usize::try_from(entry.sector).unwrap() * SECTOR;
@@ -113,7 +115,7 @@ fn replay(entries: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-fn place_of_mark(entries: &[Entry], name: &str) -> usize {
+fn place_of_mark(entries: &[WriteLogEntry], name: &str) -> usize {
     entries.iter().position(|it| it.flags & MARK != 0 && it.name() == name).unwrap()
 }
 
@@ -148,7 +150,7 @@ proptest! {
         let mut again = trace::parse(&log_of(recording.events())).unwrap();
         again.pop();
         // Zeros where nothing ever was are not kept.
-        let count = |entries: &[Entry], flag| entries.iter().filter(|it| it.flags & flag != 0).count();
+        let count = |entries: &[WriteLogEntry], flag| entries.iter().filter(|it| it.flags & flag != 0).count();
         for flag in [FLUSH, MARK] {
             prop_assert_eq!(count(&again, flag), count(&entries, flag));
         }
@@ -159,7 +161,7 @@ proptest! {
 #[test]
 fn a_disk_that_is_not_recorded_keeps_nothing_and_neither_does_a_fork() {
     let mut disk = Disk::new(Profile::honest(BYTES as u64), 1);
-    let write = Request::Write { sector: 0, data: &[1; SECTOR], fua: true };
+    let write = DiskRequest::Write { sector: 0, data: &[1; SECTOR], fua: true };
     disk.carry_out(0, Nanos::ZERO, write, &mut []).unwrap();
     disk.mark("nobody listens");
     assert_eq!((disk.take_events(), disk.take_recording()), (Vec::new(), None));
@@ -250,7 +252,7 @@ fn zeros_of_any_length_are_replayed_into_a_file() {
     let mut disk = Disk::new(Profile::honest(160 << 20), 1);
     disk.record();
     let sectors = (160 << 20) / SECTOR as u64;
-    let zero = Request::Zero { sector: 0, sectors, fua: true };
+    let zero = DiskRequest::Zero { sector: 0, sectors, fua: true };
     disk.carry_out(0, Nanos::ZERO, zero, &mut []).unwrap();
     std::fs::write(&log, log_of(&disk.take_events())).unwrap();
     std::fs::write(&replayed, vec![1; 160 << 20]).unwrap();

@@ -19,19 +19,19 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use durio_block::{
-    BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
-    OperationKind, Ticks, WATCHED, Watch, WriteFlags, wait_until,
+    BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, LookGap, Operation,
+    OperationKind, Ticks, WATCHED, WriteFlags, wait_until,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::socket::Socket;
 use crate::wire::{RequestHead, command, flag};
-use crate::{ErrorKind, Export, NbdError, Uri};
-use handshake::Agreed;
-use inbox::{Arrived, Inbox};
+use crate::{Export, NbdError, NbdErrorKind, Uri};
+use handshake::ClientAgreement;
+use inbox::{ClientInbox, ReceivedBytes};
 use outbox::Outbox;
-use replies::{Part, Reply};
+use replies::{Reply, ReplyPart};
 
 /// How long a server may take for each word of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -44,27 +44,27 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct NbdEngine<C: Clock> {
     clock: C,
     socket: Socket,
-    agreed: Agreed,
+    agreed: ClientAgreement,
     buffers: Buffers,
     outbox: Outbox,
-    inbox: Inbox,
+    inbox: ClientInbox,
     /// Slots of operations whose completion the caller has not taken.
     busy: Vec<bool>,
     /// Requests in flight, by slot.
-    flights: Vec<Option<Flight>>,
+    flights: Vec<Option<UnansweredRequest>>,
     in_flight: usize,
     /// Distinguishes requests of one slot, so that a late answer does not match the next.
     sequence: u32,
     /// The place of arriving data.
-    incoming: Option<Incoming>,
+    incoming: Option<IncomingRead>,
     ready: VecDeque<Completion>,
-    watch: Watch,
+    watch: LookGap,
     lost: Option<NbdError>,
 }
 
 /// A request without its complete answer.
 #[derive(Debug, Clone, Copy)]
-struct Flight {
+struct UnansweredRequest {
     sequence: u32,
     is_transfer: bool,
     is_read: bool,
@@ -79,7 +79,7 @@ struct Flight {
 
 /// Data that is arriving.
 #[derive(Debug, Clone, Copy)]
-struct Incoming {
+struct IncomingRead {
     slot: usize,
     /// The next byte in the slot, and how many are missing.
     at: usize,
@@ -120,7 +120,7 @@ impl<C: Clock> NbdEngine<C> {
         if buffers.slot_length() > agreed.export.block_size_max as usize {
             let (wanted, most) = (buffers.slot_length(), agreed.export.block_size_max);
             let reason = format!("the server takes at most {most} bytes at a time");
-            let error = NbdError::because(ErrorKind::Unsupported, "send blocks of", &reason);
+            let error = NbdError::because(NbdErrorKind::Unsupported, "send blocks of", &reason);
             return Err(error.about(format!("{wanted} bytes")));
         }
         let slots = buffers.count();
@@ -130,14 +130,14 @@ impl<C: Clock> NbdEngine<C> {
             agreed,
             buffers,
             outbox: Outbox::default(),
-            inbox: Inbox::new(),
+            inbox: ClientInbox::new(),
             busy: vec![false; slots],
             flights: vec![None; slots],
             in_flight: 0,
             sequence: 0,
             incoming: None,
             ready: VecDeque::with_capacity(slots),
-            watch: Watch::default(),
+            watch: LookGap::default(),
             lost: None,
         })
     }
@@ -272,7 +272,7 @@ impl<C: Clock> NbdEngine<C> {
             // No completion was visible until here.
             self.watch.waited(self.clock.now());
         }
-        self.flights[slot] = Some(Flight {
+        self.flights[slot] = Some(UnansweredRequest {
             sequence: self.sequence,
             is_transfer: operation.kind.is_transfer(),
             is_read: head.command == command::READ,
@@ -329,7 +329,7 @@ impl<C: Clock> NbdEngine<C> {
             };
             if arrived.count == 0 {
                 let reason = "the server closed the connection";
-                return self.lose(NbdError::because(ErrorKind::Lost, "receive answers", reason));
+                return self.lose(NbdError::because(NbdErrorKind::Lost, "receive answers", reason));
             }
             let now = self.clock.now();
             match may_wait {
@@ -338,7 +338,7 @@ impl<C: Clock> NbdEngine<C> {
             }
             if self.take(arrived, now).is_none() {
                 let reason = "what the server sends is no answer to what was asked";
-                let error = NbdError::because(ErrorKind::Protocol, "receive answers", reason);
+                let error = NbdError::because(NbdErrorKind::Protocol, "receive answers", reason);
                 return self.lose(error);
             }
             if !arrived.may_be_more {
@@ -350,7 +350,7 @@ impl<C: Clock> NbdEngine<C> {
     }
 
     /// Processes arrived data; `None` if it violates the protocol.
-    fn take(&mut self, arrived: Arrived, now: Ticks) -> Option<()> {
+    fn take(&mut self, arrived: ReceivedBytes, now: Ticks) -> Option<()> {
         self.advance(arrived.in_slot, now)?;
         loop {
             if let Some(incoming) = self.incoming {
@@ -378,7 +378,7 @@ impl<C: Clock> NbdEngine<C> {
         if incoming.left > 0 {
             return Some(());
         }
-        let Incoming { slot, is_last, .. } = *incoming;
+        let IncomingRead { slot, is_last, .. } = *incoming;
         self.incoming = None;
         if is_last { self.end(slot, now) } else { Some(()) }
     }
@@ -390,24 +390,24 @@ impl<C: Clock> NbdEngine<C> {
             return None;
         }
         match reply.part {
-            Part::Well if flight.is_read => {
+            ReplyPart::Well if flight.is_read => {
                 // A read's structured answer always has structured data.
-                let all = Part::Data { offset: flight.offset, length: flight.length };
+                let all = ReplyPart::Data { offset: flight.offset, length: flight.length };
                 let is_simple = !self.agreed.structured;
                 return is_simple
                     .then_some(())
                     .and_then(|()| self.take_reply(Reply { part: all, ..reply }, now));
             }
-            Part::Well | Part::Nothing => {}
-            Part::Failed(errno) if flight.errno == 0 => flight.errno = errno,
-            Part::Failed(_) => {}
-            Part::Data { offset, length } => {
+            ReplyPart::Well | ReplyPart::Nothing => {}
+            ReplyPart::Failed(errno) if flight.errno == 0 => flight.errno = errno,
+            ReplyPart::Failed(_) => {}
+            ReplyPart::Data { offset, length } => {
                 let at = flight.place_of(offset, length)?;
                 let left = length as usize;
-                self.incoming = Some(Incoming { slot, at, left, is_last: reply.is_last });
+                self.incoming = Some(IncomingRead { slot, at, left, is_last: reply.is_last });
                 return Some(());
             }
-            Part::Zeros { offset, length } => {
+            ReplyPart::Zeros { offset, length } => {
                 let at = flight.place_of(offset, length)?;
                 self.buffers.slot_mut(slot)[at..at + length as usize].fill(0);
             }
@@ -417,7 +417,8 @@ impl<C: Clock> NbdEngine<C> {
 
     /// Ends a complete answer; `None` if it lacks data.
     fn end(&mut self, slot: usize, now: Ticks) -> Option<()> {
-        let is_whole = |it: &Flight| it.errno != 0 || !it.is_read || it.received == it.length;
+        let is_whole =
+            |it: &UnansweredRequest| it.errno != 0 || !it.is_read || it.received == it.length;
         // An incomplete flight stays, and ends with the connection.
         let flight = self.flights[slot].take_if(|it| is_whole(it))?;
         self.in_flight -= 1;
@@ -478,7 +479,7 @@ impl<C: Clock> NbdEngine<C> {
     }
 }
 
-impl Flight {
+impl UnansweredRequest {
     /// The place of data in the slot; `None` if it was not requested.
     fn place_of(&mut self, offset: u64, length: u32) -> Option<usize> {
         let at = offset.checked_sub(self.offset)?;

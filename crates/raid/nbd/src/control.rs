@@ -88,7 +88,7 @@ struct Caller {
 }
 
 /// An order that has arrived, or why it is invalid; and the socket for [`send_answer`].
-pub type Arrived<O> = (Socket, Result<O, String>);
+pub type ArrivedOrder<O> = (Socket, Result<O, String>);
 
 impl ControlServer {
     /// Binds the path of a control socket.
@@ -100,7 +100,7 @@ impl ControlServer {
     }
 
     /// Waits for an order, no longer than `patience`.
-    pub fn next<O: DeserializeOwned>(&mut self, patience: Duration) -> Option<Arrived<O>> {
+    pub fn next<O: DeserializeOwned>(&mut self, patience: Duration) -> Option<ArrivedOrder<O>> {
         self.wait(patience);
         while let Ok(socket) = self.listener.accept() {
             if socket.set_nonblocking(true).is_err() {

@@ -5,7 +5,7 @@ use std::io;
 
 /// Errors that callers can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum NbdErrorKind {
     /// Not found: no socket, no server, no export of that name.
     NotFound,
     /// A right is missing.
@@ -28,7 +28,7 @@ pub enum ErrorKind {
 #[derive(Debug, thiserror::Error)]
 pub struct NbdError {
     /// The kind, on which callers can act.
-    pub kind: ErrorKind,
+    pub kind: NbdErrorKind,
     /// The operation, as in "cannot {operation}".
     pub operation: &'static str,
     /// The address or text, if one is known.
@@ -56,7 +56,7 @@ impl NbdError {
     }
 
     /// An error found by durio itself, with its reason.
-    pub(crate) fn because(kind: ErrorKind, operation: &'static str, reason: &str) -> Self {
+    pub(crate) fn because(kind: NbdErrorKind, operation: &'static str, reason: &str) -> Self {
         Self { kind, operation, subject: None, source: io::Error::other(reason.to_owned()) }
     }
 
@@ -68,21 +68,21 @@ impl NbdError {
     }
 }
 
-fn kind_of(source: &io::Error) -> ErrorKind {
+fn kind_of(source: &io::Error) -> NbdErrorKind {
     match source.kind() {
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::AddrNotAvailable
-        | io::ErrorKind::NotADirectory => ErrorKind::NotFound,
-        io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
-        io::ErrorKind::AddrInUse => ErrorKind::Busy,
+        | io::ErrorKind::NotADirectory => NbdErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied => NbdErrorKind::PermissionDenied,
+        io::ErrorKind::AddrInUse => NbdErrorKind::Busy,
         io::ErrorKind::UnexpectedEof
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::ConnectionAborted
         | io::ErrorKind::BrokenPipe
         | io::ErrorKind::NotConnected
         | io::ErrorKind::WouldBlock
-        | io::ErrorKind::TimedOut => ErrorKind::Lost,
-        _ => ErrorKind::Io,
+        | io::ErrorKind::TimedOut => NbdErrorKind::Lost,
+        _ => NbdErrorKind::Io,
     }
 }

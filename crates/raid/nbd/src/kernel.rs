@@ -20,7 +20,7 @@ use rustix::net::{
 
 use crate::client::handshake;
 use crate::wire::transmission;
-use crate::{ErrorKind, Export, NbdError, Uri};
+use crate::{Export, NbdError, NbdErrorKind, Uri};
 
 /// The kernel's requirement to attach an export, for messages.
 pub const NBD_DEVICE_NEEDS: &str = "the kernel module nbd, of Linux 5.14 or later";
@@ -115,7 +115,7 @@ impl KernelClient {
     /// Opens the kernel's NBD interface.
     ///
     /// # Errors
-    /// With the kind [`ErrorKind::NotFound`] if the kernel does not have it ([`NBD_DEVICE_NEEDS`]).
+    /// With the kind [`NbdErrorKind::NotFound`] if the kernel does not have it ([`NBD_DEVICE_NEEDS`]).
     pub fn open() -> Result<Self, NbdError> {
         let fail = |error: Errno| NbdError::new("ask for the kernel's NBD client", error);
         let netlink = socket_with(
@@ -159,7 +159,7 @@ impl KernelClient {
         // Report this error, not that of the detach.
         let _ = self.detach(&device);
         Err(NbdError::because(
-            ErrorKind::Unsupported,
+            NbdErrorKind::Unsupported,
             "attach /dev/nbdN",
             "the kernel keeps no mark",
         ))

@@ -31,8 +31,8 @@ mod wire;
 
 pub use address::Address;
 pub use client::NbdEngine;
-pub use control::{Arrived, ControlError, ControlServer, control_of, send_answer, send_order};
-pub use error::{ErrorKind, NbdError};
+pub use control::{ArrivedOrder, ControlError, ControlServer, control_of, send_answer, send_order};
+pub use error::{NbdError, NbdErrorKind};
 pub use kernel::{KernelClient, NBD_DEVICE_NEEDS, NbdDevice};
 pub use memory::MemoryStorage;
 pub use server::{Listener, Server, StopHandle, is_dead_socket, serve_stream};

@@ -27,7 +27,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, recv};
 
 use crate::socket::{Socket, WatchedSocket};
-use crate::{Address, ErrorKind, NbdError, Storage};
+use crate::{Address, NbdError, NbdErrorKind, Storage};
 use budget::Budget;
 #[cfg(test)]
 pub(crate) use listener::full_listener;
@@ -143,7 +143,7 @@ fn serve_socket(
     let set = |timeout| {
         socket.set_timeout(timeout).map_err(|error| NbdError::new("set a timeout", error))
     };
-    let mut stream = Hurried { socket, deadline: Instant::now() + HANDSHAKE };
+    let mut stream = DeadlineSocket { socket, deadline: Instant::now() + HANDSHAKE };
     let Some(agreed) = handshake::run(&mut stream, storage.export())? else { return Ok(()) };
     set(None)?;
     if !open.chooses() {
@@ -170,12 +170,12 @@ fn has_come(socket: &Socket) -> bool {
 
 /// A socket with a time limit for all reads and writes together.
 #[derive(Debug)]
-struct Hurried<'s> {
+struct DeadlineSocket<'s> {
     socket: &'s Socket,
     deadline: Instant,
 }
 
-impl Hurried<'_> {
+impl DeadlineSocket<'_> {
     fn hurry(&self) -> io::Result<&Socket> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -186,13 +186,13 @@ impl Hurried<'_> {
     }
 }
 
-impl Read for Hurried<'_> {
+impl Read for DeadlineSocket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.hurry()?.read(buffer)
     }
 }
 
-impl Write for Hurried<'_> {
+impl Write for DeadlineSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.hurry()?.write(bytes)
     }
@@ -216,7 +216,7 @@ pub fn serve_stream(
 
 /// An error of a client that violates the protocol.
 fn violation(reason: &str) -> NbdError {
-    NbdError::because(ErrorKind::Protocol, "serve a client", reason)
+    NbdError::because(NbdErrorKind::Protocol, "serve a client", reason)
 }
 
 #[cfg(test)]
@@ -231,7 +231,7 @@ mod tests {
         let socket = Socket::Unix(mine);
         let begin = Instant::now();
         let time = Duration::from_millis(100);
-        let mut stream = Hurried { socket: &socket, deadline: begin + time };
+        let mut stream = DeadlineSocket { socket: &socket, deadline: begin + time };
         thread::scope(|scope| {
             // It is never silent for long.
             scope.spawn(|| {

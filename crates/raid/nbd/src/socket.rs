@@ -135,27 +135,27 @@ pub(crate) fn connect_unix(path: &Path, patience: Option<Duration>) -> io::Resul
 /// A peer with scripted words, and what it received.
 #[cfg(test)]
 #[derive(Debug, Default)]
-pub(crate) struct Script {
+pub(crate) struct ScriptedPeer {
     pub(crate) input: io::Cursor<Vec<u8>>,
     pub(crate) output: Vec<u8>,
 }
 
 #[cfg(test)]
-impl Script {
+impl ScriptedPeer {
     pub(crate) fn new(words: &[&[u8]]) -> Self {
         Self { input: io::Cursor::new(words.concat()), output: Vec::new() }
     }
 }
 
 #[cfg(test)]
-impl Read for Script {
+impl Read for ScriptedPeer {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.input.read(buffer)
     }
 }
 
 #[cfg(test)]
-impl Write for Script {
+impl Write for ScriptedPeer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.output.write(bytes)
     }

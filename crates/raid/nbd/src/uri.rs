@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::socket::Socket;
-use crate::{Address, ErrorKind, NbdError};
+use crate::{Address, NbdError, NbdErrorKind};
 
 /// IANA's port for NBD.
 const PORT: u16 = 10809;
@@ -74,8 +74,9 @@ impl FromStr for Uri {
     type Err = NbdError;
 
     fn from_str(text: &str) -> Result<Self, NbdError> {
-        parse(text)
-            .map_err(|reason| NbdError::because(ErrorKind::Usage, "understand", reason).about(text))
+        parse(text).map_err(|reason| {
+            NbdError::because(NbdErrorKind::Usage, "understand", reason).about(text)
+        })
     }
 }
 
@@ -246,7 +247,7 @@ mod tests {
         ];
         for (text, words) in cases {
             let error = text.parse::<Uri>().unwrap_err();
-            assert_eq!(error.kind, ErrorKind::Usage);
+            assert_eq!(error.kind, NbdErrorKind::Usage);
             assert!(error.source.to_string().contains(words), "{text}: {}", error.source);
         }
     }

@@ -121,7 +121,7 @@ impl RequestHead {
 
     /// Parses a head; `None` if it is invalid.
     pub(crate) fn parse(bytes: &[u8; Self::BYTES]) -> Option<Self> {
-        let mut reader = Reader(bytes);
+        let mut reader = WireReader(bytes);
         if reader.u32()? != REQUEST_MAGIC {
             return None;
         }
@@ -148,9 +148,9 @@ impl RequestHead {
 
 /// Parses numbers from the beginning of some bytes; `None` at their end.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
+pub(crate) struct WireReader<'b>(pub(crate) &'b [u8]);
 
-impl<'b> Reader<'b> {
+impl<'b> WireReader<'b> {
     pub(crate) fn bytes(&mut self, count: usize) -> Option<&'b [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -263,8 +263,8 @@ mod tests {
 
     #[test]
     fn what_ends_too_early_is_nothing() {
-        assert_eq!(Reader(&[0, 0, 0, 2, b'a']).text(), None);
-        assert_eq!(Reader(&[0, 0, 0, 1, b'a', b'b']).text(), Some(&b"a"[..]));
-        assert_eq!(Reader(&[0, 0, 0]).u32(), None);
+        assert_eq!(WireReader(&[0, 0, 0, 2, b'a']).text(), None);
+        assert_eq!(WireReader(&[0, 0, 0, 1, b'a', b'b']).text(), Some(&b"a"[..]));
+        assert_eq!(WireReader(&[0, 0, 0]).u32(), None);
     }
 }

@@ -5,15 +5,15 @@
 #![expect(clippy::print_stdout, reason = "what it did is its output")]
 
 use durio_raid::{
-    AssembleOptions, Config, Engine, Geometry, Id, Level, Member, Outcome, Output, Request,
-    RequestKind, assemble, create, layout,
+    ArrayRequest, AssembleOptions, Config, Engine, EngineOutput, Geometry, Id, Level, Member,
+    OpOutcome, RequestKind, assemble, create, layout,
 };
 
 const MEMBER_BYTES: u64 = 1 << 30;
 const WRITE_BYTES: u32 = 4096;
 
 /// An engine on newly created members.
-fn start(out: &mut Output) -> Result<Engine, Box<dyn std::error::Error>> {
+fn start(out: &mut EngineOutput) -> Result<Engine, Box<dyn std::error::Error>> {
     let geometry = Geometry {
         level: Level::StripedMirrors,
         members: 4,
@@ -37,20 +37,20 @@ fn start(out: &mut Output) -> Result<Engine, Box<dyn std::error::Error>> {
         let map =
             pages.flat_map(|page| [0, 1].map(|slot| read(Some(layout::map_slot(page, slot)))));
         let map = map.flatten().copied().collect();
-        found.push(durio_raid::Found::without_log(device, superblock, slot, map));
+        found.push(durio_raid::FoundDevice::without_log(device, superblock, slot, map));
     }
     let plan = assemble(&found, AssembleOptions::default())?;
     Ok(Engine::start(plan, &Config::default(), out))
 }
 
 /// Completes the requested operations and their successors; returns how many there were.
-fn complete(engine: &mut Engine, out: &mut Output, tags: &mut Vec<durio_raid::OpTag>) -> u64 {
+fn complete(engine: &mut Engine, out: &mut EngineOutput, tags: &mut Vec<durio_raid::OpTag>) -> u64 {
     let mut count = 0;
     while !out.ops.is_empty() {
         tags.extend(out.ops.drain(..).map(|it| it.tag));
         for tag in tags.drain(..) {
             count += 1;
-            engine.completed(tag, Outcome::Done, out);
+            engine.completed(tag, OpOutcome::Done, out);
         }
     }
     count
@@ -58,7 +58,7 @@ fn complete(engine: &mut Engine, out: &mut Output, tags: &mut Vec<durio_raid::Op
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let count: u64 = std::env::args().nth(1).ok_or("how many writes?")?.parse()?;
-    let (mut out, mut tags) = (Output::default(), Vec::new());
+    let (mut out, mut tags) = (EngineOutput::default(), Vec::new());
     let mut engine = start(&mut out)?;
     complete(&mut engine, &mut out, &mut tags);
     let blocks = engine.size() / u64::from(WRITE_BYTES);
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // Every region is dirty after the first few; the step is prime to the number of blocks.
         let offset = number.wrapping_mul(7_368_787) % blocks * u64::from(WRITE_BYTES);
         let kind = RequestKind::Write;
-        let request = Request { tag: number, kind, offset, length: WRITE_BYTES, buffer: 0 };
+        let request = ArrayRequest { tag: number, kind, offset, length: WRITE_BYTES, buffer: 0 };
         engine.submit(request, &mut out)?;
         operations += complete(&mut engine, &mut out, &mut tags);
         answers += out.answers.drain(..).len() as u64;

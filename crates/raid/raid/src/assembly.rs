@@ -1,6 +1,6 @@
 //! Decides which of the present devices form the array.
 //!
-//! Takes superblocks and maps of devices; returns a [`Plan`] of which member is trusted, or why the
+//! Takes superblocks and maps of devices; returns a [`StartPlan`] of which member is trusted, or why the
 //! array does not start. The engine writes the next epoch before anything else.
 //!
 //! The newest table decides. A member that it has in sync is trusted if its own table is an
@@ -20,13 +20,13 @@ use crate::claims::Damage;
 use crate::geometry::{BLOCK, Geometry};
 use crate::log_entry::{FoundLog, LogEntry};
 use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE, regions_per_page};
-use crate::superblock::{Entry, MemberState, Relation, Superblock, Table};
+use crate::superblock::{MemberEntry, MemberState, MemberTable, Relation, Superblock};
 use crate::{Fault, layout};
 pub use behind::Behind;
 
 /// A device with a superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundDevice {
     /// How the caller names it.
     pub device: u8,
     /// Its newest superblock.
@@ -41,7 +41,7 @@ pub struct Found {
     pub damage: Option<Damage>,
 }
 
-impl Found {
+impl FoundDevice {
     /// One of a level that has no log.
     #[must_use]
     pub fn without_log(device: u8, superblock: Superblock, slot: u8, map: Vec<u8>) -> Self {
@@ -110,17 +110,17 @@ pub enum AssembleError {
 
 /// How an array starts.
 #[derive(Debug, Clone)]
-pub struct Plan {
-    pub(crate) table: Table,
+pub struct StartPlan {
+    pub(crate) table: MemberTable,
     /// The newest table as found, if it is not known to count: it must count before the next is
     /// made.
-    pub(crate) uncounted: Option<Table>,
+    pub(crate) uncounted: Option<MemberTable>,
     /// The last epoch that is known to count.
     pub(crate) committed: u64,
     /// Entries in sync by that table; half of them must store the next one.
     pub(crate) voters: u64,
     /// The device of each entry.
-    pub(crate) devices: Vec<Option<Present>>,
+    pub(crate) devices: Vec<Option<RoleDevice>>,
     /// Pages of the map, by set and page.
     pub(crate) pages: Vec<PlannedPage>,
     /// Possibly wrong parities, with their roles.
@@ -129,7 +129,7 @@ pub struct Plan {
     pub(crate) is_forced: bool,
 }
 
-impl Plan {
+impl StartPlan {
     /// Whether the array uses this device.
     #[must_use]
     pub fn has(&self, device: u8) -> bool {
@@ -157,7 +157,7 @@ impl Doubt {
 
 /// A device in its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Present {
+pub(crate) struct RoleDevice {
     pub(crate) device: u8,
     pub(crate) bytes: u64,
     /// The slot of each pair to write next.
@@ -181,7 +181,10 @@ pub(crate) struct PlannedPage {
 ///
 /// # Errors
 /// [`AssembleError`]; nothing must be written then.
-pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, AssembleError> {
+pub fn assemble(
+    found: &[FoundDevice],
+    options: AssembleOptions,
+) -> Result<StartPlan, AssembleError> {
     let found = &known_once(found);
     let newest = newest_of(found)?;
     let mut table = newest.superblock.table.clone();
@@ -189,18 +192,19 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
     if !Fault::SplitHalvesJoined.is_in(options.fault) {
         refuse_diverged(found, &table)?;
     }
-    let device_of = |entry: &Entry| found.iter().find(|it| it.superblock.member == entry.member);
-    let devices: Vec<Option<&Found>> = table.entries.iter().map(device_of).collect();
+    let device_of =
+        |entry: &MemberEntry| found.iter().find(|it| it.superblock.member == entry.member);
+    let devices: Vec<Option<&FoundDevice>> = table.entries.iter().map(device_of).collect();
     let newest = table.clone();
     // The other devices contribute only their knowledge of the array.
-    let is_whole = |it: &&Found| match it.damage {
+    let is_whole = |it: &&FoundDevice| match it.damage {
         None => true,
         // No other copy exists.
         Some(Damage::EndsDiffer) if options.force && table.geometry.set_members() == 1 => true,
         Some(damage) => damage.is_overlooked(options.fault),
     };
     let known = devices;
-    let devices: Vec<Option<&Found>> = known.iter().map(|it| it.filter(is_whole)).collect();
+    let devices: Vec<Option<&FoundDevice>> = known.iter().map(|it| it.filter(is_whole)).collect();
     settle_all(&mut table, &devices, &newest, options);
     for (entry, (known, device)) in table.entries.iter_mut().zip(known.iter().zip(&devices)) {
         // No map names the data it lacks.
@@ -211,9 +215,9 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
     if !options.force {
         refuse_too_few(&newest, trusted, &known, options.fault)?;
     }
-    let is_used = |entry: &Entry| entry.state != MemberState::Faulty;
+    let is_used = |entry: &MemberEntry| entry.state != MemberState::Faulty;
     let present = table.entries.iter().zip(&devices).map(|(entry, device)| {
-        device.filter(|_| is_used(entry)).map(|it| Present {
+        device.filter(|_| is_used(entry)).map(|it| RoleDevice {
             device: it.device,
             bytes: it.superblock.device_bytes,
             next_slot: 1 - it.slot,
@@ -239,11 +243,20 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
         return Err(AssembleError::LogLost(device));
     }
     let is_forced = options.force;
-    Ok(Plan { uncounted, committed, voters, devices: present, pages, table, doubts, is_forced })
+    Ok(StartPlan {
+        uncounted,
+        committed,
+        voters,
+        devices: present,
+        pages,
+        table,
+        doubts,
+        is_forced,
+    })
 }
 
-fn newest_of(found: &[Found]) -> Result<&Found, AssembleError> {
-    let rank = |it: &&Found| (it.superblock.table.epoch, it.superblock.table.revision);
+fn newest_of(found: &[FoundDevice]) -> Result<&FoundDevice, AssembleError> {
+    let rank = |it: &&FoundDevice| (it.superblock.table.epoch, it.superblock.table.revision);
     let newest = found.iter().max_by_key(rank).ok_or(AssembleError::Nothing)?;
     let array = newest.superblock.table.array;
     if found.iter().any(|it| it.superblock.table.array != array) {
@@ -260,25 +273,27 @@ fn newest_of(found: &[Found]) -> Result<&Found, AssembleError> {
 
 /// Leaves out damaged devices that claim to be a member that another device is too: a part of that
 /// device was copied onto them.
-fn known_once(found: &[Found]) -> Vec<Found> {
-    let is_twin = |it: &Found, other: &Found| {
+fn known_once(found: &[FoundDevice]) -> Vec<FoundDevice> {
+    let is_twin = |it: &FoundDevice, other: &FoundDevice| {
         it.device != other.device && it.superblock.member == other.superblock.member
     };
-    let is_copy = |it: &&Found| it.damage.is_some() && found.iter().any(|other| is_twin(it, other));
+    let is_copy =
+        |it: &&FoundDevice| it.damage.is_some() && found.iter().any(|other| is_twin(it, other));
     found.iter().filter(|it| !is_copy(it)).cloned().collect()
 }
 
 /// Every present table must be one from which the newest was made, or too old to know.
-fn refuse_diverged(found: &[Found], newest: &Table) -> Result<(), AssembleError> {
-    let went_on = |it: &&Found| newest.relation_of(&it.superblock.table) == Relation::Diverged;
+fn refuse_diverged(found: &[FoundDevice], newest: &MemberTable) -> Result<(), AssembleError> {
+    let went_on =
+        |it: &&FoundDevice| newest.relation_of(&it.superblock.table) == Relation::Diverged;
     found.iter().find(went_on).map_or(Ok(()), |it| Err(AssembleError::Diverged(it.device)))
 }
 
 /// The state in which each starts.
 fn settle_all(
-    table: &mut Table,
-    devices: &[Option<&Found>],
-    newest: &Table,
+    table: &mut MemberTable,
+    devices: &[Option<&FoundDevice>],
+    newest: &MemberTable,
     options: AssembleOptions,
 ) {
     let own = |at: usize| devices[at].map(|it| &it.superblock.table);
@@ -305,13 +320,18 @@ fn settle_all(
         let old = entry.replaces.map(|it| table.entries[usize::from(it)].state);
         if entry.state == MemberState::InSync && old == Some(MemberState::InSync) {
             let (state, since) = (MemberState::Rebuilding, newest.epoch + 1);
-            table.entries[at] = Entry { state, since, ..entry };
+            table.entries[at] = MemberEntry { state, since, ..entry };
         }
     }
 }
 
 /// Sets the state in which a member starts; `own` is its table, if it is present.
-fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: AssembleOptions) {
+fn settle(
+    entry: &mut MemberEntry,
+    own: Option<&MemberTable>,
+    newest: &MemberTable,
+    options: AssembleOptions,
+) {
     let is_ancestor = own.is_some_and(|it| newest.relation_of(it) != Relation::Unknown);
     let is_current = is_ancestor && own.is_some_and(|it| it.epoch >= newest.committed);
     let since = newest.epoch + 1;
@@ -322,11 +342,11 @@ fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: Assem
             // If the member is present, the others took it to have everything and recorded nothing
             // that it lacks: it was restored from an older image, or lied about what it had stored.
             let by_map = own.is_none();
-            *entry = Entry { state: MemberState::Faulty, by_map, since, ..*entry };
+            *entry = MemberEntry { state: MemberState::Faulty, by_map, since, ..*entry };
         }
         MemberState::Rebuilding => {
             let by_map = entry.by_map && own.is_none();
-            *entry = Entry { state: MemberState::Faulty, by_map, since, ..*entry };
+            *entry = MemberEntry { state: MemberState::Faulty, by_map, since, ..*entry };
         }
         MemberState::Faulty => {
             let is_believed = Fault::ImageBackByMap.is_in(options.fault);
@@ -334,18 +354,18 @@ fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: Assem
         }
     }
     if own.is_some() && Fault::StaleMemberTrusted.is_in(options.fault) {
-        *entry = Entry { state: MemberState::InSync, since, ..*entry };
+        *entry = MemberEntry { state: MemberState::InSync, since, ..*entry };
     } else if is_ancestor && options.rejoin {
-        *entry = Entry { state: MemberState::Rebuilding, since, watermark: 0, ..*entry };
+        *entry = MemberEntry { state: MemberState::Rebuilding, since, watermark: 0, ..*entry };
     }
 }
 
 /// Writes to a member below its watermark may have reached no other present member. A rebuild by
 /// the map starts again, with the marks in the member's map; any other continues if a map names
 /// those writes.
-fn restart_rebuild(entry: &mut Entry, set: u8, device: Option<&Found>) {
-    let has_map = |it: &Found| {
-        let Table { array, geometry, .. } = it.superblock.table;
+fn restart_rebuild(entry: &mut MemberEntry, set: u8, device: Option<&FoundDevice>) {
+    let has_map = |it: &FoundDevice| {
+        let MemberTable { array, geometry, .. } = it.superblock.table;
         let name = |page| PageName { array, set, page };
         geometry.set_members() > 1
             && (0..layout::map_pages(&geometry)).all(|at| newest_page(name(at), &it.map).is_some())
@@ -355,7 +375,7 @@ fn restart_rebuild(entry: &mut Entry, set: u8, device: Option<&Found>) {
     }
 }
 
-fn refuse_incomplete(table: &Table) -> Result<(), AssembleError> {
+fn refuse_incomplete(table: &MemberTable) -> Result<(), AssembleError> {
     let is_trusted = |at: &usize| table.entries[*at].state == MemberState::InSync;
     let (members, needed) = (usize::from(table.geometry.members), table.geometry.columns());
     if needed > 1 {
@@ -372,15 +392,14 @@ fn refuse_incomplete(table: &Table) -> Result<(), AssembleError> {
 }
 
 /// Refuses to start if a table later than the newest may exist, or one that followed from its base.
-/// With more than half of a table's members in sync present, every later table that counts is
-/// known.
+/// With more than half of a table's in-sync members present, every later counting table is known.
 fn refuse_too_few(
-    newest: &Table,
+    newest: &MemberTable,
     trusted: u64,
-    devices: &[Option<&Found>],
+    devices: &[Option<&FoundDevice>],
     fault: Option<Fault>,
 ) -> Result<(), AssembleError> {
-    let roles_of = |is_it: &dyn Fn(&Found) -> bool| {
+    let roles_of = |is_it: &dyn Fn(&FoundDevice) -> bool| {
         let those = (0..).zip(devices).filter(|(_, device)| device.is_some_and(is_it));
         those.fold(0, |bits, (role, _)| bits | 1_u64 << role)
     };
@@ -391,8 +410,7 @@ fn refuse_too_few(
         return refuse_less_than_half(trusted, voters);
     }
     // Others may have continued from its base, unless half of the base's voters have the newest:
-    // then nothing else counts. A member in sync by the base still has an entry, which is removed
-    // only when the failure counts.
+    // then nothing else counts. A member in sync by the base has an entry until its failure counts.
     let voters = newest.voters;
     refuse_less_than_half(trusted, voters)?;
     let holders = roles_of(&|it| it.superblock.table.lineage == newest.lineage);
@@ -423,12 +441,12 @@ fn no_majority(present: u64, voters: u64) -> AssembleError {
 }
 
 /// A bit for each entry in sync.
-pub(crate) fn in_sync(table: &Table) -> u64 {
+pub(crate) fn in_sync(table: &MemberTable) -> u64 {
     let bits = (0..).zip(&table.entries).filter(|(_, it)| it.state == MemberState::InSync);
     bits.fold(0, |bits, (at, _)| bits | 1_u64 << at)
 }
 
-fn pages(table: &Table, devices: &[Option<&Found>]) -> Vec<PlannedPage> {
+fn pages(table: &MemberTable, devices: &[Option<&FoundDevice>]) -> Vec<PlannedPage> {
     let mut planned = Vec::new();
     for set in 0..table.geometry.sets() {
         let of_set = (0..table.entries.len()).filter(|&at| table.set_of(at) == Some(set));
@@ -444,8 +462,8 @@ fn pages(table: &Table, devices: &[Option<&Found>]) -> Vec<PlannedPage> {
 /// Parities whose writes may be incomplete: where the map is dirty, entries of members in sync,
 /// written since they became so, and stripes with unreadable slots.
 fn doubts(
-    table: &Table,
-    devices: &[Option<&Found>],
+    table: &MemberTable,
+    devices: &[Option<&FoundDevice>],
     pages: &[PlannedPage],
     fault: Option<Fault>,
 ) -> Vec<(u8, Doubt)> {
@@ -456,7 +474,7 @@ fn doubts(
     let mut doubts = Vec::new();
     for ((role, entry), device) in (0_u8..).zip(&table.entries).zip(devices) {
         let in_sync = device.filter(|_| entry.state == MemberState::InSync);
-        let Some(Found { log, .. }) = in_sync else { continue };
+        let Some(FoundDevice { log, .. }) = in_sync else { continue };
         let is_alive = |it: &&LogEntry| {
             let is_of_member = it.array == table.array && it.member == entry.member;
             // Written before the member was away.
@@ -510,7 +528,7 @@ fn is_dirty_at(
     page.is_some_and(|it| it.any[(region % regions_per_page()) as usize] & DIRTY != 0)
 }
 
-fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage {
+fn plan_page(name: PageName, copies: &[(MemberEntry, Option<&FoundDevice>)]) -> PlannedPage {
     let count = regions_per_page() as usize;
     let (any, all) = (vec![0; count], vec![u8::MAX; count]);
     let next_slots = Vec::new();

@@ -51,7 +51,7 @@ impl Damage {
 
 /// A device that was a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recognized {
+pub struct RecognizedMember {
     /// Its newest superblock.
     pub superblock: Superblock,
     /// The pair of slots that the next write of the superblock leaves alone.
@@ -67,7 +67,7 @@ pub struct Recognized {
 pub fn recognize<E>(
     device_bytes: u64,
     mut read: impl FnMut(u64) -> Result<Vec<u8>, E>,
-) -> Result<Result<Recognized, SuperblockError>, E> {
+) -> Result<Result<RecognizedMember, SuperblockError>, E> {
     let mut blocks: [Vec<u8>; SUPERBLOCKS as usize] = Default::default();
     let mut read_slots = |blocks: &mut [Vec<u8>], slots: std::ops::Range<u8>, size: u64| {
         for slot in slots {
@@ -92,7 +92,7 @@ pub fn recognize<E>(
             true => Some(Damage::Truncated { has: device_bytes, says }),
             false => equal.is_none().then_some(Damage::EndsDiffer),
         };
-        Recognized { superblock, slot: equal.unwrap_or(newest), damage }
+        RecognizedMember { superblock, slot: equal.unwrap_or(newest), damage }
     });
     Ok(recognized)
 }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use super::*;
 use crate::Id;
 use crate::superblock::tests::table;
-use crate::superblock::{Table, encode};
+use crate::superblock::{MemberTable, encode};
 
 const SIZE: u64 = (1 << 30) + (2 << 20);
 const MEMBER: Id = Id([3; 16]);
@@ -13,8 +13,8 @@ const MEMBER: Id = Id([3; 16]);
 /// Blocks of a device by their place.
 type Blocks = Vec<(u64, Vec<u8>)>;
 
-fn revised(revision: u64) -> Table {
-    Table { revision, ..table() }
+fn revised(revision: u64) -> MemberTable {
+    MemberTable { revision, ..table() }
 }
 
 /// Superblocks of these revisions in the slots; none where it is 0.
@@ -29,7 +29,7 @@ fn device(revisions: [u64; 4]) -> Blocks {
 }
 
 /// What is found on a device of this size; places that are not named are zeros.
-fn look(bytes: u64, blocks: &Blocks) -> Result<Recognized, SuperblockError> {
+fn look(bytes: u64, blocks: &Blocks) -> Result<RecognizedMember, SuperblockError> {
     let read = |place: u64| {
         assert!(place + BLOCK <= bytes, "{place} is beyond the end");
         let block = blocks.iter().find(|(at, _)| *at == place);
@@ -41,7 +41,7 @@ fn look(bytes: u64, blocks: &Blocks) -> Result<Recognized, SuperblockError> {
 
 /// Newest revision, the pair that stays, and what is wrong.
 fn found(bytes: u64, blocks: &Blocks) -> (u64, u8, Option<Damage>) {
-    let Recognized { superblock, slot, damage } = look(bytes, blocks).unwrap();
+    let RecognizedMember { superblock, slot, damage } = look(bytes, blocks).unwrap();
     assert_eq!((superblock.member, superblock.device_bytes), (MEMBER, SIZE));
     (superblock.table.revision, slot, damage)
 }
@@ -90,17 +90,17 @@ fn a_device_whose_ends_were_not_written_together_is_damaged() {
 #[test]
 fn ends_of_two_members_or_of_two_arrays_are_no_pair() {
     let whole = device([21, 20, 21, 20]);
-    let with_end = |member: Id, table: Table| {
+    let with_end = |member: Id, table: MemberTable| {
         let mut blocks = whole.clone();
         for (slot, revision) in [(2_u8, 21), (3, 20)] {
-            let table = Table { revision, ..table.clone() };
+            let table = MemberTable { revision, ..table.clone() };
             encode(&table, member, SIZE, slot, &mut blocks[usize::from(slot)].1);
         }
         look(SIZE, &blocks).unwrap().damage
     };
     assert_eq!(with_end(MEMBER, table()), None);
     assert_eq!(with_end(Id([4; 16]), table()), Some(Damage::EndsDiffer));
-    let other_array = Table { array: Id([5; 16]), ..table() };
+    let other_array = MemberTable { array: Id([5; 16]), ..table() };
     assert_eq!(with_end(MEMBER, other_array), Some(Damage::EndsDiffer));
 }
 

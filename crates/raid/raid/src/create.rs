@@ -6,7 +6,7 @@
 use crate::geometry::{BLOCK, Geometry, GeometryError};
 use crate::layout::{self, SUPERBLOCKS};
 use crate::superblock::{
-    Entry, HISTORY_EPOCHS, MemberState, NAME_BYTES, SPARES_MAX, Table, encode,
+    HISTORY_EPOCHS, MemberEntry, MemberState, MemberTable, NAME_BYTES, SPARES_MAX, encode,
 };
 use crate::{Id, map_page};
 
@@ -72,7 +72,7 @@ pub fn create(
     if members.iter().enumerate().any(is_doubled) {
         return Err(CreateError::Doubled);
     }
-    let entry = |(role, member): (usize, &Member)| Entry {
+    let entry = |(role, member): (usize, &Member)| MemberEntry {
         member: member.id,
         state: if role < roles { MemberState::InSync } else { MemberState::Spare },
         by_map: false,
@@ -82,7 +82,7 @@ pub fn create(
     };
     let entries = members.iter().enumerate().map(entry).collect();
     let name = name.to_owned();
-    let table = Table {
+    let table = MemberTable {
         array,
         name,
         geometry,
@@ -98,7 +98,7 @@ pub fn create(
     Ok((0..).zip(members).map(|(role, member)| blocks(&table, role, member)).collect())
 }
 
-fn blocks(table: &Table, role: u8, member: &Member) -> Blocks {
+fn blocks(table: &MemberTable, role: u8, member: &Member) -> Blocks {
     let mut blocks = Vec::new();
     let set = role / table.geometry.set_members();
     for page in 0..layout::map_pages(&table.geometry) {

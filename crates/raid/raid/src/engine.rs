@@ -29,19 +29,19 @@ use durio_base::Nanos;
 
 #[cfg(any(test, feature = "simulate"))]
 use crate::assembly::in_sync;
-use crate::assembly::{Doubt, Plan, Present};
+use crate::assembly::{Doubt, RoleDevice, StartPlan};
 use crate::chain::{Chain, NONE};
 use crate::geometry::{BLOCK, Geometry};
 use crate::layout;
-use crate::superblock::{MemberState, SPARES_MAX, Table};
+use crate::superblock::{MemberState, MemberTable, SPARES_MAX};
 use copying::Copier;
-use dirty::{Page, PageSlots, Region};
+use dirty::{DirtyRegion, MapPage, PageSlots};
 use fault::Fault;
 pub use joining::{AddError, JoinAs, Newcomer};
-use lanes::Part;
+use lanes::ChunkPart;
 use membership::Update;
-use output::{COPY_BUFFERS, OpTag, Outcome, Output, Owner, TagFields};
-use replaying::Replay;
+use output::{COPY_BUFFERS, EngineOutput, OpOutcome, OpOwner, OpTag, TagFields};
+use replaying::ParityReplay;
 use request::RequestSlot;
 use scrubbing::Scrub;
 pub use scrubbing::{MISMATCHES_KEPT, Mismatch, ScrubError, ScrubStatus};
@@ -192,7 +192,7 @@ pub struct Engine {
     has_stored_end: bool,
     now: Nanos,
     sets: Vec<Set>,
-    parts: Vec<Part>,
+    parts: Vec<ChunkPart>,
     lanes: Vec<u16>,
     /// A part is in one list at a time: of those below, or of a page.
     links: Vec<u16>,
@@ -213,7 +213,7 @@ pub struct Engine {
     /// Since the start, modulo 2^32.
     requests_done: u32,
     parts_max: u16,
-    regions: Vec<Region>,
+    regions: Vec<DirtyRegion>,
     /// Of each place: operations of parts that are on their way.
     outstanding: [u16; PLACES_MAX],
     device_numbers: [u8; PLACES_MAX],
@@ -222,19 +222,19 @@ pub struct Engine {
     read_errors: [u8; PLACES_MAX],
     errors_halved: Nanos,
     config: Config,
-    pages: Vec<Page>,
+    pages: Vec<MapPage>,
     page_slots: Vec<PageSlots>,
     swept: Nanos,
     unsynced: u32,
-    table: Table,
+    table: MemberTable,
     /// The newest table as it was found at the start, until it counts.
-    uncounted: Option<Table>,
+    uncounted: Option<MemberTable>,
     /// The last epoch that counts.
     committed: u64,
     /// Entries in sync by that, a bit each: half of them must store the next table.
     voters: u64,
     /// Of each entry.
-    devices: Vec<Option<Present>>,
+    devices: Vec<Option<RoleDevice>>,
     /// Of each entry, the place of its copy, which stays while a replacement takes its role.
     places: Vec<u8>,
     update: Update,
@@ -246,7 +246,7 @@ pub struct Engine {
     doubts: Vec<(u8, Doubt)>,
     /// All that it found.
     all_doubts: Vec<(u8, Doubt)>,
-    replaying: Option<Replay>,
+    replaying: Option<ParityReplay>,
     /// What was being written may be given up.
     is_forced: bool,
 
@@ -265,7 +265,7 @@ impl Engine {
     /// # Panics
     /// If `config` has no request or no part, or more than 32 768 of them.
     #[must_use]
-    pub fn start(plan: Plan, config: &Config, out: &mut Output) -> Self {
+    pub fn start(plan: StartPlan, config: &Config, out: &mut EngineOutput) -> Self {
         let limits = 1..=1 << 15;
         assert!(limits.contains(&config.requests_max) && limits.contains(&config.parts_max));
         let mut engine = Self::empty(&plan, *config);
@@ -297,13 +297,13 @@ impl Engine {
         engine
     }
 
-    fn empty(plan: &Plan, config: Config) -> Self {
+    fn empty(plan: &StartPlan, config: Config) -> Self {
         let geometry = plan.table.geometry;
         let (width, sets) = (geometry.set_members(), u32::from(geometry.sets()));
         let pages_per_set = layout::map_pages(&geometry);
         // More than asked for, for background copies.
         let parts = config.parts_max + u16::from(COPY_BUFFERS);
-        let page = Page {
+        let page = MapPage {
             generation: 0,
             generation_seen: 0,
             issued: Nanos::new(0),
@@ -336,7 +336,7 @@ impl Engine {
             has_stored_end: false,
             now: Nanos::new(0),
             sets: vec![Set::default(); sets as usize],
-            parts: vec![Part::FREE; usize::from(parts)],
+            parts: vec![ChunkPart::FREE; usize::from(parts)],
             lanes: vec![NONE; lanes],
             links: vec![NONE; usize::from(parts)],
             ready: Chain::EMPTY,
@@ -350,7 +350,7 @@ impl Engine {
             free_requests: (0..config.requests_max).rev().collect(),
             requests_done: 0,
             parts_max: config.parts_max,
-            regions: vec![Region::default(); (sets * geometry.regions()) as usize],
+            regions: vec![DirtyRegion::default(); (sets * geometry.regions()) as usize],
             outstanding: [0; PLACES_MAX],
             read_errors: [0; PLACES_MAX],
             errors_halved: Nanos::new(0),
@@ -387,19 +387,19 @@ impl Engine {
     }
 
     /// An operation has ended. Those of a failed member, and of a stopped array, are ignored.
-    pub fn completed(&mut self, tag: OpTag, outcome: Outcome, out: &mut Output) {
+    pub fn completed(&mut self, tag: OpTag, outcome: OpOutcome, out: &mut EngineOutput) {
         let Some(fields) = TagFields::unpack(tag).filter(|_| !self.is_stopped()) else { return };
         match fields.owner {
-            Owner::Part => self.part_completed(fields, outcome, out),
-            Owner::Page => self.page_completed(fields, outcome, out),
-            Owner::Superblock => self.superblock_completed(fields, outcome, out),
+            OpOwner::Part => self.part_completed(fields, outcome, out),
+            OpOwner::Page => self.page_completed(fields, outcome, out),
+            OpOwner::Superblock => self.superblock_completed(fields, outcome, out),
         }
         self.pump(out);
     }
 
     /// Time has come to `now`: members that owe an answer for too long have failed, regions that nobody
     /// writes are cleared. To be called a few times in each `timeout` and `clear_after`.
-    pub fn tick(&mut self, now: Nanos, out: &mut Output) {
+    pub fn tick(&mut self, now: Nanos, out: &mut EngineOutput) {
         self.now = now;
         if self.is_stopped() {
             return;
@@ -414,7 +414,7 @@ impl Engine {
         self.pump(out);
     }
 
-    fn fail_late_parts(&mut self, out: &mut Output) {
+    fn fail_late_parts(&mut self, out: &mut EngineOutput) {
         for index in 0..self.parts.len() {
             let part = self.parts[index];
             let is_late = self.now.saturating_sub(part.issued) > self.config.timeout;
@@ -429,7 +429,7 @@ impl Engine {
 
     /// Takes no requests from now on, ends a scrub, and clears the map when the last is answered: once the engine is
     /// idle, the next start finds nothing to resync.
-    pub fn close(&mut self, out: &mut Output) {
+    pub fn close(&mut self, out: &mut EngineOutput) {
         self.is_closing = true;
         self.scrub.stop();
         self.pump(out);
@@ -462,7 +462,7 @@ impl Engine {
     /// How the array stands.
     #[must_use]
     pub fn status(&self) -> Status {
-        let role = |(at, entry): (usize, &crate::Entry)| RoleStatus {
+        let role = |(at, entry): (usize, &crate::MemberEntry)| RoleStatus {
             device: self.devices[at].map(|it| it.device),
             state: entry.state,
             is_read: self.is_read(at),
@@ -470,7 +470,7 @@ impl Engine {
             by_map: entry.by_map,
             replaces: entry.replaces,
         };
-        let is_dirty = |it: &&Region| it.byte & crate::map_page::DIRTY != 0;
+        let is_dirty = |it: &&DirtyRegion| it.byte & crate::map_page::DIRTY != 0;
         Status {
             is_running: self.run == Run::Running,
             is_settled: self.is_settled(),
@@ -547,14 +547,14 @@ impl Engine {
 
     /// Carries out what has become ready.
     #[inline(always)]
-    fn pump(&mut self, out: &mut Output) {
+    fn pump(&mut self, out: &mut EngineOutput) {
         let has_copies = self.unsynced > 0 || self.has_background;
         if has_copies || self.is_closing || !self.ready.is_empty() {
             self.carry_out_ready(out);
         }
     }
 
-    fn carry_out_ready(&mut self, out: &mut Output) {
+    fn carry_out_ready(&mut self, out: &mut EngineOutput) {
         loop {
             if self.is_stopped() {
                 return;

@@ -99,7 +99,7 @@ pub enum GeometryError {
 
 /// The place of a byte: the same on each member of the set, except for stripes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct BytePlace {
     pub set: u8,
     /// Bytes from the start of the member's data.
     pub offset: u64,
@@ -224,17 +224,17 @@ impl Geometry {
 
     /// The place of a byte of the array.
     #[must_use]
-    pub fn locate(&self, offset: u64) -> Place {
+    pub fn locate(&self, offset: u64) -> BytePlace {
         let (chunk, within) = (offset >> self.chunk_shift(), offset & u64::from(self.chunk - 1));
         let row = chunk / self.chunks_in_row();
         let number = (chunk % self.chunks_in_row()) as u8;
         let (set, column) = if self.level.parities() == 0 { (number, 0) } else { (0, number) };
-        Place { set, offset: (row << self.chunk_shift()) | within, column }
+        BytePlace { set, offset: (row << self.chunk_shift()) | within, column }
     }
 
     /// The byte of the array at a place.
     #[must_use]
-    pub fn locate_back(&self, place: Place) -> u64 {
+    pub fn locate_back(&self, place: BytePlace) -> u64 {
         let row = place.offset >> self.chunk_shift();
         let within = place.offset & u64::from(self.chunk - 1);
         // One of the two is 0.
@@ -261,9 +261,9 @@ mod tests {
     fn chunks_go_round_over_the_sets() {
         let geometry = geometry(Level::StripedMirrors, 4);
         let place = |chunk: u64| geometry.locate(chunk * 16384 + 5);
-        assert_eq!(place(0), Place { set: 0, offset: 5, column: 0 });
-        assert_eq!(place(1), Place { set: 1, offset: 5, column: 0 });
-        assert_eq!(place(2), Place { set: 0, offset: 16389, column: 0 });
+        assert_eq!(place(0), BytePlace { set: 0, offset: 5, column: 0 });
+        assert_eq!(place(1), BytePlace { set: 1, offset: 5, column: 0 });
+        assert_eq!(place(2), BytePlace { set: 0, offset: 16389, column: 0 });
         assert_eq!(geometry.size(), 2 << 20);
     }
 
@@ -299,7 +299,7 @@ mod tests {
             .collect();
         assert_eq!(rows, [[0, 1, 2, 3], [3, 0, 1, 2], [2, 3, 0, 1], [1, 2, 3, 0]]);
         assert_eq!(geometry.size(), 3 << 20);
-        assert_eq!(geometry.locate(4 * 16384), Place { set: 0, offset: 16384, column: 1 });
+        assert_eq!(geometry.locate(4 * 16384), BytePlace { set: 0, offset: 16384, column: 1 });
         let double = Geometry { level: Level::DoubleParity, ..geometry }.stripe(0);
         assert_eq!((double.parity(0), double.parity(1), double.member(0)), (3, 0, 1));
     }

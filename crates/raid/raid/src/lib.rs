@@ -1,9 +1,9 @@
 //! RAID 0, 1, 5, 6 and 10 for small durable writes: a state machine, its simulator, its server.
 //!
 //! ```text
-//!  devices ──► newest ──► assemble ──► Plan ──► Engine::start
+//!  devices ──► newest ──► assemble ──► StartPlan ──► Engine::start
 //!  (superblocks, maps)                             │
-//!  submit, completed, tick, ───────────────► Engine ──► Output: member operations, answers
+//!  submit, completed, tick, ───────────────► Engine ──► EngineOutput: member operations, answers
 //!  member_failed, add, scrub
 //! ```
 //!
@@ -47,25 +47,26 @@ pub mod sim;
 pub mod simulated;
 mod superblock;
 
-pub use assembly::{AssembleError, AssembleOptions, Behind, Found, Plan, assemble};
-pub use claims::{Damage, Recognized, recognize};
+pub use assembly::{AssembleError, AssembleOptions, Behind, FoundDevice, StartPlan, assemble};
+pub use claims::{Damage, RecognizedMember, recognize};
 pub use create::{Blocks, CreateError, Member, create};
 pub use engine::fault::Fault;
 pub use engine::output::{
-    Answer, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Output, Sum,
+    COPY_BUFFERS, EngineOutput, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpTag,
+    RequestCompletion, Sum,
 };
-pub use engine::request::{Request, RequestKind, SubmitError};
+pub use engine::request::{ArrayRequest, RequestKind, SubmitError};
 pub use engine::{
     AddError, Config, Engine, JoinAs, MISMATCHES_KEPT, Mismatch, Newcomer, RoleStatus, ScrubError,
     ScrubStatus, Status, StopReason,
 };
 pub use geometry::{
-    BLOCK, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, Place, SECTOR, STRIPE_MAX,
+    BLOCK, BytePlace, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, SECTOR, STRIPE_MAX,
     Stripe,
 };
 pub use superblock::{
-    Entry, HISTORY_EPOCHS, MemberState, NAME_BYTES, SPARES_MAX, Superblock, SuperblockError, Table,
-    newest,
+    HISTORY_EPOCHS, MemberEntry, MemberState, MemberTable, NAME_BYTES, SPARES_MAX, Superblock,
+    SuperblockError, newest,
 };
 
 /// Names an array or a member: 16 random bytes from its creator.

@@ -45,10 +45,10 @@ use std::time::Duration;
 
 use durio_block::{BlockError, RingWaker, UblkQueue};
 
-use self::array::Array;
-use self::core::{Core, Order};
-use self::queue::Shared;
-use crate::{AddError, Config, JoinAs, Newcomer, Plan, ScrubError, Status};
+use self::array::LockedArray;
+use self::core::{Core, CoreOrder};
+use self::queue::ServerState;
+use crate::{AddError, Config, JoinAs, Newcomer, ScrubError, StartPlan, Status};
 
 pub use members::{find_member, leave_unsynced, make_blank, marked_regions, write_metadata};
 
@@ -134,7 +134,6 @@ pub enum ServerError {
     Ended,
 }
 
-/// A served array.
 #[derive(Debug)]
 pub struct ArrayServer {
     handle: ArrayHandle,
@@ -143,7 +142,7 @@ pub struct ArrayServer {
 
 /// What reaches a served array, from any thread.
 #[derive(Debug, Clone)]
-pub struct ArrayHandle(Arc<Shared>);
+pub struct ArrayHandle(Arc<ServerState>);
 
 impl ArrayServer {
     /// Serves an assembled array by so many threads, each of which opens the members anew; its first
@@ -156,7 +155,7 @@ impl ArrayServer {
     /// # Panics
     /// If there is no thread, or more than [`THREADS_MAX`].
     pub fn start(
-        plan: Plan,
+        plan: StartPlan,
         config: Config,
         alignment: u32,
         members: &[MemberFile],
@@ -167,9 +166,9 @@ impl ArrayServer {
         // One part each, for each lies within a chunk; zeroes wait until they have theirs.
         let config = Config { parts_max: config.requests_max, alignment, ..config };
         let table = plan.table.clone();
-        let array = Array::new(plan, &config, members, threads);
+        let array = LockedArray::new(plan, &config, members, threads);
         let wakers = (0..threads).map(|_| RingWaker::new()).collect::<Result<Vec<_>, _>>()?;
-        let shared = Arc::new(Shared::new(&table, alignment, array, wakers.into_iter()));
+        let shared = Arc::new(ServerState::new(&table, alignment, array, wakers.into_iter()));
         // None begins before all are there.
         let mut array = shared.array()?;
         let started = (0..threads)
@@ -311,7 +310,7 @@ impl ArrayHandle {
     /// Has a thread do something with the array, and waits for what comes of it.
     fn order<R: Send + 'static>(
         &self,
-        carry_out: impl FnOnce(&mut Core, &mut Array) -> R + Send + 'static,
+        carry_out: impl FnOnce(&mut Core, &mut LockedArray) -> R + Send + 'static,
     ) -> Result<R, ServerError> {
         self.order_to(0, carry_out)
     }
@@ -320,10 +319,10 @@ impl ArrayHandle {
     fn order_to<R: Send + 'static>(
         &self,
         thread: usize,
-        carry_out: impl FnOnce(&mut Core, &mut Array) -> R + Send + 'static,
+        carry_out: impl FnOnce(&mut Core, &mut LockedArray) -> R + Send + 'static,
     ) -> Result<R, ServerError> {
         let (sender, answer) = mpsc::channel();
-        let order: Order = Box::new(move |core, array| {
+        let order: CoreOrder = Box::new(move |core, array| {
             // Whoever asked may be gone.
             let _ = sender.send(carry_out(core, array));
         });
@@ -337,7 +336,7 @@ fn start_thread(
     number: u8,
     timeout: Duration,
     members: Vec<MemberFile>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 ) -> Result<thread::JoinHandle<Result<(), ServerError>>, ServerError> {
     let (sender, made) = mpsc::channel();
     let serve = move || match Core::new(number, timeout, members, shared) {

@@ -36,11 +36,11 @@ mod stripes;
 #[cfg(test)]
 mod tests;
 
-use campaign::Campaign;
-pub use case::{Case, parse_fault, parse_liars};
+use campaign::CutCampaign;
+pub use case::{CutCase, parse_fault, parse_liars};
 pub use liars::{lies, why_unseen};
 pub use reduction::Reduction;
-pub use shrink::{Shrunk, shrink};
+pub use shrink::{ShrunkCase, shrink};
 
 use crate::Fault;
 
@@ -188,7 +188,7 @@ pub fn simulate(scenario: Scenario, cuts: u64) -> (Tally, Option<Violation>) {
     let mut tally = Tally::default();
     for number in 0..cuts.div_ceil(CUTS_PER_CAMPAIGN) {
         let first = number * CUTS_PER_CAMPAIGN;
-        let mut campaign = Campaign::new(scenario, number, Reduction::default());
+        let mut campaign = CutCampaign::new(scenario, number, Reduction::default());
         let violation = campaign.run_caught(CUTS_PER_CAMPAIGN.min(cuts - first));
         tally.add(&campaign.tally());
         if let Err((life, what)) = violation {
@@ -201,9 +201,9 @@ pub fn simulate(scenario: Scenario, cuts: u64) -> (Tally, Option<Violation>) {
 /// The events of the life that ends with this cut, in words, and what was wrong in it; those of all lives
 /// that take place in a case that names some.
 #[must_use]
-pub fn replay(case: &Case) -> (Vec<String>, Option<Violation>) {
-    let Case { scenario, cut, ref reduction } = *case;
-    let mut campaign = Campaign::new(scenario, cut / CUTS_PER_CAMPAIGN, reduction.clone());
+pub fn replay(case: &CutCase) -> (Vec<String>, Option<Violation>) {
+    let CutCase { scenario, cut, ref reduction } = *case;
+    let mut campaign = CutCampaign::new(scenario, cut / CUTS_PER_CAMPAIGN, reduction.clone());
     let life = cut % CUTS_PER_CAMPAIGN;
     campaign.trace_life(life);
     let violation = campaign.run_caught(life + 1);

@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 
 use durio_base::Nanos;
 use durio_block::Buffers;
-use durio_simdisk::{Disk, Leg, Request, Ticket};
+use durio_simdisk::{Disk, DiskRequest, Leg, Ticket};
 
 use crate::geometry::{BLOCK, SECTOR};
 use crate::layout;
 use crate::log_entry;
 use crate::{
-    Blocks, Buffer, COPY_BUFFERS, Engine, Found, MemberOp, MemberOpKind, Outcome, Recognized, Sum,
-    recognize,
+    Blocks, COPY_BUFFERS, Engine, FoundDevice, MemberOp, MemberOpKind, OpBuffer, OpOutcome,
+    RecognizedMember, Sum, recognize,
 };
 
 /// An operation that the engine has asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Flight {
+pub(crate) struct SimulatedOp {
     pub(crate) op: MemberOp,
     /// `None` before it starts, and if the disk refuses it.
     pub(crate) ticket: Option<Ticket>,
@@ -31,7 +31,7 @@ pub(crate) struct Flight {
 
 /// Memory that operations name.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct SimulatedMemory {
     /// By the buffer of a request.
     pub(crate) requests: Buffers,
     copies: Vec<Vec<u8>>,
@@ -41,7 +41,7 @@ pub(crate) struct Memory {
     compared: Vec<u8>,
 }
 
-impl Memory {
+impl SimulatedMemory {
     pub(crate) fn new(requests: Buffers, chunk: u32) -> Self {
         let chunk = vec![0; chunk as usize];
         let copies = vec![chunk.clone(); COPY_BUFFERS.into()];
@@ -51,28 +51,28 @@ impl Memory {
     fn written<'a>(&'a self, op: &MemberOp, engine: &'a Engine) -> &'a [u8] {
         let length = op.length as usize;
         match op.buffer {
-            Buffer::Request { buffer, offset } => {
+            OpBuffer::Request { buffer, offset } => {
                 &self.requests.slot(buffer as usize)[offset as usize..][..length]
             }
-            Buffer::Copy(number) => &self.copies[usize::from(number)][..length],
-            Buffer::Stripe { part, member } => {
+            OpBuffer::Copy(number) => &self.copies[usize::from(number)][..length],
+            OpBuffer::Stripe { part, member } => {
                 self.stripes.get(&(part, member)).map_or(&[], |it| &it[..length])
             }
-            Buffer::Metadata(block) => engine.metadata(block),
-            Buffer::None => &[],
+            OpBuffer::Metadata(block) => engine.metadata(block),
+            OpBuffer::None => &[],
         }
     }
 
     fn read_into(&mut self, op: &MemberOp) -> &mut [u8] {
         let length = op.length as usize;
         match (op.kind, op.buffer) {
-            (MemberOpKind::Read, Buffer::Request { buffer, offset }) => {
+            (MemberOpKind::Read, OpBuffer::Request { buffer, offset }) => {
                 &mut self.requests.slot_mut(buffer as usize)[offset as usize..][..length]
             }
-            (MemberOpKind::Read, Buffer::Copy(number)) => {
+            (MemberOpKind::Read, OpBuffer::Copy(number)) => {
                 &mut self.copies[usize::from(number)][..length]
             }
-            (MemberOpKind::Read, Buffer::Stripe { part, member }) => {
+            (MemberOpKind::Read, OpBuffer::Stripe { part, member }) => {
                 &mut self.stripe(part, member)[..length]
             }
             (MemberOpKind::Compare, _) => &mut self.compared[..length],
@@ -81,7 +81,7 @@ impl Memory {
     }
 }
 
-impl Memory {
+impl SimulatedMemory {
     fn stripe(&mut self, part: u16, member: u8) -> &mut Vec<u8> {
         let chunk = self.compared.len();
         self.stripes.entry((part, member)).or_insert_with(|| vec![0; chunk])
@@ -91,24 +91,24 @@ impl Memory {
     pub(crate) fn add(&mut self, sum: &Sum) {
         let length = sum.length as usize;
         let bytes = match sum.from {
-            Buffer::Stripe { part, member } => self.stripe(part, member)[..length].to_vec(),
-            Buffer::Request { buffer, offset } => {
+            OpBuffer::Stripe { part, member } => self.stripe(part, member)[..length].to_vec(),
+            OpBuffer::Request { buffer, offset } => {
                 self.requests.slot(buffer as usize)[offset as usize..][..length].to_vec()
             }
-            Buffer::Copy(_) | Buffer::Metadata(_) | Buffer::None => return,
+            OpBuffer::Copy(_) | OpBuffer::Metadata(_) | OpBuffer::None => return,
         };
         let to = match sum.to {
-            Buffer::Stripe { part, member } => &mut self.stripe(part, member)[..length],
-            Buffer::Request { buffer, offset } => {
+            OpBuffer::Stripe { part, member } => &mut self.stripe(part, member)[..length],
+            OpBuffer::Request { buffer, offset } => {
                 &mut self.requests.slot_mut(buffer as usize)[offset as usize..][..length]
             }
-            Buffer::Copy(_) | Buffer::Metadata(_) | Buffer::None => return,
+            OpBuffer::Copy(_) | OpBuffer::Metadata(_) | OpBuffer::None => return,
         };
         sum.carry_out(to, &bytes);
     }
 }
 
-impl Flight {
+impl SimulatedOp {
     /// Starts the operation; false if the disk refuses it. A durable write has FUA if the disk
     /// declares a cache, as in a kernel.
     pub(crate) fn begin(
@@ -116,71 +116,77 @@ impl Flight {
         disk: &mut Disk,
         now: Nanos,
         engine: &Engine,
-        memory: &Memory,
+        memory: &SimulatedMemory,
     ) -> bool {
         let op = self.op;
         let sector = op.offset / SECTOR;
         let has_cache = disk.profile().declares_cache() && !self.flushes;
         let request = match op.kind {
-            MemberOpKind::Read | MemberOpKind::Compare => Request::Read { sector },
+            MemberOpKind::Read | MemberOpKind::Compare => DiskRequest::Read { sector },
             MemberOpKind::Zero => {
                 let sectors = u64::from(op.length) / SECTOR;
-                Request::Zero { sector, sectors, fua: has_cache }
+                DiskRequest::Zero { sector, sectors, fua: has_cache }
             }
             MemberOpKind::Log => {
                 let partial = memory.written(&op, engine);
                 let mut block = [0; BLOCK as usize];
                 engine.log_header(&op, partial, &mut block);
                 let data = [&block, partial].concat();
-                self.ticket =
-                    disk.begin(0, now, Request::Write { sector, data: &data, fua: has_cache }).ok();
+                self.ticket = disk
+                    .begin(0, now, DiskRequest::Write { sector, data: &data, fua: has_cache })
+                    .ok();
                 return self.ticket.is_some();
             }
             kind => {
                 let fua = kind == MemberOpKind::Write && has_cache;
-                Request::Write { sector, data: memory.written(&op, engine), fua }
+                DiskRequest::Write { sector, data: memory.written(&op, engine), fua }
             }
         };
         self.ticket = disk.begin(0, now, request).ok();
         self.ticket.is_some()
     }
 
-    pub(crate) fn end(&self, disk: &mut Disk, now: Nanos, memory: &mut Memory) -> Outcome {
-        let Some(ticket) = self.ticket else { return Outcome::Error };
+    pub(crate) fn end(
+        &self,
+        disk: &mut Disk,
+        now: Nanos,
+        memory: &mut SimulatedMemory,
+    ) -> OpOutcome {
+        let Some(ticket) = self.ticket else { return OpOutcome::Error };
         if disk.end(ticket, now, memory.read_into(&self.op)).is_err() {
-            return Outcome::Error;
+            return OpOutcome::Error;
         }
         let is_durable =
             matches!(self.op.kind, MemberOpKind::Write | MemberOpKind::Zero | MemberOpKind::Log);
         if self.flushes && is_durable {
-            let flush = disk.carry_out(0, now, Request::Flush, &mut []);
-            return if flush.is_ok() { Outcome::Done } else { Outcome::Error };
+            let flush = disk.carry_out(0, now, DiskRequest::Flush, &mut []);
+            return if flush.is_ok() { OpOutcome::Done } else { OpOutcome::Error };
         }
         let length = self.op.length as usize;
         let is_compared = self.op.kind == MemberOpKind::Compare;
         let is_equal = || match self.op.buffer {
-            Buffer::Stripe { part, member } => memory
+            OpBuffer::Stripe { part, member } => memory
                 .stripes
                 .get(&(part, member))
                 .is_some_and(|it| memory.compared[..length] == it[..length]),
             _ => memory.compared[..length] == memory.copies[0][..length],
         };
         if is_compared && !is_equal() {
-            return Outcome::Differs;
+            return OpOutcome::Differs;
         }
-        Outcome::Done
+        OpOutcome::Done
     }
 }
 
 /// What assembly reads of a disk whose size others see as this; `None` if it has no superblock.
-pub(crate) fn find(disk: &mut Disk, device: u8, bytes: u64) -> Option<Found> {
+pub(crate) fn find(disk: &mut Disk, device: u8, bytes: u64) -> Option<FoundDevice> {
     let read_block = |place| {
         let mut block = vec![0; BLOCK as usize];
         read(disk, place, &mut block);
         Ok::<_, std::convert::Infallible>(block)
     };
     let Ok(recognized) = recognize(bytes, read_block);
-    let Recognized { superblock, slot, damage } = recognized.ok()?;
+    let RecognizedMember { superblock, slot, damage } = recognized.ok()?;
     let map_bytes = layout::map_bytes(&superblock.table.geometry);
     let mut map = vec![0; usize::try_from(map_bytes).unwrap_or(0)];
     let read_slot = |at: u64, into: &mut [u8]| disk.read(at / SECTOR, into, Leg::Any).is_ok();
@@ -190,7 +196,7 @@ pub(crate) fn find(disk: &mut Disk, device: u8, bytes: u64) -> Option<Found> {
     {
         read(disk, at, block);
     }
-    Some(Found { device, superblock, slot, map, log, damage })
+    Some(FoundDevice { device, superblock, slot, map, log, damage })
 }
 
 /// An unreadable block leaves the buffer unchanged.
@@ -201,7 +207,7 @@ fn read(disk: &mut Disk, offset: u64, into: &mut [u8]) {
 /// Writes the metadata of a new array to a disk with power, durably.
 pub(crate) fn write_blocks(disk: &mut Disk, blocks: Blocks) {
     for (place, data) in blocks {
-        let write = Request::Write { sector: place / SECTOR, data: &data, fua: true };
+        let write = DiskRequest::Write { sector: place / SECTOR, data: &data, fua: true };
         // It has power, and places are within its size.
         let _ = disk.carry_out(0, Nanos::ZERO, write, &mut []);
     }
@@ -209,6 +215,6 @@ pub(crate) fn write_blocks(disk: &mut Disk, blocks: Blocks) {
 
 /// Zeroes a disk, so that it is not taken for a member; false if it has no power.
 pub(crate) fn make_blank(disk: &mut Disk) -> bool {
-    let zero = Request::Zero { sector: 0, sectors: disk.size() / SECTOR, fua: true };
+    let zero = DiskRequest::Zero { sector: 0, sectors: disk.size() / SECTOR, fua: true };
     disk.carry_out(0, Nanos::ZERO, zero, &mut []).is_ok()
 }

@@ -61,7 +61,7 @@ pub enum MemberState {
 
 /// A member in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct MemberEntry {
     /// Which device.
     pub member: Id,
     pub state: MemberState,
@@ -76,7 +76,7 @@ pub struct Entry {
     pub watermark: u64,
 }
 
-impl Entry {
+impl MemberEntry {
     /// Whether a member whose own table has this epoch was here when its state was made. An older one may
     /// be an image, and the map does not name what that lacks.
     pub(crate) fn was_here_until(&self, epoch: u64) -> bool {
@@ -86,7 +86,7 @@ impl Entry {
 
 /// The array, as its members agree on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub struct MemberTable {
     pub array: Id,
     /// Its name, at most [`NAME_BYTES`] bytes.
     pub name: String,
@@ -109,7 +109,7 @@ pub struct Table {
     /// Grows with each write of superblocks.
     pub revision: u64,
     /// The members by their role, then replacements and spares.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<MemberEntry>,
 }
 
 /// The relation of a table to one that is newer, or as new.
@@ -123,7 +123,7 @@ pub(crate) enum Relation {
     Unknown,
 }
 
-impl Table {
+impl MemberTable {
     /// Whether it was written again after enough members had it.
     pub(crate) fn is_known_to_count(&self) -> bool {
         self.committed == self.epoch
@@ -139,7 +139,7 @@ impl Table {
         bytes[8..16].copy_from_slice(&self.epoch.to_le_bytes());
         for (to, entry) in bytes[16..].chunks_exact_mut(ENTRY_BYTES).zip(&self.entries) {
             // A rebuild's progress does not belong to an epoch.
-            encode_entry(&Entry { watermark: 0, ..*entry }, to);
+            encode_entry(&MemberEntry { watermark: 0, ..*entry }, to);
         }
         self.lineage = twox_hash::XxHash3_64::oneshot(&bytes);
     }
@@ -171,7 +171,7 @@ impl Table {
 /// The table, and whose superblock it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
-    pub table: Table,
+    pub table: MemberTable,
     /// The member itself.
     pub member: Id,
     /// Bytes of its device.
@@ -202,7 +202,7 @@ impl From<GeometryError> for SuperblockError {
 }
 
 /// Makes the block for a slot.
-pub(crate) fn encode(table: &Table, member: Id, device_bytes: u64, slot: u8, to: &mut [u8]) {
+pub(crate) fn encode(table: &MemberTable, member: Id, device_bytes: u64, slot: u8, to: &mut [u8]) {
     to.fill(0);
     to[..8].copy_from_slice(MAGIC);
     let is_replacing = table.entries.iter().any(|it| it.replaces.is_some());
@@ -251,7 +251,7 @@ pub(crate) fn encode(table: &Table, member: Id, device_bytes: u64, slot: u8, to:
     to[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-fn encode_entry(entry: &Entry, to: &mut [u8]) {
+fn encode_entry(entry: &MemberEntry, to: &mut [u8]) {
     to[..16].copy_from_slice(&entry.member.0);
     to[16] = match entry.state {
         MemberState::InSync => 1,
@@ -290,7 +290,7 @@ pub(crate) fn decode(from: &[u8], slot: u8) -> Result<Superblock, SuperblockErro
     Ok(superblock)
 }
 
-fn decode_table(from: &[u8]) -> Result<Table, SuperblockError> {
+fn decode_table(from: &[u8]) -> Result<MemberTable, SuperblockError> {
     let level = match from[LEVEL] {
         0 => Level::Striped,
         1 => Level::Mirrored,
@@ -318,7 +318,7 @@ fn decode_table(from: &[u8]) -> Result<Table, SuperblockError> {
     }
     let name = &from[NAME..NAME + NAME_BYTES];
     let length = name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
-    Ok(Table {
+    Ok(MemberTable {
         array: id(from, ARRAY),
         name: String::from_utf8_lossy(&name[..length]).into_owned(),
         geometry,
@@ -337,7 +337,7 @@ fn decode_table(from: &[u8]) -> Result<Table, SuperblockError> {
     })
 }
 
-fn decode_entry(from: &[u8]) -> Result<Entry, SuperblockError> {
+fn decode_entry(from: &[u8]) -> Result<MemberEntry, SuperblockError> {
     let state = match from[16] {
         1 => MemberState::InSync,
         2 => MemberState::Rebuilding,
@@ -345,7 +345,7 @@ fn decode_entry(from: &[u8]) -> Result<Entry, SuperblockError> {
         4 => MemberState::Spare,
         _ => return Err(SuperblockError::Invalid("state of a member")),
     };
-    Ok(Entry {
+    Ok(MemberEntry {
         member: id(from, 0),
         state,
         by_map: from[17] == 1,
@@ -378,9 +378,9 @@ fn check(superblock: &Superblock) -> Result<(), SuperblockError> {
     }
     let members = usize::from(geometry.members);
     let (roles, others) = table.entries.split_at(members);
-    let is_spare = |entry: &Entry| entry.state == MemberState::Spare;
-    let is_role = |it: &Entry| !is_spare(it) && it.replaces.is_none();
-    let is_other = |it: &Entry| is_spare(it) == it.replaces.is_none();
+    let is_spare = |entry: &MemberEntry| entry.state == MemberState::Spare;
+    let is_role = |it: &MemberEntry| !is_spare(it) && it.replaces.is_none();
+    let is_other = |it: &MemberEntry| is_spare(it) == it.replaces.is_none();
     if !roles.iter().all(is_role) || !others.iter().all(is_other) {
         return Err(SuperblockError::Invalid("roles"));
     }
@@ -393,7 +393,8 @@ fn check(superblock: &Superblock) -> Result<(), SuperblockError> {
     if (1..).zip(ids.clone()).any(|(next, id)| ids.clone().skip(next).any(|it| it == id)) {
         return Err(SuperblockError::Invalid("a member twice"));
     }
-    let is_beyond = |it: &Entry| it.since > table.epoch || it.watermark > geometry.member_bytes;
+    let is_beyond =
+        |it: &MemberEntry| it.since > table.epoch || it.watermark > geometry.member_bytes;
     if table.entries.iter().any(is_beyond) {
         return Err(SuperblockError::Invalid("a member beyond the array"));
     }

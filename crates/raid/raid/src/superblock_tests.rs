@@ -10,8 +10,8 @@ const REPLACING: &str = "tests/golden/superblock-v2.bin";
 const STRIPES: &str = "tests/golden/superblock-v3.bin";
 const MAP_PAGE: &str = "tests/golden/map-page-v1.bin";
 
-pub(crate) fn table() -> Table {
-    let entry = |(number, state): (u8, MemberState)| Entry {
+pub(crate) fn table() -> MemberTable {
+    let entry = |(number, state): (u8, MemberState)| MemberEntry {
         member: Id([number; 16]),
         state,
         by_map: state == MemberState::Rebuilding,
@@ -21,7 +21,7 @@ pub(crate) fn table() -> Table {
     };
     use MemberState::{Faulty, InSync, Rebuilding, Spare};
     let states = [(1, InSync), (2, Rebuilding), (3, InSync), (4, Faulty), (5, Spare)];
-    let mut table = Table {
+    let mut table = MemberTable {
         array: Id(*b"array 0123456789"),
         name: "golden".to_owned(),
         geometry: Geometry {
@@ -44,7 +44,7 @@ pub(crate) fn table() -> Table {
     table
 }
 
-fn block(table: &Table, slot: u8) -> Vec<u8> {
+fn block(table: &MemberTable, slot: u8) -> Vec<u8> {
     let mut block = vec![0xff; BLOCK as usize];
     encode(table, Id([1; 16]), (1 << 30) + (2 << 20), slot, &mut block);
     block
@@ -71,10 +71,10 @@ fn the_golden_superblock_is_what_is_written_and_read() {
 }
 
 /// Member 3, in sync in role 2, is being replaced by member 5.
-fn replacing() -> Table {
+fn replacing() -> MemberTable {
     let mut table = table();
     let (state, replaces) = (MemberState::Rebuilding, Some(2));
-    table.entries[4] = Entry { state, replaces, watermark: 1 << 20, ..table.entries[4] };
+    table.entries[4] = MemberEntry { state, replaces, watermark: 1 << 20, ..table.entries[4] };
     table.advance();
     table
 }
@@ -104,7 +104,7 @@ fn the_golden_superblock_of_level_6_is_what_is_written_and_read() {
 
 #[test]
 fn replacements_that_contradict_the_roles_are_refused() {
-    let refused = |change: &dyn Fn(&mut Table)| {
+    let refused = |change: &dyn Fn(&mut MemberTable)| {
         let mut table = replacing();
         change(&mut table);
         decode(&block(&table, 0), 0).unwrap_err()
@@ -115,8 +115,8 @@ fn replacements_that_contradict_the_roles_are_refused() {
     assert_eq!(refused(&|it| it.entries[4].state = MemberState::Spare), roles);
     assert_eq!(refused(&|it| it.entries[1].replaces = Some(0)), roles);
     assert_eq!(refused(&|it| it.entries[4].replaces = Some(4)), replacements);
-    let second = |it: &mut Table| {
-        it.entries.push(Entry { member: Id([6; 16]), replaces: Some(3), ..it.entries[4] });
+    let second = |it: &mut MemberTable| {
+        it.entries.push(MemberEntry { member: Id([6; 16]), replaces: Some(3), ..it.entries[4] });
     };
     assert_eq!(refused(&second), replacements);
 }
@@ -178,7 +178,7 @@ fn tables_that_were_made_apart_differ_in_lineage() {
 }
 
 /// What a superblock of this table reads as, on a device of this size.
-fn read_back(table: &Table, device_bytes: u64) -> Result<Table, SuperblockError> {
+fn read_back(table: &MemberTable, device_bytes: u64) -> Result<MemberTable, SuperblockError> {
     let mut block = vec![0xff; BLOCK as usize];
     encode(table, Id([1; 16]), device_bytes, 0, &mut block);
     decode(&block, 0).map(|it| it.table)
@@ -187,14 +187,15 @@ fn read_back(table: &Table, device_bytes: u64) -> Result<Table, SuperblockError>
 #[test]
 fn each_bound_of_a_superblock_is_kept_on_both_sides() {
     let device_bytes = (1 << 30) + (2 << 20);
-    let assert_bound = |last: &dyn Fn(&mut Table), beyond: &dyn Fn(&mut Table), word| {
-        let [mut good, mut bad] = [table(), table()];
-        last(&mut good);
-        beyond(&mut bad);
-        assert_eq!(read_back(&good, device_bytes), Ok(good), "{word}");
-        let error = Err(SuperblockError::Invalid(word));
-        assert_eq!(read_back(&bad, device_bytes), error, "{word}");
-    };
+    let assert_bound =
+        |last: &dyn Fn(&mut MemberTable), beyond: &dyn Fn(&mut MemberTable), word| {
+            let [mut good, mut bad] = [table(), table()];
+            last(&mut good);
+            beyond(&mut bad);
+            assert_eq!(read_back(&good, device_bytes), Ok(good), "{word}");
+            let error = Err(SuperblockError::Invalid(word));
+            assert_eq!(read_back(&bad, device_bytes), error, "{word}");
+        };
     // Two blocks of superblocks, two of the only page of the map, data, two of superblocks.
     let room = device_bytes - (1 << 30) - 8192;
     assert_bound(&|it| it.data_at = 16384, &|it| it.data_at = 12288, "sizes");
@@ -211,26 +212,26 @@ fn each_bound_of_a_superblock_is_kept_on_both_sides() {
     assert_bound(&|it| it.voters = 0b1_1111, &|it| it.voters = 0b10_0000, words);
     let words = "a member beyond the array";
     assert_bound(&|it| it.entries[0].since = 9, &|it| it.entries[0].since = 10, words);
-    let watermark = |bytes: u64| move |it: &mut Table| it.entries[1].watermark = bytes;
+    let watermark = |bytes: u64| move |it: &mut MemberTable| it.entries[1].watermark = bytes;
     assert_bound(&watermark(1 << 30), &watermark((1 << 30) + 1), words);
-    let member = |number| move |it: &mut Table| it.entries[4].member = Id([number; 16]);
+    let member = |number| move |it: &mut MemberTable| it.entries[4].member = Id([number; 16]);
     assert_bound(&member(6), &member(4), "a member twice");
     assert_bound(&member(6), &member(1), "a member twice");
     let spares = |count: usize| {
-        move |it: &mut Table| {
+        move |it: &mut MemberTable| {
             let numbers = (0..count).map(|at| 5 + u8::try_from(at).unwrap());
             let spare = it.entries[4];
             it.entries.truncate(4);
-            it.entries.extend(numbers.map(|it| Entry { member: Id([it; 16]), ..spare }));
+            it.entries.extend(numbers.map(|it| MemberEntry { member: Id([it; 16]), ..spare }));
         }
     };
     assert_bound(&spares(8), &spares(9), "number of members");
     assert_bound(&spares(0), &|it| it.entries.truncate(3), "number of members");
     // One replacement in each set.
     let two = |roles: [u8; 2]| {
-        move |it: &mut Table| {
+        move |it: &mut MemberTable| {
             it.entries = replacing().entries;
-            it.entries.push(Entry { member: Id([6; 16]), ..it.entries[4] });
+            it.entries.push(MemberEntry { member: Id([6; 16]), ..it.entries[4] });
             it.entries[4].replaces = Some(roles[0]);
             it.entries[5].replaces = Some(roles[1]);
         }
@@ -295,7 +296,7 @@ fn what_is_none_of_ours_is_missing_and_not_damaged() {
 #[test]
 fn a_name_has_32_bytes_at_most() {
     let named = |name: String| {
-        let table = Table { name, ..table() };
+        let table = MemberTable { name, ..table() };
         read_back(&table, 2 << 30).unwrap().name.len()
     };
     assert_eq!([0, 1, 31, 32, 33].map(|length| named("n".repeat(length))), [0, 1, 31, 32, 32]);
@@ -303,7 +304,7 @@ fn a_name_has_32_bytes_at_most() {
 
 #[test]
 fn a_set_is_found_by_role_and_by_who_is_replaced() {
-    let sets = |table: &Table| (0..5).map(|at| table.set_of(at)).collect::<Vec<_>>();
+    let sets = |table: &MemberTable| (0..5).map(|at| table.set_of(at)).collect::<Vec<_>>();
     assert_eq!(sets(&table()), [Some(0), Some(0), Some(1), Some(1), None]);
     assert_eq!(sets(&replacing()), [Some(0), Some(0), Some(1), Some(1), Some(1)]);
 }
@@ -367,7 +368,7 @@ fn a_table_remembers_64_epochs_and_counts_when_it_was_written_again() {
 
 #[test]
 fn how_far_a_rebuild_is_belongs_to_no_lineage() {
-    let lineage = |change: &dyn Fn(&mut Entry)| {
+    let lineage = |change: &dyn Fn(&mut MemberEntry)| {
         let mut table = table();
         change(&mut table.entries[1]);
         table.advance();

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::arena::{Arena, Case};
-use super::kills::Place;
-use super::mutate::{Form, mutate};
+use super::arena::{Arena, AttackCase};
+use super::kills::PlaceSnapshot;
+use super::mutate::{TextForm, mutate};
 use super::random::Random;
-use super::rows::{Row, nothing};
+use super::rows::{AttackRow, nothing};
 use super::users;
 use super::verdict::faults_but;
-use super::witness::Tree;
+use super::witness::FolderTree;
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Content of a frame at most.
@@ -35,11 +35,29 @@ const LINK: u32 = 0o120_777;
 // The last has the set-user-ID bit, which must not arrive.
 const KINDS: [u32; 8] = [FOLDER, FILE, LINK, FILE, LINK, 0o020_666, 0o010_666, 0o104_755];
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<AttackRow> {
     vec![
-        Row { name: "archives:forged", small: 30, full: 900, missing: nothing, attack: forged },
-        Row { name: "archives:mutated", small: 10, full: 100, missing: nothing, attack: mutated },
-        Row { name: "archives:hanging", small: 3, full: 30, missing: nothing, attack: hanging },
+        AttackRow {
+            name: "archives:forged",
+            small: 30,
+            full: 900,
+            missing: nothing,
+            attack: forged,
+        },
+        AttackRow {
+            name: "archives:mutated",
+            small: 10,
+            full: 100,
+            missing: nothing,
+            attack: mutated,
+        },
+        AttackRow {
+            name: "archives:hanging",
+            small: 3,
+            full: 30,
+            missing: nothing,
+            attack: hanging,
+        },
     ]
 }
 
@@ -67,8 +85,8 @@ fn mutated(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> 
     append(&mut archive, b"a/link", LINK, 4, b"file");
     append(&mut archive, b"TRAILER!!!", 0, 0, &[]);
     let bytes = match random.once_in(2) {
-        true => frames(&mutate(&archive, Form::Bytes, &[], random)),
-        false => mutate(&frames(&archive), Form::Bytes, &[], random),
+        true => frames(&mutate(&archive, TextForm::Bytes, &[], random)),
+        false => mutate(&frames(&archive), TextForm::Bytes, &[], random),
     };
     bring_out(&case, &bytes)
 }
@@ -82,7 +100,7 @@ fn hanging(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> 
     ];
     let case = arena.clean_case()?;
     stand_in(&case, SCRIPTS[number % SCRIPTS.len()])?;
-    let place = Place::of(arena, &case)?;
+    let place = PlaceSnapshot::of(arena, &case)?;
     let line = lab("--time-limit 2s");
     let ended =
         // durio waits 10 s for an answer of QEMU: with a limit of 15 s, on a loaded machine, it was
@@ -99,12 +117,12 @@ fn lab(options: &str) -> String {
     format!("lab run {kernel} --out out {options} -- true")
 }
 
-fn search_path(case: &Case) -> String {
+fn search_path(case: &AttackCase) -> String {
     format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", case.path("bin").display())
 }
 
 /// Entries: known ways out first, then random ones.
-fn entries(case: &Case, number: usize, random: &mut Random) -> Vec<(String, u32, Vec<u8>)> {
+fn entries(case: &AttackCase, number: usize, random: &mut Random) -> Vec<(String, u32, Vec<u8>)> {
     let victims = case.path("data").display().to_string();
     let link = |name: &str, to: &str| (name.to_owned(), LINK, to.as_bytes().to_vec());
     let file = |name: &str| (name.to_owned(), FILE, b"evil".to_vec());
@@ -172,7 +190,7 @@ fn frames(archive: &[u8]) -> Vec<u8> {
 }
 
 /// Runs `durio lab` with a program in QEMU's place.
-fn bring_out(case: &Case, frames: &[u8]) -> Result<Vec<String>> {
+fn bring_out(case: &AttackCase, frames: &[u8]) -> Result<Vec<String>> {
     users::files(&case.path("data"))?;
     let path = case.path("frames").display().to_string();
     let script = format!(
@@ -181,7 +199,7 @@ fn bring_out(case: &Case, frames: &[u8]) -> Result<Vec<String>> {
     );
     stand_in(case, &script)?;
     fs::write(case.path("frames"), frames)?;
-    let before = Tree::of(case.root()).without(&["out", "state"]);
+    let before = FolderTree::of(case.root()).without(&["out", "state"]);
     let ended = case.durio(&lab("")).env("PATH", search_path(case)).limit(LIMIT).run()?;
     let mut wrong = faults_but(&ended, &[LAB_FAILED]);
     let text = ended.stderr_text();
@@ -190,14 +208,14 @@ fn bring_out(case: &Case, frames: &[u8]) -> Result<Vec<String>> {
         // Then nothing was attacked.
         wrong.push(format!("the stand-in is not accepted: {}", super::verdict::shown(&text)));
     }
-    let after = Tree::of(case.root()).without(&["out", "state"]);
+    let after = FolderTree::of(case.root()).without(&["out", "state"]);
     wrong.extend(before.differences(&after));
     wrong.extend(links_outside(case));
     Ok(wrong)
 }
 
 /// Links in the folder that lead out of it: a user who works there next would follow them.
-fn links_outside(case: &Case) -> Vec<String> {
+fn links_outside(case: &AttackCase) -> Vec<String> {
     let out = case.path("out");
     let (mut outside, mut open) = (Vec::new(), vec![out.clone()]);
     while let Some(path) = open.pop() {
@@ -228,7 +246,7 @@ fn links_outside(case: &Case) -> Vec<String> {
 }
 
 /// A kernel with only a header, and a program that sends frames as QEMU passes on a guest's.
-fn stand_in(case: &Case, script: &str) -> Result<()> {
+fn stand_in(case: &AttackCase, script: &str) -> Result<()> {
     // setup_sects, boot_flag, header, version, kernel_version and xloadflags of Linux's boot
     // protocol (Documentation/arch/x86/boot.rst); kernel_version counts from 0x200.
     let mut kernel = vec![0_u8; 4096];

@@ -25,7 +25,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::corpus::Corpus;
 use super::launch::Launch;
 use super::users;
-use super::witness::{System, entries, loop_devices, processes, swap_files, tracing_instances};
+use super::witness::{
+    SystemState, entries, loop_devices, processes, swap_files, tracing_instances,
+};
 use crate::bench::Interrupt;
 use crate::cargo;
 
@@ -110,7 +112,7 @@ impl Arena {
     }
 
     /// The same, after removing everything that the last case may have left in the system.
-    pub(super) fn clean_case(&self) -> Result<Case> {
+    pub(super) fn clean_case(&self) -> Result<AttackCase> {
         if self.is_root {
             end_leftovers();
         }
@@ -119,10 +121,10 @@ impl Arena {
     }
 
     /// An empty folder with home, state and temporary files of durio's, in place of the last one.
-    pub(super) fn case(&self) -> Result<Case> {
+    pub(super) fn case(&self) -> Result<AttackCase> {
         let root = self.root.join("case");
         remove(&root)?;
-        let case = Case { program: self.root.join("durio"), root };
+        let case = AttackCase { program: self.root.join("durio"), root };
         for name in ["", "home", "state", "temporary", "data"] {
             fs::create_dir(case.root.join(name)).context("cannot make a folder for a case")?;
         }
@@ -130,8 +132,8 @@ impl Arena {
     }
 
     /// The system state that durio could change.
-    pub(super) fn system(&self) -> System {
-        System::now(&self.root, self.is_root)
+    pub(super) fn system(&self) -> SystemState {
+        SystemState::now(&self.root, self.is_root)
     }
 }
 
@@ -172,12 +174,12 @@ fn quoted(path: &Path) -> String {
 
 /// The place of one case.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct AttackCase {
     root: PathBuf,
     program: PathBuf,
 }
 
-impl Case {
+impl AttackCase {
     pub(super) fn root(&self) -> &Path {
         &self.root
     }

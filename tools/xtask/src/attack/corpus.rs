@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::arena::{Arena, Case};
+use super::arena::{Arena, AttackCase};
 use super::witness::entries;
 use crate::cargo;
 
 /// A folder: paths in it, and the files' contents.
-pub(super) type Files = Vec<(PathBuf, Vec<u8>)>;
+pub(super) type FolderFiles = Vec<(PathBuf, Vec<u8>)>;
 
 /// Good inputs, each kind non-empty except for benches, which only root can make.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(super) struct Corpus {
     pub(super) job_files: Vec<Vec<u8>>,
     pub(super) fio_json: Vec<Vec<u8>>,
     pub(super) tables: Vec<Vec<u8>>,
-    pub(super) runs: Vec<Files>,
-    pub(super) benches: Vec<Files>,
+    pub(super) runs: Vec<FolderFiles>,
+    pub(super) benches: Vec<FolderFiles>,
 }
 
 /// A campaign of a few short steps.
@@ -113,7 +113,7 @@ impl Corpus {
 }
 
 /// Two layers, measured for a moment each.
-pub(super) fn stack_spec(case: &Case, duration: &str) -> String {
+pub(super) fn stack_spec(case: &AttackCase, duration: &str) -> String {
     let folder = case.path("data");
     let folder = folder.display();
     format!(
@@ -124,7 +124,7 @@ pub(super) fn stack_spec(case: &Case, duration: &str) -> String {
     )
 }
 
-fn bench(case: &Case) -> Result<PathBuf> {
+fn bench(case: &AttackCase) -> Result<PathBuf> {
     fs::write(case.path("stack.toml"), stack_spec(case, "100ms"))?;
     let launch = case.durio("stack bench --quiet --seed 1 stack.toml --out bench");
     let ended = launch.limit(Duration::from_secs(120)).run()?;
@@ -145,7 +145,7 @@ fn read(folder: &Path, ending: &str) -> Result<Vec<Vec<u8>>> {
 }
 
 /// All files of a folder and its folders, in the order of their names.
-fn folder(root: &Path) -> Result<Files> {
+fn folder(root: &Path) -> Result<FolderFiles> {
     let (mut files, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(path) = open.pop() {
         if path.is_dir() {
@@ -161,7 +161,7 @@ fn folder(root: &Path) -> Result<Files> {
 }
 
 /// Writes a folder's files.
-pub(super) fn write(files: &Files, root: &Path) -> Result<()> {
+pub(super) fn write(files: &FolderFiles, root: &Path) -> Result<()> {
     for (name, bytes) in files {
         let path = root.join(name);
         let parent = path.parent().unwrap_or(root);

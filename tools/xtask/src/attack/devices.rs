@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rustix::process::Signal;
 
-use super::arena::{Arena, Case, sh};
+use super::arena::{Arena, AttackCase, sh};
 use super::random::Random;
-use super::rows::{Row, root};
+use super::rows::{AttackRow, root};
 use super::users;
 use super::verdict::{faults, faults_but};
 use super::witness::{hash, loop_devices};
@@ -22,8 +22,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// An overwrite of the named path, with the options that permit it.
 const OVERWRITE: &str = "run --quiet --rw randwrite --bs 4k --size 1MiB --ops 64 --no-self-cost";
 
-pub(super) fn rows() -> Vec<Row> {
-    let row = |name, small, full, attack| Row { name, small, full, missing: root, attack };
+pub(super) fn rows() -> Vec<AttackRow> {
+    let row = |name, small, full, attack| AttackRow { name, small, full, missing: root, attack };
     vec![
         row("devices:mounted-image", 3, 24, mounted_image),
         row("devices:swap-file", 2, 12, swap_file),
@@ -37,14 +37,14 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// A filesystem of a user's in an image.
-fn image(case: &Case, name: &str) -> Result<PathBuf> {
+fn image(case: &AttackCase, name: &str) -> Result<PathBuf> {
     let path = case.path(name);
     users::ext4(&path, 16)?;
     Ok(path)
 }
 
 /// Mounts an image and puts files there, all of them durable.
-pub(super) fn mounted(case: &Case, image: &Path) -> Result<()> {
+pub(super) fn mounted(case: &AttackCase, image: &Path) -> Result<()> {
     let point = case.path("mounted");
     fs::create_dir(&point)?;
     sh(&format!("mount -o loop '{}' '{}'", image.display(), point.display()))?;
@@ -59,7 +59,7 @@ fn attached(image: &Path) -> Result<PathBuf> {
 }
 
 /// Overwrites a path with a user's permission; returns changes to an image.
-fn overwrite(case: &Case, path: &Path, engine: &str, image: &Path) -> Result<Vec<String>> {
+fn overwrite(case: &AttackCase, path: &Path, engine: &str, image: &Path) -> Result<Vec<String>> {
     let before = hash(image)?;
     let launch = case.durio(OVERWRITE).words(engine).word("--target").word(path);
     let ended = launch.word("--destroy").word(path).limit(LIMIT).run()?;
@@ -86,7 +86,7 @@ fn mounted_image(arena: &Arena, number: usize, random: &mut Random) -> Result<Ve
 }
 
 /// The file by its name, by a hard link, or by a bind mount.
-fn another_name(case: &Case, file: &Path, way: usize) -> Result<PathBuf> {
+fn another_name(case: &AttackCase, file: &Path, way: usize) -> Result<PathBuf> {
     let other = case.path("other");
     match way {
         0 => return Ok(file.to_owned()),

@@ -13,19 +13,19 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::arena::{Arena, Case};
-use super::launch::{Ended, Launch};
-use super::mutate::{Form, mutate};
+use super::arena::{Arena, AttackCase};
+use super::launch::{EndedProcess, Launch};
+use super::mutate::{TextForm, mutate};
 use super::random::Random;
-use super::rows::{Row, nothing};
+use super::rows::{AttackRow, nothing};
 use super::verdict::faults_but;
-use super::witness::Tree;
+use super::witness::FolderTree;
 
 /// One file in this many is not a regular file.
 const PLACE_ONCE_IN: usize = 8;
 
-pub(super) fn rows() -> Vec<Row> {
-    let row = |name, small, full, attack| Row { name, small, full, missing: nothing, attack };
+pub(super) fn rows() -> Vec<AttackRow> {
+    let row = |name, small, full, attack| AttackRow { name, small, full, missing: nothing, attack };
     vec![
         row("inputs:spec", 120, 12_000, spec),
         row("inputs:stack-spec", 120, 12_000, stack_spec),
@@ -47,33 +47,40 @@ pub(super) fn rows() -> Vec<Row> {
 fn spec(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let texts = &arena.corpus()?.specs;
     let formats = ["plan --target data", "plan --format json --target data", "plan"];
-    one_file(arena, texts, Form::Settings, "x.toml", &formats, random)
+    one_file(arena, texts, TextForm::Settings, "x.toml", &formats, random)
 }
 
 fn stack_spec(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let texts = &arena.corpus()?.stack_specs;
     let formats = ["stack plan", "stack plan --format json", "stack plan --scale-size 0.1"];
-    one_file(arena, texts, Form::Settings, "x.toml", &formats, random)
+    one_file(arena, texts, TextForm::Settings, "x.toml", &formats, random)
 }
 
 fn profile(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let texts = &arena.corpus()?.profiles;
     let formats = ["profile show", "profile show --format json"];
-    one_file(arena, texts, Form::Settings, "./x.toml", &formats, random)
+    one_file(arena, texts, TextForm::Settings, "./x.toml", &formats, random)
 }
 
 fn job_file(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
-    one_file(arena, &arena.corpus()?.job_files, Form::Settings, "x.fio", &["fio --plan"], random)
+    one_file(
+        arena,
+        &arena.corpus()?.job_files,
+        TextForm::Settings,
+        "x.fio",
+        &["fio --plan"],
+        random,
+    )
 }
 
 fn fio_json(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let formats = ["audit", "audit --format json"];
-    one_file(arena, &arena.corpus()?.fio_json, Form::Json, "x.json", &formats, random)
+    one_file(arena, &arena.corpus()?.fio_json, TextForm::Json, "x.json", &formats, random)
 }
 
 fn table(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let formats = ["audit", "audit --format json"];
-    one_file(arena, &arena.corpus()?.tables, Form::Cells, "x.csv", &formats, random)
+    one_file(arena, &arena.corpus()?.tables, TextForm::Cells, "x.csv", &formats, random)
 }
 
 /// Files of databases, read by `advise`.
@@ -93,14 +100,14 @@ fn configuration(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<Str
     ];
     let (database, text) = random.pick(&FILES);
     let line = format!("advise data --database {database} --config");
-    one_file(arena, &[text.as_bytes().to_vec()], Form::Settings, "x.conf", &[&line], random)
+    one_file(arena, &[text.as_bytes().to_vec()], TextForm::Settings, "x.conf", &[&line], random)
 }
 
 /// A file of ours, mutated, as the last word of one of the commands.
 fn one_file(
     arena: &Arena,
     texts: &[Vec<u8>],
-    form: Form,
+    form: TextForm,
     name: &str,
     commands: &[&str],
     random: &mut Random,
@@ -115,7 +122,7 @@ fn one_file(
         None
     };
     let command = random.pick(commands);
-    let wrong = Watched::begin(&case).run(case.durio(command).word(name))?;
+    let wrong = WatchedCase::begin(&case).run(case.durio(command).word(name))?;
     Ok(with_place(wrong, place))
 }
 
@@ -126,13 +133,13 @@ fn with_place(wrong: Vec<String>, place: Option<&str>) -> Vec<String> {
 }
 
 /// A user's files next to the case, which must not change.
-struct Watched<'a> {
-    case: &'a Case,
-    before: Tree,
+struct WatchedCase<'a> {
+    case: &'a AttackCase,
+    before: FolderTree,
 }
 
-impl<'a> Watched<'a> {
-    fn begin(case: &'a Case) -> Self {
+impl<'a> WatchedCase<'a> {
+    fn begin(case: &'a AttackCase) -> Self {
         Self { case, before: foreign(case.root()) }
     }
 
@@ -142,12 +149,12 @@ impl<'a> Watched<'a> {
         Ok(self.judge(&ended))
     }
 
-    fn judge(&self, ended: &Ended) -> Vec<String> {
+    fn judge(&self, ended: &EndedProcess) -> Vec<String> {
         self.judge_but(ended, &[])
     }
 
     /// The same, with further exit codes that are right.
-    fn judge_but(&self, ended: &Ended, also: &[i32]) -> Vec<String> {
+    fn judge_but(&self, ended: &EndedProcess, also: &[i32]) -> Vec<String> {
         let mut wrong = faults_but(ended, also);
         wrong.extend(self.before.differences(&foreign(self.case.root())));
         wrong
@@ -156,7 +163,7 @@ impl<'a> Watched<'a> {
 
 /// Everything that durio may not make: all but its state, which is below home unless a variable
 /// says otherwise.
-fn foreign(case: &Path) -> Tree {
+fn foreign(case: &Path) -> FolderTree {
     // By times of change: hashing all files in each of thousands of cases would take longest.
-    Tree::stamps_of(case).without(&["state", "out", "home/.local", "home/.cache"])
+    FolderTree::stamps_of(case).without(&["state", "out", "home/.local", "home/.cache"])
 }

@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rustix::process::Signal;
 
-use super::arena::{Arena, Case};
+use super::arena::{Arena, AttackCase};
 use super::corpus::{CAMPAIGN, stack_spec};
-use super::launch::{Ended, Launch, Running};
+use super::launch::{EndedProcess, Launch, Running};
 use super::random::Random;
-use super::rows::{Row, fio, nothing, root};
-use super::terminal::Terminal;
+use super::rows::{AttackRow, fio, nothing, root};
+use super::terminal::PseudoTerminal;
 use super::users;
 use super::verdict::{faults, faults_but};
-use super::witness::{System, Tree, entries};
+use super::witness::{FolderTree, SystemState, entries};
 
 /// The latest moment after the start, in milliseconds.
 const LATEST_MS: usize = 1200;
@@ -33,57 +33,60 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 const SETTLE_LIMIT: Duration = Duration::from_secs(3);
 
 /// A command that is ended, and the one after it.
-struct Command {
+struct KilledCommand {
     name: &'static str,
     line: &'static str,
     next: &'static str,
 }
 
-const UNNAMED: Command = Command {
+const UNNAMED: KilledCommand = KilledCommand {
     name: "run-unnamed",
     line: "run --quiet --rw randwrite --duration 20s --size 4MiB --target data",
     next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data",
 };
-const NAMED: Command = Command {
+const NAMED: KilledCommand = KilledCommand {
     name: "run-named",
     line: "run --quiet --rw randwrite --duration 20s --size 4MiB --target data/new --create",
     next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new --create",
 };
-const CHECK: Command = Command {
+const CHECK: KilledCommand = KilledCommand {
     name: "check",
     line: "check --quiet --size 8MiB --duration 2s data",
     next: "check --quiet --size 8MiB --duration 100ms --workload lookup data",
 };
-const SWEEP: Command = Command {
+const SWEEP: KilledCommand = KilledCommand {
     name: "sweep",
     line: "sweep --quiet --goal p99=9ms --rw randwrite --duration 1s --size 4MiB --target data/new --create",
     next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new --create",
 };
-const DURABLE: Command = Command {
+const DURABLE: KilledCommand = KilledCommand {
     name: "durable",
     line: "durable --quiet --quick --size 8MiB data",
     next: "durable --quiet --quick --size 8MiB --only file-modes data",
 };
-const CAMPAIGN_RUN: Command = Command {
+const CAMPAIGN_RUN: KilledCommand = KilledCommand {
     name: "campaign",
     line: "run small.toml --quiet --target data --scale-time 10",
     next: "run small.toml --quiet --target data --scale-time 1 --fresh",
 };
-const FIO: Command = Command {
+const FIO: KilledCommand = KilledCommand {
     name: "fio",
     line: "run --quiet --engine fio:psync --rw randwrite --duration 20s --size 4MiB --target data/new --create",
     next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new --create",
 };
-const TRACE: Command = Command {
+const TRACE: KilledCommand = KilledCommand {
     name: "trace",
     line: "run --quiet --trace-path --rw randwrite --duration 100ms --size 4MiB --target data",
     next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data",
 };
-const STACK: Command =
-    Command { name: "stack-bench", line: "stack bench --quiet stack.toml", next: "stack clean" };
+const STACK: KilledCommand = KilledCommand {
+    name: "stack-bench",
+    line: "stack bench --quiet stack.toml",
+    next: "stack clean",
+};
 
-pub(super) fn rows() -> Vec<Row> {
-    let row = |name, missing, attack| Row { name, small: 2, full: 112, missing, attack };
+pub(super) fn rows() -> Vec<AttackRow> {
+    let row = |name, missing, attack| AttackRow { name, small: 2, full: 112, missing, attack };
     vec![
         row("kills:run-unnamed", nothing, |arena, case, random| end(arena, &UNNAMED, case, random)),
         row("kills:run-named", nothing, |arena, case, random| end(arena, &NAMED, case, random)),
@@ -136,12 +139,12 @@ const MANNERS: [Manner; 12] = [
 
 fn end(
     arena: &Arena,
-    command: &Command,
+    command: &KilledCommand,
     number: usize,
     random: &mut Random,
 ) -> Result<Vec<String>> {
     let case = arena.clean_case()?;
-    let place = Place::make(arena, &case)?;
+    let place = PlaceSnapshot::make(arena, &case)?;
     // Every manner comes, in each row starting from another one.
     let manner = MANNERS[(number + command.name.len()) % MANNERS.len()];
     let moment = Duration::from_millis(random.below(LATEST_MS) as u64);
@@ -166,7 +169,7 @@ fn end(
     Ok(wrong)
 }
 
-fn judge(ended: &Ended, manner: Manner) -> Vec<String> {
+fn judge(ended: &EndedProcess, manner: Manner) -> Vec<String> {
     let died = match manner {
         Manner::Signal(signal) => 128 + signal.as_raw(),
         Manner::Stop => 130,
@@ -177,10 +180,10 @@ fn judge(ended: &Ended, manner: Manner) -> Vec<String> {
     wrong.into_iter().map(|it| format!("{manner:?}: {it}")).collect()
 }
 
-fn stop(launch: Launch, manner: Manner, moment: Duration, hold: Duration) -> Result<Ended> {
+fn stop(launch: Launch, manner: Manner, moment: Duration, hold: Duration) -> Result<EndedProcess> {
     let is_on_terminal = matches!(manner, Manner::Terminal | Manner::TerminalAndShell);
     if is_on_terminal {
-        let (window, running) = Terminal::start(launch)?;
+        let (window, running) = PseudoTerminal::start(launch)?;
         thread::sleep(moment);
         // Closing this side hangs up the session's leader; a shell passes the signal on as well.
         drop(window);
@@ -208,14 +211,14 @@ fn held(running: &Running, hold: Duration, signal: Signal) {
 }
 
 /// The user's files and the state of the system before a command.
-pub(super) struct Place {
-    folders: Vec<(std::path::PathBuf, Tree)>,
-    system: System,
+pub(super) struct PlaceSnapshot {
+    folders: Vec<(std::path::PathBuf, FolderTree)>,
+    system: SystemState,
 }
 
-impl Place {
+impl PlaceSnapshot {
     /// Puts a user's files into the case, and records them and all other state of the user.
-    pub(super) fn make(arena: &Arena, case: &Case) -> Result<Self> {
+    pub(super) fn make(arena: &Arena, case: &AttackCase) -> Result<Self> {
         users::files(&case.path("data"))?;
         fs::write(case.path("small.toml"), CAMPAIGN)?;
         fs::write(case.path("stack.toml"), stack_spec(case, "300ms"))?;
@@ -223,17 +226,18 @@ impl Place {
     }
 
     /// Records the present state.
-    pub(super) fn of(arena: &Arena, case: &Case) -> Result<Self> {
+    pub(super) fn of(arena: &Arena, case: &AttackCase) -> Result<Self> {
         let mounted = arena.mounted()?.map(std::path::Path::to_owned);
         let folders = [case.path("data"), case.path("temporary")].into_iter().chain(mounted);
-        let folders = folders.map(|folder| (folder.clone(), Tree::of(&folder))).collect();
+        let folders = folders.map(|folder| (folder.clone(), FolderTree::of(&folder))).collect();
         Ok(Self { folders, system: arena.system() })
     }
 
     /// The present differences.
     pub(super) fn differences(&self, arena: &Arena) -> Vec<String> {
-        let of_folder =
-            |(folder, before): &(std::path::PathBuf, Tree)| before.differences(&Tree::of(folder));
+        let of_folder = |(folder, before): &(std::path::PathBuf, FolderTree)| {
+            before.differences(&FolderTree::of(folder))
+        };
         let mut differences: Vec<_> = self.folders.iter().flat_map(of_folder).collect();
         differences.extend(self.system.differences(&arena.system()));
         differences
@@ -253,7 +257,7 @@ impl Place {
 }
 
 /// Journals, and pointers to journals, of changes that still have to be undone.
-pub(super) fn journals(case: &Case) -> Vec<String> {
+pub(super) fn journals(case: &AttackCase) -> Vec<String> {
     let folders = ["state/durio/leftovers", "state/durio/stacks"];
     let left = folders.iter().filter(|folder| !entries(&case.path(folder)).is_empty());
     left.map(|folder| format!("left: something in {folder}")).collect()

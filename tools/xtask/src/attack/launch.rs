@@ -1,6 +1,6 @@
 //! One process, watched: how it ended, what it printed, how much memory it took.
 //!
-//! Takes a program, arguments, an environment and a time limit; returns [`Ended`].
+//! Takes a program, arguments, an environment and a time limit; returns [`EndedProcess`].
 //!
 //! Output goes to files without a name, not to pipes: a process that holds a pipe open keeps its
 //! reader waiting.
@@ -73,7 +73,7 @@ impl Launch {
     }
 
     /// Runs it to its end, or to the limit.
-    pub(super) fn run(self) -> Result<Ended> {
+    pub(super) fn run(self) -> Result<EndedProcess> {
         let limit = self.limit;
         self.start()?.wait(limit)
     }
@@ -164,8 +164,8 @@ impl Running {
     }
 
     /// Waits until it has ended; at the limit the process and its group are killed.
-    pub(super) fn wait(mut self, limit: Duration) -> Result<Ended> {
-        let mut patience = Patience::begin(limit);
+    pub(super) fn wait(mut self, limit: Duration) -> Result<EndedProcess> {
+        let mut patience = ProcessPatience::begin(limit);
         let mut is_late = false;
         // waitpid has no limit of time; a pidfd can be polled with one.
         if let Some(pid) = self.pid()
@@ -189,7 +189,7 @@ impl Running {
         };
         let (stdout, stderr) = (text(&mut self.stdout)?, text(&mut self.stderr)?);
         let is_ended_by_us = self.is_ended_by_us;
-        Ok(Ended { status, stdout, stderr, peak: self.peak, is_late, is_ended_by_us })
+        Ok(EndedProcess { status, stdout, stderr, peak: self.peak, is_late, is_ended_by_us })
     }
 
     fn end(&mut self) {
@@ -203,14 +203,14 @@ impl Running {
 }
 
 /// How long to wait for a process. On a busy machine that gives it no time, it is not late.
-struct Patience {
+struct ProcessPatience {
     limit: Duration,
     begin: Instant,
     /// Processor time when it last advanced, and when that was.
     advanced: (u64, Instant),
 }
 
-impl Patience {
+impl ProcessPatience {
     fn begin(limit: Duration) -> Self {
         let now = Instant::now();
         Self { limit, begin: now, advanced: (0, now) }
@@ -250,7 +250,7 @@ fn peak_of(pid: Pid) -> u64 {
 
 /// How a process ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedProcess {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
@@ -262,7 +262,7 @@ pub(super) struct Ended {
     pub(super) is_ended_by_us: bool,
 }
 
-impl Ended {
+impl EndedProcess {
     /// As a shell reports it: 128 plus the signal for a killed process.
     pub(super) fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))

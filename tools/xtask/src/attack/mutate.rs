@@ -11,7 +11,7 @@ use super::random::Random;
 
 /// The form of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum TextForm {
     /// One JSON document.
     Json,
     /// A JSON document on each line.
@@ -25,7 +25,12 @@ pub(super) enum Form {
 }
 
 /// One to four mutations on top of each other.
-pub(super) fn mutate(text: &[u8], form: Form, others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+pub(super) fn mutate(
+    text: &[u8],
+    form: TextForm,
+    others: &[Vec<u8>],
+    random: &mut Random,
+) -> Vec<u8> {
     let mut mutated = text.to_vec();
     for _ in 0..=random.below(4) {
         mutated = match random.below(5) {
@@ -36,13 +41,13 @@ pub(super) fn mutate(text: &[u8], form: Form, others: &[Vec<u8>], random: &mut R
     mutated
 }
 
-fn by_form(text: &[u8], form: Form, others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+fn by_form(text: &[u8], form: TextForm, others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     match form {
-        Form::Bytes => bytes::mutate(text, others, random),
-        Form::Json => json::mutate(text, random),
-        Form::JsonLines => json::mutate_line(text, random),
-        Form::Settings => lines::mutate_settings(text, random),
-        Form::Cells => lines::mutate_cells(text, random),
+        TextForm::Bytes => bytes::mutate(text, others, random),
+        TextForm::Json => json::mutate(text, random),
+        TextForm::JsonLines => json::mutate_line(text, random),
+        TextForm::Settings => lines::mutate_settings(text, random),
+        TextForm::Cells => lines::mutate_cells(text, random),
     }
 }
 
@@ -131,7 +136,8 @@ mod tests {
 
     #[test]
     fn the_same_choices_make_the_same_text_and_most_texts_are_other() {
-        let of = |case| mutate(SPEC, Form::Settings, &[], &mut Random::of_case(1, "spec", case));
+        let of =
+            |case| mutate(SPEC, TextForm::Settings, &[], &mut Random::of_case(1, "spec", case));
         assert!((0..50).all(|case| of(case) == of(case)));
         assert!((0..50).filter(|&case| of(case) != SPEC).count() > 45);
     }
@@ -148,7 +154,13 @@ mod tests {
 
     #[test]
     fn no_text_is_too_short_to_be_mutated() {
-        let forms = [Form::Json, Form::JsonLines, Form::Settings, Form::Cells, Form::Bytes];
+        let forms = [
+            TextForm::Json,
+            TextForm::JsonLines,
+            TextForm::Settings,
+            TextForm::Cells,
+            TextForm::Bytes,
+        ];
         for form in forms {
             for case in 0..300 {
                 mutate(b"", form, &[], &mut Random::of_case(1, "empty", case));

@@ -16,14 +16,14 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::arena::{Arena, Case};
-use super::corpus::{self, Files};
+use super::arena::{Arena, AttackCase};
+use super::corpus::{self, FolderFiles};
 use super::launch::Launch;
 use super::random::Random;
-use super::rows::{Row, fio, nothing};
+use super::rows::{AttackRow, fio, nothing};
 use super::users;
 use super::verdict::faults;
-use super::witness::Tree;
+use super::witness::FolderTree;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const FORMATS: [&str; 5] = ["text", "json", "html", "csv", "fio-json"];
@@ -95,12 +95,13 @@ fn name(random: &mut Random, is_path: bool) -> Vec<u8> {
     name
 }
 
-pub(super) fn rows() -> Vec<Row> {
-    let row = |name, small, attack| Row { name, small, full: small * 12, missing: nothing, attack };
+pub(super) fn rows() -> Vec<AttackRow> {
+    let row =
+        |name, small, attack| AttackRow { name, small, full: small * 12, missing: nothing, attack };
     vec![
         row("names:record", 20, record),
         row("names:target", 20, target),
-        Row { missing: fio, ..row("names:fio-target", 10, fio_target) },
+        AttackRow { missing: fio, ..row("names:fio-target", 10, fio_target) },
         row("names:spec", 14, spec),
         row("names:stack-spec", 8, stack_spec),
         row("names:claims", 12, claims),
@@ -130,7 +131,7 @@ fn record(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     show(&case, &files, random)
 }
 
-fn show(case: &Case, files: &Files, random: &mut Random) -> Result<Vec<String>> {
+fn show(case: &AttackCase, files: &FolderFiles, random: &mut Random) -> Result<Vec<String>> {
     corpus::write(files, &case.path("run"))?;
     let format = random.pick(&FORMATS);
     judge(case.durio(&format!("report run --format {format}")), format)
@@ -165,14 +166,14 @@ fn label(bytes: &mut Vec<u8>, hostile: &str, random: &mut Random) {
 fn target(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let case = arena.case()?;
     users::files(&case.path("data"))?;
-    let before = Tree::of(&case.path("data"));
+    let before = FolderTree::of(&case.path("data"));
     let hostile = OsString::from_vec(name(random, true));
     let format = random.pick(&FORMATS);
     let line = "run --quiet --rw randwrite --size 1MiB --ops 30 --no-self-cost --format";
     let path = case.path("data").join(hostile);
     let launch = case.durio(line).word(format).word("--target").word(path);
     let mut wrong = judge(launch, format)?;
-    wrong.extend(before.differences(&Tree::of(&case.path("data"))));
+    wrong.extend(before.differences(&FolderTree::of(&case.path("data"))));
     Ok(wrong)
 }
 
@@ -182,13 +183,13 @@ fn fio_target(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<S
     const TAILS: [&str; 10] = ["#1", ";1", " ", "\t", ":1", " #", "\\", "%s", "$jobnum", "\"x"];
     let case = arena.case()?;
     users::files(&case.path("data"))?;
-    let before = Tree::of(&case.path("data"));
+    let before = FolderTree::of(&case.path("data"));
     let tail = TAILS[number % TAILS.len()];
     let rw = random.pick(&["randread", "randwrite"]);
     let path = case.path("data").join(format!("keep{tail}"));
     let line = format!("run --quiet --rw {rw} --engine fio:psync --size 1MiB --ops 30 --target");
     let mut wrong = judge(case.durio(&line).word(path), "text")?;
-    wrong.extend(before.differences(&Tree::of(&case.path("data"))));
+    wrong.extend(before.differences(&FolderTree::of(&case.path("data"))));
     Ok(wrong)
 }
 

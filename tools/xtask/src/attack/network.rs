@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-use super::arena::{Arena, Case};
+use super::arena::{Arena, AttackCase};
 use super::launch::Running;
 use super::random::Random;
-use super::rows::{Row, nothing};
+use super::rows::{AttackRow, nothing};
 use super::verdict::faults;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const WATCH: &str = "watch data --every 1h --listen 127.0.0.1:0";
 const WITNESS: &str = "prove witness --ledger ledger --token secret --listen 127.0.0.1:0";
 
-pub(super) fn rows() -> Vec<Row> {
-    let row = |name, small, missing, attack| Row { name, small, full: 100, missing, attack };
+pub(super) fn rows() -> Vec<AttackRow> {
+    let row = |name, small, missing, attack| AttackRow { name, small, full: 100, missing, attack };
     vec![
         row("network:http-bodies", 4, nothing, http_bodies),
         row("network:http-slow", 3, nothing, http_slow),
@@ -36,7 +36,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// Starts a command that listens, and waits until it says where: behind `mark`.
-fn listening(case: &Case, line: &str, mark: &str) -> Result<(Running, String)> {
+fn listening(case: &AttackCase, line: &str, mark: &str) -> Result<(Running, String)> {
     let mut running = case.durio(line).start()?;
     let begin = Instant::now();
     loop {
@@ -189,7 +189,7 @@ fn unheard(address: &str) -> Result<Option<String>> {
 
 /// Despite these clients, a signal is obeyed and an agent is heard.
 fn attacked_witness(
-    case: &Case,
+    case: &AttackCase,
     attack: impl Fn(&str) -> Result<()> + Sync,
 ) -> Result<Vec<String>> {
     let (running, address) = listening(case, WITNESS, "waits at ")?;

@@ -17,14 +17,14 @@ use anyhow::{Context, Result, ensure};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::Signal;
 
-use super::arena::{Arena, Case, sh};
+use super::arena::{Arena, AttackCase, sh};
 use super::corpus::{CAMPAIGN, stack_spec};
 use super::launch::{Launch, Running};
 use super::random::Random;
-use super::rows::{Row, nothing, root};
+use super::rows::{AttackRow, nothing, root};
 use super::users;
 use super::verdict::{faults, faults_but};
-use super::witness::{Tree, entries};
+use super::witness::{FolderTree, entries};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// The folder of files that the user did not name.
@@ -35,8 +35,8 @@ const ENDLESS: &str =
     "run --quiet --rw randwrite --size 1MiB --duration 20s --no-self-cost --target";
 const NEXT: &str = "run --quiet --engine null --ops 10";
 
-pub(super) fn rows() -> Vec<Row> {
-    let row = |name, small, missing, attack| Row { name, small, full: 100, missing, attack };
+pub(super) fn rows() -> Vec<AttackRow> {
+    let row = |name, small, missing, attack| AttackRow { name, small, full: 100, missing, attack };
     vec![
         row("races:target-replaced", 6, nothing, target_replaced),
         row("races:parent-replaced", 2, nothing, parent_replaced),
@@ -53,23 +53,23 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// A case with victims, and its tree before the attack.
-fn begin(arena: &Arena) -> Result<(Case, Tree)> {
+fn begin(arena: &Arena) -> Result<(AttackCase, FolderTree)> {
     let case = arena.clean_case()?;
     fs::create_dir(case.path(VICTIMS))?;
     users::files(&case.path(VICTIMS))?;
     fs::write(case.path("victims/new"), "the user's, with a name as the target has it\n")?;
-    let before = Tree::of(&case.path(VICTIMS));
+    let before = FolderTree::of(&case.path(VICTIMS));
     Ok((case, before))
 }
 
-fn changes(case: &Case, before: &Tree) -> Vec<String> {
-    let differences = before.differences(&Tree::of(&case.path(VICTIMS)));
+fn changes(case: &AttackCase, before: &FolderTree) -> Vec<String> {
+    let differences = before.differences(&FolderTree::of(&case.path(VICTIMS)));
     differences.iter().map(|it| format!("victims: {it}")).collect()
 }
 
 /// Waits until durio has a record of events, so its file is made or about to be; durio may have
 /// ended before. The file itself has no name where the filesystem supports that.
-fn begins(case: &Case, running: &mut Running) -> bool {
+fn begins(case: &AttackCase, running: &mut Running) -> bool {
     let runs = case.path("state/durio/runs");
     let has_begun = || {
         let mut runs = fs::read_dir(&runs).into_iter().flatten().flatten();
@@ -101,10 +101,10 @@ fn target_replaced(arena: &Arena, number: usize, random: &mut Random) -> Result<
         }
         // A rename never frees the name: durio's file is replaced while it is written to.
         let is_there = new.symlink_metadata().is_ok();
-        let look = Looked::at(&mine)?;
+        let look = NameLookup::at(&mine)?;
         fs::rename(&mine, &new)?;
         wrong.extend(faults(&running.wait(LIMIT)?));
-        if Looked::at(&new).ok() != Some(look) {
+        if NameLookup::at(&new).ok() != Some(look) {
             wrong.push(format!("the user's file with the target's name is not as it was (durio's was there: {is_there})"));
         }
     } else {
@@ -118,9 +118,9 @@ fn target_replaced(arena: &Arena, number: usize, random: &mut Random) -> Result<
 
 /// The meaning of a name.
 #[derive(Debug, PartialEq, Eq)]
-struct Looked(u64, PathBuf, Vec<u8>);
+struct NameLookup(u64, PathBuf, Vec<u8>);
 
-impl Looked {
+impl NameLookup {
     fn at(path: &Path) -> Result<Self> {
         let link = fs::read_link(path).unwrap_or_default();
         Ok(Self(path.symlink_metadata()?.ino(), link, fs::read(path)?))
@@ -212,9 +212,9 @@ fn name_reused(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<
             symlink(case.path("victims/keep"), &new)?;
         }
     }
-    let look = Looked::at(&new)?;
+    let look = NameLookup::at(&new)?;
     let mut wrong = faults(&case.durio(NEXT).limit(LIMIT).run()?);
-    if Looked::at(&new).ok() != Some(look) {
+    if NameLookup::at(&new).ok() != Some(look) {
         wrong.push("what the user put into the name of a killed run's file is gone".to_owned());
     }
     let _ = fs::remove_file(&new);
@@ -310,7 +310,7 @@ fn resume_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec
         }
         plant(&run.join(name), &victim)?;
     }
-    let before = Tree::of(&case.path(VICTIMS));
+    let before = FolderTree::of(&case.path(VICTIMS));
     if arena.is_root() {
         // A foreign owner can put links into the folder, and durio runs as root.
         chown(&run, Some(65_534), Some(65_534))?;

@@ -18,7 +18,7 @@ use super::sockets;
 
 /// How much is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scale {
+pub(crate) enum AttackScale {
     /// A minute on a quiet machine
     Small,
     /// 100,000 inputs, 1,000 kills, 1,000 races, 1,000 names, 1,000 archives: some hours
@@ -30,7 +30,7 @@ pub(super) type Attack = fn(&Arena, usize, &mut Random) -> Result<Vec<String>>;
 
 /// A kind of attack.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct AttackRow {
     /// `group:kind`.
     pub(super) name: &'static str,
     pub(super) small: usize,
@@ -40,11 +40,11 @@ pub(super) struct Row {
     pub(super) attack: Attack,
 }
 
-impl Row {
-    pub(super) fn count(&self, scale: Scale) -> usize {
+impl AttackRow {
+    pub(super) fn count(&self, scale: AttackScale) -> usize {
         match scale {
-            Scale::Small => self.small,
-            Scale::Full => self.full,
+            AttackScale::Small => self.small,
+            AttackScale::Full => self.full,
         }
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn fio(_: &Arena) -> Option<String> {
     sh("command -v fio").is_err().then(|| "needs fio".to_owned())
 }
 
-fn all() -> Vec<Row> {
+fn all() -> Vec<AttackRow> {
     [
         inputs::rows(),
         kills::rows(),
@@ -79,15 +79,15 @@ fn all() -> Vec<Row> {
 }
 
 /// The rows with these names or in these groups; all if no name is given.
-pub(super) fn chosen(names: &[String]) -> Result<Vec<Row>> {
+pub(super) fn chosen(names: &[String]) -> Result<Vec<AttackRow>> {
     let rows = all();
     let is_it =
-        |row: &Row, name: &str| row.name == name || row.name.split(':').next() == Some(name);
+        |row: &AttackRow, name: &str| row.name == name || row.name.split(':').next() == Some(name);
     for name in names {
         let known: Vec<_> = rows.iter().map(|row| row.name).collect();
         ensure!(rows.iter().any(|row| is_it(row, name)), "no '{name}' among {}", known.join(", "));
     }
-    let is_chosen = |row: &Row| names.is_empty() || names.iter().any(|name| is_it(row, name));
+    let is_chosen = |row: &AttackRow| names.is_empty() || names.iter().any(|name| is_it(row, name));
     Ok(rows.into_iter().filter(is_chosen).collect())
 }
 

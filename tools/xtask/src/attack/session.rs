@@ -12,10 +12,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::Arguments;
+use super::AttackArguments;
 use super::arena::{Arena, is_root, take_down};
 use super::random::Random;
-use super::rows::{self, Row};
+use super::rows::{self, AttackRow};
 use crate::bench::Interrupt;
 use crate::cargo;
 
@@ -25,7 +25,7 @@ const RESULTS: &str = "results.json";
 
 /// The outcome of a row.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct RowOutcome {
     pub(crate) row: String,
     pub(crate) tried: usize,
     /// Cases with faults, each with its faults.
@@ -35,12 +35,15 @@ pub(crate) struct Outcome {
 }
 
 /// Runs the suite on a copy of durio, inside its namespaces where permitted.
-pub(super) fn carry_out(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Outcome>> {
+pub(super) fn carry_out(
+    arguments: &AttackArguments,
+    interrupt: &Interrupt,
+) -> Result<Vec<RowOutcome>> {
     let program = match &arguments.durio {
         Some(program) => program.clone(),
         None => build()?,
     };
-    let scratch = Scratch::make(arguments)?;
+    let scratch = AttackFolder::make(arguments)?;
     // A copy: no build may replace the attacked program.
     let copy = scratch.path().join("durio");
     fs::copy(&program, &copy).with_context(|| format!("no durio at {}", program.display()))?;
@@ -50,7 +53,7 @@ pub(super) fn carry_out(arguments: &Arguments, interrupt: &Interrupt) -> Result<
     ensure!(status.success(), "the suite itself failed: {status}");
     let text = fs::read(scratch.path().join(RESULTS)).context("the suite left no results")?;
     let results: Vec<Value> = serde_json::from_slice(&text)?;
-    Ok(results.iter().map(Outcome::of_json).collect())
+    Ok(results.iter().map(RowOutcome::of_json).collect())
 }
 
 /// Waits for the inner process, which Ctrl-C reaches too, and kills it if it does not end after an
@@ -79,7 +82,7 @@ fn build() -> Result<PathBuf> {
     Ok(cargo::metadata()?.target_directory.into_std_path_buf().join("release/durio"))
 }
 
-fn inner(arguments: &Arguments, scratch: &Path) -> Result<Command> {
+fn inner(arguments: &AttackArguments, scratch: &Path) -> Result<Command> {
     let own = env::current_exe().context("this program has no path")?;
     let mut command = if is_root() && namespaces().arg("true").status().is_ok_and(|it| it.success())
     {
@@ -105,13 +108,13 @@ fn namespaces() -> Command {
 }
 
 /// The folder of one call, and the mounts and devices over its files, until dropped.
-struct Scratch {
+struct AttackFolder {
     folder: Option<TempDir>,
     is_kept: bool,
 }
 
-impl Scratch {
-    fn make(arguments: &Arguments) -> Result<Self> {
+impl AttackFolder {
+    fn make(arguments: &AttackArguments) -> Result<Self> {
         // Not /tmp: it is covered inside, and often in memory.
         let place = arguments.scratch.clone().unwrap_or_else(|| PathBuf::from("/var/tmp"));
         let folder = tempfile::Builder::new().prefix("durio-attack-").tempdir_in(&place);
@@ -125,7 +128,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for AttackFolder {
     fn drop(&mut self) {
         // First the devices over its files: a loop device would keep them, without a name.
         take_down(self.path());
@@ -139,7 +142,7 @@ impl Drop for Scratch {
 }
 
 /// Inside: runs every row, one after another, and writes the outcomes into the folder.
-pub(super) fn run_inside(arguments: &Arguments, scratch: &Path) -> Result<()> {
+pub(super) fn run_inside(arguments: &AttackArguments, scratch: &Path) -> Result<()> {
     let arena = Arena::enter(scratch)?;
     let mut outcomes = Vec::new();
     for row in rows::chosen(&arguments.only)? {
@@ -150,11 +153,11 @@ pub(super) fn run_inside(arguments: &Arguments, scratch: &Path) -> Result<()> {
     fs::write(scratch.join(RESULTS), text).context("cannot write the results")
 }
 
-fn run_row(arena: &Arena, row: &Row, arguments: &Arguments) -> Result<Outcome> {
-    let mut outcome = Outcome { row: row.name.to_owned(), ..Outcome::default() };
+fn run_row(arena: &Arena, row: &AttackRow, arguments: &AttackArguments) -> Result<RowOutcome> {
+    let mut outcome = RowOutcome { row: row.name.to_owned(), ..RowOutcome::default() };
     if let Some(reason) = (row.missing)(arena) {
         eprintln!("{}: not run: {reason}", row.name);
-        return Ok(Outcome { not_run: Some(reason), ..outcome });
+        return Ok(RowOutcome { not_run: Some(reason), ..outcome });
     }
     // Remains of the previous row over the case's folder must not be blamed on this one.
     arena.clean_case()?;
@@ -185,7 +188,7 @@ fn run_row(arena: &Arena, row: &Row, arguments: &Arguments) -> Result<Outcome> {
     Ok(outcome)
 }
 
-impl Outcome {
+impl RowOutcome {
     fn to_json(&self) -> Value {
         json!({ "row": self.row, "tried": self.tried, "violations": self.violations,
             "not_run": self.not_run })
@@ -217,14 +220,14 @@ mod tests {
 
     #[test]
     fn an_outcome_arrives_as_it_was_sent() {
-        let outcome = Outcome {
+        let outcome = RowOutcome {
             row: "kills:check".to_owned(),
             tried: 9,
             violations: vec![(3, vec!["left: x".to_owned(), "hangs".to_owned()])],
             not_run: None,
         };
-        assert_eq!(Outcome::of_json(&outcome.to_json()), outcome);
-        let skipped = Outcome { not_run: Some("no root".to_owned()), ..Outcome::default() };
-        assert_eq!(Outcome::of_json(&skipped.to_json()), skipped);
+        assert_eq!(RowOutcome::of_json(&outcome.to_json()), outcome);
+        let skipped = RowOutcome { not_run: Some("no root".to_owned()), ..RowOutcome::default() };
+        assert_eq!(RowOutcome::of_json(&skipped.to_json()), skipped);
     }
 }

@@ -19,19 +19,19 @@ use rustix::net::{
 };
 use rustix::process::Signal;
 
-use super::arena::{Arena, Case, READING_LIMIT};
+use super::arena::{Arena, AttackCase, READING_LIMIT};
 use super::launch::{Launch, Running};
 use super::random::Random;
-use super::rows::{Row, nothing};
+use super::rows::{AttackRow, nothing};
 use super::verdict::faults;
-use super::witness::Tree;
+use super::witness::FolderTree;
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// More than a server has at a time.
 const SILENT: usize = 150;
 
-pub(super) fn rows() -> Vec<Row> {
-    let row = |name, small, attack| Row { name, small, full: 20, missing: nothing, attack };
+pub(super) fn rows() -> Vec<AttackRow> {
+    let row = |name, small, attack| AttackRow { name, small, full: 20, missing: nothing, attack };
     vec![
         row("sockets:open-umask", 2, open_umask),
         row("sockets:dripping-order", 1, dripping_order),
@@ -48,12 +48,12 @@ fn without_umask(mut launch: Launch) -> Launch {
     launch
 }
 
-fn serve(case: &Case) -> Launch {
+fn serve(case: &AttackCase) -> Launch {
     without_umask(case.durio("simdisk serve --size 64MiB --socket data/s"))
 }
 
 /// Starts it, and waits until it has both sockets.
-fn served(case: &Case) -> Result<Running> {
+fn served(case: &AttackCase) -> Result<Running> {
     let mut running = serve(case).start()?;
     let begin = Instant::now();
     while !case.path("data/s.control").exists() || UnixStream::connect(case.path("data/s")).is_err()
@@ -201,14 +201,14 @@ fn log_in_the_way(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<St
         1 => symlink(case.path("victims/new"), &log)?,
         _ => mkfifoat(CWD, &log, Mode::from_raw_mode(0o600))?,
     }
-    let before = Tree::of(&case.path("victims"));
+    let before = FolderTree::of(&case.path("victims"));
     let start = case.durio("raid start --detach --socket data/s data/a data/b");
     let end = without_umask(start).run()?;
     wrong.extend(faults(&end));
     if end.code() != 3 && !end.is_late {
         wrong.push(format!("exit code {} with another's file for a log", end.code()));
     }
-    let differences = before.differences(&Tree::of(&case.path("victims")));
+    let differences = before.differences(&FolderTree::of(&case.path("victims")));
     wrong.extend(differences.iter().map(|it| format!("victims: {it}")));
     // A server that still runs ends with the case.
     Ok(wrong)

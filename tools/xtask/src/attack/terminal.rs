@@ -15,9 +15,9 @@ use super::launch::{Launch, Running};
 
 /// The window's side; dropping it closes the terminal.
 #[derive(Debug)]
-pub(super) struct Terminal(File);
+pub(super) struct PseudoTerminal(File);
 
-impl Terminal {
+impl PseudoTerminal {
     /// Starts a command with a new terminal.
     pub(super) fn start(launch: Launch) -> Result<(Self, Running)> {
         // NOCTTY: it must not become the terminal of the suite itself.

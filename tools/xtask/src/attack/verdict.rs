@@ -3,7 +3,7 @@
 //! Judges how a process ended; the same fault always gives the same words: no times, no process
 //! numbers. The witness checks files and devices.
 
-use super::launch::Ended;
+use super::launch::EndedProcess;
 
 /// More than this is a fault, whatever good input needs.
 const MEMORY_MAX_BYTES: u64 = 256 << 20;
@@ -12,12 +12,12 @@ const MEMORY_MAX_BYTES: u64 = 256 << 20;
 const CODES: [i32; 5] = [0, 1, 2, 3, 130];
 
 /// The faults of a process that ended undisturbed.
-pub(super) fn faults(ended: &Ended) -> Vec<String> {
+pub(super) fn faults(ended: &EndedProcess) -> Vec<String> {
     faults_but(ended, &[])
 }
 
 /// The same, with further permitted exit codes.
-pub(super) fn faults_but(ended: &Ended, also: &[i32]) -> Vec<String> {
+pub(super) fn faults_but(ended: &EndedProcess, also: &[i32]) -> Vec<String> {
     let code = ended.code();
     let is_known = CODES.contains(&code) || also.contains(&code);
     let is_heavy = ended.peak > MEMORY_MAX_BYTES;
@@ -30,19 +30,19 @@ pub(super) fn faults_but(ended: &Ended, also: &[i32]) -> Vec<String> {
     faults.chain(panic(ended)).chain(escapes(ended)).collect()
 }
 
-fn panic(ended: &Ended) -> Option<String> {
+fn panic(ended: &EndedProcess) -> Option<String> {
     let text = ended.stderr_text();
     let line = text.lines().find(|line| line.contains("panicked at"))?;
     Some(format!("panics: {}", shown(line)))
 }
 
-fn last_line(ended: &Ended) -> String {
+fn last_line(ended: &EndedProcess) -> String {
     let text = ended.stderr_text();
     text.lines().last().map_or_else(String::new, |line| format!(": {}", shown(line)))
 }
 
 /// Control characters that a terminal would obey.
-pub(super) fn escapes(ended: &Ended) -> Option<String> {
+pub(super) fn escapes(ended: &EndedProcess) -> Option<String> {
     let streams = [("stdout", &ended.stdout), ("stderr", &ended.stderr)];
     let found = streams.iter().find_map(|(name, bytes)| Some((name, escape_in(bytes)?)))?;
     Some(format!("control character {:?} on {}", found.1, found.0))
@@ -73,8 +73,8 @@ mod tests {
 
     use super::*;
 
-    fn ended(code: i32, stderr: &[u8]) -> Ended {
-        Ended {
+    fn ended(code: i32, stderr: &[u8]) -> EndedProcess {
+        EndedProcess {
             status: ExitStatus::from_raw(code << 8),
             stdout: Vec::new(),
             stderr: stderr.to_vec(),
@@ -97,16 +97,16 @@ mod tests {
         assert_eq!(faults(&ended(2, b"'\x1b[2J'")), ["control character '\\u{1b}' on stderr"]);
         assert_eq!(faults(&ended(2, "\u{202e}".as_bytes())).len(), 1);
         assert_eq!(faults(&ended(2, "\u{9b}".as_bytes())).len(), 1);
-        let document = Ended { stdout: "{\"\u{202e}\"}".into(), ..ended(0, b"") };
+        let document = EndedProcess { stdout: "{\"\u{202e}\"}".into(), ..ended(0, b"") };
         assert_eq!(faults(&document), [""; 0]);
     }
 
     #[test]
     fn memory_and_a_hang_are_faults() {
-        let heavy = Ended { peak: 1 << 30, is_ended_by_us: true, ..ended(137, b"") };
+        let heavy = EndedProcess { peak: 1 << 30, is_ended_by_us: true, ..ended(137, b"") };
         assert_eq!(faults(&heavy), ["takes more than 256 MiB"]);
         assert_eq!(
-            faults(&Ended { is_late: true, is_ended_by_us: true, ..ended(9, b"") }),
+            faults(&EndedProcess { is_late: true, is_ended_by_us: true, ..ended(9, b"") }),
             ["hangs"]
         );
     }

@@ -15,9 +15,9 @@ const CHUNK: usize = 1 << 18;
 
 /// Everything in a folder, by its path in the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tree(BTreeMap<PathBuf, String>);
+pub(super) struct FolderTree(BTreeMap<PathBuf, String>);
 
-impl Tree {
+impl FolderTree {
     /// Records every name, kind, permission, owner, size, and the contents.
     pub(super) fn of(folder: &Path) -> Self {
         Self::looked_at(folder, |path, it| format!("{} {}", identity(path, it), contents(path, it)))
@@ -106,9 +106,9 @@ pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// The system state that durio could leave or change.
 #[derive(Debug, Clone)]
-pub(super) struct System(BTreeSet<String>);
+pub(super) struct SystemState(BTreeSet<String>);
 
-impl System {
+impl SystemState {
     /// Looks at loop devices and swap over files in `scratch`, mounts, processes, tracing, kernel
     /// settings, and the folders for temporary files.
     ///
@@ -283,14 +283,15 @@ mod tests {
         for name in ["a", "b", "c"] {
             fs::write(path(name), "same length").unwrap();
         }
-        let (before, stamps) = (Tree::of(folder.path()), Tree::stamps_of(folder.path()));
-        assert_eq!(before.differences(&Tree::of(folder.path())), [""; 0]);
+        let (before, stamps) =
+            (FolderTree::of(folder.path()), FolderTree::stamps_of(folder.path()));
+        assert_eq!(before.differences(&FolderTree::of(folder.path())), [""; 0]);
         fs::write(path("a"), "SAME LENGTH").unwrap();
         fs::remove_file(path("b")).unwrap();
         fs::write(path("d"), "").unwrap();
         let expected = ["changed: a", "gone: b", "left: d"];
-        assert_eq!(before.differences(&Tree::of(folder.path())), expected);
-        assert_eq!(stamps.differences(&Tree::stamps_of(folder.path())), expected);
+        assert_eq!(before.differences(&FolderTree::of(folder.path())), expected);
+        assert_eq!(stamps.differences(&FolderTree::stamps_of(folder.path())), expected);
     }
 
     #[test]
@@ -299,9 +300,9 @@ mod tests {
         let (a, b) = (folder.path().join("a"), folder.path().join("b"));
         fs::write(&a, "x").unwrap();
         fs::write(&b, "x").unwrap();
-        let before = Tree::of(folder.path());
+        let before = FolderTree::of(folder.path());
         fs::rename(b, a).unwrap();
-        assert_eq!(before.differences(&Tree::of(folder.path())), ["changed: a", "gone: b"]);
+        assert_eq!(before.differences(&FolderTree::of(folder.path())), ["changed: a", "gone: b"]);
     }
 
     #[test]

@@ -13,10 +13,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::figures::{Ratio, median};
-use super::goals::{self, Goal};
+use super::goals::{self, BenchGoal};
 use super::load::Foreign;
-use super::measured::{Kind, Measured, Operation};
-use super::session::{Interrupt, Priority, Session};
+use super::measured::{MeasuredKind, MeasuredTrial, OperationFigures};
+use super::session::{BenchSession, Interrupt, Priority};
 use super::{durio, fio, machine, scratch, table};
 
 /// Where durio's job comes from.
@@ -30,7 +30,7 @@ pub(super) enum Way {
 
 /// Options of `bench agree` and `bench import`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct AgreeArguments {
     /// Rounds of fio, durio, fio; ratios are medians over them
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(7..))]
     pairs: u32,
@@ -53,7 +53,7 @@ const MIXED_MAX: f64 = 1.3;
 
 /// The state of the page cache before a trial, and whether the trial uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cache {
+enum PageCacheState {
     /// Past it.
     Direct,
     /// All of the file is there.
@@ -64,94 +64,94 @@ enum Cache {
 }
 
 /// The same job in both languages.
-struct Job {
+struct ComparedJob {
     title: &'static str,
     fio: &'static str,
     durio: &'static str,
-    cache: Cache,
-    kinds: &'static [Kind],
+    cache: PageCacheState,
+    kinds: &'static [MeasuredKind],
 }
 
-const JOBS: [Job; 9] = [
-    Job {
+const JOBS: [ComparedJob; 9] = [
+    ComparedJob {
         title: "randread 4 KiB, sync, depth 1",
         fio: "--ioengine=psync --rw=randread --bs=4k",
         durio: "--engine sync --rw randread --bs 4k",
-        cache: Cache::Direct,
-        kinds: &[Kind::Read],
+        cache: PageCacheState::Direct,
+        kinds: &[MeasuredKind::Read],
     },
-    Job {
+    ComparedJob {
         title: "randread 4 KiB, sync, depth 1, warm",
         fio: "--ioengine=psync --rw=randread --bs=4k",
         durio: "--engine sync --rw randread --bs 4k --buffered",
-        cache: Cache::Warm,
-        kinds: &[Kind::Read],
+        cache: PageCacheState::Warm,
+        kinds: &[MeasuredKind::Read],
     },
-    Job {
+    ComparedJob {
         title: "randread 4 KiB, io_uring, depth 1",
         fio: "--ioengine=io_uring --fixedbufs=1 --registerfiles=1 --iodepth=1 --rw=randread --bs=4k",
         durio: "--engine uring --rw randread --bs 4k",
-        cache: Cache::Direct,
-        kinds: &[Kind::Read],
+        cache: PageCacheState::Direct,
+        kinds: &[MeasuredKind::Read],
     },
-    Job {
+    ComparedJob {
         title: "randread 8 KiB, io_uring, depth 32",
         fio: "--ioengine=io_uring --fixedbufs=1 --registerfiles=1 --iodepth=32 --rw=randread --bs=8k",
         durio: "--engine uring --depth 32 --rw randread --bs 8k",
-        cache: Cache::Direct,
-        kinds: &[Kind::Read],
+        cache: PageCacheState::Direct,
+        kinds: &[MeasuredKind::Read],
     },
-    Job {
+    ComparedJob {
         title: "randread 8 KiB, libaio, depth 32",
         fio: "--ioengine=libaio --iodepth=32 --rw=randread --bs=8k",
         durio: "--engine aio --depth 32 --rw randread --bs 8k",
-        cache: Cache::Direct,
-        kinds: &[Kind::Read],
+        cache: PageCacheState::Direct,
+        kinds: &[MeasuredKind::Read],
     },
-    Job {
+    ComparedJob {
         title: "randread 4 KiB, io_uring, depth 32, a hundredth uncached",
         fio: "--ioengine=io_uring --fixedbufs=1 --registerfiles=1 --iodepth=32 --rw=randread --bs=4k --norandommap=1",
         durio: "--engine uring --depth 32 --rw randread --bs 4k --buffered",
-        cache: Cache::Mixed { operations: 200_000 },
-        kinds: &[Kind::Read],
+        cache: PageCacheState::Mixed { operations: 200_000 },
+        kinds: &[MeasuredKind::Read],
     },
-    Job {
+    ComparedJob {
         title: "write 8 KiB, fdatasync each, depth 1",
         fio: "--ioengine=psync --rw=write --bs=8k --fdatasync=1",
         durio: "--engine sync --rw write --bs 8k --sync fdatasync",
-        cache: Cache::Direct,
-        kinds: &[Kind::Write, Kind::Sync],
+        cache: PageCacheState::Direct,
+        kinds: &[MeasuredKind::Write, MeasuredKind::Sync],
     },
-    Job {
+    ComparedJob {
         title: "70/30 randrw 8 KiB, io_uring, depth 16",
         fio: "--ioengine=io_uring --fixedbufs=1 --registerfiles=1 --iodepth=16 --rw=randrw --rwmixread=70 --bs=8k",
         durio: "--engine uring --depth 16 --rw randrw --mix 70 --bs 8k",
-        cache: Cache::Direct,
-        kinds: &[Kind::Read, Kind::Write],
+        cache: PageCacheState::Direct,
+        kinds: &[MeasuredKind::Read, MeasuredKind::Write],
     },
-    Job {
+    ComparedJob {
         title: "randread 4 KiB, sync, 2000/s",
         fio: "--ioengine=psync --rw=randread --bs=4k --rate_iops=2000",
         // fio spaces I/Os evenly by default; durio's arrivals are Poisson's.
         durio: "--engine sync --rw randread --bs 4k --rate 2000 --constant",
-        cache: Cache::Direct,
-        kinds: &[Kind::Read],
+        cache: PageCacheState::Direct,
+        kinds: &[MeasuredKind::Read],
     },
 ];
 
 /// The trials of a job, round by round.
 #[derive(Default)]
-struct Trials {
-    fio: Vec<Measured>,
-    durio: Vec<Measured>,
-    fio_again: Vec<Measured>,
+struct JobTrials {
+    fio: Vec<MeasuredTrial>,
+    durio: Vec<MeasuredTrial>,
+    fio_again: Vec<MeasuredTrial>,
 }
 
 /// A value of an operation.
-type Figure = fn(&Operation) -> Option<f64>;
+type OperationFigure = fn(&OperationFigures) -> Option<f64>;
 
 /// Latencies are shown in µs, rates in thousands per second: the same factor.
-const FIGURES: [(&str, Figure); 6] = [
+const FIGURES: [(&str, OperationFigure); 6] = [
     ("p50 µs", |it| it.p50),
     ("p99 µs", |it| it.p99),
     ("p99.9 µs", |it| it.p99_9),
@@ -161,8 +161,12 @@ const FIGURES: [(&str, Figure); 6] = [
 ];
 
 /// Runs `bench agree` or `bench import`.
-pub(super) fn run(arguments: &Arguments, way: Way, interrupt: &Interrupt) -> Result<Vec<Goal>> {
-    let session = Session::begin(interrupt)?;
+pub(super) fn run(
+    arguments: &AgreeArguments,
+    way: Way,
+    interrupt: &Interrupt,
+) -> Result<Vec<BenchGoal>> {
+    let session = BenchSession::begin(interrupt)?;
     let file = scratch::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
     let title = match way {
         Way::Own => "The same jobs by fio, durio, fio again: latency and rate",
@@ -173,7 +177,7 @@ pub(super) fn run(arguments: &Arguments, way: Way, interrupt: &Interrupt) -> Res
         "- trials: {} rounds, {} s each, interleaved in turning order; a file of {FILE_MEBIBYTES} MiB, O_DIRECT but where the title says warm or uncached",
         arguments.pairs, arguments.seconds
     );
-    let mut all: Vec<_> = JOBS.iter().map(|_| Trials::default()).collect();
+    let mut all: Vec<_> = JOBS.iter().map(|_| JobTrials::default()).collect();
     let mut foreign = Foreign::default();
     for round in 1..=arguments.pairs {
         eprintln!("round {round} of {}", arguments.pairs);
@@ -198,18 +202,18 @@ pub(super) fn run(arguments: &Arguments, way: Way, interrupt: &Interrupt) -> Res
 
 /// Each program comes first, second and last in turn: earlier runs leave traces in the storage.
 fn one_round(
-    (job, way): (&Job, Way),
-    trials: &mut Trials,
+    (job, way): (&ComparedJob, Way),
+    trials: &mut JobTrials,
     round: u32,
-    session: &Session,
+    session: &BenchSession,
     file: &Path,
     seconds: u32,
 ) -> Result<()> {
     let by_fio = || fio::parse(&timed(session, &fio_words(job, file, seconds))?);
     let prepare = || match job.cache {
-        Cache::Direct => Ok(()),
-        Cache::Warm => scratch::warm(file),
-        Cache::Mixed { .. } => scratch::cool_a_hundredth(file),
+        PageCacheState::Direct => Ok(()),
+        PageCacheState::Warm => scratch::warm(file),
+        PageCacheState::Mixed { .. } => scratch::cool_a_hundredth(file),
     };
     for turn in round..round + 3 {
         // Before each trial: the previous one has cached the dropped pages again.
@@ -229,15 +233,15 @@ fn one_round(
     Ok(())
 }
 
-fn timed(session: &Session, words: &[OsString]) -> Result<String> {
+fn timed(session: &BenchSession, words: &[OsString]) -> Result<String> {
     Ok(session.run(words, Priority::Realtime)?.stdout)
 }
 
-fn fio_words(job: &Job, file: &Path, seconds: u32) -> Vec<OsString> {
+fn fio_words(job: &ComparedJob, file: &Path, seconds: u32) -> Vec<OsString> {
     let (direct, limit) = match job.cache {
-        Cache::Direct => (1, format!("--time_based --runtime={seconds}")),
-        Cache::Warm => (0, format!("--time_based --runtime={seconds}")),
-        Cache::Mixed { operations } => (0, format!("--number_ios={operations}")),
+        PageCacheState::Direct => (1, format!("--time_based --runtime={seconds}")),
+        PageCacheState::Warm => (0, format!("--time_based --runtime={seconds}")),
+        PageCacheState::Mixed { operations } => (0, format!("--number_ios={operations}")),
     };
     // --invalidate: by default fio drops the file from the page cache, which a warm job must not.
     let options = format!(
@@ -249,25 +253,35 @@ fn fio_words(job: &Job, file: &Path, seconds: u32) -> Vec<OsString> {
     fio::command(file, &options)
 }
 
-fn durio_words(job: &Job, session: &Session, file: &Path, seconds: u32) -> Vec<OsString> {
+fn durio_words(
+    job: &ComparedJob,
+    session: &BenchSession,
+    file: &Path,
+    seconds: u32,
+) -> Vec<OsString> {
     let limit = match job.cache {
-        Cache::Direct | Cache::Warm => format!("--duration {seconds}s"),
-        Cache::Mixed { operations } => format!("--ops {operations}"),
+        PageCacheState::Direct | PageCacheState::Warm => format!("--duration {seconds}s"),
+        PageCacheState::Mixed { operations } => format!("--ops {operations}"),
     };
     let mut words = session.durio().run(file, &format!("{limit} {}", job.durio));
-    if job.kinds.contains(&Kind::Write) {
+    if job.kinds.contains(&MeasuredKind::Write) {
         words.extend(["--destroy".into(), file.into()]);
     }
     words
 }
 
 /// durio with fio's words.
-fn imported_words(job: &Job, session: &Session, file: &Path, seconds: u32) -> Vec<OsString> {
-    let destroy = job.kinds.contains(&Kind::Write).then_some(file);
+fn imported_words(
+    job: &ComparedJob,
+    session: &BenchSession,
+    file: &Path,
+    seconds: u32,
+) -> Vec<OsString> {
+    let destroy = job.kinds.contains(&MeasuredKind::Write).then_some(file);
     session.durio().fio(destroy, fio_words(job, file, seconds).get(1..).unwrap_or_default())
 }
 
-fn print(job: &Job, kind: Kind, trials: &Trials) -> Result<()> {
+fn print(job: &ComparedJob, kind: MeasuredKind, trials: &JobTrials) -> Result<()> {
     let mut rows = Vec::new();
     for (name, figure) in FIGURES {
         let [fio, durio, again] = values(trials, kind, figure)?;
@@ -287,20 +301,29 @@ fn print(job: &Job, kind: Kind, trials: &Trials) -> Result<()> {
 }
 
 /// One value of fio, durio and fio again, round by round.
-fn values(trials: &Trials, kind: Kind, figure: Figure) -> Result<[Vec<f64>; 3]> {
-    let of = |measured: &[Measured]| {
+fn values(
+    trials: &JobTrials,
+    kind: MeasuredKind,
+    figure: OperationFigure,
+) -> Result<[Vec<f64>; 3]> {
+    let of = |measured: &[MeasuredTrial]| {
         let figures = measured.iter().map(|trial| figure(trial.operation(kind)?));
         figures.collect::<Option<Vec<_>>>().with_context(|| format!("no figure of a {kind}"))
     };
     Ok([of(&trials.fio)?, of(&trials.durio)?, of(&trials.fio_again)?])
 }
 
-fn goals_of(job: &Job, way: Way, kind: Kind, trials: &Trials) -> Result<Vec<Goal>> {
+fn goals_of(
+    job: &ComparedJob,
+    way: Way,
+    kind: MeasuredKind,
+    trials: &JobTrials,
+) -> Result<Vec<BenchGoal>> {
     let ratios = |figure| -> Result<(Ratio, Ratio)> {
         let [fio, durio, again] = values(trials, kind, figure)?;
         Ok((Ratio::of(&durio, &fio), Ratio::of(&again, &fio)))
     };
-    let goal = |name: &str, limit: String, (ratio, noise): (Ratio, Ratio), holds: bool| Goal {
+    let goal = |name: &str, limit: String, (ratio, noise): (Ratio, Ratio), holds: bool| BenchGoal {
         what: format!("{name} durio / fio: {}: {kind}", job.title),
         goal: limit,
         measured: format!("{:.2}; fio again {noise}", ratio.median),
@@ -308,7 +331,7 @@ fn goals_of(job: &Job, way: Way, kind: Kind, trials: &Trials) -> Result<Vec<Goal
     };
     let within = |ratio: Ratio, tolerance: f64| (ratio.median - 1.0).abs() <= tolerance;
     let mut goals = Vec::new();
-    if let Cache::Mixed { .. } = job.cache {
+    if let PageCacheState::Mixed { .. } = job.cache {
         // fio polls for completions when its queue is full: most of its time for a cached read is
         // the wait for that poll, and says nothing about durio's.
         for (name, figure) in &FIGURES[2..4] {
@@ -337,8 +360,8 @@ fn goals_of(job: &Job, way: Way, kind: Kind, trials: &Trials) -> Result<Vec<Goal
 mod tests {
     use super::*;
 
-    fn trial(p50: f64, p99: f64) -> Measured {
-        let read = Operation {
+    fn trial(p50: f64, p99: f64) -> MeasuredTrial {
+        let read = OperationFigures {
             count: 9.0,
             rate: 9.0,
             mean: p50,
@@ -347,18 +370,18 @@ mod tests {
             p99_9: Some(p99),
             max: None,
         };
-        Measured {
+        MeasuredTrial {
             iops: 9.0,
             accesses: 9.0,
             cpu_ns: 1.0,
-            operations: vec![(Kind::Read, read)],
+            operations: vec![(MeasuredKind::Read, read)],
             deviation: None,
             fallbacks: Vec::new(),
         }
     }
 
-    fn trials(p50: f64, p99: f64) -> Trials {
-        Trials {
+    fn trials(p50: f64, p99: f64) -> JobTrials {
+        JobTrials {
             fio: vec![trial(100.0, 1000.0)],
             durio: vec![trial(p50, p99)],
             fio_again: vec![trial(90.0, 800.0)],
@@ -368,7 +391,8 @@ mod tests {
     #[test]
     fn a_p50_may_differ_by_a_tenth_and_a_p99_by_what_fio_differs_from_itself() {
         let holds = |p50, p99| -> Vec<bool> {
-            let goals = goals_of(&JOBS[0], Way::Own, Kind::Read, &trials(p50, p99)).expect("goals");
+            let goals =
+                goals_of(&JOBS[0], Way::Own, MeasuredKind::Read, &trials(p50, p99)).expect("goals");
             goals.iter().map(|goal| goal.holds).collect()
         };
         assert_eq!(holds(91.0, 820.0), [true, true]);
@@ -379,15 +403,15 @@ mod tests {
 
     #[test]
     fn a_figure_that_is_missing_is_an_error() {
-        assert!(values(&trials(1.0, 1.0), Kind::Read, |it| it.max).is_err());
-        assert!(values(&trials(1.0, 1.0), Kind::Write, |it| it.p50).is_err());
+        assert!(values(&trials(1.0, 1.0), MeasuredKind::Read, |it| it.max).is_err());
+        assert!(values(&trials(1.0, 1.0), MeasuredKind::Write, |it| it.p50).is_err());
     }
 
     #[test]
     fn only_jobs_that_write_may_destroy() {
         for job in &JOBS {
             let writes = job.durio.contains("--rw write") || job.durio.contains("--rw randrw");
-            assert_eq!(job.kinds.contains(&Kind::Write), writes, "{}", job.title);
+            assert_eq!(job.kinds.contains(&MeasuredKind::Write), writes, "{}", job.title);
         }
     }
 }

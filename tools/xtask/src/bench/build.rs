@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::goals::{self, Goal};
+use super::goals::{self, BenchGoal};
 use super::session::Interrupt;
 use super::{machine, scratch, table};
 use crate::cargo;
@@ -31,12 +31,12 @@ const SECTION_BYTES_MIN: u64 = 64 * 1024;
 const WARNING: &str = "crates/measure/judge/src/warning/figures.rs";
 
 /// The cost of a command.
-struct Taken {
+struct CommandTimes {
     cpu_seconds: f64,
     elapsed_seconds: f64,
 }
 
-pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
+pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     let target = cargo::metadata()?.target_directory.into_std_path_buf();
     let scratch = scratch::folder(&target)?;
     let tree = scratch.path().join("durio");
@@ -74,14 +74,14 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
             again.elapsed_seconds,
             REBUILD_SECONDS_MAX,
         ),
-        Goal::at_most("packaged binary", mebibytes, PACKAGED_MEBIBYTES_MAX, 2, " MiB"),
+        BenchGoal::at_most("packaged binary", mebibytes, PACKAGED_MEBIBYTES_MAX, 2, " MiB"),
     ];
     goals::print(&goals);
     Ok(goals)
 }
 
-fn at_most(what: &str, seconds: f64, limit: f64) -> Goal {
-    Goal::at_most(what, seconds, limit, 1, " s")
+fn at_most(what: &str, seconds: f64, limit: f64) -> BenchGoal {
+    BenchGoal::at_most(what, seconds, limit, 1, " s")
 }
 
 /// Cargo in another checkout, with the target folder of that one.
@@ -94,7 +94,7 @@ fn cargo_in(tree: &Path) -> Command {
 }
 
 /// Runs a command, which must succeed, under GNU time: its processor time is that of all compilers.
-fn timed(command: &mut Command) -> Result<Taken> {
+fn timed(command: &mut Command) -> Result<CommandTimes> {
     let times = tempfile::NamedTempFile::new().context("no file for times")?;
     let mut timed = Command::new("time");
     timed.args(["-f", "%U %S", "-o"]).arg(times.path()).arg(command.get_program());
@@ -107,7 +107,7 @@ fn timed(command: &mut Command) -> Result<Taken> {
     ensure!(status.success(), "{command:?} failed");
     let text = fs::read_to_string(times.path())?;
     let seconds = text.split_whitespace().filter_map(|it| it.parse::<f64>().ok());
-    Ok(Taken { cpu_seconds: seconds.sum(), elapsed_seconds })
+    Ok(CommandTimes { cpu_seconds: seconds.sum(), elapsed_seconds })
 }
 
 /// Shows the units that took longest, from cargo's page of the build.

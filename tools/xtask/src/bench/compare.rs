@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 
 use super::figures::{Ratio, median};
-use super::goals::{self, Goal};
+use super::goals::{self, BenchGoal};
 use super::load::Foreign;
-use super::measured::Measured;
-use super::session::{Interrupt, Priority, Session};
+use super::measured::MeasuredTrial;
+use super::session::{BenchSession, Interrupt, Priority};
 use super::{durio, fio, limits, machine, scratch, table};
 
 /// Options of `bench self`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CompareArguments {
     /// Rounds; ratios are medians over them
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..))]
     rounds: u32,
@@ -30,29 +30,29 @@ const FILE_MEBIBYTES: usize = 256;
 
 /// The program whose command line it is.
 #[derive(Debug, Clone, Copy)]
-enum Program {
+enum ProgramKind {
     Fio,
     Durio,
 }
 
 /// One program with its options.
 #[derive(Debug)]
-struct Row {
+struct ProgramRow {
     label: &'static str,
-    program: Program,
+    program: ProgramKind,
     options: &'static str,
 }
 
-const fn fio_row(label: &'static str, options: &'static str) -> Row {
-    Row { label, program: Program::Fio, options }
+const fn fio_row(label: &'static str, options: &'static str) -> ProgramRow {
+    ProgramRow { label, program: ProgramKind::Fio, options }
 }
 
-const fn durio_row(label: &'static str, options: &'static str) -> Row {
-    Row { label, program: Program::Durio, options }
+const fn durio_row(label: &'static str, options: &'static str) -> ProgramRow {
+    ProgramRow { label, program: ProgramKind::Durio, options }
 }
 
 /// The rows to compare; the first is the baseline.
-const URING: [Row; 5] = [
+const URING: [ProgramRow; 5] = [
     fio_row(
         "fio io_uring, defaults, fixedbufs, registerfiles",
         "--ioengine=io_uring --iodepth=32 --fixedbufs=1 --registerfiles=1",
@@ -67,11 +67,11 @@ const URING: [Row; 5] = [
     durio_row("durio uring, batch 32", "--engine uring --depth 32 --batch 32"),
     durio_row("durio uring, batch 1", "--engine uring --depth 32 --batch 1"),
 ];
-const SYNC: [Row; 2] = [
+const SYNC: [ProgramRow; 2] = [
     fio_row("fio psync", "--ioengine=psync --iodepth=1"),
     durio_row("durio sync", "--engine sync --depth 1"),
 ];
-const AIO: [Row; 2] = [
+const AIO: [ProgramRow; 2] = [
     fio_row("fio libaio, defaults", "--ioengine=libaio --iodepth=32"),
     durio_row("durio aio, default batch", "--engine aio --depth 32"),
 ];
@@ -83,31 +83,31 @@ const DURIO_BATCH_32: usize = 3;
 
 /// The file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum BenchTarget {
     Null,
     Warm,
 }
 
-const GROUPS: [(&str, Target, &[Row]); 6] = [
-    ("null target, depth 32", Target::Null, &URING),
-    ("null target, depth 1", Target::Null, &SYNC),
-    ("null target, depth 32, aio", Target::Null, &AIO),
-    ("warm file, depth 32", Target::Warm, &URING),
-    ("warm file, depth 1", Target::Warm, &SYNC),
-    ("warm file, depth 32, aio", Target::Warm, &AIO),
+const GROUPS: [(&str, BenchTarget, &[ProgramRow]); 6] = [
+    ("null target, depth 32", BenchTarget::Null, &URING),
+    ("null target, depth 1", BenchTarget::Null, &SYNC),
+    ("null target, depth 32, aio", BenchTarget::Null, &AIO),
+    ("warm file, depth 32", BenchTarget::Warm, &URING),
+    ("warm file, depth 1", BenchTarget::Warm, &SYNC),
+    ("warm file, depth 32, aio", BenchTarget::Warm, &AIO),
 ];
 
 /// A group's trials: per row, per round.
-struct Group {
+struct TrialGroup {
     title: &'static str,
-    target: Target,
-    rows: &'static [Row],
-    trials: Vec<Vec<Measured>>,
+    target: BenchTarget,
+    rows: &'static [ProgramRow],
+    trials: Vec<Vec<MeasuredTrial>>,
 }
 
 /// Runs `bench self`.
-pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
-    let session = Session::begin(interrupt)?;
+pub(super) fn run(arguments: &CompareArguments, interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
+    let session = BenchSession::begin(interrupt)?;
     let binary = limits::binary_size(&session)?;
     let file = scratch::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
     scratch::warm(&file)?;
@@ -131,11 +131,18 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
     Ok(goals)
 }
 
-fn empty_group((title, target, rows): (&'static str, Target, &'static [Row])) -> Group {
-    Group { title, target, rows, trials: rows.iter().map(|_| Vec::new()).collect() }
+fn empty_group(
+    (title, target, rows): (&'static str, BenchTarget, &'static [ProgramRow]),
+) -> TrialGroup {
+    TrialGroup { title, target, rows, trials: rows.iter().map(|_| Vec::new()).collect() }
 }
 
-fn one_round(groups: &mut [Group], session: &Session, file: &Path, seconds: u32) -> Result<()> {
+fn one_round(
+    groups: &mut [TrialGroup],
+    session: &BenchSession,
+    file: &Path,
+    seconds: u32,
+) -> Result<()> {
     for group in groups {
         // Every row once per round: slow drift, such as foreign load, affects all alike.
         for (row, trials) in group.rows.iter().zip(&mut group.trials) {
@@ -146,26 +153,26 @@ fn one_round(groups: &mut [Group], session: &Session, file: &Path, seconds: u32)
 }
 
 fn trial(
-    row: &Row,
-    target: Target,
-    session: &Session,
+    row: &ProgramRow,
+    target: BenchTarget,
+    session: &BenchSession,
     file: &Path,
     seconds: u32,
-) -> Result<Measured> {
+) -> Result<MeasuredTrial> {
     let (path, size) = match target {
-        Target::Null => (PathBuf::from("/dev/zero"), "1G".to_owned()),
-        Target::Warm => (file.to_owned(), format!("{FILE_MEBIBYTES}M")),
+        BenchTarget::Null => (PathBuf::from("/dev/zero"), "1G".to_owned()),
+        BenchTarget::Warm => (file.to_owned(), format!("{FILE_MEBIBYTES}M")),
     };
     let options = row.options;
     let measured = match row.program {
-        Program::Fio => {
+        ProgramKind::Fio => {
             let options = format!(
                 "--rw=randread --bs=4k --size={size} --direct=0 --invalidate=0 --fadvise_hint=0 \
                  --time_based --runtime={seconds} {options}"
             );
             fio::parse(&session.run(&fio::command(&path, &options), Priority::Realtime)?.stdout)?
         }
-        Program::Durio => {
+        ProgramKind::Durio => {
             let options = format!(
                 "--rw randread --bs 4k --size {size}iB --buffered --duration {seconds}s {options}"
             );
@@ -177,7 +184,7 @@ fn trial(
     Ok(measured)
 }
 
-fn print_group(group: &Group) {
+fn print_group(group: &TrialGroup) {
     let reference = &group.trials[0];
     let rows = group.rows.iter().zip(&group.trials).map(|(row, trials)| {
         [
@@ -195,7 +202,7 @@ fn print_group(group: &Group) {
 }
 
 /// A fallback, such as to unregistered buffers, would invalidate the comparison.
-fn print_fallbacks(groups: &[Group]) {
+fn print_fallbacks(groups: &[TrialGroup]) {
     let all = groups.iter().flat_map(|group| &group.trials).flatten();
     let mut fallbacks: Vec<_> = all.flat_map(|trial| &trial.fallbacks).collect();
     fallbacks.sort();
@@ -205,11 +212,11 @@ fn print_fallbacks(groups: &[Group]) {
     }
 }
 
-fn speed_goals(groups: &[Group]) -> Vec<Goal> {
+fn speed_goals(groups: &[TrialGroup]) -> Vec<BenchGoal> {
     let (uring, sync) = (&groups[0].trials, &groups[1].trials);
-    let at_most = |what, these: &[Measured], those: &[Measured], limit| {
+    let at_most = |what, these: &[MeasuredTrial], those: &[MeasuredTrial], limit| {
         let ratio = cpu_ratio(these, those);
-        let mut goal = Goal::at_most(what, ratio.median, limit, 2, "");
+        let mut goal = BenchGoal::at_most(what, ratio.median, limit, 2, "");
         goal.measured = ratio.to_string();
         goal
     };
@@ -235,19 +242,19 @@ fn speed_goals(groups: &[Group]) -> Vec<Goal> {
             0.9,
         ),
         at_most("CPU per I/O, null target: durio sync / fio psync", &sync[1], &sync[0], 0.75),
-        Goal::at_most("Little's law: largest deviation, trials above", deviation, 0.02, 6, ""),
+        BenchGoal::at_most("Little's law: largest deviation, trials above", deviation, 0.02, 6, ""),
     ]
 }
 
-fn cpu_ratio(these: &[Measured], those: &[Measured]) -> Ratio {
+fn cpu_ratio(these: &[MeasuredTrial], those: &[MeasuredTrial]) -> Ratio {
     Ratio::of(&all_cpu(these), &all_cpu(those))
 }
 
-fn all_cpu(trials: &[Measured]) -> Vec<f64> {
+fn all_cpu(trials: &[MeasuredTrial]) -> Vec<f64> {
     trials.iter().map(|trial| trial.cpu_ns).collect()
 }
 
-fn all_iops(trials: &[Measured]) -> Vec<f64> {
+fn all_iops(trials: &[MeasuredTrial]) -> Vec<f64> {
     trials.iter().map(|trial| trial.iops).collect()
 }
 
@@ -255,8 +262,8 @@ fn all_iops(trials: &[Measured]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn trials(cpu: [f64; 2]) -> Vec<Measured> {
-        let trial = |cpu_ns| Measured {
+    fn trials(cpu: [f64; 2]) -> Vec<MeasuredTrial> {
+        let trial = |cpu_ns| MeasuredTrial {
             iops: 1e9 / cpu_ns,
             accesses: 1.0,
             cpu_ns,

@@ -18,16 +18,16 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::goals::{self, Goal};
+use super::goals::{self, BenchGoal};
 use super::scratch;
 use super::session::Interrupt;
 use crate::cargo;
-use calls::Done;
-use entry::{Entry, Form};
+use calls::FileActivity;
+use entry::{CorpusEntry, EntryForm};
 
 /// Options of `bench corpus`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CorpusArguments {
     /// Folder with job files, and command lines as NAME.words with one word a line
     folder: PathBuf,
     /// Only entries whose name contains this
@@ -47,7 +47,7 @@ const SHARE_MIN: f64 = 0.95;
 const SECONDS_MAX: &str = "60";
 
 /// The outcome of an entry.
-enum Outcome {
+enum EntryOutcome {
     NotPlain(String),
     FioRefuses(String),
     Refused(String),
@@ -60,7 +60,7 @@ enum Outcome {
     Different(String),
 }
 
-pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+pub(super) fn run(arguments: &CorpusArguments, interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     // The debug build: speed does not matter here, and it checks for overflow.
     let built = cargo::command(&["build", "--package", "durio"]).status()?;
     ensure!(built.success(), "durio cannot be built");
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
         while let Some(path) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
             interrupt.check()?;
             let scratch = scratch::folder(&target)?;
-            let trial = Trial { program: &program, folder: scratch.path() };
+            let trial = EntryTrial { program: &program, folder: scratch.path() };
             let outcome = trial.outcome(path, arguments.parse_only)?;
             println!("{}\t{}", outcome.words(), name_of(path));
             outcomes.lock().map_err(|_| anyhow!("a trial panicked"))?.push(outcome);
@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
 }
 
 /// The requested entries, by name.
-fn chosen(arguments: &Arguments) -> Result<Vec<PathBuf>> {
+fn chosen(arguments: &CorpusArguments) -> Result<Vec<PathBuf>> {
     let is_chosen = |path: &PathBuf| {
         let only = arguments.only.as_ref();
         path.is_file() && only.is_none_or(|only| name_of(path).contains(only))
@@ -111,7 +111,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-impl Outcome {
+impl EntryOutcome {
     fn words(&self) -> String {
         match self {
             Self::NotPlain(why) => format!("not plain {why}"),
@@ -127,16 +127,17 @@ impl Outcome {
     }
 }
 
-fn conclude(outcomes: &[Outcome], parse_only: bool) -> Vec<Goal> {
-    let count = |wanted: &dyn Fn(&Outcome) -> bool| {
+fn conclude(outcomes: &[EntryOutcome], parse_only: bool) -> Vec<BenchGoal> {
+    let count = |wanted: &dyn Fn(&EntryOutcome) -> bool| {
         let count = outcomes.iter().filter(|it| wanted(it)).count();
         u32::try_from(count).map_or(f64::INFINITY, f64::from)
     };
-    let foreign = count(&|it| matches!(it, Outcome::NotPlain(_) | Outcome::FioRefuses(_)));
-    let refused = count(&|it| matches!(it, Outcome::Refused(_)));
-    let different = count(&|it| matches!(it, Outcome::Different(_)));
-    let fails = count(&|it| matches!(it, Outcome::Fails(_)));
-    let unknown = count(&|it| matches!(it, Outcome::FioFails(_)));
+    let foreign =
+        count(&|it| matches!(it, EntryOutcome::NotPlain(_) | EntryOutcome::FioRefuses(_)));
+    let refused = count(&|it| matches!(it, EntryOutcome::Refused(_)));
+    let different = count(&|it| matches!(it, EntryOutcome::Different(_)));
+    let fails = count(&|it| matches!(it, EntryOutcome::Fails(_)));
+    let unknown = count(&|it| matches!(it, EntryOutcome::FioFails(_)));
     let all = count(&|_| true);
     let plain = all - foreign;
     let equal = plain - refused - different - fails - unknown;
@@ -147,33 +148,34 @@ fn conclude(outcomes: &[Outcome], parse_only: bool) -> Vec<Goal> {
     let (reached, of) =
         if parse_only { (plain - refused, plain) } else { (equal, plain - unknown) };
     let goals = vec![
-        Goal::at_least("plain entries that are accepted, and equal", reached / of, SHARE_MIN),
-        Goal::at_most("entries that are silently different", different, 0.0, 0, ""),
+        BenchGoal::at_least("plain entries that are accepted, and equal", reached / of, SHARE_MIN),
+        BenchGoal::at_most("entries that are silently different", different, 0.0, 0, ""),
     ];
     goals::print(&goals);
     goals
 }
 
 /// Where one entry is tried.
-struct Trial<'a> {
+struct EntryTrial<'a> {
     program: &'a Path,
     folder: &'a Path,
 }
 
-impl Trial<'_> {
-    fn outcome(&self, path: &Path, parse_only: bool) -> Result<Outcome> {
+impl EntryTrial<'_> {
+    fn outcome(&self, path: &Path, parse_only: bool) -> Result<EntryOutcome> {
         let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
         let is_words = path.extension().is_some_and(|it| it == "words");
-        let entry = if is_words { Entry::of_words(&text) } else { Entry::of_file(&text) };
+        let entry =
+            if is_words { CorpusEntry::of_words(&text) } else { CorpusEntry::of_file(&text) };
         if let Some(why) = entry.not_plain() {
-            return Ok(Outcome::NotPlain(why));
+            return Ok(EntryOutcome::NotPlain(why));
         }
         let small = entry.made_small();
         let words = self.lay_out(&small, "accepted")?;
         let home = self.folder.join("accepted");
         let parsed = in_folder("fio", &home).arg("--parse-only").args(&words).output()?;
         if !parsed.status.success() {
-            return Ok(Outcome::FioRefuses(reason(&parsed)));
+            return Ok(EntryOutcome::FioRefuses(reason(&parsed)));
         }
         let planned = self.permitted(&home, &small, |mut command| {
             command.args(["--plan", "--"]).args(&words);
@@ -183,16 +185,16 @@ impl Trial<'_> {
             return self.refused(&small.to_be_counted(), reason(&planned));
         }
         if parse_only {
-            return Ok(Outcome::Accepted);
+            return Ok(EntryOutcome::Accepted);
         }
         self.compare(&small.to_be_counted())
     }
 
     /// A job that fio refuses, or that moves no bytes with fio, does not count as plain.
-    fn refused(&self, entry: &Entry, why: String) -> Result<Outcome> {
+    fn refused(&self, entry: &CorpusEntry, why: String) -> Result<EntryOutcome> {
         // A stand-in for a device has no end to fill up to.
         if entry.has("fill_device") {
-            return Ok(Outcome::Refused(why));
+            return Ok(EntryOutcome::Refused(why));
         }
         let words = self.lay_out(entry, "asked")?;
         let home = self.folder.join("asked");
@@ -201,12 +203,12 @@ impl Trial<'_> {
         fio.args(words);
         let output = run_traced(traced(&fio, &trace)?)?;
         if !output.status.success() {
-            return Ok(Outcome::FioFails(reason(&output)));
+            return Ok(EntryOutcome::FioFails(reason(&output)));
         }
         let done = calls::read(&trace, &home)?;
         Ok(match moves_no_byte(&done) {
-            true => Outcome::FioFails("it moves no byte".to_owned()),
-            false => Outcome::Refused(why),
+            true => EntryOutcome::FioFails("it moves no byte".to_owned()),
+            false => EntryOutcome::Refused(why),
         })
     }
 
@@ -214,7 +216,7 @@ impl Trial<'_> {
     fn permitted(
         &self,
         home: &Path,
-        entry: &Entry,
+        entry: &CorpusEntry,
         run: impl Fn(Command) -> Result<Output>,
     ) -> Result<Output> {
         let mut devices = entry.places().0;
@@ -240,7 +242,7 @@ impl Trial<'_> {
         }
     }
 
-    fn compare(&self, entry: &Entry) -> Result<Outcome> {
+    fn compare(&self, entry: &CorpusEntry) -> Result<EntryOutcome> {
         let words = self.lay_out(entry, "fio")?;
         let home = self.folder.join("fio");
         let mut fio = in_folder("fio", &home);
@@ -248,7 +250,7 @@ impl Trial<'_> {
         fio.args(json).args(&words);
         let output = run_traced(traced(&fio, &self.folder.join("fio.trace"))?)?;
         if !output.status.success() {
-            return Ok(Outcome::FioFails(reason(&output)));
+            return Ok(EntryOutcome::FioFails(reason(&output)));
         }
         let sum_of_fio = json.map(|_| calls::sum(&output.stdout)).transpose()?;
         self.lay_out(entry, "durio")?;
@@ -258,28 +260,28 @@ impl Trial<'_> {
             run_traced(traced(&command, &self.folder.join("durio.trace"))?)
         })?;
         if !output.status.success() {
-            return Ok(Outcome::Fails(reason(&output)));
+            return Ok(EntryOutcome::Fails(reason(&output)));
         }
         let mut by_fio = calls::read(&self.folder.join("fio.trace"), &home)?;
         let mut by_durio = calls::read(&self.folder.join("durio.trace"), &other)?;
         if let Some(fio) = sum_of_fio {
             let durio = calls::sum(&output.stdout)?;
             if !is_as_much(entry, &fio, &durio) {
-                return Ok(Outcome::Different(format!("JSON: fio {fio:?} durio {durio:?}")));
+                return Ok(EntryOutcome::Different(format!("JSON: fio {fio:?} durio {durio:?}")));
             }
         }
         let said = String::from_utf8_lossy(&output.stderr);
         let outcome = verdict(entry, (&by_fio, &by_durio), &said);
-        if !matches!(outcome, Outcome::Different(_)) {
+        if !matches!(outcome, EntryOutcome::Different(_)) {
             return Ok(outcome);
         }
-        by_fio.sort_by(Done::by_what_is_not_drawn);
-        by_durio.sort_by(Done::by_what_is_not_drawn);
+        by_fio.sort_by(FileActivity::by_what_is_not_drawn);
+        by_durio.sort_by(FileActivity::by_what_is_not_drawn);
         Ok(verdict(entry, (&by_fio, &by_durio), &said))
     }
 
     /// A folder with the stand-ins for devices, and the words of the entry.
-    fn lay_out(&self, entry: &Entry, name: &str) -> Result<Vec<String>> {
+    fn lay_out(&self, entry: &CorpusEntry, name: &str) -> Result<Vec<String>> {
         let home = self.folder.join(name);
         fs::create_dir(&home)?;
         let (devices, folders) = entry.places();
@@ -292,8 +294,8 @@ impl Trial<'_> {
         }
         let text = entry.text();
         match entry.form {
-            Form::Words => Ok(text.lines().map(str::to_owned).collect()),
-            Form::File => {
+            EntryForm::Words => Ok(text.lines().map(str::to_owned).collect()),
+            EntryForm::File => {
                 fs::write(home.join("job.fio"), &text)?;
                 Ok(vec!["job.fio".to_owned()])
             }
@@ -332,10 +334,14 @@ fn reason(output: &Output) -> String {
 }
 
 /// Compares file by file, ordered by their calls.
-fn verdict(entry: &Entry, (fio, durio): (&[Done], &[Done]), stderr: &str) -> Outcome {
+fn verdict(
+    entry: &CorpusEntry,
+    (fio, durio): (&[FileActivity], &[FileActivity]),
+    stderr: &str,
+) -> EntryOutcome {
     let show = || format!("fio {fio:?} durio {durio:?}");
     if fio.len() != durio.len() {
-        return Outcome::Different(format!("files: {}", show()));
+        return EntryOutcome::Different(format!("files: {}", show()));
     }
     let free = ["norandommap", "random_distribution", "io_size", "number_ios", "blockalign"];
     let is_free = free.iter().any(|key| entry.has(key));
@@ -346,30 +352,30 @@ fn verdict(entry: &Entry, (fio, durio): (&[Done], &[Done]), stderr: &str) -> Out
             && (one.flags == other.flags && one.mapped == other.mapped)
             && (range_is_same(one, other, is_free || mixes) || (is_free && accesses(one) < 32));
         if !is_same {
-            return Outcome::Different(show());
+            return EntryOutcome::Different(show());
         }
         if one.syncs != other.syncs {
             said.push(format!("{} and {} syncs", one.syncs, other.syncs));
         }
     }
     match said.is_empty() {
-        true => Outcome::Equal,
-        false if notes_syncs(stderr) => Outcome::Noted(said.join(", ")),
-        false => Outcome::Different(format!("syncs: {}", show())),
+        true => EntryOutcome::Equal,
+        false if notes_syncs(stderr) => EntryOutcome::Noted(said.join(", ")),
+        false => EntryOutcome::Different(format!("syncs: {}", show())),
     }
 }
 
-fn accesses(done: &Done) -> u64 {
+fn accesses(done: &FileActivity) -> u64 {
     done.reads + done.writes
 }
 
 // A few accesses may all be of one kind, or at any place, by chance.
-fn mixes(entry: &Entry, one: &Done, other: &Done) -> bool {
+fn mixes(entry: &CorpusEntry, one: &FileActivity, other: &FileActivity) -> bool {
     is_mixed(one) || is_mixed(other) || (entry.mixes() && accesses(one) < 32)
 }
 
 /// Accesses, bytes and writes are equal, or as close as random draws permit.
-fn is_as_much(entry: &Entry, one: &Done, other: &Done) -> bool {
+fn is_as_much(entry: &CorpusEntry, one: &FileActivity, other: &FileActivity) -> bool {
     let near = |a: u64, b: u64, share: u64| a.abs_diff(b) <= a.max(b) / share;
     let has_mix = ["bsrange", "bssplit"].iter().any(|key| entry.has(key));
     // Draws of a size scatter: where one in ten is 64 KiB and most are 4, fio itself makes 170 to 247
@@ -389,7 +395,7 @@ fn is_as_much(entry: &Entry, one: &Done, other: &Done) -> bool {
 }
 
 /// True if it accesses files, each at its end. If strace saw no access at all, nothing is known.
-fn moves_no_byte(done: &[Done]) -> bool {
+fn moves_no_byte(done: &[FileActivity]) -> bool {
     done.iter().all(|file| file.bytes == 0 && !file.mapped) && !done.is_empty()
 }
 
@@ -400,19 +406,19 @@ fn notes_syncs(stderr: &str) -> bool {
     words.any(|word| ["sync", "syncs"].contains(&word))
 }
 
-fn is_mixed(done: &Done) -> bool {
+fn is_mixed(done: &FileActivity) -> bool {
     done.reads > 0 && done.writes > 0
 }
 
 /// Each access is drawn to be one of the two: within five standard deviations of even odds.
-fn near_in_mix(one: &Done, other: &Done) -> bool {
+fn near_in_mix(one: &FileActivity, other: &FileActivity) -> bool {
     // At even odds the variance of each count is n/4; that of their difference is the sum.
     let variance = (one.reads + one.writes) / 2;
     one.writes.abs_diff(other.writes).pow(2) <= 25 * variance.max(1)
 }
 
 /// Offsets that are drawn freely need not reach the very ends.
-fn range_is_same(one: &Done, other: &Done, is_free: bool) -> bool {
+fn range_is_same(one: &FileActivity, other: &FileActivity, is_free: bool) -> bool {
     match (one.range, other.range) {
         (Some(one), Some(other)) if is_free => {
             let length = (one.1 - one.0).max(other.1 - other.0);

@@ -16,16 +16,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use self::figures::{NOISY, Pair, Row, Run, STOLEN};
-use super::goals::{self, Goal};
-use super::load::Load;
-use super::session::{Interrupt, Priority, Session};
+use self::figures::{DatabaseRow, DatabaseRun, NOISY, RunPair, STOLEN};
+use super::goals::{self, BenchGoal};
+use super::load::LoadReading;
+use super::session::{BenchSession, Interrupt, Priority};
 use super::{durio, machine};
-use crate::databases::{self, Database, Group, Scratch};
+use crate::databases::{self, Database, ScratchDatabase, ServerGroup};
 
 /// Options of `bench databases`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DatabaseBenchArguments {
     /// Only these; all of them if none is named
     names: Vec<String>,
 
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     folder: PathBuf,
 }
 
-impl Arguments {
+impl DatabaseBenchArguments {
     /// Checks whether it can run; the exit code, if a package is missing.
     pub(super) fn cannot(&self, is_written: bool) -> Result<Option<ExitCode>> {
         ensure!(
@@ -61,17 +61,20 @@ const CLIENTS: [u32; 3] = [1, 8, 32];
 const FIRST: u32 = 300;
 
 /// A running database, and the parameters of its prediction.
-struct Setting<'a> {
+struct RunningDatabase<'a> {
     database: &'static Database,
-    scratch: Scratch<'a>,
-    server: Option<Group>,
-    session: &'a Session,
+    scratch: ScratchDatabase<'a>,
+    server: Option<ServerGroup>,
+    session: &'a BenchSession,
     seconds: u32,
 }
 
-pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+pub(super) fn run(
+    arguments: &DatabaseBenchArguments,
+    interrupt: &Interrupt,
+) -> Result<Vec<BenchGoal>> {
     let databases = databases::chosen(&arguments.names)?;
-    let session = Session::begin(interrupt)?;
+    let session = BenchSession::begin(interrupt)?;
     machine::print_machine("Databases and their predictions");
     println!("- files: {}", machine::filesystem(&arguments.folder));
     println!(
@@ -102,15 +105,16 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
 
 fn all_pairs(
     database: &'static Database,
-    arguments: &Arguments,
-    session: &Session,
-) -> Result<Vec<Row>> {
-    let scratch = Scratch::new(database, &arguments.folder, session.interrupt())?;
+    arguments: &DatabaseBenchArguments,
+    session: &BenchSession,
+) -> Result<Vec<DatabaseRow>> {
+    let scratch = ScratchDatabase::new(database, &arguments.folder, session.interrupt())?;
     let server = scratch.serve(&[])?;
-    let setting = Setting { database, scratch, server, session, seconds: arguments.seconds };
+    let setting =
+        RunningDatabase { database, scratch, server, session, seconds: arguments.seconds };
     let clients = if database.is_for_one { &CLIENTS[..1] } else { &CLIENTS };
-    let mut rows: Vec<Row> =
-        clients.iter().map(|&clients| Row::new(database.name, clients)).collect();
+    let mut rows: Vec<DatabaseRow> =
+        clients.iter().map(|&clients| DatabaseRow::new(database.name, clients)).collect();
     let mut each = Vec::with_capacity(rows.len());
     for row in &rows {
         each.push(setting.each(row.clients, setting.scratch.measure(row.clients, FIRST)?.rate()));
@@ -120,20 +124,20 @@ fn all_pairs(
         for (row, each) in rows.iter_mut().zip(&mut each) {
             let pair = if pair % 2 == 1 {
                 let real = setting.real(row.clients, *each)?;
-                Pair { real, predicted: setting.predicted(row.clients)? }
+                RunPair { real, predicted: setting.predicted(row.clients)? }
             } else {
                 let predicted = setting.predicted(row.clients)?;
-                Pair { real: setting.real(row.clients, *each)?, predicted }
+                RunPair { real: setting.real(row.clients, *each)?, predicted }
             };
             *each = setting.each(row.clients, pair.real.rate);
             row.pairs.push(pair);
         }
     }
-    setting.server.map(Group::stop).transpose()?;
+    setting.server.map(ServerGroup::stop).transpose()?;
     Ok(rows)
 }
 
-impl Setting<'_> {
+impl RunningDatabase<'_> {
     /// Transactions of each client that take as long as a run.
     #[expect(
         clippy::cast_possible_truncation,
@@ -144,13 +148,13 @@ impl Setting<'_> {
         (rate * f64::from(self.seconds) / f64::from(clients)).max(1.0) as u32
     }
 
-    fn real(&self, clients: u32, each: u32) -> Result<Run> {
+    fn real(&self, clients: u32, each: u32) -> Result<DatabaseRun> {
         let before = self.scratch.syncs()?;
         let (said, foreign, stolen) = self.watched(|| self.scratch.measure(clients, each))?;
         let syncs = self.scratch.syncs()?.zip(before).map(|(after, before)| after - before);
         #[expect(clippy::cast_precision_loss, reason = "commits of seconds")]
         let per_sync = syncs.filter(|it| *it > 0).map(|syncs| said.commits as f64 / syncs as f64);
-        Ok(Run {
+        Ok(DatabaseRun {
             rate: said.rate(),
             p50_us: said.p50_us,
             p99_us: said.p99_us,
@@ -160,7 +164,7 @@ impl Setting<'_> {
         })
     }
 
-    fn predicted(&self, clients: u32) -> Result<Run> {
+    fn predicted(&self, clients: u32) -> Result<DatabaseRun> {
         let options = format!("--clients {clients} --duration {}s", self.seconds);
         let durio = self.session.durio();
         let words = durio.predict(self.database.name, self.scratch.folder(), &options);
@@ -169,7 +173,7 @@ impl Setting<'_> {
         let findings = durio::findings(&printed.stdout)?;
         let number = |name: &str| durio::number(&findings, &format!("/prediction/points/0/{name}"));
         let microseconds = |name| number(name).ok().map(|nanos| nanos / 1e3);
-        Ok(Run {
+        Ok(DatabaseRun {
             rate: number("rate_per_second")?,
             p50_us: microseconds("p50_ns"),
             p99_us: microseconds("p99_ns"),
@@ -183,10 +187,10 @@ impl Setting<'_> {
     fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, f64, f64)> {
         rustix::fs::syncfs(File::open(self.scratch.folder())?)
             .context("the filesystem cannot be synced")?;
-        let server = self.server.as_ref().map(Group::id);
-        let before = Load::read_beside(server).context("no /proc/stat")?;
+        let server = self.server.as_ref().map(ServerGroup::id);
+        let before = LoadReading::read_beside(server).context("no /proc/stat")?;
         let value = work()?;
-        let after = Load::read_beside(server).context("no /proc/stat")?;
+        let after = LoadReading::read_beside(server).context("no /proc/stat")?;
         Ok((value, after.foreign_since(&before), after.stolen_since(&before)))
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::measured::{Kind, Measured, Operation};
+use super::measured::{MeasuredKind, MeasuredTrial, OperationFigures};
 
 /// The paths of durio and of its run folders.
 #[derive(Debug, Clone, Copy)]
@@ -63,19 +63,19 @@ impl Durio<'_> {
 }
 
 /// Reads the results of the first workload.
-pub(super) fn parse(text: &str) -> Result<Measured> {
+pub(super) fn parse(text: &str) -> Result<MeasuredTrial> {
     let findings = findings(text)?;
     let workload = findings.pointer("/workloads/0").context("no workload in the findings")?;
     let operations: Vec<_> = array(workload, "/operations")
         .iter()
         .filter_map(|it| {
             let name = it.get("operation")?.as_str()?;
-            let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
+            let kind = MeasuredKind::ALL.into_iter().find(|kind| kind.name() == name)?;
             Some((kind, operation(it)?))
         })
         .collect();
-    let of_accesses = operations.iter().filter(|(kind, _)| *kind != Kind::Sync);
-    Ok(Measured {
+    let of_accesses = operations.iter().filter(|(kind, _)| *kind != MeasuredKind::Sync);
+    Ok(MeasuredTrial {
         iops: number(workload, "/iops")?,
         accesses: of_accesses.map(|(_, operation)| operation.count).sum(),
         cpu_ns: number(workload, "/cpu/per_operation_ns")?,
@@ -88,8 +88,8 @@ pub(super) fn parse(text: &str) -> Result<Measured> {
     })
 }
 
-fn operation(value: &Value) -> Option<Operation> {
-    Some(Operation {
+fn operation(value: &Value) -> Option<OperationFigures> {
+    Some(OperationFigures {
         count: number(value, "/service/count").ok()?,
         rate: number(value, "/rate_per_second").ok()?,
         mean: number(value, "/service/mean_ns").ok()?,
@@ -102,7 +102,7 @@ fn operation(value: &Value) -> Option<Operation> {
 
 /// The parts of `durio check` about durio itself.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Check {
+pub(super) struct SelfCheck {
     /// Largest resident memory, in bytes.
     pub(super) memory: f64,
     /// Buffers of the step that needs the most, in bytes.
@@ -116,9 +116,9 @@ pub(super) struct Check {
 }
 
 /// Reads the findings of `durio check`.
-pub(super) fn parse_check(text: &str) -> Result<Check> {
+pub(super) fn parse_check(text: &str) -> Result<SelfCheck> {
     let findings = findings(text)?;
-    let mut check = Check {
+    let mut check = SelfCheck {
         memory: number(&findings, "/memory_max_bytes")?,
         buffers: 0.0,
         deviation: 0.0,
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!((measured.iops, measured.accesses), (100.0, 500.0));
         assert_eq!((measured.cpu_ns, measured.deviation), (250.5, Some(-0.015)));
         assert_eq!(measured.fallbacks, ["no O_DIRECT"]);
-        let write = measured.operation(Kind::Write).expect("there are writes");
+        let write = measured.operation(MeasuredKind::Write).expect("there are writes");
         assert_eq!((write.p50, write.p99), (Some(2.0), None));
     }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::measured::{Kind, Measured, Operation};
+use super::measured::{MeasuredKind, MeasuredTrial, OperationFigures};
 
 /// Percentiles of the total latency, not of the completion latency, which begins only after the
 /// submitting call returns.
@@ -31,7 +31,7 @@ pub(super) fn command(target: &Path, options: &str) -> Vec<OsString> {
 }
 
 /// Reads the results of the first job.
-pub(super) fn parse(text: &str) -> Result<Measured> {
+pub(super) fn parse(text: &str) -> Result<MeasuredTrial> {
     // fio prints notes about a job's options before its JSON, on stdout too.
     let begin = text.find('{').context("fio printed no JSON")?;
     let document: Value = serde_json::from_str(&text[begin..]).context("fio's JSON")?;
@@ -39,14 +39,14 @@ pub(super) fn parse(text: &str) -> Result<Measured> {
     let error = number(job, "/error")?;
     ensure!(error == 0.0, "fio's job ended with error {error}");
     let seconds = number(job, "/job_runtime")? / 1e3;
-    let operations: Vec<_> = Kind::ALL
+    let operations: Vec<_> = MeasuredKind::ALL
         .into_iter()
         .filter_map(|kind| Some((kind, operation(job.get(kind.name())?, kind, seconds)?)))
         .collect();
-    let of_accesses = || operations.iter().filter(|(kind, _)| *kind != Kind::Sync);
+    let of_accesses = || operations.iter().filter(|(kind, _)| *kind != MeasuredKind::Sync);
     let accesses: f64 = of_accesses().map(|(_, operation)| operation.count).sum();
     let percent = number(job, "/usr_cpu")? + number(job, "/sys_cpu")?;
-    Ok(Measured {
+    Ok(MeasuredTrial {
         iops: of_accesses().map(|(_, operation)| operation.rate).sum(),
         accesses,
         cpu_ns: percent / 100.0 * seconds * 1e9 / accesses,
@@ -56,13 +56,13 @@ pub(super) fn parse(text: &str) -> Result<Measured> {
     })
 }
 
-fn operation(value: &Value, kind: Kind, seconds: f64) -> Option<Operation> {
+fn operation(value: &Value, kind: MeasuredKind, seconds: f64) -> Option<OperationFigures> {
     let count = number(value, "/lat_ns/N").ok().filter(|&count| count > 0.0)?;
     let rate = match kind {
-        Kind::Read | Kind::Write => number(value, "/iops").ok()?,
-        Kind::Sync => count / seconds,
+        MeasuredKind::Read | MeasuredKind::Write => number(value, "/iops").ok()?,
+        MeasuredKind::Sync => count / seconds,
     };
-    Some(Operation {
+    Some(OperationFigures {
         count,
         rate,
         mean: number(value, "/lat_ns/mean").ok()?,
@@ -100,15 +100,15 @@ mod tests {
         assert_eq!(measured.accesses, 200.0);
         // 40 % of 2 s for 200 writes.
         assert_eq!(measured.cpu_ns, 4e6);
-        assert!(measured.operation(Kind::Read).is_none());
-        let write = measured.operation(Kind::Write).expect("there are writes");
+        assert!(measured.operation(MeasuredKind::Read).is_none());
+        let write = measured.operation(MeasuredKind::Write).expect("there are writes");
         assert_eq!((write.p50, write.p99, write.mean), (Some(1400.0), Some(2000.0), 1500.5));
     }
 
     #[test]
     fn the_rate_of_syncs_is_their_count_over_the_time() {
         let measured = parse(SAMPLE).expect("the sample is whole");
-        let sync = measured.operation(Kind::Sync).expect("there are syncs");
+        let sync = measured.operation(MeasuredKind::Sync).expect("there are syncs");
         assert_eq!((sync.count, sync.rate, sync.p50), (200.0, 100.0, Some(8000.0)));
     }
 

@@ -9,14 +9,14 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 
 use super::figures::{Ratio, median};
-use super::goals::{self, Goal};
+use super::goals::{self, BenchGoal};
 use super::load::Foreign;
-use super::session::{Interrupt, Priority, Session};
+use super::session::{BenchSession, Interrupt, Priority};
 use super::{durio, machine, pg_test_fsync, scratch, table};
 
 /// Options of `bench fsync`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct FsyncArguments {
     /// Rounds; ratios are medians over them
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
@@ -40,7 +40,7 @@ const SAME_FOR_ALL: &str = "--engine sync --rw write --bs 8k --rewrite";
 
 /// Rates of one method, round by round.
 #[derive(Debug, Default)]
-struct Trials {
+struct MethodTrials {
     pg: Vec<f64>,
     durio: Vec<f64>,
     pg_again: Vec<f64>,
@@ -50,9 +50,9 @@ struct Trials {
 type Rates = [Option<f64>; 4];
 
 /// Runs `bench fsync`.
-pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+pub(super) fn run(arguments: &FsyncArguments, interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     let program = pg_test_fsync::find()?;
-    let session = Session::begin(interrupt)?;
+    let session = BenchSession::begin(interrupt)?;
     let file = scratch::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
     machine::print("pg_test_fsync, durio, pg_test_fsync again: one block rewritten", &session);
     println!("- {}: {}", pg_test_fsync::version(&program)?, program.display());
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
          file of {FILE_MEBIBYTES} MiB",
         arguments.pairs, arguments.seconds
     );
-    let mut trials: [Trials; 4] = Default::default();
+    let mut trials: [MethodTrials; 4] = Default::default();
     let mut foreign = Foreign::default();
     for round in 1..=arguments.pairs {
         eprintln!("round {round} of {}", arguments.pairs);
@@ -76,11 +76,11 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
 
 /// Each comes first, second and last in turn: earlier runs leave traces in the storage.
 fn one_round(
-    trials: &mut [Trials; 4],
+    trials: &mut [MethodTrials; 4],
     round: u32,
-    session: &Session,
+    session: &BenchSession,
     (program, file): (&Path, &Path),
-    arguments: &Arguments,
+    arguments: &FsyncArguments,
 ) -> Result<()> {
     let by_pg = || {
         session.interrupt().check()?;
@@ -100,7 +100,7 @@ fn one_round(
 }
 
 /// Keeps the rates of the methods that all three have.
-fn take(trials: &mut [Trials; 4], [pg, durio, pg_again]: [Rates; 3]) {
+fn take(trials: &mut [MethodTrials; 4], [pg, durio, pg_again]: [Rates; 3]) {
     for (index, trials) in trials.iter_mut().enumerate() {
         if let (Some(pg), Some(durio), Some(again)) = (pg[index], durio[index], pg_again[index]) {
             trials.pg.push(pg);
@@ -110,7 +110,7 @@ fn take(trials: &mut [Trials; 4], [pg, durio, pg_again]: [Rates; 3]) {
     }
 }
 
-fn by_durio(session: &Session, file: &Path, seconds: u32) -> Result<Rates> {
+fn by_durio(session: &BenchSession, file: &Path, seconds: u32) -> Result<Rates> {
     let mut rates = Rates::default();
     for (rate, method) in rates.iter_mut().zip(DURIO) {
         let options = format!("{SAME_FOR_ALL} --duration {seconds}s {method}");
@@ -124,9 +124,9 @@ fn by_durio(session: &Session, file: &Path, seconds: u32) -> Result<Rates> {
     Ok(rates)
 }
 
-fn print(trials: &[Trials; 4]) {
+fn print(trials: &[MethodTrials; 4]) {
     let rows = pg_test_fsync::METHODS.iter().zip(trials).map(|(method, trials)| {
-        let Trials { pg, durio, pg_again } = trials;
+        let MethodTrials { pg, durio, pg_again } = trials;
         if pg.is_empty() {
             let none = || "not here".to_owned();
             return [(*method).to_owned(), none(), none(), none(), none(), none()];
@@ -147,17 +147,17 @@ fn print(trials: &[Trials; 4]) {
     );
 }
 
-fn goals_of(trials: &[Trials; 4]) -> Result<Vec<Goal>> {
+fn goals_of(trials: &[MethodTrials; 4]) -> Result<Vec<BenchGoal>> {
     let measured = pg_test_fsync::METHODS.iter().zip(trials).filter(|(_, it)| !it.pg.is_empty());
     let goals: Vec<_> = measured.map(|(method, trials)| goal(method, trials)).collect();
     ensure!(!goals.is_empty(), "no method was measured by both");
     Ok(goals)
 }
 
-fn goal(method: &str, trials: &Trials) -> Goal {
+fn goal(method: &str, trials: &MethodTrials) -> BenchGoal {
     let ratio = Ratio::of(&trials.durio, &trials.pg);
     let noise = Ratio::of(&trials.pg_again, &trials.pg);
-    Goal {
+    BenchGoal {
         what: format!("rate durio / pg_test_fsync: {method}"),
         goal: format!("1 ± {TOLERANCE}"),
         measured: format!("{:.2}; pg again {:.2}", ratio.median, noise.median),
@@ -169,8 +169,8 @@ fn goal(method: &str, trials: &Trials) -> Goal {
 mod tests {
     use super::*;
 
-    fn trials(durio: f64) -> Trials {
-        Trials { pg: vec![100.0; 3], durio: vec![durio; 3], pg_again: vec![90.0; 3] }
+    fn trials(durio: f64) -> MethodTrials {
+        MethodTrials { pg: vec![100.0; 3], durio: vec![durio; 3], pg_again: vec![90.0; 3] }
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_method_that_one_of_them_lacks_is_left_out() {
-        let mut all: [Trials; 4] = Default::default();
+        let mut all: [MethodTrials; 4] = Default::default();
         let whole = [Some(1.0); 4];
         let mut lacking = whole;
         lacking[0] = None;

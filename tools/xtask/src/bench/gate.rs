@@ -12,15 +12,15 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
-use super::goals::{self, Goal};
-use super::session::{Interrupt, Session};
+use super::goals::{self, BenchGoal};
+use super::session::{BenchSession, Interrupt};
 use super::{machine, table};
 use draw::Outcomes;
 use record::Pool;
 
 /// Options of `bench compare`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct GateArguments {
     /// Runs to record of each workload
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(10..))]
     runs: u32,
@@ -58,14 +58,14 @@ const FOUND_WITH: usize = 5;
 const SCATTER_MAX: f64 = 0.047;
 
 /// The outcome for one number of repeats.
-struct Row {
+struct RepeatsRow {
     repeats: usize,
     equal: Outcomes,
     slowed: Outcomes,
 }
 
 /// Runs `bench compare`.
-pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+pub(super) fn run(arguments: &GateArguments, interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     let pools = match arguments.from.is_empty() {
         true => recorded(arguments, interrupt)?,
         false => arguments.from.iter().map(|it| record::read(it)).collect::<Result<_>>()?,
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
         print(pool, scatter, &rows);
         goals.extend(goals_of(pool, scatter[0], &rows, arguments.draws));
     }
-    let is_quiet = |it: &Goal| it.goal.starts_with('≥');
+    let is_quiet = |it: &BenchGoal| it.goal.starts_with('≥');
     if !goals.iter().any(is_quiet) {
         println!("\nNo workload repeated within {:.1} %: power is not shown.", SCATTER_MAX * 100.0);
     }
@@ -85,8 +85,8 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
     Ok(goals)
 }
 
-fn recorded(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Pool>> {
-    let session = Session::begin(interrupt)?;
+fn recorded(arguments: &GateArguments, interrupt: &Interrupt) -> Result<Vec<Pool>> {
+    let session = BenchSession::begin(interrupt)?;
     machine::print("How often compare --fail-over is wrong, on recorded runs", &session);
     println!(
         "- runs: {} of each workload, {} s each, in turns; O_DIRECT on one file",
@@ -95,20 +95,20 @@ fn recorded(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Pool>> {
     record::record(&session, arguments.runs, arguments.seconds)
 }
 
-fn rows(pool: &Pool, draws: u32, interrupt: &Interrupt) -> Result<Vec<Row>> {
+fn rows(pool: &Pool, draws: u32, interrupt: &Interrupt) -> Result<Vec<RepeatsRow>> {
     let mut rows = Vec::new();
     for repeats in REPEATS.into_iter().filter(|it| 2 * it <= pool.runs.len()) {
         interrupt.check()?;
         eprintln!("{}: {repeats} repeats", pool.name);
         let equal = draw::outcomes(pool, &pool.runs, repeats, draws);
         let slowed = draw::outcomes(pool, &pool.slowed, repeats, draws);
-        rows.push(Row { repeats, equal, slowed });
+        rows.push(RepeatsRow { repeats, equal, slowed });
     }
     ensure!(!rows.is_empty(), "{}: fewer than two runs", pool.name);
     Ok(rows)
 }
 
-fn print(pool: &Pool, [rate, p99]: [f64; 2], rows: &[Row]) {
+fn print(pool: &Pool, [rate, p99]: [f64; 2], rows: &[RepeatsRow]) {
     println!(
         "\n{}: {} runs, rate scatters by {:.1} %, p99 by {:.1} %\n",
         pool.name,
@@ -117,7 +117,7 @@ fn print(pool: &Pool, [rate, p99]: [f64; 2], rows: &[Row]) {
         p99 * 100.0
     );
     let cell = |share: f64| format!("{share:.1} %");
-    let row = |it: &Row| {
+    let row = |it: &RepeatsRow| {
         [
             it.repeats.to_string(),
             cell(it.equal.regression()),
@@ -140,13 +140,13 @@ fn print(pool: &Pool, [rate, p99]: [f64; 2], rows: &[Row]) {
     table::print(&header, rows.iter().map(row));
 }
 
-fn goals_of(pool: &Pool, scatter: f64, rows: &[Row], draws: u32) -> Vec<Goal> {
+fn goals_of(pool: &Pool, scatter: f64, rows: &[RepeatsRow], draws: u32) -> Vec<BenchGoal> {
     let limit = false_alarms_max(draws);
     let alarms = rows.iter().map(|it| {
         let what =
             format!("{}: equal sides called a regression, {} repeats", pool.name, it.repeats);
         let measured = it.equal.regression();
-        Goal {
+        BenchGoal {
             what,
             goal: format!("≤ {FALSE_ALARMS_MAX} %, by chance of the draws {limit:.1} %"),
             measured: format!("{measured:.1} %"),
@@ -156,7 +156,7 @@ fn goals_of(pool: &Pool, scatter: f64, rows: &[Row], draws: u32) -> Vec<Goal> {
     let is_quiet = scatter <= SCATTER_MAX;
     let power = rows.iter().filter(|it| it.repeats == FOUND_WITH && is_quiet).map(|it| {
         let found = it.slowed.regression();
-        Goal {
+        BenchGoal {
             what: format!("{}: 10 % slower found with {FOUND_WITH} repeats", pool.name),
             goal: format!("≥ {FOUND_MIN} %"),
             measured: format!("{found:.1} %"),

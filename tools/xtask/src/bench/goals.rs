@@ -4,14 +4,14 @@ use super::table;
 
 /// One goal after the measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Goal {
+pub(super) struct BenchGoal {
     pub(super) what: String,
     pub(super) goal: String,
     pub(super) measured: String,
     pub(super) holds: bool,
 }
 
-impl Goal {
+impl BenchGoal {
     /// A value that must not be above a limit, both with `digits` decimals. NaN does not hold.
     pub(super) fn at_most(
         what: impl Into<String>,
@@ -40,7 +40,7 @@ impl Goal {
 }
 
 /// Prints all goals of a bench.
-pub(super) fn print(goals: &[Goal]) {
+pub(super) fn print(goals: &[BenchGoal]) {
     let rows = goals.iter().map(|goal| {
         let holds = if goal.holds { "yes" } else { "NO" };
         [goal.what.clone(), goal.goal.clone(), goal.measured.clone(), holds.to_owned()]
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn a_limit_itself_holds_and_what_is_no_number_does_not() {
-        assert!(Goal::at_most("x", 0.5, 0.5, 2, "").holds);
-        assert!(!Goal::at_most("x", 0.51, 0.5, 2, "").holds);
-        assert!(!Goal::at_most("x", f64::NAN, 0.5, 2, "").holds);
-        assert!(Goal::at_least("x", 0.9, 0.9).holds);
-        assert!(!Goal::at_least("x", f64::NAN, 0.9).holds);
+        assert!(BenchGoal::at_most("x", 0.5, 0.5, 2, "").holds);
+        assert!(!BenchGoal::at_most("x", 0.51, 0.5, 2, "").holds);
+        assert!(!BenchGoal::at_most("x", f64::NAN, 0.5, 2, "").holds);
+        assert!(BenchGoal::at_least("x", 0.9, 0.9).holds);
+        assert!(!BenchGoal::at_least("x", f64::NAN, 0.9).holds);
     }
 }

@@ -12,13 +12,13 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::figures::{Ratio, median};
-use super::goals::{self, Goal};
-use super::session::{Interrupt, Priority, Session};
+use super::goals::{self, BenchGoal};
+use super::session::{BenchSession, Interrupt, Priority};
 use super::{callgrind, durio, machine, scratch, table};
 
 /// Options of `bench group-commit`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct GroupCommitArguments {
     /// Rounds of group commit and independent writers; figures are medians over them
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
@@ -42,7 +42,7 @@ const MANY: u32 = 220_000;
 const FILE_MEBIBYTES: usize = 64;
 
 /// The cost of a record, without any storage.
-struct Cost {
+struct RecordCost {
     record: &'static str,
     cpu_ns: f64,
     instructions: f64,
@@ -58,8 +58,11 @@ struct Commits {
     cpu_ns: f64,
 }
 
-pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
-    let session = Session::begin(interrupt)?;
+pub(super) fn run(
+    arguments: &GroupCommitArguments,
+    interrupt: &Interrupt,
+) -> Result<Vec<BenchGoal>> {
+    let session = BenchSession::begin(interrupt)?;
     machine::print("Group commit: the cost of a record, and 64 committers on a file", &session);
     let costs: Result<Vec<_>> = RECORDS.iter().map(|record| cost(record, &session)).collect();
     let costs = costs?;
@@ -72,12 +75,12 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
 }
 
 /// Copying a page has a fixed cost; the goal is on the record of a small transaction.
-fn goal(cost: &Cost) -> Option<Goal> {
+fn goal(cost: &RecordCost) -> Option<BenchGoal> {
     let what = format!("CPU time per committed record of {}, {COMMITTERS} committers", cost.record);
-    (cost.record == RECORDS[0]).then(|| Goal::at_most(what, cost.cpu_ns, CPU_NS_MAX, 0, " ns"))
+    (cost.record == RECORDS[0]).then(|| BenchGoal::at_most(what, cost.cpu_ns, CPU_NS_MAX, 0, " ns"))
 }
 
-fn cost(record: &'static str, session: &Session) -> Result<Cost> {
+fn cost(record: &'static str, session: &BenchSession) -> Result<RecordCost> {
     eprintln!("null engine, records of {record}");
     let mut timed = Vec::new();
     for _ in 0..3 {
@@ -89,11 +92,11 @@ fn cost(record: &'static str, session: &Session) -> Result<Cost> {
         callgrind::parse(&session.run(&words, Priority::Plain)?.stderr)
     };
     let instructions = (count(MANY)? - count(FEW)?) / f64::from(MANY - FEW);
-    Ok(Cost { record, cpu_ns: median(&timed), instructions })
+    Ok(RecordCost { record, cpu_ns: median(&timed), instructions })
 }
 
 /// No interval ends within a run: its merge would be counted as cost of the records.
-fn on_null(record: &str, records: u32, session: &Session) -> Vec<OsString> {
+fn on_null(record: &str, records: u32, session: &BenchSession) -> Vec<OsString> {
     let Some(program) = session.program().to_str() else { return Vec::new() };
     let out = session.scratch().to_string_lossy();
     let line = format!(
@@ -130,16 +133,16 @@ fn commits(text: &str) -> Result<Commits> {
     })
 }
 
-fn print_costs(costs: &[Cost]) {
+fn print_costs(costs: &[RecordCost]) {
     println!("\nCost of a record, null engine, {COMMITTERS} committers\n");
     let rows = costs.iter().map(|cost| {
-        let Cost { record, cpu_ns, instructions } = cost;
+        let RecordCost { record, cpu_ns, instructions } = cost;
         [(*record).to_owned(), format!("{cpu_ns:.0}"), format!("{instructions:.0}")]
     });
     table::print(&["record", "CPU time, ns", "user instructions"], rows);
 }
 
-fn print_file(arguments: &Arguments, file: &Path, session: &Session) -> Result<()> {
+fn print_file(arguments: &GroupCommitArguments, file: &Path, session: &BenchSession) -> Result<()> {
     println!(
         "\nOn a file, through the page cache, fdatasync, median of {} interleaved rounds\n",
         arguments.pairs
@@ -165,11 +168,11 @@ fn print_file(arguments: &Arguments, file: &Path, session: &Session) -> Result<(
 }
 
 fn on_file(
-    arguments: &Arguments,
+    arguments: &GroupCommitArguments,
     record: &str,
     ways: &str,
     file: &Path,
-    session: &Session,
+    session: &BenchSession,
 ) -> Result<Commits> {
     let options = format!(
         "--rw write --bs {record} --buffered --sync fdatasync --duration {}s {ways}",
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_goal_is_on_small_records() {
-        let cost = |record, cpu_ns| Cost { record, cpu_ns, instructions: 0.0 };
+        let cost = |record, cpu_ns| RecordCost { record, cpu_ns, instructions: 0.0 };
         assert!(goal(&cost(RECORDS[0], 999.0)).expect("it has a goal").holds);
         assert!(!goal(&cost(RECORDS[0], 1001.0)).expect("it has a goal").holds);
         assert!(goal(&cost(RECORDS[1], 1.0)).is_none());

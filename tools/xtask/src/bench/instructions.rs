@@ -10,8 +10,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::goals::{self, Goal};
-use super::session::{Interrupt, Priority, Session};
+use super::goals::{self, BenchGoal};
+use super::session::{BenchSession, Interrupt, Priority};
 use super::{callgrind, durio, fio, machine, strace, table};
 
 /// No interval ends within a run: its merge would be counted as cost of the I/Os.
@@ -42,7 +42,7 @@ const APART_CALLS: u32 = 20_000;
 const REPEATABLE: f64 = 0.01;
 
 /// One program with its options.
-struct Case {
+struct InstructionCase {
     label: &'static str,
     is_durio: bool,
     options: String,
@@ -51,12 +51,12 @@ struct Case {
 }
 
 /// The counts, per I/O.
-struct Counted {
+struct CountsPerIo {
     instructions: [f64; 2],
-    calls: strace::Calls,
+    calls: strace::CallCounts,
 }
 
-impl Counted {
+impl CountsPerIo {
     /// How far the repeats are apart, as a share.
     fn scatter(&self) -> f64 {
         let [first, second] = self.instructions;
@@ -68,17 +68,17 @@ impl Counted {
     }
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<InstructionCase> {
     let durio = |label, options: &str, goal| {
         let options = match options.contains("--rw") {
             true => format!("{DURIO_OPTIONS} {options}"),
             false => format!("{DURIO_OPTIONS} {READS} {options}"),
         };
-        Case { label, is_durio: true, options, goal }
+        InstructionCase { label, is_durio: true, options, goal }
     };
     let fio = |label, options: String| {
         let options = format!("{FIO_OPTIONS} {options}");
-        Case { label, is_durio: false, options, goal: None }
+        InstructionCase { label, is_durio: false, options, goal: None }
     };
     vec![
         durio("durio sync", "--engine sync --depth 1", Some(160.0)),
@@ -103,8 +103,8 @@ fn cases() -> Vec<Case> {
 }
 
 /// Runs `bench instructions`.
-pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
-    let session = Session::begin(interrupt)?;
+pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
+    let session = BenchSession::begin(interrupt)?;
     machine::print("User instructions and system calls per I/O, /dev/zero, 4 KiB", &session);
     println!(
         "- method: long runs less short runs of {SHORT} I/Os; under callgrind {APART_DURIO} I/Os \
@@ -122,7 +122,7 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     Ok(goals)
 }
 
-fn count(case: &Case, session: &Session) -> Result<Counted> {
+fn count(case: &InstructionCase, session: &BenchSession) -> Result<CountsPerIo> {
     let apart = if case.is_durio { APART_DURIO } else { APART_FIO };
     let repeat = || -> Result<f64> {
         let few = instructions(case, session, SHORT)?;
@@ -132,24 +132,28 @@ fn count(case: &Case, session: &Session) -> Result<Counted> {
     let few = calls(case, session, SHORT)?;
     let many = calls(case, session, SHORT + APART_CALLS)?;
     let calls = strace::per_operation(&few, &many, f64::from(APART_CALLS));
-    Ok(Counted { instructions, calls })
+    Ok(CountsPerIo { instructions, calls })
 }
 
-fn instructions(case: &Case, session: &Session, operations: u32) -> Result<f64> {
+fn instructions(case: &InstructionCase, session: &BenchSession, operations: u32) -> Result<f64> {
     let words = callgrind::wrap(command(case, session, operations));
     let printed = session.run(&words, Priority::Plain)?;
     verify(case, &printed.stdout, operations)?;
     callgrind::parse(&printed.stderr)
 }
 
-fn calls(case: &Case, session: &Session, operations: u32) -> Result<strace::Calls> {
+fn calls(
+    case: &InstructionCase,
+    session: &BenchSession,
+    operations: u32,
+) -> Result<strace::CallCounts> {
     let file = &session.scratch().join("calls");
     let words = strace::wrap(command(case, session, operations), file);
     verify(case, &session.run(&words, Priority::Plain)?.stdout, operations)?;
     Ok(strace::parse(&fs::read_to_string(file).context("strace wrote nothing")?))
 }
 
-fn command(case: &Case, session: &Session, operations: u32) -> Vec<OsString> {
+fn command(case: &InstructionCase, session: &BenchSession, operations: u32) -> Vec<OsString> {
     let target = Path::new("/dev/zero");
     let options = &case.options;
     match case.is_durio {
@@ -159,14 +163,14 @@ fn command(case: &Case, session: &Session, operations: u32) -> Vec<OsString> {
 }
 
 /// Checks that both programs did the requested work.
-fn verify(case: &Case, stdout: &str, operations: u32) -> Result<()> {
+fn verify(case: &InstructionCase, stdout: &str, operations: u32) -> Result<()> {
     let measured = if case.is_durio { durio::parse(stdout) } else { fio::parse(stdout) }?;
     let done = measured.accesses;
     ensure!(done == f64::from(operations), "{}: {done} I/Os, not {operations}", case.label);
     Ok(())
 }
 
-fn print(counted: &[(Case, Counted)]) {
+fn print(counted: &[(InstructionCase, CountsPerIo)]) {
     let rows = counted.iter().map(|(case, count)| {
         let [first, second] = count.instructions;
         let calls = count.calls.iter().map(|(name, calls)| format!("{name} {calls:.3}"));
@@ -185,9 +189,9 @@ fn print(counted: &[(Case, Counted)]) {
     }
 }
 
-fn goal(case: &Case, count: &Counted) -> Option<Goal> {
+fn goal(case: &InstructionCase, count: &CountsPerIo) -> Option<BenchGoal> {
     let what = format!("user instructions per I/O: {}", case.label);
-    Some(Goal::at_most(what, count.worst(), case.goal?, 1, ""))
+    Some(BenchGoal::at_most(what, count.worst(), case.goal?, 1, ""))
 }
 
 #[cfg(test)]
@@ -197,7 +201,8 @@ mod tests {
     #[test]
     fn the_worse_repeat_decides() {
         let case = cases().swap_remove(0);
-        let counted = Counted { instructions: [199.0, 201.0], calls: strace::Calls::new() };
+        let counted =
+            CountsPerIo { instructions: [199.0, 201.0], calls: strace::CallCounts::new() };
         assert!(!goal(&case, &counted).expect("sync has a goal").holds);
         assert!(counted.scatter() > REPEATABLE);
     }

@@ -9,22 +9,22 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use super::figures::median;
-use super::goals::Goal;
-use super::session::{Priority, Session};
+use super::goals::BenchGoal;
+use super::session::{BenchSession, Priority};
 use super::{durio, scratch};
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 const HELP_CALLS: usize = 20;
 
 /// The size of the release binary.
-pub(super) fn binary_size(session: &Session) -> Result<Goal> {
+pub(super) fn binary_size(session: &BenchSession) -> Result<BenchGoal> {
     let bytes = fs::metadata(session.program()).context("no binary")?.len();
     let kibibytes = u32::try_from(bytes / 1024).map_or(f64::INFINITY, f64::from);
-    Ok(Goal::at_most("release binary", kibibytes / 1024.0, 8.0, 2, " MiB"))
+    Ok(BenchGoal::at_most("release binary", kibibytes / 1024.0, 8.0, 2, " MiB"))
 }
 
 /// Calls `--help`, and checks the folder for files.
-pub(super) fn measure(session: &Session) -> Result<Vec<Goal>> {
+pub(super) fn measure(session: &BenchSession) -> Result<Vec<BenchGoal>> {
     let help = help_milliseconds(session)?;
     eprintln!("durio check --quick");
     let folder = scratch::subfolder(session.scratch(), "checked")?;
@@ -37,26 +37,26 @@ pub(super) fn measure(session: &Session) -> Result<Vec<Goal>> {
         check.asynchronous
     );
     Ok(vec![
-        Goal::at_most("--help, median of 20 calls", help, 5.0, 2, " ms"),
-        Goal::at_most(
+        BenchGoal::at_most("--help, median of 20 calls", help, 5.0, 2, " ms"),
+        BenchGoal::at_most(
             format!("check --quick: peak memory less {:.0} MiB buffers", check.buffers / MEBIBYTE),
             memory,
             64.0,
             1,
             " MiB",
         ),
-        Goal::at_most(
+        BenchGoal::at_most(
             "check --quick: Little's law, largest deviation",
             check.deviation,
             0.02,
             6,
             "",
         ),
-        Goal::at_least(in_flight, check.in_flight, 0.9),
+        BenchGoal::at_least(in_flight, check.in_flight, 0.9),
     ])
 }
 
-fn help_milliseconds(session: &Session) -> Result<f64> {
+fn help_milliseconds(session: &BenchSession) -> Result<f64> {
     let mut times = Vec::with_capacity(HELP_CALLS);
     for _ in 0..HELP_CALLS {
         session.interrupt().check()?;

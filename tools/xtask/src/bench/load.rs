@@ -12,16 +12,15 @@ use std::time::Instant;
 /// The unit of both files on Linux (USER_HZ), in seconds.
 const TICK: f64 = 0.01;
 
-/// A reading.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct LoadReading {
     at: Instant,
     busy: f64,
     stolen: f64,
     ours: f64,
 }
 
-impl Load {
+impl LoadReading {
     /// Reads the counters; children count once they have been waited for.
     pub(super) fn read() -> Option<Self> {
         Self::read_beside(None)
@@ -62,9 +61,9 @@ pub(super) struct Foreign(Vec<(f64, f64)>);
 impl Foreign {
     /// Does a round's work and measures the load during it.
     pub(super) fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let before = Load::read();
+        let before = LoadReading::read();
         let value = work();
-        if let Some((before, after)) = before.zip(Load::read()) {
+        if let Some((before, after)) = before.zip(LoadReading::read()) {
             self.0.push((after.foreign_since(&before), after.stolen_since(&before)));
         }
         value

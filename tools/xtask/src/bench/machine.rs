@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
-use super::session::Session;
+use super::session::BenchSession;
 
 const UNKNOWN: &str = "unknown";
 
 /// Prints the header of a bench of durio's cost.
-pub(super) fn print(title: &str, session: &Session) {
+pub(super) fn print(title: &str, session: &BenchSession) {
     print_machine(title);
     println!("- fio: {}", first_line("fio", &["--version"]));
     println!("- durio: {}", first_line(session.program(), &["--version"]));

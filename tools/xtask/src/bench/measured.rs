@@ -4,13 +4,13 @@ use std::fmt;
 
 /// Kinds of operations that both programs distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MeasuredKind {
     Read,
     Write,
     Sync,
 }
 
-impl Kind {
+impl MeasuredKind {
     pub(super) const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Sync];
 
     /// In the spelling of both programs.
@@ -23,7 +23,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MeasuredKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -31,7 +31,7 @@ impl fmt::Display for Kind {
 
 /// One kind of operation; latencies are in nanoseconds, from submission to completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Operation {
+pub(super) struct OperationFigures {
     pub(super) count: f64,
     pub(super) rate: f64,
     pub(super) mean: f64,
@@ -41,25 +41,24 @@ pub(super) struct Operation {
     pub(super) max: Option<f64>,
 }
 
-/// One trial.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Measured {
+pub(super) struct MeasuredTrial {
     /// Reads and writes per second.
     pub(super) iops: f64,
     /// Reads and writes.
     pub(super) accesses: f64,
     /// User and system time of the job per read or write, in nanoseconds.
     pub(super) cpu_ns: f64,
-    pub(super) operations: Vec<(Kind, Operation)>,
+    pub(super) operations: Vec<(MeasuredKind, OperationFigures)>,
     /// Little's law against the count in flight, where the program counts it.
     pub(super) deviation: Option<f64>,
     /// The options that the program could not honour.
     pub(super) fallbacks: Vec<String>,
 }
 
-impl Measured {
+impl MeasuredTrial {
     /// The results for one kind.
-    pub(super) fn operation(&self, kind: Kind) -> Option<&Operation> {
+    pub(super) fn operation(&self, kind: MeasuredKind) -> Option<&OperationFigures> {
         self.operations.iter().find(|(found, _)| *found == kind).map(|(_, operation)| operation)
     }
 }

@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::figures::{Ratio, median};
-use super::goals::{self, Goal};
+use super::goals::{self, BenchGoal};
 use super::session::Interrupt;
 use super::{fio, machine, scratch, table};
 use crate::cargo;
 
 /// Options of `bench nbd`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct NbdArguments {
     /// Rounds; ratios are medians over them
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
@@ -42,19 +42,19 @@ const MEBIBYTES: u64 = 256;
 const BEGIN: Duration = Duration::from_secs(20);
 
 /// The workload, and the least ratio of durio's rate to nbdkit's.
-type Case = (&'static str, u32, f64);
-const CASES: [Case; 4] =
+type NbdCase = (&'static str, u32, f64);
+const CASES: [NbdCase; 4] =
     [("randwrite", 16, 1.2), ("randread", 16, 1.0), ("randwrite", 1, 1.0), ("randread", 1, 1.0)];
-const ARRAY_CASES: [Case; 4] =
+const ARRAY_CASES: [NbdCase; 4] =
     [("randwrite", 16, 1.0), ("randread", 16, 1.0), ("randwrite", 1, 1.0), ("randread", 1, 1.0)];
 
 /// A server, until it is dropped.
-pub(super) struct Serving {
+pub(super) struct NbdServerProcess {
     program: Child,
     socket: PathBuf,
 }
 
-impl Serving {
+impl NbdServerProcess {
     pub(super) fn begin(mut command: Command, socket: PathBuf) -> Result<Self> {
         // durio's ends with this pipe.
         let program = command.stdin(Stdio::piped()).spawn().context("cannot run the server")?;
@@ -73,7 +73,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for NbdServerProcess {
     fn drop(&mut self) {
         // A server that has already ended is fine.
         let _ = self.program.kill();
@@ -82,7 +82,7 @@ impl Drop for Serving {
 }
 
 /// Runs `bench nbd`.
-pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+pub(super) fn run(arguments: &NbdArguments, interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     let target = cargo::metadata()?.target_directory.into_std_path_buf();
     let scratch = scratch::folder(&target)?;
     // A socket's address has 108 bytes, which a folder among others' does not leave.
@@ -120,10 +120,10 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
 
 /// Each comes first by turns.
 fn one_round(
-    (cases, rates): (&[Case], &mut [[Vec<f64>; 2]]),
+    (cases, rates): (&[NbdCase], &mut [[Vec<f64>; 2]]),
     round: u32,
     interrupt: &Interrupt,
-    servers: [&Serving; 2],
+    servers: [&NbdServerProcess; 2],
     seconds: u32,
 ) -> Result<()> {
     for ((rw, depth, _), rates) in cases.iter().zip(rates) {
@@ -146,18 +146,23 @@ fn options(uri: &str, rw: &str, depth: u32, seconds: u32) -> String {
     )
 }
 
-fn serve_durio(target: &Path, scratch: &Path, sockets: &Path) -> Result<Serving> {
+fn serve_durio(target: &Path, scratch: &Path, sockets: &Path) -> Result<NbdServerProcess> {
     let mut command = built(target, scratch, "durio-nbd", "serve_memory")?;
     let socket = sockets.join("durio");
     command.arg(&socket).arg((MEBIBYTES << 20).to_string());
-    Serving::begin(command, socket)
+    NbdServerProcess::begin(command, socket)
 }
 
-fn serve_array(target: &Path, scratch: &Path, sockets: &Path, files: &Path) -> Result<Serving> {
+fn serve_array(
+    target: &Path,
+    scratch: &Path,
+    sockets: &Path,
+    files: &Path,
+) -> Result<NbdServerProcess> {
     let mut command = built(target, scratch, "durio-raid", "serve_mirror")?;
     let socket = sockets.join("durio");
     command.arg(files).arg(&socket).arg((MEBIBYTES << 20).to_string());
-    Serving::begin(command, socket)
+    NbdServerProcess::begin(command, socket)
 }
 
 /// An example of a crate, built.
@@ -171,20 +176,20 @@ fn built(target: &Path, scratch: &Path, of: &str, name: &str) -> Result<Command>
     Ok(Command::new(program))
 }
 
-fn serve_file(sockets: &Path, files: &Path) -> Result<Serving> {
+fn serve_file(sockets: &Path, files: &Path) -> Result<NbdServerProcess> {
     let (file, socket) = (files.join("nbdkit"), sockets.join("nbdkit"));
     fs::File::create_new(&file)?.set_len(MEBIBYTES << 20)?;
     let mut command = Command::new("nbdkit");
     command.args(["--foreground", "--unix"]).arg(&socket).arg("file").arg(file);
-    Serving::begin(command, socket)
+    NbdServerProcess::begin(command, socket)
 }
 
-fn serve_nbdkit(sockets: &Path) -> Result<Serving> {
+fn serve_nbdkit(sockets: &Path) -> Result<NbdServerProcess> {
     let socket = sockets.join("nbdkit");
     let mut command = Command::new("nbdkit");
     command.args(["--foreground", "--unix"]).arg(&socket);
     command.args(["memory", &format!("{MEBIBYTES}M")]);
-    Serving::begin(command, socket)
+    NbdServerProcess::begin(command, socket)
 }
 
 /// A command's output; the command must succeed.
@@ -197,7 +202,7 @@ fn printed(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn print(cases: &[Case], rates: &[[Vec<f64>; 2]]) {
+fn print(cases: &[NbdCase], rates: &[[Vec<f64>; 2]]) {
     let rows = cases.iter().zip(rates).map(|((rw, depth, _), [durio, nbdkit])| {
         [
             format!("{rw}, depth {depth}"),
@@ -210,9 +215,9 @@ fn print(cases: &[Case], rates: &[[Vec<f64>; 2]]) {
     table::print(&["operations per second", "durio / nbdkit", "durio", "nbdkit"], rows);
 }
 
-fn goal((rw, depth, least): &Case, [durio, nbdkit]: &[Vec<f64>; 2]) -> Goal {
+fn goal((rw, depth, least): &NbdCase, [durio, nbdkit]: &[Vec<f64>; 2]) -> BenchGoal {
     let ratio = Ratio::of(durio, nbdkit).median;
-    Goal::at_least(format!("rate durio / nbdkit: {rw}, depth {depth}"), ratio, *least)
+    BenchGoal::at_least(format!("rate durio / nbdkit: {rw}, depth {depth}"), ratio, *least)
 }
 
 #[cfg(test)]

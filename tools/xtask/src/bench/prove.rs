@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use super::figures::median;
-use super::goals::{self, Goal};
+use super::goals::{self, BenchGoal};
 use super::session::Interrupt;
 use super::{machine, table};
 use crate::cargo;
@@ -29,7 +29,7 @@ const CUTS: [(&str, [&str; 2], u32, f64); 2] = [
 const CASES: [&str; 2] = ["every cell of each state read", "none read"];
 
 /// Runs `bench prove`.
-pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
+pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     let build = |words: &[&str]| -> Result<()> {
         let words = [&["build", "--release"], words].concat();
         let status = cargo::command(&words).status().context("cannot run cargo")?;
@@ -65,7 +65,7 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
             .map(|_| interrupt.check().and_then(|()| cuts_per_second(&durio, series, cuts)))
             .collect::<Result<_>>()?;
         let what = format!("power cuts per second, {how}");
-        goals.push(Goal::at_least(what, median(&rates), least));
+        goals.push(BenchGoal::at_least(what, median(&rates), least));
     }
     let [by_durio, by_fio, all] = fio_verify::side_by_side(&durio, interrupt)?;
     println!("\nOf {all} disks that lie durio has found {by_durio}, fio {by_fio}.");
@@ -86,8 +86,8 @@ fn cuts_per_second(durio: &Path, series: [&str; 2], cuts: u32) -> Result<f64> {
     Ok(2.0 * f64::from(cuts) / begin.elapsed().as_secs_f64())
 }
 
-fn goal(per_second: f64) -> Goal {
-    Goal::at_least("crash states per second, every cell read", per_second, GOAL)
+fn goal(per_second: f64) -> BenchGoal {
+    BenchGoal::at_least("crash states per second, every cell read", per_second, GOAL)
 }
 
 #[cfg(test)]

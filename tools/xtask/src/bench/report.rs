@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::goals::{self, Goal};
-use super::session::{Interrupt, Priority, Session};
+use super::goals::{self, BenchGoal};
+use super::session::{BenchSession, Interrupt, Priority};
 use super::{machine, scratch, table};
 
 /// The largest planned campaign.
@@ -25,14 +25,14 @@ const SECONDS_MAX: f64 = 2.0;
 const MEBIBYTES_MAX: f64 = 300.0;
 
 /// The cost of one command.
-struct Taken {
+struct CommandUsage {
     label: &'static str,
     seconds: f64,
     mebibytes: f64,
 }
 
-pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
-    let session = Session::begin(interrupt)?;
+pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
+    let session = BenchSession::begin(interrupt)?;
     machine::print("A record of 500 steps, shown again and compared", &session);
     let records = [1, 2].map(|seed| record(&session, seed));
     let [first, second] = records;
@@ -58,11 +58,11 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     Ok(goals)
 }
 
-fn goals_of(taken: &Taken) -> [Goal; 2] {
-    let Taken { label, seconds, mebibytes } = taken;
+fn goals_of(taken: &CommandUsage) -> [BenchGoal; 2] {
+    let CommandUsage { label, seconds, mebibytes } = taken;
     [
-        Goal::at_most(format!("{label}: CPU time"), *seconds, SECONDS_MAX, 2, " s"),
-        Goal::at_most(format!("{label}: peak memory"), *mebibytes, MEBIBYTES_MAX, 0, " MiB"),
+        BenchGoal::at_most(format!("{label}: CPU time"), *seconds, SECONDS_MAX, 2, " s"),
+        BenchGoal::at_most(format!("{label}: peak memory"), *mebibytes, MEBIBYTES_MAX, 0, " MiB"),
     ]
 }
 
@@ -73,7 +73,11 @@ fn words(command: &str, folders: &[&PathBuf], format: &str) -> Vec<OsString> {
 }
 
 /// User and system time and peak memory, reported by GNU time.
-fn timed(session: &Session, label: &'static str, words: Vec<OsString>) -> Result<Taken> {
+fn timed(
+    session: &BenchSession,
+    label: &'static str,
+    words: Vec<OsString>,
+) -> Result<CommandUsage> {
     let mut all: Vec<OsString> = ["time", "-f", "%U %S %M"].map(OsString::from).into();
     all.push(session.program().into());
     all.extend(words);
@@ -84,11 +88,11 @@ fn timed(session: &Session, label: &'static str, words: Vec<OsString>) -> Result
     let [user, system, kibibytes] = figures[..] else {
         anyhow::bail!("'{line}' is not what GNU time prints");
     };
-    Ok(Taken { label, seconds: user + system, mebibytes: kibibytes / 1024.0 })
+    Ok(CommandUsage { label, seconds: user + system, mebibytes: kibibytes / 1024.0 })
 }
 
 /// The record of a campaign: that of one step, repeated under other numbers.
-fn record(session: &Session, seed: u32) -> Result<PathBuf> {
+fn record(session: &BenchSession, seed: u32) -> Result<PathBuf> {
     let out = scratch::subfolder(session.scratch(), &format!("one-{seed}"))?;
     // A hundred different latencies, others for each seed.
     let latencies: Vec<_> =

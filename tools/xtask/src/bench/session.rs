@@ -69,21 +69,21 @@ pub(super) enum Priority {
 
 /// A command's output.
 #[derive(Debug)]
-pub(super) struct Printed {
+pub(super) struct PrintedOutput {
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
 
 /// The built durio, and a folder that is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct BenchSession {
     scratch: TempDir,
     program: PathBuf,
     realtime: bool,
     interrupt: Interrupt,
 }
 
-impl Session {
+impl BenchSession {
     /// Builds durio and keeps a copy, which no concurrent build can replace.
     pub(super) fn begin(interrupt: &Interrupt) -> Result<Self> {
         let target_folder = cargo::metadata()?.target_directory.into_std_path_buf();
@@ -131,7 +131,7 @@ impl Session {
     }
 
     /// Runs a command to its end; it must succeed.
-    pub(super) fn run(&self, words: &[OsString], priority: Priority) -> Result<Printed> {
+    pub(super) fn run(&self, words: &[OsString], priority: Priority) -> Result<PrintedOutput> {
         self.interrupt.check()?;
         let mut all = self.prefix(priority).iter().map(OsString::from).chain(words.iter().cloned());
         let program = all.next().context("no command")?;
@@ -142,7 +142,7 @@ impl Session {
             .with_context(|| format!("cannot run {}", program.display()))?;
         // Before the exit code: Ctrl-C reaches the program too, which then fails as expected.
         self.interrupt.check()?;
-        let printed = Printed {
+        let printed = PrintedOutput {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         };

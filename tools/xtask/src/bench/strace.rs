@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-pub(super) type Calls = BTreeMap<String, f64>;
+pub(super) type CallCounts = BTreeMap<String, f64>;
 
 /// Below this, a difference in calls per I/O is the start's, not an I/O's.
 const NOTABLE: f64 = 0.002;
@@ -17,7 +17,7 @@ pub(super) fn wrap(command: Vec<OsString>, file: &Path) -> Vec<OsString> {
 }
 
 /// Reads the table of `strace -c`: share, seconds, µs per call, calls, errors if any, name.
-pub(super) fn parse(text: &str) -> Calls {
+pub(super) fn parse(text: &str) -> CallCounts {
     text.lines()
         .filter_map(|line| {
             let columns: Vec<_> = line.split_whitespace().collect();
@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> Calls {
 }
 
 /// The calls per I/O of `many` beyond `few`, `operations` I/Os apart; the frequent ones only.
-pub(super) fn per_operation(few: &Calls, many: &Calls, operations: f64) -> Calls {
+pub(super) fn per_operation(few: &CallCounts, many: &CallCounts, operations: f64) -> CallCounts {
     many.iter()
         .map(|(name, calls)| {
             let start = few.get(name).copied().unwrap_or_default();
@@ -64,6 +64,6 @@ mod tests {
     fn what_the_start_does_cancels() {
         let many = parse(&FEW.replace("2500", "7500").replace("  8  ", "  9  "));
         let calls = per_operation(&parse(FEW), &many, 20_000.0);
-        assert_eq!(calls, Calls::from([("io_uring_enter".to_owned(), 0.25)]));
+        assert_eq!(calls, CallCounts::from([("io_uring_enter".to_owned(), 0.25)]));
     }
 }

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::pages::Explained;
+use super::pages::ExplainedTerm;
 
 /// The file that lists the book's pages.
 const SUMMARY: &str = "SUMMARY.md";
 
 /// The findings of a checker of the built book.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct LinkReport {
     pub(super) pages: usize,
     pub(super) internal: usize,
     pub(super) broken: Vec<String>,
@@ -25,15 +25,15 @@ pub(super) struct Found {
 
 /// A file with its anchors and links.
 #[derive(Debug, Default)]
-struct Linked {
+struct LinkedFile {
     anchors: BTreeSet<String>,
     links: Vec<String>,
 }
 
-type Files = BTreeMap<PathBuf, Linked>;
+type LinkedFiles = BTreeMap<PathBuf, LinkedFile>;
 
 /// Broken links of the sources; pages that SUMMARY.md does not have; ids without an anchor.
-pub(super) fn of_sources(folder: &Path, explained: &[Explained]) -> Result<Vec<String>> {
+pub(super) fn of_sources(folder: &Path, explained: &[ExplainedTerm]) -> Result<Vec<String>> {
     let files = read(folder, "md", of_markdown)?;
     let mut broken = Vec::new();
     for (path, file) in &files {
@@ -50,13 +50,13 @@ pub(super) fn of_sources(folder: &Path, explained: &[Explained]) -> Result<Vec<S
 }
 
 /// Broken links of the built book, and ids without an anchor.
-pub(super) fn of_book(folder: &Path, explained: &[Explained]) -> Result<Found> {
+pub(super) fn of_book(folder: &Path, explained: &[ExplainedTerm]) -> Result<LinkReport> {
     let mut files = read(folder, "html", of_html)?;
     // One repeats every page, the other is shown at any address.
     for copy in ["print.html", "404.html"] {
         files.remove(Path::new(copy));
     }
-    let mut found = Found { pages: files.len(), ..Found::default() };
+    let mut found = LinkReport { pages: files.len(), ..LinkReport::default() };
     for (path, file) in &files {
         for link in &file.links {
             if is_external(link) {
@@ -73,8 +73,8 @@ pub(super) fn of_book(folder: &Path, explained: &[Explained]) -> Result<Found> {
     Ok(found)
 }
 
-fn unexplained(files: &Files, explained: &[Explained], ending: &str) -> Vec<String> {
-    let is_missing = |it: &&Explained| {
+fn unexplained(files: &LinkedFiles, explained: &[ExplainedTerm], ending: &str) -> Vec<String> {
+    let is_missing = |it: &&ExplainedTerm| {
         let file = files.get(Path::new(&format!("{}.{ending}", it.page)));
         !file.is_some_and(|file| file.anchors.contains(&it.anchor))
     };
@@ -89,7 +89,7 @@ fn is_external(link: &str) -> bool {
 }
 
 /// Why a link leads nowhere, if it does not.
-fn problem(folder: &Path, files: &Files, from: &Path, link: &str) -> Option<String> {
+fn problem(folder: &Path, files: &LinkedFiles, from: &Path, link: &str) -> Option<String> {
     if is_external(link) {
         return None;
     }
@@ -122,8 +122,8 @@ fn joined(from: &Path, link: &str) -> PathBuf {
     path
 }
 
-fn read(folder: &Path, ending: &str, linked: fn(&str) -> Linked) -> Result<Files> {
-    let (mut files, mut waiting) = (Files::new(), vec![folder.to_owned()]);
+fn read(folder: &Path, ending: &str, linked: fn(&str) -> LinkedFile) -> Result<LinkedFiles> {
+    let (mut files, mut waiting) = (LinkedFiles::new(), vec![folder.to_owned()]);
     while let Some(next) = waiting.pop() {
         let entries =
             fs::read_dir(&next).with_context(|| format!("no folder {}", next.display()))?;
@@ -143,8 +143,8 @@ fn read(folder: &Path, ending: &str, linked: fn(&str) -> Linked) -> Result<Files
 }
 
 /// Headings and links of Markdown, as far as this book writes them.
-fn of_markdown(text: &str) -> Linked {
-    let mut linked = Linked::default();
+fn of_markdown(text: &str) -> LinkedFile {
+    let mut linked = LinkedFile::default();
     let mut in_fence = false;
     for line in text.lines() {
         if line.trim_start().starts_with("```") {
@@ -178,7 +178,7 @@ fn anchor(heading: &str) -> String {
 }
 
 /// Ids and links of HTML as mdbook writes it.
-fn of_html(text: &str) -> Linked {
+fn of_html(text: &str) -> LinkedFile {
     let values = |name: &str| -> Vec<String> {
         let mark = format!(" {name}=\"");
         let values = text.split(mark.as_str()).skip(1).filter_map(|it| it.split('"').next());
@@ -186,7 +186,7 @@ fn of_html(text: &str) -> Linked {
     };
     let links = [values("href"), values("src")].concat();
     let links = links.into_iter().filter(|link| !link.is_empty());
-    Linked { anchors: values("id").into_iter().collect(), links: links.collect() }
+    LinkedFile { anchors: values("id").into_iter().collect(), links: links.collect() }
 }
 
 #[cfg(test)]
@@ -230,7 +230,7 @@ mod tests {
     fn what_reports_print_needs_its_anchor() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("x.html"), "<h2 id=\"a\"><a href=\"#a\">a</a></h2>").unwrap();
-        let explained = |anchor: &str| Explained { page: "x", anchor: anchor.to_owned() };
+        let explained = |anchor: &str| ExplainedTerm { page: "x", anchor: anchor.to_owned() };
         let found = of_book(folder.path(), &[explained("a"), explained("b")]).unwrap();
         assert_eq!((found.pages, found.internal), (1, 1));
         assert_eq!(found.broken, ["x: no anchor 'b' for what reports print"]);

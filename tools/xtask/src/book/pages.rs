@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// A page of the book.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct BookPage {
     /// In the checkout.
     pub(super) path: String,
     pub(super) text: String,
@@ -20,7 +20,7 @@ pub(super) struct Page {
 
 /// A term printed in reports, and its place in the book.
 #[derive(Debug)]
-pub(super) struct Explained {
+pub(super) struct ExplainedTerm {
     /// In docs/, without its ending.
     pub(super) page: &'static str,
     /// The anchor there.
@@ -28,22 +28,22 @@ pub(super) struct Explained {
 }
 
 /// Each kind of explanation has a separate page.
-struct Kind {
+struct ExplanationPage {
     name: &'static str,
     page: &'static str,
     title: &'static str,
     intro: &'static str,
 }
 
-const KINDS: [Kind; 5] = [
-    Kind {
+const KINDS: [ExplanationPage; 5] = [
+    ExplanationPage {
         name: "word",
         page: "reference/verdicts",
         title: "Verdicts and other words",
         intro: "What the words of reports, comparisons, audits and advice mean. The limits behind \
                 `fit` and `unfit` are in [Databases and their limits](databases.md).",
     },
-    Kind {
+    ExplanationPage {
         name: "warning",
         page: "reference/warnings",
         title: "Warnings",
@@ -51,7 +51,7 @@ const KINDS: [Kind; 5] = [
                 with `--verbose` it says of each what was seen, why it matters and what to do. Most \
                 severe first.",
     },
-    Kind {
+    ExplanationPage {
         name: "signal",
         page: "reference/signals",
         title: "Signals about flushes",
@@ -61,7 +61,7 @@ const KINDS: [Kind; 5] = [
                 [`fact`](verdicts.md#fact). None of them acquits: that a flush is done, only a power \
                 cut can show.",
     },
-    Kind {
+    ExplanationPage {
         name: "audit-rule",
         page: "reference/audit-rules",
         title: "Audit rules",
@@ -69,7 +69,7 @@ const KINDS: [Kind; 5] = [
                 runs. Every figure was rounded before it was printed, so a rule treats it as an \
                 interval and speaks only if all of the interval is on one side.",
     },
-    Kind {
+    ExplanationPage {
         name: "advice-rule",
         page: "reference/advice-rules",
         title: "Advice rules",
@@ -82,8 +82,8 @@ const KINDS: [Kind; 5] = [
 const GENERATED: &str = "<!-- Written by `cargo xtask book` from what durio prints. -->\n\n";
 
 /// All generated pages, and everything that they explain.
-pub(super) fn pages(program: &Path) -> Result<(Vec<Page>, Vec<Explained>)> {
-    let durio = Durio(program);
+pub(super) fn pages(program: &Path) -> Result<(Vec<BookPage>, Vec<ExplainedTerm>)> {
+    let durio = DurioProgram(program);
     let (mut pages, explained) = explanations(&durio)?;
     pages.push(commands(&durio)?);
     pages.push(exit_codes(&durio)?);
@@ -93,9 +93,9 @@ pub(super) fn pages(program: &Path) -> Result<(Vec<Page>, Vec<Explained>)> {
 }
 
 /// The program to run.
-struct Durio<'a>(&'a Path);
+struct DurioProgram<'a>(&'a Path);
 
-impl Durio<'_> {
+impl DurioProgram<'_> {
     fn text(&self, words: &[&str]) -> Result<String> {
         let mut command = Command::new(self.0);
         // The width in a pipe, whatever the terminal.
@@ -111,9 +111,9 @@ impl Durio<'_> {
     }
 }
 
-fn page(name: &str, title: &str, body: &str) -> Page {
+fn page(name: &str, title: &str, body: &str) -> BookPage {
     let text = format!("# {title}\n\n{GENERATED}{}\n", body.trim_end());
-    Page { path: format!("{}/{name}.md", super::SOURCES), text }
+    BookPage { path: format!("{}/{name}.md", super::SOURCES), text }
 }
 
 /// A text of a document; empty if absent.
@@ -154,14 +154,14 @@ fn sentence(text: &str) -> String {
     plain(&format!("{first}{}{end}", signs.as_str()))
 }
 
-fn explanations(durio: &Durio<'_>) -> Result<(Vec<Page>, Vec<Explained>)> {
+fn explanations(durio: &DurioProgram<'_>) -> Result<(Vec<BookPage>, Vec<ExplainedTerm>)> {
     let all = durio.json(&["explain"])?;
     let (mut pages, mut explained) = (Vec::new(), Vec::new());
     for kind in KINDS {
         let mut body = format!("{}\n\n`durio explain ID` says the same offline.\n", kind.intro);
         for it in each(&all, "explanations").filter(|it| at(it, "kind") == kind.name) {
             let id = at(it, "id");
-            explained.push(Explained { page: kind.page, anchor: id.to_lowercase() });
+            explained.push(ExplainedTerm { page: kind.page, anchor: id.to_lowercase() });
             body.push_str(&explanation(id, it));
         }
         pages.push(page(kind.page, kind.title, &body));
@@ -216,7 +216,7 @@ fn commands_of(help: &str) -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-fn commands(durio: &Durio<'_>) -> Result<Page> {
+fn commands(durio: &DurioProgram<'_>) -> Result<BookPage> {
     let mut body = String::from(
         "The help texts of the program, as `durio help COMMAND` prints them. The exit codes are the \
          same for all commands: [Exit codes](exit-codes.md).\n",
@@ -236,7 +236,7 @@ fn commands(durio: &Durio<'_>) -> Result<Page> {
     Ok(page("reference/commands", "Commands", &body))
 }
 
-fn exit_codes(durio: &Durio<'_>) -> Result<Page> {
+fn exit_codes(durio: &DurioProgram<'_>) -> Result<BookPage> {
     let help = durio.text(&["--help"])?;
     let (_, codes) = help.split_once(EXIT_CODES).context("the help has no exit codes")?;
     let mut body = String::from("| code | meaning |\n|---|---|\n");
@@ -252,7 +252,7 @@ fn exit_codes(durio: &Durio<'_>) -> Result<Page> {
     Ok(page("reference/exit-codes", "Exit codes", &body))
 }
 
-fn databases(durio: &Durio<'_>) -> Result<Page> {
+fn databases(durio: &DurioProgram<'_>) -> Result<BookPage> {
     let mut limits =
         String::from("| database | limit | held against | who says so |\n|---|---|---|---|\n");
     let (mut without, mut profiles) = (Vec::new(), String::new());
@@ -324,7 +324,7 @@ fn profile_section(name: &str, profile: &Value) -> String {
     text
 }
 
-fn built_in(durio: &Durio<'_>) -> Result<Page> {
+fn built_in(durio: &DurioProgram<'_>) -> Result<BookPage> {
     let mut body = String::new();
     let lists = [
         (

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::figures::Figures;
+use super::figures::LogFigures;
 
 /// Rarer syncs of other files, per commit, belong to the background.
 const NOTABLE: f64 = 0.02;
@@ -31,7 +31,12 @@ const HEADER: [&str; 11] = [
 ];
 
 /// The section: facts, then a row for each load.
-pub(super) fn section(version: &str, transaction: &str, machine: &str, all: &[Figures]) -> String {
+pub(super) fn section(
+    version: &str,
+    transaction: &str,
+    machine: &str,
+    all: &[LogFigures],
+) -> String {
     let mut text = format!("- {version}; {machine}\n- a transaction: {transaction}\n");
     for (name, value) in facts(all) {
         text.push_str(&format!("- {name}: {value}\n"));
@@ -45,7 +50,7 @@ pub(super) fn section(version: &str, transaction: &str, machine: &str, all: &[Fi
     format!("{text}\n{table}\n")
 }
 
-fn facts(all: &[Figures]) -> Vec<(&'static str, String)> {
+fn facts(all: &[LogFigures]) -> Vec<(&'static str, String)> {
     let files = all.iter().flat_map(|it| &it.files);
     let flags: BTreeSet<String> = files.clone().flat_map(|(_, flags)| flags).cloned().collect();
     let names: BTreeSet<String> = files.map(|(path, _)| path.clone()).collect();
@@ -72,8 +77,8 @@ fn listed(all: &BTreeSet<String>) -> String {
 }
 
 /// How the file is there when it is written.
-fn file(all: &[Figures]) -> String {
-    let sum = |of: fn(&Figures) -> u64| all.iter().map(of).sum::<u64>();
+fn file(all: &[LogFigures]) -> String {
+    let sum = |of: fn(&LogFigures) -> u64| all.iter().map(of).sum::<u64>();
     let made: usize = all.iter().map(|it| it.made).sum();
     let (commits, new) = (sum(|it| it.commits), sum(|it| it.new_bytes));
     let share = ratio(sum(|it| it.growth), new);
@@ -91,7 +96,7 @@ fn file(all: &[Figures]) -> String {
 }
 
 /// The most frequent sizes of all loads.
-fn frequent(all: &[Figures], sizes: fn(&Figures) -> &Vec<u64>) -> String {
+fn frequent(all: &[LogFigures], sizes: fn(&LogFigures) -> &Vec<u64>) -> String {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     all.iter().flat_map(sizes).for_each(|size| *counts.entry(*size).or_default() += 1);
     let sum = counts.values().sum::<usize>();
@@ -104,7 +109,7 @@ fn frequent(all: &[Figures], sizes: fn(&Figures) -> &Vec<u64>) -> String {
         .join(", ")
 }
 
-fn others(all: &[Figures]) -> String {
+fn others(all: &[LogFigures]) -> String {
     let commits: u64 = all.iter().map(|it| it.commits).sum();
     let names: BTreeSet<&String> = all.iter().flat_map(|it| it.others.keys()).collect();
     let count = |name: &String| all.iter().filter_map(|it| it.others.get(name)).sum::<usize>();
@@ -115,7 +120,7 @@ fn others(all: &[Figures]) -> String {
     names.iter().filter_map(each).collect::<Vec<_>>().join(", ")
 }
 
-fn row(it: &Figures) -> [String; 11] {
+fn row(it: &LogFigures) -> [String; 11] {
     let syncs = it.sync_count();
     let busiest = it.syncers.values().max().copied().unwrap_or_default();
     let threads = match it.syncers.len() {
@@ -161,8 +166,8 @@ fn ratio(part: impl TryInto<u64>, whole: impl TryInto<u64>) -> f64 {
 mod tests {
     use super::*;
 
-    fn figures() -> Figures {
-        Figures {
+    fn figures() -> LogFigures {
+        LogFigures {
             clients: 8,
             commits: 16,
             seconds: 2.0,
@@ -175,7 +180,7 @@ mod tests {
             batches: vec![8192, 8192, 8192, 16384],
             syncers: [(1, 3), (2, 1)].into(),
             others: [("fsync of #".to_owned(), 8), ("fsync of rare".to_owned(), 0)].into(),
-            ..Figures::default()
+            ..LogFigures::default()
         }
     }
 
@@ -211,11 +216,11 @@ mod tests {
 
     #[test]
     fn a_log_that_grows_and_one_that_is_made_anew_are_told_apart() {
-        let grows = Figures { growth: 8192, ..figures() };
+        let grows = LogFigures { growth: 8192, ..figures() };
         assert_eq!(file(&[grows]), "grows by what is written");
-        let half = Figures { growth: 4096, ..figures() };
+        let half = LogFigures { growth: 4096, ..figures() };
         assert!(file(&[half]).starts_with("grows by 50 %"));
-        let anew = Figures { made: 16, ..figures() };
+        let anew = LogFigures { made: 16, ..figures() };
         assert_eq!(file(&[anew]), "made anew for each commit");
     }
 }

@@ -1,14 +1,14 @@
 //! Results about a database's log from a trace, while clients committed.
 //!
 //! Takes events, the names of the log's files, and the clients' count of commits; returns
-//! [`Figures`].
+//! [`LogFigures`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use anyhow::{Result, ensure};
 
-use super::trace::{Call, Event};
+use super::trace::{Call, CallEvent};
 
 /// Begin of the name of a database's folder.
 pub(super) const FOLDER_PREFIX: &str = "durio-trace-";
@@ -18,7 +18,7 @@ const ALIGNMENT_MAX: u64 = 32 << 10;
 
 /// A load that was traced.
 #[derive(Debug, Clone)]
-pub(super) struct Load {
+pub(super) struct TracedLoad {
     pub(super) clients: u32,
     /// The clients' count.
     pub(super) commits: u64,
@@ -30,7 +30,7 @@ pub(super) struct Load {
 
 /// The log under one load.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct LogFigures {
     pub(super) clients: u32,
     pub(super) commits: u64,
     pub(super) seconds: f64,
@@ -62,12 +62,16 @@ pub(super) struct Figures {
     pub(super) others: BTreeMap<String, usize>,
 }
 
-impl Figures {
+impl LogFigures {
     /// Derives the results.
     ///
     /// # Errors
     /// If the trace does not show how commits became durable.
-    pub(super) fn of(events: &[Event], is_log: fn(&str) -> bool, load: &Load) -> Result<Self> {
+    pub(super) fn of(
+        events: &[CallEvent],
+        is_log: fn(&str) -> bool,
+        load: &TracedLoad,
+    ) -> Result<Self> {
         ensure!(load.commits > 0, "the clients committed nothing");
         #[expect(clippy::cast_precision_loss, reason = "a load takes no centuries")]
         let seconds = (load.time.end - load.time.start) as f64 / 1e6;
@@ -79,7 +83,7 @@ impl Figures {
             alignment: ALIGNMENT_MAX,
             ..Self::default()
         };
-        let mut state = State::default();
+        let mut state = LogState::default();
         for event in events.iter().filter(|event| event.begin < load.time.end) {
             let is_during = event.begin >= load.time.start;
             match (is_log(&event.path), is_during) {
@@ -101,7 +105,7 @@ impl Figures {
         Ok(figures)
     }
 
-    fn take(&mut self, event: &Event, is_during: bool, state: &mut State) {
+    fn take(&mut self, event: &CallEvent, is_during: bool, state: &mut LogState) {
         match &event.call {
             Call::Open(flags) => {
                 self.made += usize::from(is_during && flags.contains("O_CREAT"));
@@ -136,7 +140,7 @@ impl Figures {
         }
     }
 
-    fn write(&mut self, event: &Event, range: Range<u64>, last: &Range<u64>) {
+    fn write(&mut self, event: &CallEvent, range: Range<u64>, last: &Range<u64>) {
         self.files.entry(plain(&event.path)).or_default();
         self.sizes.push(range.end - range.start);
         // A power of two that divides both.
@@ -148,7 +152,7 @@ impl Figures {
         self.new_bytes += range.end.saturating_sub(begin);
     }
 
-    fn take_other(&mut self, event: &Event) {
+    fn take_other(&mut self, event: &CallEvent) {
         if let Call::Sync(call) = &event.call {
             let name = format!("{call} of {}", plain(&event.path));
             *self.others.entry(name).or_default() += 1;
@@ -161,7 +165,7 @@ impl Figures {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     flags: BTreeMap<String, BTreeSet<String>>,
     /// The last write of each file.
     ends: BTreeMap<String, Range<u64>>,
@@ -170,7 +174,7 @@ struct State {
     sync_end: u64,
 }
 
-impl State {
+impl LogState {
     fn last(&self, path: &str) -> Range<u64> {
         self.ends.get(path).cloned().unwrap_or_default()
     }
@@ -217,10 +221,10 @@ mod tests {
         path.contains("/pg_wal/")
     }
 
-    fn figures(text: &str, commits: u64) -> Result<Figures> {
+    fn figures(text: &str, commits: u64) -> Result<LogFigures> {
         let time = 11_000_000..12_000_000;
-        let load = Load { clients: 2, commits, time, log_bytes: [100, 100] };
-        Figures::of(&parse(text)?, is_log, &load)
+        let load = TracedLoad { clients: 2, commits, time, log_bytes: [100, 100] };
+        LogFigures::of(&parse(text)?, is_log, &load)
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! A load's report: parses lines of a name and a number into [`Said`].
+//! A load's report: parses lines of a name and a number into [`LoadReport`].
 
 use anyhow::{Context, Result, bail, ensure};
 
 /// A load's report.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Said {
+pub(crate) struct LoadReport {
     /// Transactions that were acknowledged.
     pub(crate) commits: u64,
     /// The duration of these commits, in seconds.
@@ -16,7 +16,7 @@ pub(crate) struct Said {
     pub(crate) per_sync: Option<f64>,
 }
 
-impl Said {
+impl LoadReport {
     /// Reads it.
     ///
     /// # Errors
@@ -59,14 +59,14 @@ mod tests {
 
     #[test]
     fn a_load_says_what_it_knows_and_what_it_does_not_is_none() {
-        let said = Said::parse("seconds 2000000000e-9\ncommits 50\np99_us 7.5\n").unwrap();
+        let said = LoadReport::parse("seconds 2000000000e-9\ncommits 50\np99_us 7.5\n").unwrap();
         assert_eq!((said.rate(), said.p50_us, said.p99_us), (25.0, None, Some(7.5)));
     }
 
     #[test]
     fn a_load_that_counted_nothing_or_says_something_else_is_an_error() {
         for text in ["", "commits 0\nseconds 1", "commits 5", "commits many", "5", "rate 5"] {
-            assert!(Said::parse(text).is_err(), "{text}");
+            assert!(LoadReport::parse(text).is_err(), "{text}");
         }
     }
 }

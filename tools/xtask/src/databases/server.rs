@@ -19,8 +19,8 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
-use super::figures::{FOLDER_PREFIX, Figures, Load};
-use super::said::Said;
+use super::figures::{FOLDER_PREFIX, LogFigures, TracedLoad};
+use super::said::LoadReport;
 use super::table::{Database, PERCENTILES, Serve};
 use super::trace;
 use crate::bench::Interrupt;
@@ -36,7 +36,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// A database and its folder, which is removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Scratch<'a> {
+pub(crate) struct ScratchDatabase<'a> {
     database: &'a Database,
     folder: TempDir,
     search_path: OsString,
@@ -44,7 +44,7 @@ pub(crate) struct Scratch<'a> {
     interrupt: &'a Interrupt,
 }
 
-impl<'a> Scratch<'a> {
+impl<'a> ScratchDatabase<'a> {
     /// Makes it, in `parent`.
     pub(crate) fn new(
         database: &'a Database,
@@ -68,27 +68,27 @@ impl<'a> Scratch<'a> {
     }
 
     /// Traces the loads of these numbers of clients, `transactions` each.
-    pub(super) fn figures(&self, clients: &[u32], transactions: u32) -> Result<Vec<Figures>> {
+    pub(super) fn figures(&self, clients: &[u32], transactions: u32) -> Result<Vec<LogFigures>> {
         let Some(server) = self.serve(&self.strace("server.trace"))? else {
             return clients.iter().map(|&clients| self.alone(clients, transactions)).collect();
         };
-        let loads: Result<Vec<Load>> =
+        let loads: Result<Vec<TracedLoad>> =
             clients.iter().map(|&clients| self.load(clients, transactions, &[])).collect();
         let loads = loads.with_context(|| self.tail("server"))?;
         server.stop()?;
         let events = trace::parse(&self.read("server.trace")?)?;
-        loads.iter().map(|load| Figures::of(&events, self.database.is_log, load)).collect()
+        loads.iter().map(|load| LogFigures::of(&events, self.database.is_log, load)).collect()
     }
 
     /// For a database that lives in its clients.
-    fn alone(&self, clients: u32, transactions: u32) -> Result<Figures> {
+    fn alone(&self, clients: u32, transactions: u32) -> Result<LogFigures> {
         let strace = self.strace("load.trace");
         let load = self.load(clients, transactions, &strace)?;
         let events = trace::parse(&self.read("load.trace")?)?;
-        Figures::of(&events, self.database.is_log, &load)
+        LogFigures::of(&events, self.database.is_log, &load)
     }
 
-    fn load(&self, clients: u32, transactions: u32, strace: &[OsString]) -> Result<Load> {
+    fn load(&self, clients: u32, transactions: u32, strace: &[OsString]) -> Result<TracedLoad> {
         let before = self.log_bytes();
         let begin = now();
         let mut most = before;
@@ -97,11 +97,11 @@ impl<'a> Scratch<'a> {
         let said = self.commit((clients, (transactions / clients).max(1)), "", strace, look)?;
         let time = begin..now();
         let log_bytes = [before, most.max(self.log_bytes())];
-        Ok(Load { clients, commits: said.commits, time, log_bytes })
+        Ok(TracedLoad { clients, commits: said.commits, time, log_bytes })
     }
 
     /// `clients` clients commit `each` times each.
-    pub(crate) fn measure(&self, clients: u32, each: u32) -> Result<Said> {
+    pub(crate) fn measure(&self, clients: u32, each: u32) -> Result<LoadReport> {
         self.commit((clients, each), "1", &[], || ())
     }
 
@@ -111,17 +111,17 @@ impl<'a> Scratch<'a> {
         warm: &str,
         strace: &[OsString],
         mut look: impl FnMut(),
-    ) -> Result<Said> {
+    ) -> Result<LoadReport> {
         let mut command = self.shell("load", self.database.load, strace)?;
         let numbers =
             [("CLIENTS", clients), ("EACH", each)].map(|(name, it)| (name, it.to_string()));
         command.envs(numbers).env("WARM", warm);
-        let ended = Group::spawn(command)?.expect(LOAD_MAX, || {
+        let ended = ServerGroup::spawn(command)?.expect(LOAD_MAX, || {
             look();
             self.interrupt.check()
         });
         ended.with_context(|| self.tail("load"))?;
-        let said = Said::parse(&self.read("load.out")?).with_context(|| self.tail("load"))?;
+        let said = LoadReport::parse(&self.read("load.out")?).with_context(|| self.tail("load"))?;
         let wanted = u64::from(clients) * u64::from(each);
         let commits = said.commits;
         ensure!(commits == wanted, "of {wanted} transactions {commits} were committed");
@@ -142,13 +142,13 @@ impl<'a> Scratch<'a> {
     }
 
     /// Starts it, until the returned group is dropped; `None` if it lives in its clients.
-    pub(crate) fn serve(&self, strace: &[OsString]) -> Result<Option<Group>> {
+    pub(crate) fn serve(&self, strace: &[OsString]) -> Result<Option<ServerGroup>> {
         self.database.serve.map(|serve| self.start(serve, strace)).transpose()
     }
 
-    fn start(&self, serve: Serve, strace: &[OsString]) -> Result<Group> {
+    fn start(&self, serve: Serve, strace: &[OsString]) -> Result<ServerGroup> {
         let command = self.shell("server", serve.start, strace)?;
-        let mut server = Group::spawn(command)?;
+        let mut server = ServerGroup::spawn(command)?;
         let deadline = Instant::now() + PATIENCE;
         while self.step("ready", serve.ready, 1, 1).is_err() {
             self.interrupt.check()?;
@@ -165,7 +165,7 @@ impl<'a> Scratch<'a> {
     fn step(&self, name: &str, text: &str, clients: u32, each: u32) -> Result<()> {
         let mut command = self.shell(name, text, &[])?;
         command.env("CLIENTS", clients.to_string()).env("EACH", each.to_string());
-        let ended = Group::spawn(command)?.expect(PATIENCE, || self.interrupt.check());
+        let ended = ServerGroup::spawn(command)?.expect(PATIENCE, || self.interrupt.check());
         ended.with_context(|| self.tail(name))
     }
 
@@ -273,11 +273,11 @@ fn now() -> u64 {
 
 /// A process and its children; ended when dropped.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ServerGroup {
     child: Child,
 }
 
-impl Group {
+impl ServerGroup {
     fn spawn(mut command: Command) -> Result<Self> {
         let name = command.get_program().to_owned();
         let child = command.process_group(0).spawn();
@@ -326,7 +326,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ServerGroup {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
@@ -350,8 +350,8 @@ mod tests {
         database: &'a Database,
         interrupt: &'a Interrupt,
         at: &Path,
-    ) -> Result<Scratch<'a>> {
-        Scratch::new(database, at, interrupt)
+    ) -> Result<ScratchDatabase<'a>> {
+        ScratchDatabase::new(database, at, interrupt)
     }
 
     /// A database without programs: a shell that writes.
@@ -387,7 +387,8 @@ mod tests {
         let interrupt = Interrupt::never();
         let database = toy(None, ":");
         let made = scratch(&database, &interrupt, parent.path()).unwrap();
-        let group = made.shell("server", "sleep 60 & echo $!; wait", &[]).and_then(Group::spawn);
+        let group =
+            made.shell("server", "sleep 60 & echo $!; wait", &[]).and_then(ServerGroup::spawn);
         let group = group.unwrap();
         let child = loop {
             if let Ok(it) = made.read("server.out").unwrap().trim().parse::<u32>() {

@@ -16,7 +16,7 @@ pub(super) const CALLS: &str =
 
 /// A call that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct CallEvent {
     pub(super) thread: u32,
     /// Its start, in microseconds since 1970.
     pub(super) begin: u64,
@@ -42,7 +42,7 @@ pub(super) enum Call {
 ///
 /// # Errors
 /// If a line is not strace's, with its number.
-pub(super) fn parse(text: &str) -> Result<Vec<Event>> {
+pub(super) fn parse(text: &str) -> Result<Vec<CallEvent>> {
     let mut begun: HashMap<u32, (u64, String)> = HashMap::new();
     let mut events = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -53,7 +53,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-fn one(line: &str, begun: &mut HashMap<u32, (u64, String)>) -> Result<Option<Event>> {
+fn one(line: &str, begun: &mut HashMap<u32, (u64, String)>) -> Result<Option<CallEvent>> {
     // Threads are in a column: several blanks may follow a short number.
     let (thread, rest) = line.split_once(' ').context("no thread")?;
     let (time, rest) = rest.trim_start().split_once(' ').context("no time")?;
@@ -72,7 +72,7 @@ fn one(line: &str, begun: &mut HashMap<u32, (u64, String)>) -> Result<Option<Eve
 }
 
 /// `name(arguments) = result <seconds>`
-fn call(thread: u32, begin: u64, text: &str) -> Result<Option<Event>> {
+fn call(thread: u32, begin: u64, text: &str) -> Result<Option<CallEvent>> {
     let (name, rest) = text.split_once('(').context("no call")?;
     let (arguments, end) = rest.rsplit_once(" = ").context("no result")?;
     let arguments = arguments.trim_end().strip_suffix(')').context("no end of the arguments")?;
@@ -109,7 +109,7 @@ fn call(thread: u32, begin: u64, text: &str) -> Result<Option<Event>> {
         return Ok(None);
     };
     let path = path.0.trim_end_matches(" (deleted)").to_owned();
-    Ok(Some(Event { thread, begin, duration, path, call }))
+    Ok(Some(CallEvent { thread, begin, duration, path, call }))
 }
 
 /// Parses `12.345678` as 12345678.
@@ -144,7 +144,7 @@ mod tests {
     fn calls_have_their_file_their_bytes_and_when_they_began() {
         let events = parse(EXCERPT).unwrap();
         assert_eq!(events.len(), 7);
-        let first = Event {
+        let first = CallEvent {
             thread: 24919,
             begin: 1_795_595_420_713_750,
             duration: 49,

@@ -11,11 +11,11 @@ use anyhow::{Context, Result, ensure};
 use crate::cargo;
 
 /// A compilation target.
-pub(super) struct Target {
+pub(super) struct BuildTarget {
     triple: String,
 }
 
-impl Target {
+impl BuildTarget {
     /// This machine.
     pub(super) fn host() -> Result<Self> {
         let text = rustc(&["-vV"])?;
@@ -58,7 +58,7 @@ impl Target {
 }
 
 /// Builds durio for all targets at once.
-pub(super) fn build(targets: &[&Target]) -> Result<()> {
+pub(super) fn build(targets: &[&BuildTarget]) -> Result<()> {
     // --locked: pack the versions that were tested.
     let mut command = cargo::command(&["build", "--profile", "dist", "-p", "durio", "--locked"]);
     for target in targets {
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_static_binary_is_for_the_same_machine() {
-        let host = Target { triple: "aarch64-unknown-linux-gnu".to_owned() };
+        let host = BuildTarget { triple: "aarch64-unknown-linux-gnu".to_owned() };
         assert_eq!(host.arch(), "aarch64");
         assert_eq!(host.musl_triple(), "aarch64-unknown-linux-musl");
         let expected = Path::new("/t/aarch64-unknown-linux-gnu/dist/durio");

@@ -30,14 +30,14 @@ const COMPLETIONS: [(&str, &str); 3] = [
 ];
 
 /// A file of a package.
-pub(super) struct File {
+pub(super) struct PackageFile {
     /// Below the prefix.
     pub(super) path: String,
     pub(super) mode: u32,
     pub(super) bytes: Vec<u8>,
 }
 
-impl File {
+impl PackageFile {
     fn new(path: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         Self { path: path.into(), mode: 0o644, bytes: bytes.into() }
     }
@@ -45,12 +45,12 @@ impl File {
 
 /// All files, in the order of their paths; `runs_here` is a binary that this machine runs, and writes
 /// the man pages.
-pub(super) fn files(binary: &Path, runs_here: &Path) -> Result<Vec<File>> {
+pub(super) fn files(binary: &Path, runs_here: &Path) -> Result<Vec<PackageFile>> {
     let bytes = fs::read(binary).with_context(|| format!("no {}", binary.display()))?;
-    let mut files = vec![File { path: "bin/durio".to_owned(), mode: 0o755, bytes }];
+    let mut files = vec![PackageFile { path: "bin/durio".to_owned(), mode: 0o755, bytes }];
     files.extend(man_pages(runs_here)?);
     for (shell, path) in COMPLETIONS {
-        files.push(File::new(path, output(runs_here, &["completions", shell])?));
+        files.push(PackageFile::new(path, output(runs_here, &["completions", shell])?));
     }
     files.extend(documents()?);
     files.extend(extras()?);
@@ -58,27 +58,27 @@ pub(super) fn files(binary: &Path, runs_here: &Path) -> Result<Vec<File>> {
     Ok(files)
 }
 
-fn man_pages(durio: &Path) -> Result<Vec<File>> {
+fn man_pages(durio: &Path) -> Result<Vec<PackageFile>> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
     output(durio, &["man", &folder.path().display().to_string()])?;
     let pages = file_names(folder.path())?.into_iter().map(|name| {
         let page = fs::read(folder.path().join(&name))?;
-        Ok(File::new(format!("share/man/man1/{name}.gz"), packed(&page)?))
+        Ok(PackageFile::new(format!("share/man/man1/{name}.gz"), packed(&page)?))
     });
     pages.collect()
 }
 
-fn documents() -> Result<Vec<File>> {
+fn documents() -> Result<Vec<PackageFile>> {
     let root = cargo::workspace_root();
     let read =
         |name: &str| fs::read(root.join(name)).with_context(|| format!("{name} cannot be read"));
     let (mit, apache) = (read("LICENSE-MIT")?, read("LICENSE-APACHE")?);
     let named = |name: &str| format!("{DOCUMENTS}/{name}");
     Ok(vec![
-        File::new(named("README.md"), read("README.md")?),
-        File::new(named("changelog.gz"), packed(&read("CHANGELOG.md")?)?),
-        File::new(named("copyright"), copyright(&mit, &apache)),
-        File::new(named("third-party-licences.gz"), packed(licences::text()?.as_bytes())?),
+        PackageFile::new(named("README.md"), read("README.md")?),
+        PackageFile::new(named("changelog.gz"), packed(&read("CHANGELOG.md")?)?),
+        PackageFile::new(named("copyright"), copyright(&mit, &apache)),
+        PackageFile::new(named("third-party-licences.gz"), packed(licences::text()?.as_bytes())?),
     ])
 }
 
@@ -90,7 +90,7 @@ fn copyright(mit: &[u8], apache: &[u8]) -> Vec<u8> {
 }
 
 /// The files of `contrib`: units where systemd finds them, all others as examples.
-fn extras() -> Result<Vec<File>> {
+fn extras() -> Result<Vec<PackageFile>> {
     let root = cargo::workspace_root().join("contrib");
     let mut found = Vec::new();
     for folder in folder_names(&root)? {
@@ -101,7 +101,7 @@ fn extras() -> Result<Vec<File>> {
                 true => format!("{UNITS}/{name}"),
                 false => format!("{EXAMPLES}/{folder}/{name}"),
             };
-            found.push(File::new(place, bytes));
+            found.push(PackageFile::new(place, bytes));
         }
     }
     Ok(found)
@@ -127,7 +127,7 @@ pub(super) fn packed(bytes: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Writes the files below a prefix.
-pub(super) fn write(files: &[File], prefix: &Path) -> Result<()> {
+pub(super) fn write(files: &[PackageFile], prefix: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     for file in files {
         let path = prefix.join(&file.path);

@@ -9,8 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::contents::{self, File};
-use super::program::Needs;
+use super::contents::{self, PackageFile};
+use super::program::LoaderNeeds;
 use super::succeed;
 
 /// Optional programs that durio starts: to run fio, to build layers, to boot the lab.
@@ -27,8 +27,8 @@ measures what storage gives a database
 /// Makes the package; nothing if dpkg-deb is not installed.
 pub(super) fn make(
     folder: &Path,
-    files: &[File],
-    needs: &Needs,
+    files: &[PackageFile],
+    needs: &LoaderNeeds,
     epoch: u64,
 ) -> Result<Option<PathBuf>> {
     let Some(architecture) = architecture()? else { return Ok(None) };
@@ -71,7 +71,7 @@ fn architecture() -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }
 
-fn control_text(version: &str, architecture: &str, depends: &str, files: &[File]) -> String {
+fn control_text(version: &str, architecture: &str, depends: &str, files: &[PackageFile]) -> String {
     // As dpkg-gencontrol counts: in KiB, each file rounded up.
     let size: usize = files.iter().map(|file| file.bytes.len().div_ceil(1024)).sum();
     format!(
@@ -83,7 +83,7 @@ fn control_text(version: &str, architecture: &str, depends: &str, files: &[File]
 }
 
 /// The checksums for `dpkg --verify`.
-fn sums(root: &Path, files: &[File]) -> Result<String> {
+fn sums(root: &Path, files: &[PackageFile]) -> Result<String> {
     let paths = files.iter().map(|file| format!("usr/{}", file.path));
     let output = Command::new("md5sum").args(paths).current_dir(root).output();
     let output = output.context("md5sum does not start")?;
@@ -93,7 +93,7 @@ fn sums(root: &Path, files: &[File]) -> Result<String> {
 
 /// Files that units read are in /etc, where administrators change them: dpkg asks before it
 /// replaces those.
-fn write_settings(root: &Path, files: &[File]) -> Result<()> {
+fn write_settings(root: &Path, files: &[PackageFile]) -> Result<()> {
     let mut listed = String::new();
     for file in files {
         let path = file.path.strip_prefix(contents::EXAMPLES);
@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn the_control_file_has_what_dpkg_asks_for() {
-        let file = |bytes: usize| File { path: "x".to_owned(), mode: 0o644, bytes: vec![0; bytes] };
+        let file =
+            |bytes: usize| PackageFile { path: "x".to_owned(), mode: 0o644, bytes: vec![0; bytes] };
         let text = control_text("0.1.0", "amd64", "libc6 (>= 2.34)", &[file(1), file(1025)]);
         assert!(text.contains("\nInstalled-Size: 3\nDepends: libc6 (>= 2.34)\n"), "{text}");
         let continued = text.lines().skip_while(|line| !line.starts_with("Description: ")).skip(1);

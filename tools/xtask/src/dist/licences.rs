@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
 
-use super::build::Target;
+use super::build::BuildTarget;
 use super::{cargo, file_names};
 
 /// Prefixes of the names of licence files, in capital letters.
@@ -24,7 +24,6 @@ The standard library of Rust: MIT or Apache-2.0, The Rust Project Contributors.
 In the static program, musl libc: MIT, Rich Felker and others.
 ";
 
-/// The text.
 pub(super) fn text() -> Result<String> {
     let metadata = metadata()?;
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -48,7 +47,7 @@ pub(super) fn text() -> Result<String> {
 /// The graph of this platform: others need crates that are not in the program.
 fn metadata() -> Result<Metadata> {
     let mut query = MetadataCommand::new();
-    let platform = ["--filter-platform".to_owned(), Target::host()?.triple().to_owned()];
+    let platform = ["--filter-platform".to_owned(), BuildTarget::host()?.triple().to_owned()];
     query.current_dir(cargo::workspace_root()).other_options(platform);
     query.exec().context("cargo metadata failed")
 }

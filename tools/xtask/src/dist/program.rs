@@ -20,9 +20,9 @@ pub(super) const LOWEST_GLIBC: &str = "2.34";
 
 /// A version such as 2.34.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version(u32, u32);
+pub(crate) struct GlibcVersion(u32, u32);
 
-impl FromStr for Version {
+impl FromStr for GlibcVersion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -35,7 +35,7 @@ impl FromStr for Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for GlibcVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0, self.1)
     }
@@ -43,14 +43,14 @@ impl fmt::Display for Version {
 
 /// The loader's requirements.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Needs {
+pub(super) struct LoaderNeeds {
     pub(super) libraries: BTreeSet<String>,
-    pub(super) glibc: Option<Version>,
+    pub(super) glibc: Option<GlibcVersion>,
     /// In the binary's spelling, such as `GLIBC_2.34`.
     pub(super) newest_symbol_version: String,
 }
 
-impl Needs {
+impl LoaderNeeds {
     pub(super) fn is_static(&self) -> bool {
         self.libraries.is_empty()
     }
@@ -79,15 +79,15 @@ fn is_of_glibc(library: &str) -> bool {
 }
 
 /// Reads the file's requirements.
-pub(super) fn needs(path: &Path) -> Result<Needs> {
+pub(super) fn needs(path: &Path) -> Result<LoaderNeeds> {
     let bytes = fs::read(path).with_context(|| format!("no {}", path.display()))?;
     needs_of(&bytes).with_context(|| format!("{} is no program that is known", path.display()))
 }
 
-fn needs_of(bytes: &[u8]) -> Result<Needs> {
+fn needs_of(bytes: &[u8]) -> Result<LoaderNeeds> {
     let file: ElfFile64<LittleEndian> = ElfFile64::parse(bytes)?;
     let sections = file.elf_section_table();
-    let mut needs = Needs::default();
+    let mut needs = LoaderNeeds::default();
     let table = sections.dynamic_table(LittleEndian, bytes)?;
     for entry in table.iter().filter(|entry| entry.tag == DT_NEEDED) {
         needs.libraries.insert(String::from_utf8_lossy(table.string(entry)?).into_owned());
@@ -108,11 +108,11 @@ fn needs_of(bytes: &[u8]) -> Result<Needs> {
     Ok(needs)
 }
 
-impl Needs {
+impl LoaderNeeds {
     fn add_symbol_version(&mut self, name: &str) {
         let version = match name {
             // No version of a symbol but of the loader, since 2.36 (its NEWS).
-            "GLIBC_ABI_DT_RELR" => Some(Version(2, 36)),
+            "GLIBC_ABI_DT_RELR" => Some(GlibcVersion(2, 36)),
             _ => name.strip_prefix("GLIBC_").and_then(|it| it.parse().ok()),
         };
         if version.is_some() && version > self.glibc {
@@ -128,15 +128,15 @@ mod tests {
 
     #[test]
     fn versions_are_compared_as_numbers() {
-        let version = |text: &str| text.parse::<Version>().unwrap();
+        let version = |text: &str| text.parse::<GlibcVersion>().unwrap();
         assert!(version("2.9") < version("2.34"));
         assert_eq!(version("2.2.5").to_string(), "2.2");
-        assert!("2".parse::<Version>().is_err());
+        assert!("2".parse::<GlibcVersion>().is_err());
     }
 
     #[test]
     fn the_newest_version_of_glibc_counts() {
-        let mut needs = Needs::default();
+        let mut needs = LoaderNeeds::default();
         for name in ["GLIBC_2.9", "GCC_4.2.0", "GLIBC_2.34", "GLIBC_2.17", "GLIBC_PRIVATE"] {
             needs.add_symbol_version(name);
         }
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn libraries_become_packages_of_debian() {
         let named = |names: &[&str]| names.iter().map(|&it| it.to_owned()).collect();
-        let mut needs = Needs {
+        let mut needs = LoaderNeeds {
             libraries: named(&["libc.so.6", "libgcc_s.so.1", "libm.so.6"]),
-            glibc: Some(Version(2, 34)),
-            ..Needs::default()
+            glibc: Some(GlibcVersion(2, 34)),
+            ..LoaderNeeds::default()
         };
         assert_eq!(needs.debian_depends().unwrap(), "libc6 (>= 2.34), libgcc-s1 (>= 4.2)");
         needs.libraries = named(&["libzfs.so.4"]);
@@ -163,7 +163,7 @@ mod tests {
     fn this_program_needs_a_libc_and_a_text_is_no_program() {
         let own = needs(&std::env::current_exe().unwrap()).unwrap();
         assert!(own.libraries.contains("libc.so.6") && !own.is_static(), "{own:?}");
-        assert!(own.glibc >= Some(Version(2, 2)), "{own:?}");
+        assert!(own.glibc >= Some(GlibcVersion(2, 2)), "{own:?}");
         assert!(needs_of(b"text").is_err());
     }
 }

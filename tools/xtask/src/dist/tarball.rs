@@ -8,10 +8,15 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::contents::{self, File};
+use super::contents::{self, PackageFile};
 
 /// Packs the files.
-pub(super) fn make(folder: &Path, files: &[File], machine: &str, epoch: u64) -> Result<PathBuf> {
+pub(super) fn make(
+    folder: &Path,
+    files: &[PackageFile],
+    machine: &str,
+    epoch: u64,
+) -> Result<PathBuf> {
     let name = format!("durio-{}-{machine}", env!("CARGO_PKG_VERSION"));
     let stage = tempfile::tempdir_in(folder).context("no folder for the tarball's tree")?;
     contents::write(files, &stage.path().join(&name))?;
@@ -34,7 +39,8 @@ mod tests {
     #[test]
     fn the_same_files_give_the_same_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let file = |path: &str, mode| File { path: path.to_owned(), mode, bytes: b"x".to_vec() };
+        let file =
+            |path: &str, mode| PackageFile { path: path.to_owned(), mode, bytes: b"x".to_vec() };
         let files = [file("share/b", 0o644), file("bin/a", 0o755)];
         let make = || fs::read(make(folder.path(), &files, "m", 1).unwrap()).unwrap();
         let first = make();

@@ -24,16 +24,16 @@ const INCLUDED: &str = "--include=man-db";
 const SCRIPT: &str = include_str!("../../dist/try-packages.sh");
 
 /// A check and its result.
-pub(crate) struct Check {
+pub(crate) struct PackageCheck {
     pub(crate) name: String,
     pub(crate) is_good: bool,
 }
 
 /// The outcome of the try.
-pub(crate) enum Tried {
+pub(crate) enum TryOutcome {
     /// It cannot be done here, with the reason.
     Skipped(String),
-    Checked(Vec<Check>),
+    Checked(Vec<PackageCheck>),
 }
 
 /// Why a try is not possible on this machine, if so.
@@ -49,17 +49,17 @@ pub(super) fn cannot() -> Option<String> {
 }
 
 /// Makes a Debian and tries the packages in it.
-pub(super) fn try_out(packages: &Packages, suite: &str) -> Result<Tried> {
+pub(super) fn try_out(packages: &Packages, suite: &str) -> Result<TryOutcome> {
     if let Some(reason) = cannot() {
-        return Ok(Tried::Skipped(reason));
+        return Ok(TryOutcome::Skipped(reason));
     }
     let Some(deb) = &packages.deb else {
-        return Ok(Tried::Skipped("there is no Debian package".to_owned()));
+        return Ok(TryOutcome::Skipped("there is no Debian package".to_owned()));
     };
     let folder = cargo::metadata()?.target_directory.into_std_path_buf().join("dist");
     let debian = Debian::new(folder.join("chroot"))?;
     if let Some(reason) = debian.install(suite, &folder.join("debian-packages"))? {
-        return Ok(Tried::Skipped(reason));
+        return Ok(TryOutcome::Skipped(reason));
     }
     let given = debian.root.join("packages");
     fs::create_dir(&given)?;
@@ -69,7 +69,7 @@ pub(super) fn try_out(packages: &Packages, suite: &str) -> Result<Tried> {
     }
     fs::write(given.join("try-packages.sh"), SCRIPT)?;
     let checks = debian.run_script()?;
-    Ok(Tried::Checked(checks))
+    Ok(TryOutcome::Checked(checks))
 }
 
 /// A Debian below a folder, which is removed when this is dropped.
@@ -105,7 +105,7 @@ impl Debian {
     }
 
     /// Runs the script, and shows its output.
-    fn run_script(&self) -> Result<Vec<Check>> {
+    fn run_script(&self) -> Result<Vec<PackageCheck>> {
         // The kernel's filesystems as they are in a container: durio reads them.
         let mount = "mount -t proc proc \"$0/proc\" && mount --rbind /sys \"$0/sys\" && \
                      mount --rbind /dev \"$0/dev\" && exec chroot \"$0\" /bin/sh \
@@ -156,8 +156,8 @@ fn is_about_the_network(line: &str) -> bool {
 }
 
 /// `ok NAME` or `FAILED NAME`.
-fn check_of_line(line: &str) -> Option<Check> {
-    let check = |name: &str, is_good| Check { name: name.to_owned(), is_good };
+fn check_of_line(line: &str) -> Option<PackageCheck> {
+    let check = |name: &str, is_good| PackageCheck { name: name.to_owned(), is_good };
     let good = line.strip_prefix("ok ").map(|name| check(name, true));
     good.or_else(|| line.strip_prefix("FAILED ").map(|name| check(name, false)))
 }

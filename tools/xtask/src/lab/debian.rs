@@ -16,7 +16,7 @@ use super::cache_folder;
 
 /// A source of packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Source {
+enum PackageSource {
     /// One suite of the mirror, such as `trixie-backports`.
     Suite(String),
     /// All sources in apt's configuration.
@@ -34,8 +34,11 @@ impl Apt {
     /// The up-to-date lists with this package: of this suite, or else the first that have it.
     pub(super) fn with(package: &str, suite: Option<&str>) -> Result<Self> {
         let sources = match suite {
-            Some(suite) => vec![Source::Suite(suite.to_owned())],
-            None => vec![Source::Suite(format!("{}-backports", codename()?)), Source::System],
+            Some(suite) => vec![PackageSource::Suite(suite.to_owned())],
+            None => vec![
+                PackageSource::Suite(format!("{}-backports", codename()?)),
+                PackageSource::System,
+            ],
         };
         for source in &sources {
             let apt = Self::updated(source)?;
@@ -43,18 +46,18 @@ impl Apt {
                 return Ok(apt);
             }
         }
-        let named: Vec<_> = sources.iter().map(Source::name).collect();
+        let named: Vec<_> = sources.iter().map(PackageSource::name).collect();
         bail!("no package {package} in {}", named.join(" or "))
     }
 
-    fn updated(source: &Source) -> Result<Self> {
+    fn updated(source: &PackageSource) -> Result<Self> {
         let folder = cache_folder()?.join("apt").join(source.name().replace(' ', "-"));
         for needed in ["lists/partial", "cache/archives/partial", "none"] {
             fs::create_dir_all(folder.join(needed))?;
         }
         let settings = folder.join("apt.conf");
         fs::write(&settings, source.settings(&folder))?;
-        if let Source::Suite(suite) = source {
+        if let PackageSource::Suite(suite) = source {
             fs::write(folder.join("durio.sources"), sources_of(&mirror()?, suite))?;
         }
         let apt = Self { settings };
@@ -106,7 +109,7 @@ impl Apt {
     }
 }
 
-impl Source {
+impl PackageSource {
     fn name(&self) -> &str {
         match self {
             Self::Suite(suite) => suite,
@@ -213,8 +216,8 @@ mod tests {
 
     #[test]
     fn lists_and_caches_are_our_own_and_the_systems_sources_only_where_they_are_meant() {
-        let own = Source::Suite("sid".to_owned()).settings(Path::new("/c"));
-        let system = Source::System.settings(Path::new("/c"));
+        let own = PackageSource::Suite("sid".to_owned()).settings(Path::new("/c"));
+        let system = PackageSource::System.settings(Path::new("/c"));
         for text in [&own, &system] {
             assert!(text.contains("Dir::State::Lists \"/c/lists\";\nDir::Cache \"/c/cache\";"));
         }

@@ -22,7 +22,7 @@ use anyhow::{Context, Result, bail};
 use self::build::Modules;
 use self::headers::Headers;
 use self::kernel_tree::KernelTree;
-use self::scratch::Scratch;
+use self::scratch::ScratchFolder;
 use super::debian::Apt;
 use super::kernels_folder;
 use crate::bench::Interrupt;
@@ -48,7 +48,7 @@ pub(super) fn provide(kernel: Option<&str>) -> Result<()> {
     let Some(version) = newest else { bail!(NO_SOURCES) };
     let apt = apt?;
     let interrupt = Interrupt::watch()?;
-    let scratch = Scratch::begin(&kernels)?;
+    let scratch = ScratchFolder::begin(&kernels)?;
     make(&tree, &apt, &version, scratch.path(), &interrupt)
 }
 

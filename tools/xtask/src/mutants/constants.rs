@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use syn::visit::{self, Visit};
 
-use super::{Mutant, Outcome, TIMEOUT_SECONDS};
+use super::{Mutant, MutantsOutcome, TIMEOUT_SECONDS};
 use crate::cargo;
 
 /// Timeout of a build in seconds; the first one, on a busy machine, takes minutes.
@@ -132,13 +132,13 @@ impl<'ast> Visit<'ast> for FirstNumber {
 }
 
 /// Doubles each of these constants in a copy of the checkout and runs the crate's tests.
-pub(super) fn try_out(name: &str, constants: &[Constant]) -> Result<Outcome> {
+pub(super) fn try_out(name: &str, constants: &[Constant]) -> Result<MutantsOutcome> {
     let folder = cargo::metadata()?.target_directory.into_std_path_buf().join("mutants/constants");
     let copy = Copy { root: folder.join("tree"), target: folder.join("target"), name };
     copy.update()?;
     ensure!(copy.build()? == Some(0), "{name}: its tests do not compile");
     ensure!(copy.tests()? == Some(0), "{name}: its tests fail without a mutant");
-    let mut outcome = Outcome::default();
+    let mut outcome = MutantsOutcome::default();
     for constant in constants {
         let path = copy.root.join(&constant.mutant.file);
         let text = fs::read_to_string(&path)?;

@@ -14,7 +14,7 @@ const FILE: &str = "tools/xtask/mutants.txt";
 
 /// A mutant whose code does the same.
 #[derive(Debug)]
-struct Entry {
+struct EquivalentMutant {
     file: String,
     change: String,
     source: String,
@@ -23,7 +23,7 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Equivalents {
     root: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<EquivalentMutant>,
 }
 
 impl Equivalents {
@@ -42,7 +42,7 @@ impl Equivalents {
     /// Refuses entries for a crate that fit none of its mutants, because the code has changed
     /// since.
     pub(super) fn check(&self, is_whole: bool, folder: &str, mutants: &[Mutant]) -> Result<()> {
-        let is_inside = |entry: &&Entry| {
+        let is_inside = |entry: &&EquivalentMutant| {
             entry.file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
         };
         for entry in self.entries.iter().filter(is_inside) {
@@ -54,7 +54,7 @@ impl Equivalents {
         Ok(())
     }
 
-    fn fits(&self, entry: &Entry, mutant: &Mutant) -> bool {
+    fn fits(&self, entry: &EquivalentMutant, mutant: &Mutant) -> bool {
         if entry.file != mutant.file || entry.change != mutant.change() {
             return false;
         }
@@ -65,7 +65,7 @@ impl Equivalents {
 }
 
 /// Entries of three parts: file and change, then indented the line of code, then the reason.
-fn parse(text: &str) -> Result<Vec<Entry>> {
+fn parse(text: &str) -> Result<Vec<EquivalentMutant>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let lines: Vec<_> = lines.collect();
     let starts: Vec<_> = (0..lines.len()).filter(|&place| !lines[place].starts_with(' ')).collect();
@@ -75,7 +75,7 @@ fn parse(text: &str) -> Result<Vec<Entry>> {
             let (file, change) =
                 head.split_once(": ").context("no ': ' between file and change")?;
             let [file, change, source] = [file, change, source].map(|part| part.trim().to_owned());
-            Ok(Entry { file, change, source })
+            Ok(EquivalentMutant { file, change, source })
         }
         [head, ..] => bail!("{FILE}: '{head}' has no line of code and reason below it"),
         [] => bail!("{FILE}: no entry"),

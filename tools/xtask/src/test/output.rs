@@ -9,7 +9,7 @@ const QUOTED_LINES: usize = 30;
 
 /// The results of the lines so far.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Output {
+pub(super) struct TestOutput {
     /// Tests that returned.
     pub(super) passed: usize,
     /// Tests that did not pass, and test programs that ended without a result.
@@ -23,12 +23,12 @@ pub(super) struct Output {
     /// Names of ignored tests, as far as they were printed.
     pub(super) ignored_names: Vec<String>,
     /// The running test program, which has not given its result yet.
-    pub(super) program: Option<Program>,
+    pub(super) program: Option<RunningTests>,
 }
 
 /// A test program between its first line and its result.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Program {
+pub(super) struct RunningTests {
     /// How many tests it announced.
     count: usize,
     /// True once it lists the output of failed tests, which may look like results.
@@ -39,7 +39,7 @@ pub(super) struct Program {
     slow: usize,
 }
 
-impl Output {
+impl TestOutput {
     /// Parses one line; ignores lines that are not about tests.
     pub(super) fn read_line(&mut self, line: &str) {
         let is_quoting = self.program.as_ref().is_some_and(|program| program.is_listing_failures);
@@ -49,7 +49,7 @@ impl Output {
             self.read_quoted(line);
         } else if let Some(count) = announced(line) {
             self.end_program();
-            self.program = Some(Program { count, ..Program::default() });
+            self.program = Some(RunningTests { count, ..RunningTests::default() });
         } else if let Some(test) = line.strip_prefix("test ") {
             self.read_test(test);
         } else if let Some(program) = &mut self.program {
@@ -127,8 +127,8 @@ fn count_before(result: &str, word: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Output {
-        let mut output = Output::default();
+    fn read(text: &str) -> TestOutput {
+        let mut output = TestOutput::default();
         text.lines().for_each(|line| output.read_line(line));
         output.end_program();
         output

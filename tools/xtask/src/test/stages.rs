@@ -12,7 +12,7 @@ use cargo_metadata::Message;
 use cargo_metadata::camino::Utf8PathBuf;
 use tempfile::NamedTempFile;
 
-use super::output::Output;
+use super::output::TestOutput;
 use super::tally::{Tally, read_skips};
 use crate::{attack, book, cargo, dist, fuzz, packages, seams, sim, tidy};
 
@@ -60,13 +60,13 @@ pub(super) fn tidy() -> Result<Tally> {
 
 /// A test program that is built.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct TestProgram {
     name: String,
     executable: Utf8PathBuf,
     folder: Utf8PathBuf,
 }
 
-impl Program {
+impl TestProgram {
     /// Its package and target.
     pub(super) fn name(&self) -> &str {
         &self.name
@@ -79,7 +79,7 @@ impl Program {
 }
 
 /// Builds all tests and the programs that they run.
-pub(super) fn build() -> Result<Vec<Program>> {
+pub(super) fn build() -> Result<Vec<TestProgram>> {
     // The whole workspace at once: for single packages cargo unifies features again, and recompiles
     // crates. This form of messages leaves errors readable on stderr.
     let words = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
@@ -95,14 +95,14 @@ pub(super) fn build() -> Result<Vec<Program>> {
         let folder = artifact.manifest_path.parent().context("a manifest without a folder")?;
         let package = folder.file_name().unwrap_or_default();
         let name = format!("{package} {}", artifact.target.name);
-        programs.push(Program { name, executable, folder: folder.to_owned() });
+        programs.push(TestProgram { name, executable, folder: folder.to_owned() });
     }
     ensure!(child.wait()?.success(), "the tests do not compile");
     Ok(programs)
 }
 
 /// Runs a test program, or its slow tests except for the long ones.
-pub(super) fn test_program(program: &Program, is_slow: bool, missing: &str) -> Result<Tally> {
+pub(super) fn test_program(program: &TestProgram, is_slow: bool, missing: &str) -> Result<Tally> {
     let mut command = Command::new(&program.executable);
     // As in `cargo test`: tests name files relative to their package.
     command.current_dir(&program.folder).stdin(Stdio::null());
@@ -187,8 +187,8 @@ pub(super) fn seams() -> Result<Tally> {
 /// The packages in a fresh Debian, each check a test.
 pub(super) fn dist() -> Result<Tally> {
     let checks = match dist::test()? {
-        dist::Tried::Skipped(reason) => return Ok(Tally::of_skip("dist", reason)),
-        dist::Tried::Checked(checks) => checks,
+        dist::TryOutcome::Skipped(reason) => return Ok(Tally::of_skip("dist", reason)),
+        dist::TryOutcome::Checked(checks) => checks,
     };
     let mut tally = Tally::default();
     for check in checks {
@@ -206,7 +206,7 @@ fn test(command: &mut Command, name: &str, missing: &str) -> Result<Tally> {
         .env("DURIO_TEST_MISSING", missing)
         .env("DURIO_TEST_SKIPS", skips.path());
     let (text, is_success) = text_of(command)?;
-    let mut output = Output::default();
+    let mut output = TestOutput::default();
     text.lines().for_each(|line| output.read_line(line.trim_end()));
     output.end_program();
     let reported = fs::read(skips.path()).context("the reports of skipped tests are gone")?;

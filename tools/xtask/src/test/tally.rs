@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::output::Output;
-use crate::attack::Outcome;
+use super::output::TestOutput;
+use crate::attack::RowOutcome;
 
 /// The tests of one stage, or of all.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Tally {
     }
 
     /// The attack suite: each case is a test, a row that was not run a skip.
-    pub(super) fn of_attacks(outcomes: &[Outcome]) -> Self {
+    pub(super) fn of_attacks(outcomes: &[RowOutcome]) -> Self {
         let mut tally = Self::default();
         for outcome in outcomes {
             let failed = outcome.violations.len();
@@ -54,7 +54,7 @@ impl Tally {
     /// The test harness counts a test that reported a skip as passed; here it is a skip. One that
     /// reported a skip and then failed has failed.
     pub(super) fn of_tests(
-        output: &Output,
+        output: &TestOutput,
         mut skips: BTreeMap<String, String>,
         is_success: bool,
         name: &str,
@@ -115,13 +115,13 @@ pub(super) fn read_skips(text: &str) -> BTreeMap<String, String> {
     skips.map(|(test, reason)| (test.to_owned(), reason.to_owned())).collect()
 }
 
-fn with_text(name: &str, output: &Output) -> String {
+fn with_text(name: &str, output: &TestOutput) -> String {
     let text = output.failed_texts.get(name).map_or(&[][..], Vec::as_slice);
     text.iter().fold(name.to_owned(), |lines, line| lines + "\n    " + line)
 }
 
 /// Ignored tests with their names, as far as they were printed.
-fn ignored(output: &Output) -> impl Iterator<Item = (String, String)> + '_ {
+fn ignored(output: &TestOutput) -> impl Iterator<Item = (String, String)> + '_ {
     let names = output.ignored_names.iter().map(String::as_str);
     let names = names.chain(std::iter::repeat("(name not printed)"));
     names.take(output.ignored).map(|name| (name.to_owned(), "ignored".to_owned()))
@@ -137,12 +137,12 @@ fn is_same(reported: &str, printed: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn output(passed: usize, failed_names: &[&str]) -> Output {
+    fn output(passed: usize, failed_names: &[&str]) -> TestOutput {
         let failed_names: Vec<_> = failed_names.iter().map(|&name| name.to_owned()).collect();
-        Output { passed, failed: failed_names.len(), failed_names, ..Output::default() }
+        TestOutput { passed, failed: failed_names.len(), failed_names, ..TestOutput::default() }
     }
 
-    fn sum(output: &Output, skips: &str, is_success: bool) -> String {
+    fn sum(output: &TestOutput, skips: &str, is_success: bool) -> String {
         Tally::of_tests(output, read_skips(skips), is_success, "test").to_string()
     }
 
@@ -167,7 +167,8 @@ mod tests {
     #[test]
     fn an_ignored_test_is_a_skip_with_its_reason() {
         let names = vec!["slow".to_owned()];
-        let output = Output { passed: 1, ignored: 2, ignored_names: names, ..Output::default() };
+        let output =
+            TestOutput { passed: 1, ignored: 2, ignored_names: names, ..TestOutput::default() };
         let tally = Tally::of_tests(&output, BTreeMap::new(), true, "test");
         assert_eq!(tally.to_string(), "1 passed, 0 failed, 2 skipped");
         assert_eq!(tally.skips()[0], ("slow".to_owned(), "ignored".to_owned()));
@@ -175,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_failed_compilation_is_one_failure() {
-        let tally = Tally::of_tests(&Output::default(), BTreeMap::new(), false, "test --workspace");
+        let tally =
+            Tally::of_tests(&TestOutput::default(), BTreeMap::new(), false, "test --workspace");
         assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");
         assert_eq!(tally.failures(), ["test --workspace"]);
     }
@@ -211,11 +213,12 @@ mod tests {
 
     #[test]
     fn every_case_of_an_attack_is_a_test_and_a_row_that_was_not_run_a_skip() {
-        let row = |row: &str, tried| Outcome { row: row.to_owned(), tried, ..Outcome::default() };
+        let row =
+            |row: &str, tried| RowOutcome { row: row.to_owned(), tried, ..RowOutcome::default() };
         let violations = vec![(4, vec!["left: x".to_owned()])];
-        let failing = Outcome { violations, ..row("kills:check", 5) };
+        let failing = RowOutcome { violations, ..row("kills:check", 5) };
         let skipped =
-            Outcome { not_run: Some("needs root".to_owned()), ..row("devices:resized", 0) };
+            RowOutcome { not_run: Some("needs root".to_owned()), ..row("devices:resized", 0) };
         let tally = Tally::of_attacks(&[row("inputs:spec", 10), failing, skipped]);
         assert_eq!(tally.to_string(), "14 passed, 1 failed, 1 skipped");
         assert_eq!(tally.failures(), ["attack --only kills:check --case 4: left: x"]);

@@ -13,7 +13,7 @@ pub(super) struct Code {
 
 /// The kind of a piece of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TextKind {
     Code,
     Comment,
     Literal,
@@ -33,26 +33,26 @@ impl Code {
         split
     }
 
-    fn push(&mut self, kind: Kind, piece: &str) {
+    fn push(&mut self, kind: TextKind, piece: &str) {
         let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
-        let (code, comments) = (kind == Kind::Code, kind == Kind::Comment);
+        let (code, comments) = (kind == TextKind::Code, kind == TextKind::Comment);
         self.code.extend(piece.chars().map(|c| if code { c } else { blank(c) }));
         self.comments.extend(piece.chars().map(|c| if comments { c } else { blank(c) }));
     }
 }
 
 /// The kind and the length of the first piece; never empty.
-fn first_piece(text: &str) -> (Kind, usize) {
+fn first_piece(text: &str) -> (TextKind, usize) {
     if text.starts_with("//") {
-        (Kind::Comment, text.find('\n').unwrap_or(text.len()))
+        (TextKind::Comment, text.find('\n').unwrap_or(text.len()))
     } else if text.starts_with("/*") {
-        (Kind::Comment, block_comment(text))
+        (TextKind::Comment, block_comment(text))
     } else if text.starts_with('"') {
-        (Kind::Literal, string(text))
+        (TextKind::Literal, string(text))
     } else if let Some(length) = raw_string(text).or_else(|| character(text)) {
-        (Kind::Literal, length)
+        (TextKind::Literal, length)
     } else {
-        (Kind::Code, word(text))
+        (TextKind::Code, word(text))
     }
 }
 

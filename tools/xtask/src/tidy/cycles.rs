@@ -10,11 +10,11 @@ use petgraph::graphmap::DiGraphMap;
 use syn::visit::{self, Visit};
 
 use super::map::product_of;
-use super::tree::Source;
+use super::tree::SourceFile;
 
 /// Every cycle of two files or more, the largest first: the paths of its files.
-pub(super) fn cycles<'a>(product: &[&'a Source]) -> Vec<Vec<&'a str>> {
-    let mut crates: BTreeMap<&str, BTreeMap<Vec<String>, &'a Source>> = BTreeMap::new();
+pub(super) fn cycles<'a>(product: &[&'a SourceFile]) -> Vec<Vec<&'a str>> {
+    let mut crates: BTreeMap<&str, BTreeMap<Vec<String>, &'a SourceFile>> = BTreeMap::new();
     for source in product {
         if let Some((name, inner)) = source.path.split_once("/src/") {
             crates.entry(name).or_default().insert(module_of(inner), source);
@@ -25,7 +25,7 @@ pub(super) fn cycles<'a>(product: &[&'a Source]) -> Vec<Vec<&'a str>> {
     found
 }
 
-fn of_crate<'a>(modules: &BTreeMap<Vec<String>, &'a Source>) -> Vec<Vec<&'a str>> {
+fn of_crate<'a>(modules: &BTreeMap<Vec<String>, &'a SourceFile>) -> Vec<Vec<&'a str>> {
     let mut graph = DiGraphMap::<&str, ()>::new();
     for (module, source) in modules {
         for imported in imports(module, source, modules) {
@@ -45,9 +45,9 @@ fn of_crate<'a>(modules: &BTreeMap<Vec<String>, &'a Source>) -> Vec<Vec<&'a str>
 
 fn imports<'a>(
     module: &[String],
-    source: &Source,
-    modules: &BTreeMap<Vec<String>, &'a Source>,
-) -> Vec<&'a Source> {
+    source: &SourceFile,
+    modules: &BTreeMap<Vec<String>, &'a SourceFile>,
+) -> Vec<&'a SourceFile> {
     let Ok(file) = syn::parse_file(product_of(source)) else { return Vec::new() };
     let mut paths = Paths { module: module.to_vec(), found: BTreeSet::new() };
     paths.visit_file(&file);
@@ -130,7 +130,7 @@ mod tests {
     fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let sources: Vec<_> = files
             .iter()
-            .map(|(path, text)| Source::new(&format!("crates/x/src/{path}"), text))
+            .map(|(path, text)| SourceFile::new(&format!("crates/x/src/{path}"), text))
             .collect();
         let product: Vec<_> = sources.iter().collect();
         let name = |path: &str| path.trim_start_matches("crates/x/src/").to_owned();

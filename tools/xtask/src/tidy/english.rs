@@ -1,20 +1,20 @@
 //! Patterns of foreign English in comments.
 
 use super::map::product_of;
-use super::tree::Source;
+use super::tree::SourceFile;
 
 /// A pattern: its name, and whether it begins at the first of these words.
-struct Pattern {
+struct EnglishPattern {
     name: &'static str,
     begins: fn(&[&str]) -> bool,
 }
 
-const PATTERNS: [Pattern; 7] = [
-    Pattern {
+const PATTERNS: [EnglishPattern; 7] = [
+    EnglishPattern {
         name: "whoever, nobody, somebody, anybody",
         begins: |words| is_one_of(words, 0, &["whoever", "nobody", "somebody", "anybody"]),
     },
-    Pattern {
+    EnglishPattern {
         name: "'what is', 'what was', 'what lies' as a noun",
         begins: |words| {
             is_one_of(words, 0, &["what"])
@@ -25,14 +25,14 @@ const PATTERNS: [Pattern; 7] = [
                 )
         },
     },
-    Pattern {
+    EnglishPattern {
         name: "'is no', 'are none of'",
         begins: |words| {
             is_one_of(words, 0, &["is", "are", "was", "were"])
                 && is_one_of(words, 1, &["no", "none"])
         },
     },
-    Pattern {
+    EnglishPattern {
         name: "'of its own', 'of their own'",
         begins: |words| {
             is_one_of(words, 0, &["of"])
@@ -40,15 +40,15 @@ const PATTERNS: [Pattern; 7] = [
                 && is_one_of(words, 2, &["own"])
         },
     },
-    Pattern {
+    EnglishPattern {
         name: "a sentence that begins with 'Of' or 'Whose'",
         begins: |words| words.first().is_some_and(|word| ["Of", "Whose"].contains(word)),
     },
-    Pattern {
+    EnglishPattern {
         name: "beside, besides",
         begins: |words| is_one_of(words, 0, &["beside", "besides"]),
     },
-    Pattern {
+    EnglishPattern {
         name: "tells, told, begun, meanwhile, anew, shall, so many, goes on",
         begins: |words| {
             let single = ["tells", "told", "begun", "meanwhile", "anew", "shall"];
@@ -64,17 +64,17 @@ fn is_one_of(words: &[&str], at: usize, wanted: &[&str]) -> bool {
 }
 
 /// How often each pattern occurs in comments, and the number of their words.
-pub(super) fn count(product: &[&Source]) -> (Vec<(&'static str, usize)>, usize) {
+pub(super) fn count(product: &[&SourceFile]) -> (Vec<(&'static str, usize)>, usize) {
     let comments: Vec<String> = product.iter().map(|source| comments_of(source)).collect();
     let words: Vec<&str> = comments.iter().flat_map(|text| words(text)).collect();
-    let of_pattern = |pattern: &Pattern| {
+    let of_pattern = |pattern: &EnglishPattern| {
         let found = (0..words.len()).filter(|at| (pattern.begins)(&words[*at..])).count();
         (pattern.name, found)
     };
     (PATTERNS.iter().map(of_pattern).collect(), words.len())
 }
 
-fn comments_of(source: &Source) -> String {
+fn comments_of(source: &SourceFile) -> String {
     let lines = product_of(source).lines().count();
     source.code.comments.lines().take(lines).map(|line| line.trim().to_owned() + "\n").collect()
 }
@@ -95,14 +95,14 @@ mod tests {
 
     fn found(comment: &str) -> Vec<usize> {
         let text = format!("//! {comment}\nfn whoever() {{ let beside = \"nobody told\"; }}\n");
-        let (found, _) = count(&[&Source::new("crates/a/src/b.rs", &text)]);
+        let (found, _) = count(&[&SourceFile::new("crates/a/src/b.rs", &text)]);
         found.into_iter().map(|(_, count)| count).collect()
     }
 
     #[test]
     fn words_are_counted_without_signs_and_code() {
         let text = "//! One two -- `three` crate::four, \"five\".\nfn six() {}\n";
-        assert_eq!(count(&[&Source::new("crates/a/src/b.rs", text)]).1, 3);
+        assert_eq!(count(&[&SourceFile::new("crates/a/src/b.rs", text)]).1, 3);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use syn::visit::{self, Visit};
 
 use super::cycles::cycles;
 use super::map::{is_test_file, lines_of, product_of};
-use super::tree::{self, Source};
+use super::tree::{self, SourceFile};
 use super::{Problem, english, walks};
 
 /// The ceilings, by name.
@@ -20,12 +20,12 @@ const CEILINGS: &str = "tools/xtask/ceilings.toml";
 
 /// A named number; in hundredths, so that ceilings are compared exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Figure {
+pub(super) struct TidyFigure {
     pub(super) name: String,
     pub(super) hundredths: u64,
 }
 
-impl Figure {
+impl TidyFigure {
     fn count(name: impl Into<String>, count: usize) -> Self {
         Self { name: name.into(), hundredths: count as u64 * 100 }
     }
@@ -53,16 +53,16 @@ impl Figure {
 }
 
 /// The metrics of the sources and of the walks.
-fn all(root: &Path, sources: &[Source]) -> Result<Vec<Figure>> {
+fn all(root: &Path, sources: &[SourceFile]) -> Result<Vec<TidyFigure>> {
     let mut figures = figures(sources);
     let walks = walks::counts(&walks::walks(root)?);
-    figures.extend(walks.into_iter().map(|(name, count)| Figure::count(name, count)));
+    figures.extend(walks.into_iter().map(|(name, count)| TidyFigure::count(name, count)));
     Ok(figures)
 }
 
 /// All metrics of the sources.
-fn figures(sources: &[Source]) -> Vec<Figure> {
-    let product: Vec<&Source> = sources.iter().filter(|it| !is_test_file(&it.path)).collect();
+fn figures(sources: &[SourceFile]) -> Vec<TidyFigure> {
+    let product: Vec<&SourceFile> = sources.iter().filter(|it| !is_test_file(&it.path)).collect();
     let lines_in = |folder: &str| {
         let own = product.iter().filter(|source| source.is_in(folder));
         own.map(|source| lines_of(source)[0]).sum::<usize>()
@@ -72,29 +72,30 @@ fn figures(sources: &[Source]) -> Vec<Figure> {
     let reused = names.values().filter(|count| **count > 1).count();
     let knots = cycles(&product);
     let product_lines = |folder: &str| {
-        Figure::count(format!("lines of {folder}"), lines_in(&format!("crates/{folder}")))
+        TidyFigure::count(format!("lines of {folder}"), lines_in(&format!("crates/{folder}")))
     };
-    let mut figures = vec![Figure::count("lines of the product", crates)];
+    let mut figures = vec![TidyFigure::count("lines of the product", crates)];
     figures.extend(["core", "measure", "prove", "raid", "durio"].map(product_lines));
     figures.extend([
-        Figure::count("lines of the tools", tools),
-        Figure::ratio("files per 1000 lines", product.len(), crates + tools, 1000),
-        Figure::ratio("type names used more than once, %", reused, names.len(), 100),
-        Figure::count("cycles within crates", knots.len()),
-        Figure::count("files of the largest cycle", knots.first().map_or(0, Vec::len)),
-        Figure::count("documentation of three words or fewer", short_documentation(&product)),
+        TidyFigure::count("lines of the tools", tools),
+        TidyFigure::ratio("files per 1000 lines", product.len(), crates + tools, 1000),
+        TidyFigure::ratio("type names used more than once, %", reused, names.len(), 100),
+        TidyFigure::count("cycles within crates", knots.len()),
+        TidyFigure::count("files of the largest cycle", knots.first().map_or(0, Vec::len)),
+        TidyFigure::count("documentation of three words or fewer", short_documentation(&product)),
     ]);
     let (patterns, words) = english::count(&product);
-    let of_words =
-        |(name, found)| Figure::ratio(format!("per 10,000 words: {name}"), found, words, 10_000);
+    let of_words = |(name, found)| {
+        TidyFigure::ratio(format!("per 10,000 words: {name}"), found, words, 10_000)
+    };
     figures.extend(patterns.into_iter().map(of_words));
     figures
 }
 
 /// Problems: metrics above their ceilings, and those without one.
-pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Problem>> {
+pub(super) fn check(root: &Path, sources: &[SourceFile]) -> Result<Vec<Problem>> {
     let ceilings = read(root)?;
-    let problem = |figure: Figure| {
+    let problem = |figure: TidyFigure| {
         let (name, value) = (&figure.name, figure.value());
         let what = match ceilings.get(name) {
             Some(ceiling) if figure.hundredths <= ceiling.hundredths => return None,
@@ -109,9 +110,9 @@ pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Problem>> {
 }
 
 /// Lowers the ceilings to the measured values; none rises.
-pub(super) fn lower(root: &Path, sources: &[Source]) -> Result<()> {
+pub(super) fn lower(root: &Path, sources: &[SourceFile]) -> Result<()> {
     let before = read(root)?;
-    let now = all(root, sources)?.into_iter().map(Figure::ceiling);
+    let now = all(root, sources)?.into_iter().map(TidyFigure::ceiling);
     let lowered = now.map(|now| match before.get(&now.name) {
         Some(before) if before.hundredths < now.hundredths => before.clone(),
         _ => now,
@@ -124,11 +125,12 @@ pub(super) fn lower(root: &Path, sources: &[Source]) -> Result<()> {
 }
 
 /// The metrics as lines, each with its ceiling.
-pub(super) fn draw(root: &Path, sources: &[Source]) -> Result<String> {
+pub(super) fn draw(root: &Path, sources: &[SourceFile]) -> Result<String> {
     let ceilings = read(root)?;
     let mut text = String::new();
     for figure in all(root, sources)? {
-        let ceiling = ceilings.get(&figure.name).map_or_else(|| "none".to_owned(), Figure::value);
+        let ceiling =
+            ceilings.get(&figure.name).map_or_else(|| "none".to_owned(), TidyFigure::value);
         let _ = writeln!(text, "{:<84} {:>9}  ceiling {ceiling}", figure.name, figure.value());
     }
     for files in cycles(&sources.iter().filter(|it| !is_test_file(&it.path)).collect::<Vec<_>>()) {
@@ -137,7 +139,7 @@ pub(super) fn draw(root: &Path, sources: &[Source]) -> Result<String> {
     Ok(text)
 }
 
-fn read(root: &Path) -> Result<BTreeMap<String, Figure>> {
+fn read(root: &Path) -> Result<BTreeMap<String, TidyFigure>> {
     if !root.join(CEILINGS).exists() {
         return Ok(BTreeMap::new());
     }
@@ -145,20 +147,20 @@ fn read(root: &Path) -> Result<BTreeMap<String, Figure>> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "ceilings are small")]
-fn parse(text: &str) -> Result<BTreeMap<String, Figure>> {
+fn parse(text: &str) -> Result<BTreeMap<String, TidyFigure>> {
     let table: toml::Table = text.parse().context(CEILINGS)?;
     let ceilings = table.into_iter().map(|(name, value)| {
         let number = value.as_float().or_else(|| value.as_integer().map(|it| it as f64));
         let number = number.filter(|number| *number >= 0.0);
         let number = number.with_context(|| format!("{CEILINGS}: {name}: not a ceiling"))?;
         let hundredths = (number * 100.0).round() as u64;
-        Ok((name.clone(), Figure { name, hundredths }))
+        Ok((name.clone(), TidyFigure { name, hundredths }))
     });
     ceilings.collect()
 }
 
 /// How many types have each name.
-fn type_names(product: &[&Source]) -> BTreeMap<String, usize> {
+fn type_names(product: &[&SourceFile]) -> BTreeMap<String, usize> {
     let mut names = TypeNames::default();
     for source in product {
         if let Ok(file) = syn::parse_file(product_of(source)) {
@@ -200,8 +202,8 @@ impl<'ast> Visit<'ast> for TypeNames {
 }
 
 /// Documentation comments of one line with three words or fewer.
-fn short_documentation(product: &[&Source]) -> usize {
-    let of_source = |source: &&Source| {
+fn short_documentation(product: &[&SourceFile]) -> usize {
+    let of_source = |source: &&SourceFile| {
         let lines: Vec<&str> = product_of(source).lines().map(str::trim).collect();
         let is_documentation = |at: Option<usize>| {
             at.and_then(|at| lines.get(at)).is_some_and(|line| line.starts_with("///"))
@@ -220,8 +222,10 @@ mod tests {
     use super::*;
 
     fn of(text: &str, name: &str) -> String {
-        let sources =
-            [Source::new("crates/a/src/b.rs", text), Source::new("tools/xtask/src/c.rs", "x\n")];
+        let sources = [
+            SourceFile::new("crates/a/src/b.rs", text),
+            SourceFile::new("tools/xtask/src/c.rs", "x\n"),
+        ];
         let found = figures(&sources).into_iter().find(|it| it.name == name).unwrap();
         found.value()
     }
@@ -253,7 +257,7 @@ mod tests {
         std::fs::create_dir_all(root.path().join("tools/xtask")).unwrap();
         let walk = "## Three walks\n### Rate\n- `a.rs`: `A`, `B`\n";
         std::fs::write(root.path().join("ARCHITECTURE.md"), walk).unwrap();
-        let source = |lines: usize| [Source::new("crates/a/src/b.rs", &"x\n".repeat(lines))];
+        let source = |lines: usize| [SourceFile::new("crates/a/src/b.rs", &"x\n".repeat(lines))];
         let told = |lines| {
             let problems = check(root.path(), &source(lines)).unwrap();
             problems
@@ -281,20 +285,20 @@ mod tests {
     #[test]
     fn each_product_has_its_lines() {
         let sources = [
-            Source::new(
+            SourceFile::new(
                 "crates/core/a/src/b.rs",
                 "x
 y
 ",
             ),
-            Source::new(
+            SourceFile::new(
                 "crates/raid/raid/src/b.rs",
                 "x
 y
 z
 ",
             ),
-            Source::new(
+            SourceFile::new(
                 "crates/durio/src/main.rs",
                 "x
 ",
@@ -314,7 +318,7 @@ z
     #[test]
     fn a_ceiling_is_rounded_up_lines_to_500_and_the_rest_to_a_tenth() {
         let of =
-            |name: &str, hundredths| Figure { name: name.into(), hundredths }.ceiling().value();
+            |name: &str, hundredths| TidyFigure { name: name.into(), hundredths }.ceiling().value();
         assert_eq!([501, 1000].map(|it| of("lines of the tools", it * 100)), ["1000", "1000"]);
         assert_eq!([1651, 1660, 1600].map(|it| of("names, %", it)), ["16.60", "16.60", "16"]);
     }

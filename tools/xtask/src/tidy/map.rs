@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use syn::visit::Visit;
 
 use super::rows::row_of;
-use super::tree::{Manifest, Source};
+use super::tree::{CrateManifest, SourceFile};
 
 /// Draws the crates by row.
-pub(super) fn draw(manifests: &[Manifest], sources: &[Source]) -> String {
+pub(super) fn draw(manifests: &[CrateManifest], sources: &[SourceFile]) -> String {
     let mut rooms: Vec<_> =
         manifests.iter().filter_map(|it| Some((row_of(&it.crate_name)?, it))).collect();
     rooms.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.crate_name.cmp(&b.1.crate_name)));
@@ -36,7 +36,7 @@ pub(super) fn draw(manifests: &[Manifest], sources: &[Source]) -> String {
 }
 
 /// The functions of the product by their lines, from the signature to the brace.
-fn functions(sources: &[Source]) -> String {
+fn functions(sources: &[SourceFile]) -> String {
     let mut all = Functions::default();
     for source in sources.iter().filter(|it| !is_test_file(&it.path)) {
         if let Ok(file) = syn::parse_file(product_of(source)) {
@@ -80,7 +80,7 @@ impl<'ast> Visit<'ast> for Functions {
 }
 
 /// The share of lines that are `//` comments: those of documentation are not counted.
-fn comments(sources: &[Source]) -> String {
+fn comments(sources: &[SourceFile]) -> String {
     let product = sources.iter().filter(|it| !is_test_file(&it.path));
     let lines = product.flat_map(|it| product_of(it).lines()).map(str::trim);
     let (mut all, mut reasons) = (0_u32, 0_u32);
@@ -105,7 +105,7 @@ fn description(manifest: &str) -> &str {
 }
 
 /// Lines that are not blank: of the product, and of its tests.
-pub(super) fn lines_of(source: &Source) -> [usize; 2] {
+pub(super) fn lines_of(source: &SourceFile) -> [usize; 2] {
     let count = |text: &str| text.lines().filter(|line| !line.trim().is_empty()).count();
     if is_test_file(&source.path) {
         return [0, count(&source.text)];
@@ -117,7 +117,7 @@ pub(super) fn lines_of(source: &Source) -> [usize; 2] {
 }
 
 /// The part of a file before its tests.
-pub(super) fn product_of(source: &Source) -> &str {
+pub(super) fn product_of(source: &SourceFile) -> &str {
     source.text.split_once("#[cfg(test)]\nmod tests {").map_or(source.text.as_str(), |it| it.0)
 }
 
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn tests_are_counted_apart_wherever_they_stand() {
         let inside = "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n";
-        let count = |path, text| lines_of(&Source::new(path, text));
+        let count = |path, text| lines_of(&SourceFile::new(path, text));
         assert_eq!(count("crates/measure/run/src/job.rs", inside), [1, 2]);
         assert_eq!(count("crates/measure/run/src/job/tests.rs", "fn a() {}\n"), [0, 1]);
         assert_eq!(count("crates/measure/run/tests/cli/x.rs", "fn a() {}\n"), [0, 1]);
@@ -142,7 +142,7 @@ mod tests {
     fn functions_are_measured_with_their_signature_and_tests_are_not() {
         let text = "fn a(\n    b: u8,\n) {\n    // Why.\n    c();\n}\nimpl D {\n    fn e() {}\n}\n\
                     #[cfg(test)]\nmod tests {\n    fn f() {\n\n\n\n\n\n\n\n    }\n}\n";
-        let sources = [Source::new("crates/x/src/y.rs", text)];
+        let sources = [SourceFile::new("crates/x/src/y.rs", text)];
         let expected = "2 functions: median 6 lines, p99 6, max 6 (crates/x/src/y.rs: a)";
         assert_eq!(functions(&sources), expected);
         assert_eq!(comments(&sources), "1 lines of comments that are no documentation, 11.1 %");
@@ -150,13 +150,13 @@ mod tests {
 
     #[test]
     fn a_crate_is_drawn_with_its_row_its_sentence_and_what_it_uses() {
-        let manifest = Manifest {
+        let manifest = CrateManifest {
             crate_name: "durio-plan".to_owned(),
             path: "crates/core/plan/Cargo.toml".to_owned(),
             text: "description = \"part of durio: the plan as data\"\n".to_owned(),
             dependencies: vec!["durio-base".to_owned(), "serde".to_owned()],
         };
-        let map = draw(&[manifest], &[Source::new("crates/core/plan/src/lib.rs", "//! x\n")]);
+        let map = draw(&[manifest], &[SourceFile::new("crates/core/plan/src/lib.rs", "//! x\n")]);
         assert!(map.contains("3  core/plan            1      0  the plan as data\n"), "{map}");
         assert!(map.contains(" uses base\n"), "{map}");
     }

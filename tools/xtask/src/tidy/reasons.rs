@@ -4,10 +4,10 @@
 //! block of lines. Dev-dependencies are exempt.
 
 use super::Problem;
-use super::tree::Manifest;
+use super::tree::CrateManifest;
 
-pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
-    let mut reader = Reader::default();
+pub(super) fn check(manifest: &CrateManifest) -> Vec<Problem> {
+    let mut reader = ManifestReader::default();
     let numbered = (1..).zip(manifest.text.lines());
     let unexplained = numbered.filter_map(|(number, line)| Some((number, reader.read(line)?)));
     unexplained
@@ -26,14 +26,14 @@ pub(super) fn key_of(line: &str) -> &str {
 
 /// Where in the manifest the reader is.
 #[derive(Debug, Default)]
-struct Reader {
+struct ManifestReader {
     is_among_dependencies: bool,
     has_reason: bool,
     /// Brackets opened by a value that continues over several lines.
     depth: usize,
 }
 
-impl Reader {
+impl ManifestReader {
     /// Reads one line; returns the name of a dependency without a reason.
     fn read<'line>(&mut self, line: &'line str) -> Option<&'line str> {
         let line = line.trim();
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<usize> {
-        let manifest = Manifest {
+        let manifest = CrateManifest {
             crate_name: "durio-run".to_owned(),
             path: "Cargo.toml".to_owned(),
             text: text.to_owned(),

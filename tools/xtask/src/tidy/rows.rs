@@ -3,7 +3,7 @@
 //!
 //! Dependencies of tests alone may come from anywhere.
 
-use super::tree::Manifest;
+use super::tree::CrateManifest;
 use super::{Problem, line_where};
 
 /// The rows of crates; see the architecture document.
@@ -42,7 +42,7 @@ const ACROSS: [(&str, &str, &str); 11] = [
 const OUTSIDE: &str = "xtask";
 
 /// Checks every crate of the workspace.
-pub(super) fn check(manifests: &[Manifest]) -> Vec<Problem> {
+pub(super) fn check(manifests: &[CrateManifest]) -> Vec<Problem> {
     let inside = || manifests.iter().filter(|manifest| manifest.crate_name != OUTSIDE);
     let mut problems: Vec<Problem> = inside().flat_map(check_crate).collect();
     problems.extend(inside().flat_map(|manifest| check_products(manifest, manifests)));
@@ -51,12 +51,12 @@ pub(super) fn check(manifests: &[Manifest]) -> Vec<Problem> {
 
 /// The folder of a product's crates: `core` of `crates/core/base/Cargo.toml`. The command line is
 /// in none.
-fn product(manifest: &Manifest) -> Option<&str> {
+fn product(manifest: &CrateManifest) -> Option<&str> {
     let (product, inside) = manifest.path.strip_prefix("crates/")?.split_once('/')?;
     inside.contains('/').then_some(product)
 }
 
-fn check_products(manifest: &Manifest, all: &[Manifest]) -> Vec<Problem> {
+fn check_products(manifest: &CrateManifest, all: &[CrateManifest]) -> Vec<Problem> {
     let name = manifest.crate_name.as_str();
     let Some(own) = product(manifest) else { return Vec::new() };
     let other_product = |dependency: &str| {
@@ -84,7 +84,7 @@ fn check_products(manifest: &Manifest, all: &[Manifest]) -> Vec<Problem> {
     problems
 }
 
-fn check_crate(manifest: &Manifest) -> Vec<Problem> {
+fn check_crate(manifest: &CrateManifest) -> Vec<Problem> {
     let name = &manifest.crate_name;
     let Some(row) = row_of(name) else {
         let line = line_where(&manifest.text, |line| line.starts_with("name"));
@@ -125,7 +125,7 @@ mod tests {
 
     fn found(crate_name: &str, dependencies: &[&str]) -> Vec<String> {
         let lines = dependencies.iter().map(|it| format!("{it}.workspace = true\n"));
-        let manifest = Manifest {
+        let manifest = CrateManifest {
             crate_name: crate_name.to_owned(),
             path: "Cargo.toml".to_owned(),
             text: format!("[package]\nname = \"x\"\n[dependencies]\n{}", lines.collect::<String>()),
@@ -163,8 +163,8 @@ mod tests {
         assert!(found("xtask", &["durio"]).is_empty());
     }
 
-    fn manifest(name: &str, folder: &str, dependencies: &[&str]) -> Manifest {
-        Manifest {
+    fn manifest(name: &str, folder: &str, dependencies: &[&str]) -> CrateManifest {
+        CrateManifest {
             crate_name: name.to_owned(),
             path: format!("crates/{folder}/Cargo.toml"),
             text: dependencies.iter().map(|name| format!("{name}.workspace = true\n")).collect(),
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    fn crossings(user: &Manifest, others: &[Manifest]) -> Vec<String> {
+    fn crossings(user: &CrateManifest, others: &[CrateManifest]) -> Vec<String> {
         check_products(user, others).iter().map(Problem::to_string).collect()
     }
 

@@ -3,7 +3,7 @@
 //! Takes the record crate's sources and the document; returns problems, or none while the crate
 //! defines no schema.
 
-use super::tree::Source;
+use super::tree::SourceFile;
 use super::{Problem, line_where};
 
 /// Where the format is described.
@@ -14,7 +14,7 @@ const CONSTANT: &str = "const RUN_FOLDER_SCHEMA: u32 =";
 const FIELD: &str = "schema:";
 
 /// Compares the sources with the document, if there is one.
-pub(super) fn check(sources: &[Source], document: Option<&str>) -> Option<Problem> {
+pub(super) fn check(sources: &[SourceFile], document: Option<&str>) -> Option<Problem> {
     let sources = sources.iter().filter(|source| source.is_in(CRATE));
     let written = sources.filter_map(|source| after(&source.code.code, CONSTANT)).next()?;
     let text = document.unwrap_or_default();
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     fn found(code: &str, document: Option<&str>) -> Option<usize> {
-        let sources = [Source::new("crates/core/record/src/lib.rs", code)];
+        let sources = [SourceFile::new("crates/core/record/src/lib.rs", code)];
         check(&sources, document).map(|problem| problem.line)
     }
 
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn without_a_schema_in_the_code_nothing_is_asked() {
         assert_eq!(found("//! Header.\n", None), None);
-        let elsewhere = [Source::new("crates/measure/run/src/lib.rs", CODE)];
+        let elsewhere = [SourceFile::new("crates/measure/run/src/lib.rs", CODE)];
         assert_eq!(check(&elsewhere, None), None);
     }
 }

@@ -25,7 +25,7 @@ const PERMISSIVE_WITH: [(&str, &str); 1] = [("Apache-2.0", "LLVM-exception")];
 /// # Errors
 /// The defect of the expression.
 pub(super) fn is_permissive(expression: &str) -> Result<bool, String> {
-    let mut parser = Parser { tokens: tokens(expression), at: 0 };
+    let mut parser = SpdxParser { tokens: tokens(expression), at: 0 };
     let verdict = parser.any()?;
     match parser.next() {
         None => Ok(verdict),
@@ -43,12 +43,12 @@ fn tokens(expression: &str) -> Vec<String> {
 
 /// Recursive descent; AND binds tighter than OR, WITH tighter than AND.
 #[derive(Debug)]
-struct Parser {
+struct SpdxParser {
     tokens: Vec<String>,
     at: usize,
 }
 
-impl Parser {
+impl SpdxParser {
     /// Both sides are always parsed: no short cut.
     fn any(&mut self) -> Result<bool, String> {
         // Otherwise an error after `MIT OR` would pass.

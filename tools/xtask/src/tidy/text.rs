@@ -5,7 +5,7 @@
 
 use super::Problem;
 use super::code::words;
-use super::tree::Source;
+use super::tree::SourceFile;
 
 const LINES_MAX: usize = 600;
 
@@ -25,12 +25,11 @@ const UNFINISHED_MARK: &str = "FIXME";
 const SLOW_TESTS: &str = "crates/durio/tests/cli/";
 const SLOW: &str = "#[ignore = \"slow\"]";
 
-/// Checks one file.
-pub(super) fn check(source: &Source) -> Vec<Problem> {
+pub(super) fn check(source: &SourceFile) -> Vec<Problem> {
     [unfinished(source), too_long(source), empty_names(source), no_header(source)].concat()
 }
 
-fn unfinished(source: &Source) -> Vec<Problem> {
+fn unfinished(source: &SourceFile) -> Vec<Problem> {
     let parts = source.code.code.lines().zip(source.code.comments.lines());
     let numbered = (1..).zip(source.text.lines().zip(parts));
     let found = numbered.flat_map(|(number, (line, (code, comment)))| {
@@ -44,13 +43,13 @@ fn unfinished(source: &Source) -> Vec<Problem> {
     found.map(|(number, what)| Problem::new(&source.path, number, what)).collect()
 }
 
-fn too_long(source: &Source) -> Vec<Problem> {
+fn too_long(source: &SourceFile) -> Vec<Problem> {
     let lines = source.text.lines().count();
     let what = || format!("{lines} lines, more than {LINES_MAX}; split the file by what it owns");
     (lines > LINES_MAX).then(|| Problem::new(&source.path, lines, what())).into_iter().collect()
 }
 
-fn empty_names(source: &Source) -> Vec<Problem> {
+fn empty_names(source: &SourceFile) -> Vec<Problem> {
     let in_path = source.path.trim_end_matches(".rs").split('/').find_map(empty_word);
     let of_file = in_path.map(|word| Problem::new(&source.path, 1, empty_name(word)));
     let lines = (1..).zip(source.code.code.lines());
@@ -70,7 +69,7 @@ fn empty_word(name: &str) -> Option<&str> {
     name.split(['_', '-', '.']).find(|word| EMPTY_NAMES.contains(word))
 }
 
-fn no_header(source: &Source) -> Vec<Problem> {
+fn no_header(source: &SourceFile) -> Vec<Problem> {
     let is_module = source.path.split('/').any(|folder| folder == "src");
     let what = "no module header; begin with `//!`: what goes in, what comes out, what is not here";
     let is_missing = is_module && !source.text.starts_with("//!");
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<usize> {
-        check(&Source::new(path, text)).iter().map(|problem| problem.line).collect()
+        check(&SourceFile::new(path, text)).iter().map(|problem| problem.line).collect()
     }
 
     fn found_in_module(text: &str) -> Vec<usize> {

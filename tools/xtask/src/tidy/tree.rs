@@ -16,7 +16,7 @@ const SOURCE_FOLDERS: [&str; 2] = ["crates", "tools"];
 
 /// A crate of the workspace, from its manifest.
 #[derive(Debug)]
-pub(super) struct Manifest {
+pub(super) struct CrateManifest {
     pub(super) crate_name: String,
     pub(super) path: String,
     pub(super) text: String,
@@ -26,13 +26,13 @@ pub(super) struct Manifest {
 
 /// A Rust source file.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct SourceFile {
     pub(super) path: String,
     pub(super) text: String,
     pub(super) code: Code,
 }
 
-impl Source {
+impl SourceFile {
     /// The file at `path`, which is relative to the workspace.
     pub(super) fn new(path: &str, text: &str) -> Self {
         Self { path: path.to_owned(), text: text.to_owned(), code: Code::of(text) }
@@ -45,12 +45,12 @@ impl Source {
 }
 
 /// All manifests of the workspace.
-pub(super) fn manifests(root: &Path, metadata: &Metadata) -> Result<Vec<Manifest>> {
+pub(super) fn manifests(root: &Path, metadata: &Metadata) -> Result<Vec<CrateManifest>> {
     let packages = metadata.workspace_packages();
     let manifests = packages.into_iter().map(|package| {
         let path = relative(root, package.manifest_path.as_std_path());
         let own = package.dependencies.iter().filter(|it| it.kind != DependencyKind::Development);
-        Ok(Manifest {
+        Ok(CrateManifest {
             crate_name: package.name.to_string(),
             text: read(root, &path)?,
             path,
@@ -61,7 +61,7 @@ pub(super) fn manifests(root: &Path, metadata: &Metadata) -> Result<Vec<Manifest
 }
 
 /// All Rust sources of the workspace.
-pub(super) fn sources(root: &Path) -> Result<Vec<Source>> {
+pub(super) fn sources(root: &Path) -> Result<Vec<SourceFile>> {
     let mut sources = Vec::new();
     for folder in SOURCE_FOLDERS {
         add_sources(root, &root.join(folder), &mut sources)?;
@@ -74,7 +74,7 @@ pub(super) fn read(root: &Path, path: &str) -> Result<String> {
     fs::read_to_string(root.join(path)).with_context(|| format!("{path} cannot be read"))
 }
 
-fn add_sources(root: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<()> {
+fn add_sources(root: &Path, folder: &Path, sources: &mut Vec<SourceFile>) -> Result<()> {
     let entries =
         fs::read_dir(folder).with_context(|| format!("no folder {}", folder.display()))?;
     for entry in entries {
@@ -83,7 +83,7 @@ fn add_sources(root: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<
             add_sources(root, &path, sources)?;
         } else if path.is_file() && path.extension().is_some_and(|extension| extension == "rs") {
             let path = relative(root, &path);
-            sources.push(Source::new(&path, &read(root, &path)?));
+            sources.push(SourceFile::new(&path, &read(root, &path)?));
         }
     }
     Ok(())

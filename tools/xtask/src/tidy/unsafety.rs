@@ -4,12 +4,11 @@
 
 use super::Problem;
 use super::code::words;
-use super::tree::Source;
+use super::tree::SourceFile;
 
 const ALLOWED: &str = "crates/core/block";
 
-/// Checks one file.
-pub(super) fn check(source: &Source) -> Vec<Problem> {
+pub(super) fn check(source: &SourceFile) -> Vec<Problem> {
     if source.is_in(ALLOWED) {
         return Vec::new();
     }
@@ -28,7 +27,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<usize> {
-        check(&Source::new(path, text)).iter().map(|problem| problem.line).collect()
+        check(&SourceFile::new(path, text)).iter().map(|problem| problem.line).collect()
     }
 
     #[test]

@@ -17,12 +17,12 @@ const SECTION: &str = "## Three walks";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Walk {
     title: String,
-    stops: Vec<Stop>,
+    stops: Vec<WalkStop>,
 }
 
 /// A file of a walk.
 #[derive(Debug, PartialEq, Eq)]
-struct Stop {
+struct WalkStop {
     /// Line in the document, from 1.
     line: usize,
     /// Path below `crates`.
@@ -73,13 +73,13 @@ fn parse(document: &str) -> Vec<Walk> {
         if let (Some(walk), Some(item)) = (walks.last_mut(), line.strip_prefix("- ")) {
             let mut words = item.split('`').skip(1).step_by(2).map(str::to_owned);
             let file = words.next().unwrap_or_default();
-            walk.stops.push(Stop { line: number, file, types: words.collect() });
+            walk.stops.push(WalkStop { line: number, file, types: words.collect() });
         }
     }
     walks
 }
 
-fn check_stop(root: &Path, stop: &Stop) -> Vec<Problem> {
+fn check_stop(root: &Path, stop: &WalkStop) -> Vec<Problem> {
     let problem = |what: String| Problem::new(DOCUMENT, stop.line, what);
     let Ok(text) = fs::read_to_string(root.join("crates").join(&stop.file)) else {
         return vec![problem(format!("no file crates/{}", stop.file))];
@@ -103,7 +103,7 @@ mod tests {
         let walks = parse(TEXT);
         assert_eq!(walks.len(), 2);
         assert_eq!(walks[0].title, "Rate of `x`");
-        let stop = Stop { line: 8, file: "a/c.rs".to_owned(), types: vec!["Beta".to_owned()] };
+        let stop = WalkStop { line: 8, file: "a/c.rs".to_owned(), types: vec!["Beta".to_owned()] };
         assert_eq!(walks[0].stops[1], stop);
         assert_eq!(walks[0].stops.len() + walks[1].stops.len(), 3);
         let counts = counts(&walks);

@@ -45,7 +45,7 @@ impl Mean {
 
 /// What the interval of a shift in logarithms shows, given a threshold for its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum ShiftAnswer {
     /// Higher by more than the threshold, and the interval does not reach zero.
     Higher,
     /// Lower by more than the threshold, and the interval does not reach zero.
@@ -92,14 +92,14 @@ impl Shift {
     }
 
     /// What the interval says; the threshold is a share, as the effect is.
-    pub fn answer(&self, threshold: f64) -> Answer {
+    pub fn answer(&self, threshold: f64) -> ShiftAnswer {
         let [low, effect, high] =
             [self.interval()[0], self.value, self.interval()[1]].map(f64::exp_m1);
         match (low > 0.0 || high < 0.0, effect > threshold, effect < -threshold) {
-            (true, true, _) => Answer::Higher,
-            (true, _, true) => Answer::Lower,
-            _ if -threshold <= low && high <= threshold => Answer::Same,
-            _ => Answer::Open,
+            (true, true, _) => ShiftAnswer::Higher,
+            (true, _, true) => ShiftAnswer::Lower,
+            _ if -threshold <= low && high <= threshold => ShiftAnswer::Same,
+            _ => ShiftAnswer::Open,
         }
     }
 
@@ -198,12 +198,12 @@ mod tests {
     #[test]
     fn what_is_not_shown_is_open_and_not_the_same() {
         let answer = |a: &[f64], b: &[f64]| between(a, b).answer(0.03);
-        assert_eq!(answer(&[0.0, 0.001, 0.002], &[0.1, 0.101, 0.102]), Answer::Higher);
-        assert_eq!(answer(&[0.1, 0.101, 0.102], &[0.0, 0.001, 0.002]), Answer::Lower);
-        assert_eq!(answer(&[0.0, 0.001, 0.002], &[0.001, 0.002, 0.003]), Answer::Same);
-        assert_eq!(answer(&[0.0, 0.05, 0.1], &[0.01, 0.04, 0.11]), Answer::Open);
+        assert_eq!(answer(&[0.0, 0.001, 0.002], &[0.1, 0.101, 0.102]), ShiftAnswer::Higher);
+        assert_eq!(answer(&[0.1, 0.101, 0.102], &[0.0, 0.001, 0.002]), ShiftAnswer::Lower);
+        assert_eq!(answer(&[0.0, 0.001, 0.002], &[0.001, 0.002, 0.003]), ShiftAnswer::Same);
+        assert_eq!(answer(&[0.0, 0.05, 0.1], &[0.01, 0.04, 0.11]), ShiftAnswer::Open);
         // Below the threshold, and the interval is not within it.
-        assert_eq!(answer(&[0.0, 0.001, 0.002], &[0.028, 0.029, 0.030]), Answer::Open);
+        assert_eq!(answer(&[0.0, 0.001, 0.002], &[0.028, 0.029, 0.030]), ShiftAnswer::Open);
     }
 
     #[test]
@@ -257,16 +257,16 @@ mod tests {
     fn an_effect_of_just_the_threshold_is_the_same_and_an_interval_that_touches_zero_is_open() {
         let exact = |value| Shift { value, error: 0.0, freedom: 8.0 };
         let threshold = 0.03_f64.exp_m1();
-        assert_eq!(exact(0.03).answer(threshold), Answer::Same);
-        assert_eq!(exact(0.031).answer(threshold), Answer::Higher);
+        assert_eq!(exact(0.03).answer(threshold), ShiftAnswer::Same);
+        assert_eq!(exact(0.031).answer(threshold), ShiftAnswer::Higher);
         let below = -(-0.03_f64).exp_m1();
-        assert_eq!(exact(-0.03).answer(below), Answer::Same);
-        assert_eq!(exact(-0.031).answer(below), Answer::Lower);
+        assert_eq!(exact(-0.03).answer(below), ShiftAnswer::Same);
+        assert_eq!(exact(-0.031).answer(below), ShiftAnswer::Lower);
         let half = Shift { value: 0.0, error: 0.1, freedom: 8.0 }.half_width();
         let touching = |value| Shift { value, error: 0.1, freedom: 8.0 }.answer(0.01);
-        assert_eq!((touching(half), touching(-half)), (Answer::Open, Answer::Open));
-        assert_eq!(touching(half * 1.01), Answer::Higher);
-        assert_eq!(touching(-half * 1.01), Answer::Lower);
+        assert_eq!((touching(half), touching(-half)), (ShiftAnswer::Open, ShiftAnswer::Open));
+        assert_eq!(touching(half * 1.01), ShiftAnswer::Higher);
+        assert_eq!(touching(-half * 1.01), ShiftAnswer::Lower);
     }
 
     #[test]

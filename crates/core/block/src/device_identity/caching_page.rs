@@ -35,7 +35,7 @@ const TIMEOUT_MS: u32 = 30_000;
 /// `struct sg_io_hdr` of the kernel's scsi/sg.h; its pointers are addresses here.
 #[repr(C)]
 #[derive(Default)]
-struct Request {
+struct SgIoHeader {
     interface: i32,
     direction: i32,
     command_len: u8,
@@ -91,7 +91,7 @@ pub fn caching_page(path: &Path) -> Result<CachingPage, BlockError> {
 fn send(file: &File, command: &[u8]) -> Result<Vec<u8>, Errno> {
     let mut answer = vec![0_u8; usize::from(ANSWER_LEN)];
     let mut sense = [0_u8; SENSE_LEN as usize];
-    let mut request = Request {
+    let mut request = SgIoHeader {
         interface: i32::from(b'S'),
         direction: FROM_DEVICE,
         command_len: u8::try_from(command.len()).map_err(|_| Errno::INVAL)?,
@@ -101,7 +101,7 @@ fn send(file: &File, command: &[u8]) -> Result<Vec<u8>, Errno> {
         command: command.as_ptr().expose_provenance(),
         sense: sense.as_mut_ptr().expose_provenance(),
         timeout_ms: TIMEOUT_MS,
-        ..Request::default()
+        ..SgIoHeader::default()
     };
     // Justification: no crate in use wraps the call.
     // SAFETY: the struct has the kernel's layout, as a test checks by its size. The kernel reads
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn a_request_has_the_size_that_the_kernel_expects() {
-        assert_eq!(size_of::<Request>(), 88);
+        assert_eq!(size_of::<SgIoHeader>(), 88);
     }
 
     /// The numbers are those of SPC-4, SBC-3 and the kernel's scsi/sg.h.

@@ -27,7 +27,7 @@ const FLAG_SECURE_DATA: u32 = 1 << 15;
 
 /// `struct dm_ioctl` of the kernel's linux/dm-ioctl.h.
 #[repr(C)]
-struct Header {
+struct DmIoctlHeader {
     version: [u32; 3],
     data_size: u32,
     data_start: u32,
@@ -45,7 +45,7 @@ struct Header {
 /// The size of the header, as a test checks.
 const HEADER_LEN: u32 = 312;
 
-const TABLE_STATUS: Opcode = opcode::read_write::<Header>(0xfd, 12);
+const TABLE_STATUS: Opcode = opcode::read_write::<DmIoctlHeader>(0xfd, 12);
 
 /// Layout of `struct dm_target_spec`: start, length, status, offset of the next, target name.
 const SPEC_LEN: usize = 40;
@@ -81,7 +81,7 @@ pub fn dm_table(major: u32, minor: u32) -> Result<DmTable, BlockError> {
     let control = open_node(OPERATION, path, false)?;
     let mut len = BUFFER_LEN;
     loop {
-        let mut buffer = Buffer::new(len, major, minor);
+        let mut buffer = IoctlBuffer::new(len, major, minor);
         match buffer.ask(&control) {
             Ok(()) if buffer.is_full() && len < BUFFER_LEN_MAX => len *= 4,
             Ok(()) => return Ok(buffer.segments()),
@@ -102,9 +102,9 @@ impl<T: Default + Clone> Drop for Secret<T> {
 }
 
 /// The header and room for the answer, aligned as the header is.
-struct Buffer(Secret<u64>);
+struct IoctlBuffer(Secret<u64>);
 
-impl Buffer {
+impl IoctlBuffer {
     fn new(len: usize, major: u32, minor: u32) -> Self {
         let mut buffer = Self(Secret(vec![0; len / 8]));
         let header = buffer.header();
@@ -118,11 +118,11 @@ impl Buffer {
         buffer
     }
 
-    fn header(&mut self) -> &mut Header {
+    fn header(&mut self) -> &mut DmIoctlHeader {
         // Justification: header and answer are one piece of memory for the kernel.
         // SAFETY: the vector is at least `BUFFER_LEN` bytes long, aligned to 8 as the header is, and
         // every pattern of bits is a valid header, for it is made of numbers.
-        unsafe { &mut *self.0.0.as_mut_ptr().cast::<Header>() }
+        unsafe { &mut *self.0.0.as_mut_ptr().cast::<DmIoctlHeader>() }
     }
 
     fn ask(&mut self, control: &std::fs::File) -> rustix::io::Result<()> {
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_header_has_the_size_that_the_kernel_expects() {
-        assert_eq!(size_of::<Header>(), HEADER_LEN as usize);
+        assert_eq!(size_of::<DmIoctlHeader>(), HEADER_LEN as usize);
         assert_eq!(TABLE_STATUS, 0xc138_fd0c);
         assert_eq!(device_number(253, 1), 0xfd01);
         assert_eq!(device_number(253, 0x12345), 0x1230_fd45);
@@ -245,7 +245,7 @@ mod tests {
     /// Flags and version are those of linux/dm-ioctl.h.
     #[test]
     fn a_volume_is_asked_for_its_table_without_a_flush_and_with_its_keys_wiped() {
-        let mut buffer = Buffer::new(BUFFER_LEN, 253, 1);
+        let mut buffer = IoctlBuffer::new(BUFFER_LEN, 253, 1);
         let header = buffer.header();
         assert_eq!((header.version, header.data_start), ([4, 0, 0], 312));
         assert_eq!((header.data_size, header.device), (16_384, 0xfd01));

@@ -15,19 +15,19 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::looks::Watch;
+use super::looks::LookGap;
 use super::sync::{file_of, no_transfer};
 use super::{EngineDescriptor, EngineSetup, EngineUser};
-use crate::aio_calls::{Context, ControlBlock, Event, FDSYNC, FSYNC, PREAD, PWRITE};
+use crate::aio_calls::{AioContext, ControlBlock, FDSYNC, FSYNC, IoEvent, PREAD, PWRITE};
 use crate::clock::{WATCHED, wait_until};
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, ErrorKind,
     Operation, OperationKind, Ticks,
 };
 
-pub(super) struct Descriptor;
+pub(super) struct AioDescriptor;
 
-impl EngineDescriptor for Descriptor {
+impl EngineDescriptor for AioDescriptor {
     const NAME: &'static str = "aio";
     const FIO_NAME: &'static str = "libaio";
     const IS_ASYNCHRONOUS: bool = true;
@@ -48,9 +48,9 @@ impl EngineDescriptor for Descriptor {
     }
 }
 
-fn set_up(depth: u32) -> Result<Context, BlockError> {
+fn set_up(depth: u32) -> Result<AioContext, BlockError> {
     const OPERATION: &str = "set up an aio context";
-    Context::new(depth).map_err(|error| match error.raw_os_error() {
+    AioContext::new(depth).map_err(|error| match error.raw_os_error() {
         Some(libc::EAGAIN) => {
             let reason = "more operations than fs.aio-max-nr leaves";
             BlockError::because(ErrorKind::Busy, OPERATION, None, reason)
@@ -64,14 +64,14 @@ fn set_up(depth: u32) -> Result<Context, BlockError> {
 pub struct AioEngine<C: Clock> {
     clock: C,
     // Before the buffers: destroying it waits for what the kernel still does with them.
-    context: Context,
+    context: AioContext,
     file: OwnedFd,
     more_files: Vec<OwnedFd>,
     buffers: Buffers,
     /// The control blocks of the current call, and their addresses.
     blocks: Vec<ControlBlock>,
     addresses: Vec<*mut ControlBlock>,
-    events: Vec<Event>,
+    events: Vec<IoEvent>,
     /// Completions that the caller has not been given yet.
     ready: VecDeque<Completion>,
     /// When the submission of the slot's operation had returned; none if not in flight.
@@ -81,7 +81,7 @@ pub struct AioEngine<C: Clock> {
     depth: usize,
     /// fsync and fdatasync are called, and held up for, instead of submitted.
     blocking_syncs: bool,
-    watch: Watch,
+    watch: LookGap,
     facts: EngineFacts,
 }
 
@@ -101,14 +101,14 @@ impl<C: Clock> AioEngine<C> {
             more_files: Vec::new(),
             blocks: Vec::with_capacity(depth),
             addresses: Vec::with_capacity(depth),
-            events: vec![Event::default(); depth],
+            events: vec![IoEvent::default(); depth],
             ready: VecDeque::with_capacity(depth),
             submitted_at: vec![None; buffers.count()],
             buffers,
             in_kernel: 0,
             depth,
             blocking_syncs: false,
-            watch: Watch::default(),
+            watch: LookGap::default(),
             facts,
         })
     }
@@ -463,7 +463,7 @@ mod tests {
     /// io_setup rounds up to a page of events: 16 times 500 operations are beyond that.
     #[test]
     fn a_context_with_too_little_room_is_emptied_until_all_operations_are_in() {
-        if let Err(error) = super::Descriptor::probe() {
+        if let Err(error) = super::AioDescriptor::probe() {
             return crate::testkit::note_skip("a_context_with_too_little_room", &error);
         }
         let mode = OpenMode::default();

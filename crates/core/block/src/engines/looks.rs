@@ -1,19 +1,19 @@
 //! Looks for completions: what they found, and how long an asynchronous engine went without one.
 //!
 //! [`Looks`] keeps the time of each look and its count of completions, the oldest first, until the
-//! caller has taken them. [`Watch`] keeps the longest time between two looks while an operation in
+//! caller has taken them. [`LookGap`] keeps the longest time between two looks while an operation in
 //! flight might have completed. Waiting in the kernel for a completion is looking.
 
 use crate::Ticks;
 
 /// The longest time without a look, for engines that keep something in flight.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct LookGap {
     last: Ticks,
     longest: u64,
 }
 
-impl Watch {
+impl LookGap {
     /// A look at `now`; something has been in flight since the one before.
     #[inline(always)]
     pub fn looked(&mut self, now: Ticks) {
@@ -43,7 +43,7 @@ impl Watch {
 
 /// Completions that a look found, or a part of them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Look {
+pub(crate) struct CompletionBatch {
     pub(crate) count: usize,
     pub(crate) at: Ticks,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Look {
 /// Looks of which completions are left.
 #[derive(Debug)]
 pub(crate) struct Looks {
-    ring: Box<[Look]>,
+    ring: Box<[CompletionBatch]>,
     /// Numbers of the oldest look and of the next one; a place is the number modulo the ring's length.
     first: usize,
     next: usize,
@@ -61,7 +61,7 @@ impl Looks {
     /// For at most `completions_max` completions at a time, and so at most as many looks.
     pub(crate) fn new(completions_max: usize) -> Self {
         // A power of two: a place is a mask and no division, in a loop where instructions count.
-        let ring = vec![Look::default(); completions_max.next_power_of_two()];
+        let ring = vec![CompletionBatch::default(); completions_max.next_power_of_two()];
         Self { ring: ring.into_boxed_slice(), first: 0, next: 0 }
     }
 
@@ -72,7 +72,7 @@ impl Looks {
 
     /// A look that found at least one.
     #[inline(always)]
-    pub(crate) fn push(&mut self, look: Look) {
+    pub(crate) fn push(&mut self, look: CompletionBatch) {
         let place = self.next & (self.ring.len() - 1);
         self.ring[place] = look;
         self.next = self.next.wrapping_add(1);
@@ -80,14 +80,14 @@ impl Looks {
 
     /// Up to `room` completions of the oldest look, at least one if there is room.
     #[inline(always)]
-    pub(crate) fn take(&mut self, room: usize) -> Option<Look> {
+    pub(crate) fn take(&mut self, room: usize) -> Option<CompletionBatch> {
         if self.is_empty() {
             return None;
         }
         let place = self.first & (self.ring.len() - 1);
         let look = &mut self.ring[place];
         let count = look.count.min(room);
-        let taken = Look { count, ..*look };
+        let taken = CompletionBatch { count, ..*look };
         look.count -= count;
         if look.count == 0 {
             self.first = self.first.wrapping_add(1);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_longest_time_without_a_look_does_not_contain_waits() {
-        let mut watch = Watch::default();
+        let mut watch = LookGap::default();
         watch.waited(Ticks(100));
         watch.looked(Ticks(107));
         watch.waited(Ticks(900));
@@ -128,7 +128,7 @@ mod tests {
                 if is_look {
                     let count = count.min(completions_max - peer.len());
                     if count > 0 {
-                        looks.push(Look { count, at });
+                        looks.push(CompletionBatch { count, at });
                         peer.extend(vec![at; count]);
                     }
                 } else if let Some(taken) = looks.take(count) {

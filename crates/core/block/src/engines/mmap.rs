@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, msync, munmap};
 use rustix::param::page_size;
 
-use super::sync::{Calls, SyncEngine, length_of, no_transfer};
+use super::sync::{BlockingCalls, SyncEngine, length_of, no_transfer};
 use super::{EngineDescriptor, EngineSetup, EngineUser};
 use crate::{
     BlockError, Buffers, Clock, EngineFacts, Operation, OperationKind, WriteFlags, bus_error,
@@ -23,9 +23,9 @@ use crate::{
 /// The engine over mapped files: one operation at a time, without a system call for most.
 pub type MmapEngine<C> = SyncEngine<C, Mappings>;
 
-pub(super) struct Descriptor;
+pub(super) struct MmapDescriptor;
 
-impl EngineDescriptor for Descriptor {
+impl EngineDescriptor for MmapDescriptor {
     const NAME: &'static str = "mmap";
     const FIO_NAME: &'static str = "mmap";
     const IS_ASYNCHRONOUS: bool = false;
@@ -77,7 +77,7 @@ pub struct Mappings {
     mappings: Vec<Mapping>,
 }
 
-impl Calls for Mappings {
+impl BlockingCalls for Mappings {
     const WRITE_FLAGS: bool = false;
     const RANGE_SYNCS: bool = false;
 

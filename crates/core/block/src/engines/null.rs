@@ -14,12 +14,12 @@ use crate::{
 
 /// What the engine answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Script {
+pub struct NullAnswers {
     latencies: Vec<Nanos>,
     fails_at: Option<u64>,
 }
 
-impl Script {
+impl NullAnswers {
     /// Successive operations take `latencies`, again and again; operation `fails_at` (from 0) ends
     /// with EIO.
     ///
@@ -34,7 +34,7 @@ impl Script {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct PendingOperation {
     due: Ticks,
     /// Its place in the order of submission, which decides among those due at the same time.
     number: u64,
@@ -43,9 +43,9 @@ struct Pending {
     result: i32,
 }
 
-pub(super) struct Descriptor;
+pub(super) struct NullDescriptor;
 
-impl EngineDescriptor for Descriptor {
+impl EngineDescriptor for NullDescriptor {
     const NAME: &'static str = "null";
     const FIO_NAME: &'static str = "null";
     const IS_ASYNCHRONOUS: bool = true;
@@ -60,9 +60,9 @@ impl EngineDescriptor for Descriptor {
 #[derive(Debug)]
 pub struct NullEngine {
     clock: VirtualClock,
-    script: Script,
+    script: NullAnswers,
     buffers: Buffers,
-    pending: Vec<Pending>,
+    pending: Vec<PendingOperation>,
     busy: Vec<bool>,
     submitted_count: u64,
     latency_index: usize,
@@ -71,7 +71,7 @@ pub struct NullEngine {
 impl NullEngine {
     /// An engine whose time begins at zero.
     #[must_use]
-    pub fn new(script: Script, buffers: Buffers) -> Self {
+    pub fn new(script: NullAnswers, buffers: Buffers) -> Self {
         let slots = buffers.count();
         Self {
             clock: VirtualClock::default(),
@@ -92,14 +92,18 @@ impl NullEngine {
         }
     }
 
-    fn submit(&mut self, operation: &Operation, after: Option<Pending>) -> Pending {
+    fn submit(
+        &mut self,
+        operation: &Operation,
+        after: Option<PendingOperation>,
+    ) -> PendingOperation {
         // A linked operation starts when its predecessor is done, and not at all if that failed.
         let (start, cancelled) = match after {
             Some(before) if before.result < 0 => (before.due, true),
             Some(before) => (before.due.max(operation.intended_start), false),
             None => (self.clock.now().max(operation.intended_start), false),
         };
-        let pending = Pending {
+        let pending = PendingOperation {
             due: if cancelled { start } else { start.plus(self.next_latency().get()) },
             number: self.submitted_count,
             submitted_at: self.clock.now(),
@@ -131,7 +135,7 @@ impl NullEngine {
     }
 
     fn earliest(&self) -> Option<usize> {
-        let due = |pending: &Pending| (pending.due, pending.number);
+        let due = |pending: &PendingOperation| (pending.due, pending.number);
         let earliest = self.pending.iter().enumerate().min_by_key(|(_, pending)| due(pending));
         earliest.map(|(index, _)| index)
     }
@@ -229,7 +233,7 @@ mod tests {
 
     fn engine(latencies: &[u64], fails_at: Option<u64>) -> NullEngine {
         let latencies = latencies.iter().copied().map(Nanos::new).collect();
-        NullEngine::new(Script::new(latencies, fails_at), Buffers::new(4, 4096))
+        NullEngine::new(NullAnswers::new(latencies, fails_at), Buffers::new(4, 4096))
     }
 
     fn write(slot: u32) -> Operation {

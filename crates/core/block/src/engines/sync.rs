@@ -31,7 +31,7 @@ pub struct SyncEngine<C, T = FileCalls> {
 }
 
 /// How a blocking engine does one operation.
-pub trait Calls: Debug {
+pub trait BlockingCalls: Debug {
     /// [`WriteFlags`] other than `None`.
     const WRITE_FLAGS: bool;
     /// [`OperationKind::SyncFileRange`].
@@ -56,9 +56,9 @@ pub struct FileCalls {
     more_files: Vec<OwnedFd>,
 }
 
-pub(super) struct Descriptor;
+pub(super) struct SyncDescriptor;
 
-impl EngineDescriptor for Descriptor {
+impl EngineDescriptor for SyncDescriptor {
     const NAME: &'static str = "sync";
     const FIO_NAME: &'static str = "psync";
     const IS_ASYNCHRONOUS: bool = false;
@@ -84,7 +84,7 @@ impl<C: Clock> SyncEngine<C> {
     }
 }
 
-impl<C: Clock, T: Calls> SyncEngine<C, T> {
+impl<C: Clock, T: BlockingCalls> SyncEngine<C, T> {
     pub(super) fn over(clock: C, calls: T, buffers: Buffers) -> Self {
         let slots = buffers.count();
         Self {
@@ -151,7 +151,7 @@ impl<C: Clock, T: Calls> SyncEngine<C, T> {
     }
 }
 
-impl Calls for FileCalls {
+impl BlockingCalls for FileCalls {
     const WRITE_FLAGS: bool = true;
     const RANGE_SYNCS: bool = true;
 
@@ -229,7 +229,7 @@ pub(super) fn length_of(operation: &Operation) -> usize {
     usize::try_from(operation.length).unwrap_or(usize::MAX)
 }
 
-impl<C: Clock, T: Calls> Engine for SyncEngine<C, T> {
+impl<C: Clock, T: BlockingCalls> Engine for SyncEngine<C, T> {
     type Clock = C;
 
     fn clock(&self) -> &C {

@@ -24,7 +24,7 @@ use std::time::Duration;
 use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squeue, types};
 use rustix::io::Errno;
 
-use super::looks::{Look, Looks, Watch};
+use super::looks::{CompletionBatch, LookGap, Looks};
 use super::{EngineDescriptor, EngineSetup, EngineUser};
 use crate::clock::{WATCHED, wait_until};
 use crate::page_cache::RANGE_SYNC_FLAGS;
@@ -33,7 +33,7 @@ use crate::{
     OperationKind, Ticks,
 };
 use descriptor::RingDescriptor;
-use entries::Entries;
+use entries::SlotEntries;
 
 /// The kernel registers at most this many buffers (IORING_MAX_REG_BUFFERS, io_uring/rsrc.c).
 const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
@@ -90,9 +90,9 @@ impl Ring {
     }
 }
 
-pub(super) struct Descriptor;
+pub(super) struct UringDescriptor;
 
-impl EngineDescriptor for Descriptor {
+impl EngineDescriptor for UringDescriptor {
     const NAME: &'static str = "uring";
     const FIO_NAME: &'static str = "io_uring";
     const IS_ASYNCHRONOUS: bool = true;
@@ -125,13 +125,13 @@ pub struct UringEngine<'ring, C: Clock> {
     completions: CompletionQueue<'ring>,
     buffers: Buffers,
     buffers_are_registered: bool,
-    entries: Entries,
+    entries: SlotEntries,
     /// When the submission of the slot's operation had returned; [`IDLE`] if not in flight.
     submitted_at: Vec<Ticks>,
     in_flight: usize,
     /// Completions that were seen and not given to the caller yet.
     seen: Looks,
-    watch: Watch,
+    watch: LookGap,
     facts: EngineFacts,
 }
 
@@ -175,7 +175,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             Err(error) => facts.fallbacks.push(format!("buffers are not registered: {error}")),
         }
         let submitted_at = vec![IDLE; buffers.count()];
-        let entries = Entries::new(&buffers, buffers_are_registered);
+        let entries = SlotEntries::new(&buffers, buffers_are_registered);
         let seen = Looks::new(submitted_at.len());
         Ok(Self {
             clock,
@@ -189,7 +189,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             submitted_at,
             in_flight: 0,
             seen,
-            watch: Watch::default(),
+            watch: LookGap::default(),
             facts,
         })
     }
@@ -351,7 +351,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         let now = self.clock.now();
         let count = self.completions.len() - seen;
         if count > 0 {
-            self.seen.push(Look { count, at: now });
+            self.seen.push(CompletionBatch { count, at: now });
         }
         now
     }
@@ -418,7 +418,7 @@ impl<C: Clock> UringEngine<'_, C> {
         assert_eq!(self.in_flight, 0, "operations on registered buffers are in flight");
         if std::mem::take(&mut self.buffers_are_registered) {
             let outcome = self.submitter.unregister_buffers();
-            self.entries = Entries::new(&self.buffers, false);
+            self.entries = SlotEntries::new(&self.buffers, false);
             self.facts.fallbacks.push(format!("buffers are not registered: {outcome:?}"));
         }
     }

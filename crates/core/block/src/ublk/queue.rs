@@ -15,7 +15,7 @@ use io_uring::{opcode, squeue, types};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::{DEPTH_MAX, Descriptor, READ_WRITE, SECTOR, command};
+use super::{DEPTH_MAX, IoDescriptor, READ_WRITE, SECTOR, command};
 use crate::{BlockError, Buffers, LentBuffer};
 
 /// Bytes of `struct ublksrv_io_cmd`.
@@ -59,7 +59,7 @@ pub struct UblkQueue {
     file: Arc<OwnedFd>,
     /// Those whose requests come here; none if it is the only queue.
     processors: Option<CpuSet>,
-    descriptors: NonNull<Descriptor>,
+    descriptors: NonNull<IoDescriptor>,
     mapped_bytes: usize,
     /// The buffers of tags that wait for a request.
     waiting: Vec<Option<LentBuffer>>,
@@ -77,10 +77,10 @@ impl UblkQueue {
         depth: u16,
         buffer_bytes: u32,
     ) -> Result<Self, BlockError> {
-        let bytes = usize::from(depth) * size_of::<Descriptor>();
+        let bytes = usize::from(depth) * size_of::<IoDescriptor>();
         let mapped_bytes = bytes.next_multiple_of(rustix::param::page_size());
         let (access, flags) = (ProtFlags::READ, MapFlags::SHARED | MapFlags::POPULATE);
-        let from = u64::from(number) * DEPTH_MAX * size_of::<Descriptor>() as u64;
+        let from = u64::from(number) * DEPTH_MAX * size_of::<IoDescriptor>() as u64;
         // SAFETY: a new mapping at a place of the kernel's choice, of the descriptors of this queue.
         let mapped = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), mapped_bytes, access, flags, &file, from)

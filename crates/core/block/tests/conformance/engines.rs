@@ -11,7 +11,7 @@ use durio_block::testkit::conformance::{Body, Files, Lend, Setup, Suite};
 use durio_block::testkit::{note_skip, open_path};
 use durio_block::{
     AioEngine, BlockError, Buffers, Clock, Completion, Engine, EngineKind, MmapEngine,
-    MonotonicClock, NullEngine, OpenMode, Operation, OperationKind, Ring, Script, SyncEngine,
+    MonotonicClock, NullAnswers, NullEngine, OpenMode, Operation, OperationKind, Ring, SyncEngine,
     Ticks, TscClock, UringEngine, VirtualClock, WriteFlags,
 };
 
@@ -86,7 +86,7 @@ fn run_with<C: Clock>(
 #[test]
 fn the_null_engine_conforms() {
     let lend = |setup: Setup, body: &mut Body<'_, VirtualClock>| {
-        let script = Script::new([7, 3, 3, 5].map(Nanos::new).to_vec(), None);
+        let script = NullAnswers::new([7, 3, 3, 5].map(Nanos::new).to_vec(), None);
         body(&mut NullEngine::new(script, setup.buffers));
     };
     run_with("the_null_engine_conforms", Mode::Buffered, &lend, |suite| suite.stores_data = false);

@@ -36,18 +36,18 @@ pub(super) enum Dialect {
 
 /// A request, and how far it is.
 #[derive(Debug)]
-pub(super) struct Line<'t> {
+pub(super) struct RequestLine<'t> {
     pub(super) dialect: Dialect,
     pub(super) device: Cow<'t, str>,
     pub(super) at: u64,
     pub(super) task: u32,
     pub(super) request: DeviceRequest,
     pub(super) sector: Option<u64>,
-    pub(super) stage: Stage,
+    pub(super) stage: RequestStage,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Stage {
+pub(super) enum RequestStage {
     Issued,
     /// It was issued, and will be again.
     Requeued,
@@ -88,7 +88,7 @@ impl Columns {
 /// day.
 const DAY: u64 = 86_400_000_000_000;
 
-impl<'t> Line<'t> {
+impl<'t> RequestLine<'t> {
     /// None for other events, and for other lines.
     pub(super) fn of(line: &'t str, columns: &mut Columns) -> Option<Self> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -138,9 +138,9 @@ impl<'t> Line<'t> {
         let end = event.find([':', '('])?;
         let (name, rest) = event.split_at(end);
         let stage = |error: i64| match name {
-            "block_rq_issue" => Some(Stage::Issued),
-            "block_rq_requeue" => Some(Stage::Requeued),
-            "block_rq_complete" => Some(Stage::Completed(error)),
+            "block_rq_issue" => Some(RequestStage::Issued),
+            "block_rq_requeue" => Some(RequestStage::Requeued),
+            "block_rq_complete" => Some(RequestStage::Completed(error)),
             _ => None,
         };
         let dialect = Dialect::Events;
@@ -188,7 +188,7 @@ impl<'t> Line<'t> {
         };
         let request = request(flags, bytes)?;
         let sector = sector.parse().ok().filter(|_| request != DeviceRequest::Flush);
-        let stage = Stage::Both { end };
+        let stage = RequestStage::Both { end };
         Some(Self { dialect: Dialect::Iosnoop, device, at, task, request, sector, stage })
     }
 
@@ -218,7 +218,7 @@ impl<'t> Line<'t> {
         let request = request(flags, bytes)?;
         let sector = sector.parse().ok().filter(|_| request != DeviceRequest::Flush);
         let dialect = Dialect::Biosnoop { letters: flags.len() > 1 };
-        let (at, stage) = (end.saturating_sub(latency), Stage::Both { end });
+        let (at, stage) = (end.saturating_sub(latency), RequestStage::Both { end });
         Some(Self { dialect, device: (*device).into(), at, task, request, sector, stage })
     }
 }
@@ -229,11 +229,11 @@ fn number(word: &str) -> Option<&str> {
     [major, minor].iter().all(|part| part.parse::<u32>().is_ok()).then_some(word)
 }
 
-fn action_of_blkparse(action: &str, rest: &[&str]) -> Option<Stage> {
+fn action_of_blkparse(action: &str, rest: &[&str]) -> Option<RequestStage> {
     match action {
-        "D" => Some(Stage::Issued),
-        "R" => Some(Stage::Requeued),
-        "C" => Some(Stage::Completed(error(rest))),
+        "D" => Some(RequestStage::Issued),
+        "R" => Some(RequestStage::Requeued),
+        "C" => Some(RequestStage::Completed(error(rest))),
         _ => None,
     }
 }

@@ -12,13 +12,13 @@ use tempfile::TempDir;
 
 use crate::block_node::DeviceNumber;
 use crate::family::Subject;
-use crate::identity::{FileKind, Identity};
+use crate::identity::{FileKind, PathIdentity};
 use crate::system_dir::SystemDir;
 
 /// A tree in a temporary directory, and the files that the system is to know of.
 pub(crate) struct Fixture {
     dir: TempDir,
-    known: RefCell<HashMap<PathBuf, Identity>>,
+    known: RefCell<HashMap<PathBuf, PathIdentity>>,
     inodes: Cell<u64>,
 }
 
@@ -184,7 +184,7 @@ impl Fixture {
     ) {
         let absolute = path.as_ref().to_owned();
         self.inodes.set(self.inodes.get() + 1);
-        let identity = Identity {
+        let identity = PathIdentity {
             kind,
             absolute: absolute.clone(),
             device: device.parse().unwrap(),
@@ -201,13 +201,13 @@ impl Fixture {
     pub(crate) fn knows_as(&self, name: &str, path: &str) {
         let mut known = self.known.borrow_mut();
         let identity = known.get(Path::new(path)).cloned().unwrap();
-        known.insert(name.into(), Identity { absolute: name.into(), ..identity });
+        known.insert(name.into(), PathIdentity { absolute: name.into(), ..identity });
     }
 
     /// What is to be overwritten is this file.
     pub(crate) fn subject(&self, path: &str) -> Subject {
         let identity = self.known.borrow().get(Path::new(path)).cloned().unwrap();
-        let Identity { absolute, device, inode, .. } = identity;
+        let PathIdentity { absolute, device, inode, .. } = identity;
         Subject::File { path: absolute, device, inode }
     }
 
@@ -216,7 +216,7 @@ impl Fixture {
         self.knows(path, FileKind::Block(number), "0:6", None);
     }
 
-    pub(crate) fn identify(&self) -> impl Fn(&Path) -> io::Result<Identity> + '_ {
+    pub(crate) fn identify(&self) -> impl Fn(&Path) -> io::Result<PathIdentity> + '_ {
         |path| self.known.borrow().get(path).cloned().ok_or(io::ErrorKind::NotFound.into())
     }
 }

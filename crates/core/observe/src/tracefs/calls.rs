@@ -104,7 +104,7 @@ pub enum CaptureEventKind {
 
 /// What reads events of one number.
 #[derive(Debug, Clone, Copy)]
-enum Reader {
+enum FieldReader {
     Entered {
         call: &'static TracedCall,
         fd: Option<TraceField>,
@@ -129,7 +129,7 @@ enum Reader {
 /// The events of a capture, by the formats of this kernel.
 #[derive(Debug, Default)]
 pub struct CaptureFormats {
-    readers: Vec<(u16, Reader)>,
+    readers: Vec<(u16, FieldReader)>,
     task: Option<TraceField>,
 }
 
@@ -153,7 +153,7 @@ impl CaptureFormats {
     }
 }
 
-fn reader(event: &str, format: &EventFormat) -> Option<Reader> {
+fn reader(event: &str, format: &EventFormat) -> Option<FieldReader> {
     let field = |name: &str| format.field(name);
     let of_call = |prefix: &str| {
         let name = event.strip_prefix("syscalls/")?.strip_prefix(prefix)?;
@@ -167,28 +167,28 @@ fn reader(event: &str, format: &EventFormat) -> Option<Reader> {
             _ => None,
         };
         let flags = (call.name == "pwritev2").then(|| field("flags")).flatten();
-        return Some(Reader::Entered { call, fd: field("fd"), offset, flags });
+        return Some(FieldReader::Entered { call, fd: field("fd"), offset, flags });
     }
     if let Some(call) = of_call("sys_exit_") {
-        return Some(Reader::Left { call, result: field("ret")? });
+        return Some(FieldReader::Left { call, result: field("ret")? });
     }
     match event {
         "block/block_rq_issue" => {
             let (device, flags) = (field("dev")?, field("rwbs")?);
-            Some(Reader::Issued { device, bytes: field("bytes")?, sectors: false, flags })
+            Some(FieldReader::Issued { device, bytes: field("bytes")?, sectors: false, flags })
         }
         "block/block_bio_queue" => {
             let (device, flags) = (field("dev")?, field("rwbs")?);
-            Some(Reader::Issued { device, bytes: field("nr_sector")?, sectors: true, flags })
+            Some(FieldReader::Issued { device, bytes: field("nr_sector")?, sectors: true, flags })
         }
         "io_uring/io_uring_submit_req" | "io_uring/io_uring_submit_sqe" => {
-            Some(Reader::Ring { opcode: field("opcode")? })
+            Some(FieldReader::Ring { opcode: field("opcode")? })
         }
         _ => None,
     }
 }
 
-impl Reader {
+impl FieldReader {
     fn read(self, event: &[u8]) -> Option<CaptureEventKind> {
         let kind = match self {
             Self::Entered { call, fd, offset, flags } => CaptureEventKind::Entered {

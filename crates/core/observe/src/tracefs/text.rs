@@ -114,18 +114,18 @@ pub fn parse_trace(text: &[u8], clock: TraceClock) -> TraceText {
         let Some((at, task, event)) = context(&tail, clock) else { continue };
         let Some((name, rest)) = event.split_once(": ") else { continue };
         match kinds(name, rest, task) {
-            Line::Events(kinds) => {
+            TraceLine::Events(kinds) => {
                 let kinds = kinds.into_iter().flatten();
                 trace.events.extend(kinds.map(|kind| TraceEvent { at, task, kind }));
             }
-            Line::Unreadable => trace.unreadable += 1,
-            Line::Other => {}
+            TraceLine::Unreadable => trace.unreadable += 1,
+            TraceLine::Other => {}
         }
     }
     trace
 }
 
-enum Line {
+enum TraceLine {
     Events([Option<TraceEventKind>; 2]),
     /// It should be an event known here.
     Unreadable,
@@ -138,12 +138,14 @@ const NAME_WIDTH: usize = 16;
 /// Longer lines are not the kernel's.
 const LINE_MAX: usize = 8192;
 
-fn kinds(name: &str, rest: &str, task: u32) -> Line {
+fn kinds(name: &str, rest: &str, task: u32) -> TraceLine {
     let kind = match name {
         "sys_enter" => call(rest).map(|()| TraceEventKind::Entered),
         "sys_exit" => call(rest).map(|()| TraceEventKind::Left),
         // One line is the end of one task's turn and the start of another's.
-        "sched_switch" => return switched(rest, task).map_or(Line::Unreadable, Line::Events),
+        "sched_switch" => {
+            return switched(rest, task).map_or(TraceLine::Unreadable, TraceLine::Events);
+        }
         "block_bio_queue" => of_bio(rest).map(TraceEventKind::Queued),
         "block_bio_complete" => of_bio(rest).map(TraceEventKind::Ended),
         "block_rq_issue" => issued(rest).map(TraceEventKind::Issued),
@@ -152,9 +154,9 @@ fn kinds(name: &str, rest: &str, task: u32) -> Line {
         _ if name.contains("mark_write") || name.starts_with("0x") => {
             Some(TraceEventKind::Mark(rest.trim_end().to_owned()))
         }
-        _ => return Line::Other,
+        _ => return TraceLine::Other,
     };
-    kind.map_or(Line::Unreadable, |kind| Line::Events([Some(kind), None]))
+    kind.map_or(TraceLine::Unreadable, |kind| TraceLine::Events([Some(kind), None]))
 }
 
 /// The part between the task's name and the event: time and task are kept.

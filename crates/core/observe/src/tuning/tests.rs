@@ -3,22 +3,22 @@
 use super::*;
 use crate::device_probe::CopiedDevices;
 use crate::fixture::Fixture;
-use crate::identity::{FileKind, System};
+use crate::identity::{FileKind, ObservedSystem};
 use crate::survey::Survey;
 
 fn stack_of(fixture: &Fixture, path: &str) -> Stack {
     let (root, identify) = (fixture.root(), fixture.identify());
-    Survey::new(System { root: &root, identify: &identify }, &CopiedDevices(&root))
+    Survey::new(ObservedSystem { root: &root, identify: &identify }, &CopiedDevices(&root))
         .stack(Path::new(path))
         .unwrap()
 }
 
-fn readings(fixture: &Fixture, path: &str) -> Readings {
+fn readings(fixture: &Fixture, path: &str) -> TuningReadings {
     let stack = stack_of(fixture, path);
     read_readings_in(fixture.root().path(), &stack)
 }
 
-fn value<'a>(readings: &'a [Reading], name: &str) -> Option<&'a str> {
+fn value<'a>(readings: &'a [TuningReading], name: &str) -> Option<&'a str> {
     readings.iter().find(|reading| reading.name == name).map(|reading| reading.value.as_str())
 }
 
@@ -148,7 +148,7 @@ fn a_machine_that_shows_nothing_gives_no_settings_of_its_own() {
     let fixture = Fixture::new();
     fixture.knows("/srv", FileKind::Directory, "0:30", None);
     let all = readings(&fixture, "/srv");
-    assert_eq!(all, Readings::default());
+    assert_eq!(all, TuningReadings::default());
 }
 
 #[test]

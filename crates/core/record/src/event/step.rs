@@ -48,7 +48,6 @@ impl OperationName {
 pub enum Phase {
     /// Before the measurement: left out of the results.
     Ramp,
-    /// The measurement.
     Measure,
 }
 
@@ -115,7 +114,7 @@ impl OperationRecord {
 /// How a target was made ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Layout {
+pub enum TargetPreparation {
     /// A file was laid out without a name.
     Unnamed,
     /// A file was laid out with a name; the journal remembers it.
@@ -130,7 +129,7 @@ pub enum Layout {
 pub struct TargetPrepared {
     /// Index in the plan.
     pub target: usize,
-    pub layout: Layout,
+    pub layout: TargetPreparation,
     /// Bytes written for it.
     #[serde(rename = "written_bytes")]
     pub written: Bytes,

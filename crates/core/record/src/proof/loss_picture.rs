@@ -16,7 +16,7 @@ pub struct LossPicture {
     /// How long before the cut the first slot begins.
     pub begin_before_ns: u64,
     /// One after the other; the last ones may lie after the cut.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<TimeSlot>,
     /// Acknowledged writes of these slots, in order; a choice of them where there are many.
     pub writes: Vec<AcknowledgedWrite>,
     /// The target, area by area.
@@ -28,20 +28,20 @@ pub struct LossPicture {
 /// Acknowledgements in a slot of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(into = "[u32; 2]", from = "[u32; 2]")]
-pub struct Slot {
+pub struct TimeSlot {
     /// Writes.
     pub acknowledged: u32,
     /// Those that are not there as they must be.
     pub missing: u32,
 }
 
-impl From<Slot> for [u32; 2] {
-    fn from(slot: Slot) -> Self {
+impl From<TimeSlot> for [u32; 2] {
+    fn from(slot: TimeSlot) -> Self {
         [slot.acknowledged, slot.missing]
     }
 }
 
-impl From<[u32; 2]> for Slot {
+impl From<[u32; 2]> for TimeSlot {
     fn from([acknowledged, missing]: [u32; 2]) -> Self {
         Self { acknowledged, missing }
     }

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use durio_base::Bytes;
 
 use super::{
-    Bound, CachePath, FileHandling, LogProfile, Profile, ProfileThreshold, Provenance, StreamKind,
-    StreamProfile,
+    CachePath, FileHandling, LogProfile, Profile, ProfileThreshold, Provenance, StreamKind,
+    StreamProfile, ThresholdBound,
 };
-use crate::{BlockShare, Files, SyncMethod, check_workloads};
+use crate::{BlockShare, SyncMethod, WorkloadFile, check_workloads};
 
 // The smallest sector: O_DIRECT takes only multiples of it.
 const SECTOR: Bytes = Bytes::new(512);
@@ -152,7 +152,7 @@ fn threshold(profile: &Profile, it: &ProfileThreshold) -> Result<(), String> {
     let source = profile.source(&it.from).ok_or("its source is missing")?;
     // A verdict needs a source that can be asked.
     let nobody = matches!(source.kind, Provenance::DurioGuess | Provenance::GeneralKnowledge);
-    if nobody || it.bound == Bound::Undocumented {
+    if nobody || it.bound == ThresholdBound::Undocumented {
         return Err(format!("a limit needs a document, and '{}' is none", source.name));
     }
     Ok(())
@@ -160,7 +160,7 @@ fn threshold(profile: &Profile, it: &ProfileThreshold) -> Result<(), String> {
 
 /// True for a workload of check that a run of the profile does too, on its data file.
 fn is_of_data(name: &str) -> bool {
-    check_workloads().iter().any(|(files, it)| *files == Files::Data && it.name == name)
+    check_workloads().iter().any(|(files, it)| *files == WorkloadFile::Data && it.name == name)
 }
 
 fn check_workload(key: &str, name: &str) -> Result<(), String> {

@@ -3,8 +3,8 @@
 use durio_base::{Bytes, Nanos};
 use serde::Serialize;
 
-use super::table::{Fact, Table};
-use super::{Access, CachePath, FileHandling, Pace, Profile, ProfileSource};
+use super::table::{FieldFact, ProfileTable};
+use super::{AccessOrderProfile, CachePath, FileHandling, Profile, ProfileSource, StreamPace};
 use crate::{BlockShare, ClientThreads, LogWriter, Pattern, Skew, SyncMethod};
 
 /// One field.
@@ -23,18 +23,18 @@ pub struct ShownFact {
     pub note: Option<String>,
 }
 
-pub(super) trait Shown {
+pub(super) trait FactText {
     fn shown(&self) -> String;
 }
 
-impl Shown for Bytes {
+impl FactText for Bytes {
     fn shown(&self) -> String {
         // Padding is the only size that may be zero.
         if *self == Self::ZERO { "none".to_owned() } else { self.to_string() }
     }
 }
 
-impl Shown for bool {
+impl FactText for bool {
     fn shown(&self) -> String {
         if *self { "yes" } else { "no" }.to_owned()
     }
@@ -43,7 +43,7 @@ impl Shown for bool {
 /// Values that are shown as they are printed, or by their word.
 macro_rules! shown {
     ($($type:ty: |$it:ident| $text:expr;)+) => {$(
-        impl Shown for $type {
+        impl FactText for $type {
             fn shown(&self) -> String {
                 let $it = self;
                 $text.to_string()
@@ -68,7 +68,7 @@ pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &
     words.iter().find(|(_, it)| it == value).map_or("", |(word, _)| word)
 }
 
-impl Shown for Access {
+impl FactText for AccessOrderProfile {
     fn shown(&self) -> String {
         match (self.pattern, &self.skew) {
             (Pattern::Sequential, _) => "sequential".to_owned(),
@@ -80,7 +80,7 @@ impl Shown for Access {
     }
 }
 
-impl Shown for Pace {
+impl FactText for StreamPace {
     fn shown(&self) -> String {
         match self {
             Self::Unlimited => "unlimited".to_owned(),
@@ -90,7 +90,7 @@ impl Shown for Pace {
     }
 }
 
-impl Shown for Vec<BlockShare> {
+impl FactText for Vec<BlockShare> {
     fn shown(&self) -> String {
         let one = |share: &BlockShare| match share.weight.0 {
             1000 => share.size.to_string(),
@@ -106,11 +106,11 @@ impl Profile {
     pub fn facts(&self) -> Vec<ShownFact> {
         let log = self.log.iter().map(|log| ("log", log.facts()));
         let streams = self.streams.iter().map(|stream| (stream.name.as_str(), stream.facts()));
-        let own = [("", Table::facts(self))];
+        let own = [("", ProfileTable::facts(self))];
         let software = self.software.iter().map(|it| ("software", it.facts()));
         let all = log.chain(software).chain(streams).chain(own);
-        let shown = |(stream, facts): (&str, Vec<Fact<'_>>)| {
-            let one = |it: Fact<'_>| {
+        let shown = |(stream, facts): (&str, Vec<FieldFact<'_>>)| {
+            let one = |it: FieldFact<'_>| {
                 Some(ShownFact {
                     stream: stream.to_owned(),
                     field: it.field,

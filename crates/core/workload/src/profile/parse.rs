@@ -2,11 +2,11 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::table::{Fields, Table, Text};
+use super::table::{ProfileTable, TableFields, Text};
 use super::values::{amount, bound, count, figure, provenance, text, texts, time};
 use super::{
-    Bound, LogProfile, PROFILE_SCHEMA, Profile, ProfileSource, ProfileThreshold, SoftwareProfile,
-    StreamKind, StreamProfile,
+    LogProfile, PROFILE_SCHEMA, Profile, ProfileSource, ProfileThreshold, SoftwareProfile,
+    StreamKind, StreamProfile, ThresholdBound,
 };
 use crate::DefinitionError;
 
@@ -27,7 +27,7 @@ pub(super) fn profile(name: &str, content: &str) -> Result<Profile, DefinitionEr
     let table = DeTable::parse(content)
         .map_err(|error| file.error(error.span().map_or(0, |span| span.start), error.message()))?;
     let known = [&["schema"], Profile::keys().as_slice()].concat();
-    let top = Fields::new(file, "a profile", (0, table.get_ref()), &known)?;
+    let top = TableFields::new(file, "a profile", (0, table.get_ref()), &known)?;
     let schema = top.plain_needed("schema", count)?;
     if schema != PROFILE_SCHEMA {
         return Err(
@@ -36,10 +36,10 @@ pub(super) fn profile(name: &str, content: &str) -> Result<Profile, DefinitionEr
     }
     // They come first, as every other field names one of them.
     let sources = sources(top)?;
-    Profile::read(&Fields { sources: &sources, ..top })
+    Profile::read(&TableFields { sources: &sources, ..top })
 }
 
-fn sources(top: Fields<'_>) -> Result<Vec<ProfileSource>, DefinitionError> {
+fn sources(top: TableFields<'_>) -> Result<Vec<ProfileSource>, DefinitionError> {
     let none = "there are no sources: describe at least one in [sources.NAME]";
     let Some((at, table)) = top.table("sources")? else { return Err(top.error(none)) };
     let mut named: Vec<_> = table.iter().collect();
@@ -54,13 +54,13 @@ fn sources(top: Fields<'_>) -> Result<Vec<ProfileSource>, DefinitionError> {
             return Err(top.text.error(value.span().start, "a source is a table: [sources.NAME]"));
         };
         let keys = ["kind", "publisher", "document", "url"];
-        let fields = Fields::new(top.text, "a source", (name.span().start, table), &keys)?;
+        let fields = TableFields::new(top.text, "a source", (name.span().start, table), &keys)?;
         found.push(source(fields, name.get_ref())?);
     }
     Ok(found)
 }
 
-fn source(fields: Fields<'_>, name: &str) -> Result<ProfileSource, DefinitionError> {
+fn source(fields: TableFields<'_>, name: &str) -> Result<ProfileSource, DefinitionError> {
     let kind = fields.plain_needed("kind", provenance)?;
     let publisher = fields.plain("publisher", text)?;
     let url = fields.plain("url", text)?;
@@ -77,15 +77,15 @@ fn source(fields: Fields<'_>, name: &str) -> Result<ProfileSource, DefinitionErr
 }
 
 /// Readers of a whole table, or of several keys.
-impl Fields<'_> {
-    fn inner<T: Table>(
+impl TableFields<'_> {
+    fn inner<T: ProfileTable>(
         &self,
         place: &str,
         table: (usize, &DeTable<'_>),
         known: &[&str],
     ) -> Result<T, DefinitionError> {
-        let fields = Fields::new(self.text, place, table, known)?;
-        T::read(&Fields { sources: self.sources, ..fields })
+        let fields = TableFields::new(self.text, place, table, known)?;
+        T::read(&TableFields { sources: self.sources, ..fields })
     }
 
     pub(super) fn all_sources(&self, _: &str) -> Result<Vec<ProfileSource>, DefinitionError> {
@@ -152,7 +152,7 @@ impl Fields<'_> {
     }
 
     /// The quantity that a threshold limits, and the limit.
-    pub(super) fn bound(&self, _: &str) -> Result<Bound, DefinitionError> {
+    pub(super) fn bound(&self, _: &str) -> Result<ThresholdBound, DefinitionError> {
         let limits = (self.plain("below", time)?, self.plain("at_least", amount)?);
         let figure = self.plain_needed("figure", figure)?;
         bound(figure, limits.0, limits.1).map_err(|reason| self.error(reason))

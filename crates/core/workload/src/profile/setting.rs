@@ -8,17 +8,17 @@ use toml::de::{DeTable, DeValue};
 
 use super::{LogProfile, Profile};
 use crate::DefinitionError;
-use crate::profile::table::Table;
+use crate::profile::table::ProfileTable;
 use crate::words::did_you_mean;
 
 /// A key of `[log]`, and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
+pub struct LogSetting {
     key: String,
     value: String,
 }
 
-impl FromStr for Setting {
+impl FromStr for LogSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -32,7 +32,7 @@ impl FromStr for Setting {
     }
 }
 
-impl fmt::Display for Setting {
+impl fmt::Display for LogSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.key, self.value)
     }
@@ -46,7 +46,7 @@ impl Profile {
     pub fn parse_with(
         name: &str,
         text: &str,
-        settings: &[Setting],
+        settings: &[LogSetting],
     ) -> Result<Self, DefinitionError> {
         // Errors of the profile itself come first, with its own lines.
         let mut profile = Self::parse(name, text)?;
@@ -60,7 +60,7 @@ impl Profile {
     }
 }
 
-impl Setting {
+impl LogSetting {
     fn put_into(&self, text: &mut String) -> Result<(), DefinitionError> {
         let Self { key, value } = self;
         let mut keys = LogProfile::keys();
@@ -103,10 +103,10 @@ impl Setting {
     }
 }
 
-pub(super) type Entry<'a, 'i> =
+pub(super) type SettingEntry<'a, 'i> =
     (&'a toml::Spanned<std::borrow::Cow<'i, str>>, &'a toml::Spanned<DeValue<'i>>);
 
-pub(super) fn entry<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<Entry<'a, 'i>> {
+pub(super) fn entry<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<SettingEntry<'a, 'i>> {
     table.iter().find(|(name, _)| name.get_ref() == key)
 }
 
@@ -126,7 +126,7 @@ mod tests {
     use crate::profile::profile_text;
 
     fn read(database: &str, settings: &[&str]) -> Result<Profile, String> {
-        let settings: Vec<Setting> = settings.iter().map(|it| it.parse().unwrap()).collect();
+        let settings: Vec<LogSetting> = settings.iter().map(|it| it.parse().unwrap()).collect();
         let text = profile_text(database).unwrap();
         Profile::parse_with(database, text, &settings).map_err(|error| error.to_string())
     }
@@ -155,7 +155,7 @@ mod tests {
             assert!(error.contains(words), "{setting}: {error}");
         }
         for text in ["commit_delay", "=1", "a=", "a=\"", "a=\n"] {
-            text.parse::<Setting>().unwrap_err();
+            text.parse::<LogSetting>().unwrap_err();
         }
     }
 }

@@ -74,7 +74,7 @@ pub fn check_thresholds() -> Result<Vec<Threshold>, DefinitionError> {
     for (name, text) in SHIPPED {
         all.extend(Profile::parse(name, text)?.thresholds_of_check());
     }
-    all.sort_by_key(|threshold| threshold.bound == super::Bound::Undocumented);
+    all.sort_by_key(|threshold| threshold.bound == super::ThresholdBound::Undocumented);
     Ok(all)
 }
 

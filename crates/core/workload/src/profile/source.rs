@@ -81,7 +81,7 @@ impl ProfileSource {
 
 /// A value, and the name of the source that it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Sourced<T> {
+pub struct SourcedValue<T> {
     pub value: T,
     /// Name of one of the profile's sources.
     pub from: String,

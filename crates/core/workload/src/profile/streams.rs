@@ -3,7 +3,7 @@
 use durio_base::{Bytes, Nanos};
 use serde::Serialize;
 
-use super::Sourced;
+use super::SourcedValue;
 use super::table::table;
 use super::values::{
     access, bytes, cache, client_threads, count, file, flag, log_writer, mix, pace, padding, sync,
@@ -62,7 +62,7 @@ impl CachePath {
 /// How often something is done.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pace {
+pub enum StreamPace {
     /// As fast as the storage answers.
     Unlimited,
     /// Accesses per second, all jobs together.
@@ -73,7 +73,7 @@ pub enum Pace {
 
 /// In which order blocks are touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Access {
+pub struct AccessOrderProfile {
     /// One after the other, or at random.
     pub pattern: Pattern,
     /// Which are hot.
@@ -86,37 +86,37 @@ table! {
         /// One sentence.
         summary: String = plain_needed(text),
         /// Bytes of a record that a commit hands over, by weight in thousandths.
-        records: Sourced<Vec<BlockShare>> = fact_needed(mix),
+        records: SourcedValue<Vec<BlockShare>> = fact_needed(mix),
         /// Writes are filled up to a multiple of this; zero for not at all.
-        padding: Sourced<Bytes> = fact_needed(padding),
+        padding: SourcedValue<Bytes> = fact_needed(padding),
         /// The last of those is written again until it is full.
         #[serde(skip_serializing_if = "Option::is_none")]
-        rewrites_tail: Option<Sourced<bool>> = fact(flag),
+        rewrites_tail: Option<SourcedValue<bool>> = fact(flag),
         /// How the file is there.
-        file: Sourced<FileHandling> = fact_needed(file),
+        file: SourcedValue<FileHandling> = fact_needed(file),
         /// Bytes of a file or segment; a run may shorten it.
-        file_size: Sourced<Bytes> = fact_needed(bytes),
+        file_size: SourcedValue<Bytes> = fact_needed(bytes),
         /// The way to it.
-        cache: Sourced<CachePath> = fact_needed(cache),
+        cache: SourcedValue<CachePath> = fact_needed(cache),
         /// How a write is made durable.
-        sync: Sourced<SyncMethod> = fact_needed(sync),
+        sync: SourcedValue<SyncMethod> = fact_needed(sync),
         /// After how many writes.
-        sync_every: Sourced<u32> = fact_needed(count),
+        sync_every: SourcedValue<u32> = fact_needed(count),
         /// How many logs are written at the same time, each a file of its own.
-        logs: Sourced<u32> = fact_needed(count),
+        logs: SourcedValue<u32> = fact_needed(count),
         /// How many sessions commit to each log; one is a log without group commit.
-        committers: Sourced<u32> = fact_needed(count),
+        committers: SourcedValue<u32> = fact_needed(count),
         /// The most bytes of one batch, with several committers.
         #[serde(skip_serializing_if = "Option::is_none")]
-        batch_max: Option<Sourced<Bytes>> = fact(bytes),
+        batch_max: Option<SourcedValue<Bytes>> = fact(bytes),
         /// How long a batch waits for more records.
         #[serde(skip_serializing_if = "Option::is_none")]
-        commit_delay: Option<Sourced<Nanos>> = fact(time),
+        commit_delay: Option<SourcedValue<Nanos>> = fact(time),
         /// It waits only with so many others at work.
         #[serde(skip_serializing_if = "Option::is_none")]
-        commit_siblings: Option<Sourced<u32>> = fact(count),
+        commit_siblings: Option<SourcedValue<u32>> = fact(count),
         /// How often records come.
-        rate: Sourced<Pace> = fact_needed(pace),
+        rate: SourcedValue<StreamPace> = fact_needed(pace),
         /// What is done otherwise than by the database.
         #[serde(skip_serializing_if = "Option::is_none")]
         fitting: Option<String> = plain(text),
@@ -127,34 +127,34 @@ table! {
     /// What the database does itself for a commit, as [`crate::Software`] has it.
     struct SoftwareProfile {
         /// Who sends transactions.
-        clients: Sourced<ClientThreads> = fact_needed(client_threads),
+        clients: SourcedValue<ClientThreads> = fact_needed(client_threads),
         /// Who writes and syncs the log.
-        writer: Sourced<LogWriter> = fact_needed(log_writer),
+        writer: SourcedValue<LogWriter> = fact_needed(log_writer),
         /// A flush that ends wakes all that wait, also those whose records it did not have.
-        wakes_all: Sourced<bool> = fact_needed(flag),
+        wakes_all: SourcedValue<bool> = fact_needed(flag),
         /// How often a batch is written and synced before it is acknowledged; once, if it is not said.
         #[serde(skip_serializing_if = "Option::is_none")]
-        flushes: Option<Sourced<u32>> = fact(count),
+        flushes: Option<SourcedValue<u32>> = fact(count),
         /// The server's threads take turns of at most this, in a queue of their own; the kernel's order, if it
         /// is not said.
         #[serde(skip_serializing_if = "Option::is_none")]
-        turn: Option<Sourced<Nanos>> = fact(time),
+        turn: Option<SourcedValue<Nanos>> = fact(time),
         /// Processor time of the client for a transaction.
-        client: Sourced<Nanos> = fact_needed(time),
+        client: SourcedValue<Nanos> = fact_needed(time),
         /// Of the server, before the record is handed to the log.
-        before: Sourced<Nanos> = fact_needed(time),
+        before: SourcedValue<Nanos> = fact_needed(time),
         /// Of the server, from the acknowledgement to the answer.
-        after: Sourced<Nanos> = fact_needed(time),
+        after: SourcedValue<Nanos> = fact_needed(time),
         /// Of whoever writes the log, for each batch.
-        batch: Sourced<Nanos> = fact_needed(time),
+        batch: SourcedValue<Nanos> = fact_needed(time),
         /// Of each committer of a batch that is flushed, before the next one begins.
         #[serde(skip_serializing_if = "Option::is_none")]
-        apply: Option<Sourced<Nanos>> = fact(time),
+        apply: Option<SourcedValue<Nanos>> = fact(time),
         /// For so long a committer yields its processor before it sleeps, if that was worth it before.
         #[serde(skip_serializing_if = "Option::is_none")]
-        yields: Option<Sourced<Nanos>> = fact(time),
+        yields: Option<SourcedValue<Nanos>> = fact(time),
         /// Of a thread of the server each time it has slept.
-        wake: Sourced<Nanos> = fact_needed(time),
+        wake: SourcedValue<Nanos> = fact_needed(time),
     }
 }
 
@@ -209,28 +209,28 @@ table! {
         summary: String = plain_needed(text),
         kind: StreamKind = stream_kind() of [],
         /// In which order.
-        access: Sourced<Access> = fact_needed(access),
+        access: SourcedValue<AccessOrderProfile> = fact_needed(access),
         /// Bytes per access, by weight in thousandths.
-        sizes: Sourced<Vec<BlockShare>> = fact_needed(mix),
+        sizes: SourcedValue<Vec<BlockShare>> = fact_needed(mix),
         /// The way to the file.
-        cache: Sourced<CachePath> = fact_needed(cache),
+        cache: SourcedValue<CachePath> = fact_needed(cache),
         /// Workers.
-        jobs: Sourced<u32> = fact_needed(count),
+        jobs: SourcedValue<u32> = fact_needed(count),
         /// Operations that each keeps in flight.
-        depth: Sourced<u32> = fact_needed(count),
-        rate: Sourced<Pace> = fact_needed(pace),
+        depth: SourcedValue<u32> = fact_needed(count),
+        rate: SourcedValue<StreamPace> = fact_needed(pace),
         /// How its file is there, for writers; one that is recycled is the data file itself.
         #[serde(skip_serializing_if = "Option::is_none")]
-        file: Option<Sourced<FileHandling>> = fact(file),
+        file: Option<SourcedValue<FileHandling>> = fact(file),
         /// How writes are made durable.
         #[serde(skip_serializing_if = "Option::is_none")]
-        sync: Option<Sourced<SyncMethod>> = fact(sync),
+        sync: Option<SourcedValue<SyncMethod>> = fact(sync),
         /// After how many writes.
         #[serde(skip_serializing_if = "Option::is_none")]
-        sync_every: Option<Sourced<u32>> = fact(count),
+        sync_every: Option<SourcedValue<u32>> = fact(count),
         /// True for a part of every commit: it runs also where the log is measured idle.
         #[serde(skip_serializing_if = "Option::is_none")]
-        with_every_commit: Option<Sourced<bool>> = fact(flag),
+        with_every_commit: Option<SourcedValue<bool>> = fact(flag),
         /// What is done otherwise than by the database.
         #[serde(skip_serializing_if = "Option::is_none")]
         fitting: Option<String> = plain(text),

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::facts::Shown;
-use super::{ProfileSource, Sourced};
+use super::facts::FactText;
+use super::{ProfileSource, SourcedValue};
 use crate::DefinitionError;
 use crate::words::{did_you_mean, line_and_column, nearest_word};
 
@@ -29,30 +29,30 @@ impl Text<'_> {
 }
 
 /// A struct that is a table of a profile; made with [`table!`].
-pub(super) trait Table: Sized {
+pub(super) trait ProfileTable: Sized {
     fn keys() -> Vec<&'static str>;
 
-    fn read(fields: &Fields<'_>) -> Result<Self, DefinitionError>;
+    fn read(fields: &TableFields<'_>) -> Result<Self, DefinitionError>;
 
     /// Its sourced fields, in order.
-    fn facts(&self) -> Vec<Fact<'_>>;
+    fn facts(&self) -> Vec<FieldFact<'_>>;
 }
 
 /// A sourced field as it is shown.
-pub(super) struct Fact<'p> {
+pub(super) struct FieldFact<'p> {
     pub(super) field: &'static str,
     pub(super) value: String,
     pub(super) from: &'p str,
     pub(super) note: Option<&'p String>,
 }
 
-impl<'p> Fact<'p> {
-    pub(super) fn of<T: Shown>(field: &'static str, it: &'p Sourced<T>) -> Self {
+impl<'p> FieldFact<'p> {
+    pub(super) fn of<T: FactText>(field: &'static str, it: &'p SourcedValue<T>) -> Self {
         Self { field, value: it.value.shown(), from: &it.from, note: it.note.as_ref() }
     }
 }
 
-/// Makes a struct that is a [`Table`]. A field's type is followed by the method of [`Fields`] that
+/// Makes a struct that is a [`ProfileTable`]. A field's type is followed by the method of [`TableFields`] that
 /// reads the field, with the reader of its value; the key is the field's name unless others follow
 /// after `of`. So each key is written once, and only known keys can be asked for.
 macro_rules! table {
@@ -65,19 +65,19 @@ macro_rules! table {
             $($(#[$meta])* pub $key: $type,)*
         }
 
-        impl $crate::profile::table::Table for $Name {
+        impl $crate::profile::table::ProfileTable for $Name {
             fn keys() -> Vec<&'static str> {
                 let keys: &[&[&'static str]] = &[$(table!(@keys $key $($keys)?)),*];
                 keys.concat()
             }
 
             fn read(
-                fields: &$crate::profile::table::Fields<'_>,
+                fields: &$crate::profile::table::TableFields<'_>,
             ) -> Result<Self, $crate::DefinitionError> {
                 Ok(Self { $($key: fields.$how(stringify!($key), $($read)?)?,)* })
             }
 
-            fn facts(&self) -> Vec<$crate::profile::table::Fact<'_>> {
+            fn facts(&self) -> Vec<$crate::profile::table::FieldFact<'_>> {
                 let facts = [$(table!(@facts self $key $how)),*];
                 facts.into_iter().flatten().collect()
             }
@@ -86,20 +86,20 @@ macro_rules! table {
     (@keys $key:ident) => { &[stringify!($key)] };
     (@keys $key:ident $keys:tt) => { &$keys };
     (@facts $it:ident $key:ident fact_needed) => {
-        vec![$crate::profile::table::Fact::of(stringify!($key), &$it.$key)]
+        vec![$crate::profile::table::FieldFact::of(stringify!($key), &$it.$key)]
     };
     (@facts $it:ident $key:ident fact) => {
-        $it.$key.iter().map(|it| $crate::profile::table::Fact::of(stringify!($key), it)).collect()
+        $it.$key.iter().map(|it| $crate::profile::table::FieldFact::of(stringify!($key), it)).collect()
     };
     (@facts $it:ident $key:ident $how:ident) => { Vec::new() };
 }
 pub(super) use table;
 
 /// Reads a value of TOML; an error is a sentence.
-pub(super) type Read<T> = fn(&DeValue<'_>) -> Result<T, String>;
+pub(super) type TomlReader<T> = fn(&DeValue<'_>) -> Result<T, String>;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fields<'a> {
+pub(super) struct TableFields<'a> {
     pub(super) text: Text<'a>,
     /// As it is called in messages: `[log]`.
     pub(super) place: &'a str,
@@ -109,7 +109,7 @@ pub(super) struct Fields<'a> {
     pub(super) sources: &'a [ProfileSource],
 }
 
-impl<'a> Fields<'a> {
+impl<'a> TableFields<'a> {
     /// A table with no other keys than `known`.
     pub(super) fn new(
         text: Text<'a>,
@@ -137,14 +137,22 @@ impl<'a> Fields<'a> {
     }
 
     /// A value that needs no source, such as a name.
-    pub(super) fn plain<T>(&self, key: &str, read: Read<T>) -> Result<Option<T>, DefinitionError> {
+    pub(super) fn plain<T>(
+        &self,
+        key: &str,
+        read: TomlReader<T>,
+    ) -> Result<Option<T>, DefinitionError> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let fail = |reason| self.text.error(value.span().start, format!("{key}: {reason}"));
         read(value.get_ref()).map(Some).map_err(fail)
     }
 
     /// The same, which must be there.
-    pub(super) fn plain_needed<T>(&self, key: &str, read: Read<T>) -> Result<T, DefinitionError> {
+    pub(super) fn plain_needed<T>(
+        &self,
+        key: &str,
+        read: TomlReader<T>,
+    ) -> Result<T, DefinitionError> {
         self.plain(key, read).and_then(|found| self.needed(key, found))
     }
 
@@ -152,8 +160,8 @@ impl<'a> Fields<'a> {
     pub(super) fn fact<T>(
         &self,
         key: &str,
-        read: Read<T>,
-    ) -> Result<Option<Sourced<T>>, DefinitionError> {
+        read: TomlReader<T>,
+    ) -> Result<Option<SourcedValue<T>>, DefinitionError> {
         let Some(field) = self.table.get(key) else { return Ok(None) };
         let at = field.span().start;
         let no_source = || {
@@ -162,19 +170,19 @@ impl<'a> Fields<'a> {
             self.text.error(at, format!("'{key}' {text} {key} = {form}"))
         };
         let DeValue::Table(table) = field.get_ref() else { return Err(no_source()) };
-        let inner = Fields::new(self.text, key, (at, table), &["value", "from", "note"])?;
+        let inner = TableFields::new(self.text, key, (at, table), &["value", "from", "note"])?;
         let value = inner.plain_needed("value", read)?;
         let from = inner.plain("from", super::values::text)?.ok_or_else(no_source)?;
         self.check_source(at, key, &from)?;
-        Ok(Some(Sourced { value, from, note: inner.plain("note", super::values::text)? }))
+        Ok(Some(SourcedValue { value, from, note: inner.plain("note", super::values::text)? }))
     }
 
     /// The same, which must be there.
     pub(super) fn fact_needed<T>(
         &self,
         key: &str,
-        read: Read<T>,
-    ) -> Result<Sourced<T>, DefinitionError> {
+        read: TomlReader<T>,
+    ) -> Result<SourcedValue<T>, DefinitionError> {
         self.fact(key, read).and_then(|found| self.needed(key, found))
     }
 

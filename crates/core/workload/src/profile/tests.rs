@@ -145,15 +145,18 @@ fn what_is_documented_is_what_the_project_cites() {
     let all = check_thresholds().unwrap();
     let of =
         |name: &str| -> Vec<&Threshold> { all.iter().filter(|it| it.database == name).collect() };
-    let sync = |limit| Bound::LatencyBelow {
+    let sync = |limit| ThresholdBound::LatencyBelow {
         operation: TimedOperation::Sync,
         figure: LatencyFigure::P99,
         limit: durio_base::Nanos::from_millis(limit),
     };
     assert_eq!(of("etcd")[0].bound, sync(10));
     assert_eq!(of("etcd-openshift")[0].bound, sync(20));
-    assert_eq!(of("cockroachdb")[0].bound, Bound::OperationsPerCpu { at_least_per_second: 500.0 });
-    assert_eq!(of("postgresql")[0].bound, Bound::Undocumented);
+    assert_eq!(
+        of("cockroachdb")[0].bound,
+        ThresholdBound::OperationsPerCpu { at_least_per_second: 500.0 }
+    );
+    assert_eq!(of("postgresql")[0].bound, ThresholdBound::Undocumented);
     assert_eq!(of("sqlserver")[0].kind, Some(Provenance::Practice));
     let run = profile("etcd").unwrap().run_thresholds();
     assert_eq!(run[2].bound, sync(25));

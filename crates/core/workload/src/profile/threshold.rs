@@ -71,7 +71,7 @@ impl LatencyFigure {
 /// What must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "bound")]
-pub enum Bound {
+pub enum ThresholdBound {
     /// A latency must be below.
     LatencyBelow {
         operation: TimedOperation,
@@ -108,7 +108,7 @@ table! {
         criterion: String = plain_needed(text),
         /// What must hold.
         #[serde(flatten)]
-        bound: Bound = bound() of ["figure", "below", "at_least"],
+        bound: ThresholdBound = bound() of ["figure", "below", "at_least"],
         /// The stream of the profile that it limits; none if only a workload of `durio check` shows it.
         #[serde(skip_serializing_if = "Option::is_none")]
         of: Option<String> = plain(text),
@@ -137,7 +137,7 @@ pub struct Threshold {
     pub workload: String,
     /// What must hold.
     #[serde(flatten)]
-    pub bound: Bound,
+    pub bound: ThresholdBound,
     /// The kind of its source; none without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Provenance>,
@@ -159,7 +159,7 @@ impl Threshold {
 
     /// A limit that the user sets.
     #[must_use]
-    pub fn goal(criterion: String, workload: String, bound: Bound) -> Self {
+    pub fn goal(criterion: String, workload: String, bound: ThresholdBound) -> Self {
         let database = Self::GOAL.to_owned();
         let (kind, publisher, document, url, note) = (None, None, None, None, None);
         Self { database, criterion, workload, bound, kind, publisher, document, url, note }
@@ -220,7 +220,7 @@ impl Profile {
 
     fn undocumented(&self, workload: &str) -> Threshold {
         let criterion = "its documents give no threshold that this run measures".to_owned();
-        let none = Threshold::goal(criterion, workload.to_owned(), Bound::Undocumented);
+        let none = Threshold::goal(criterion, workload.to_owned(), ThresholdBound::Undocumented);
         Threshold { database: self.name.clone(), ..none }
     }
 }

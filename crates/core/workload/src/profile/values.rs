@@ -6,7 +6,8 @@ use durio_base::{Bytes, Nanos, ParseQuantityError};
 use toml::de::DeValue;
 
 use super::{
-    Access, Bound, CachePath, FileHandling, LatencyFigure, Pace, Provenance, TimedOperation,
+    AccessOrderProfile, CachePath, FileHandling, LatencyFigure, Provenance, StreamPace,
+    ThresholdBound, TimedOperation,
 };
 use crate::words::nearest_word;
 use crate::{Arrivals, BlockShare, ClientThreads, LogWriter, Pattern, PerMille, Skew, SyncMethod};
@@ -119,9 +120,9 @@ pub(super) fn provenance(value: &DeValue<'_>) -> Result<Provenance, String> {
 }
 
 /// "sequential", "random" or "zipf:0.99".
-pub(super) fn access(value: &DeValue<'_>) -> Result<Access, String> {
+pub(super) fn access(value: &DeValue<'_>) -> Result<AccessOrderProfile, String> {
     let text = text(value)?;
-    let of = |pattern, skew| Ok(Access { pattern, skew });
+    let of = |pattern, skew| Ok(AccessOrderProfile { pattern, skew });
     match (text.as_str(), text.strip_prefix("zipf:").and_then(thousandths)) {
         ("sequential", _) => of(Pattern::Sequential, Skew::Uniform),
         ("random", _) => of(Pattern::Random, Skew::Uniform),
@@ -146,21 +147,21 @@ fn thousandths(text: &str) -> Option<u32> {
 }
 
 /// "unlimited", "500/s" or "32MB/s".
-pub(super) fn pace(value: &DeValue<'_>) -> Result<Pace, String> {
+pub(super) fn pace(value: &DeValue<'_>) -> Result<StreamPace, String> {
     let text = text(value)?;
     let wrong =
         || format!("'{}' is no rate; write it as unlimited, 500/s or 32MB/s", text.escape_debug());
     if text == "unlimited" {
-        return Ok(Pace::Unlimited);
+        return Ok(StreamPace::Unlimited);
     }
     let amount = text.strip_suffix("/s").ok_or_else(wrong)?.trim();
     // Only a size has a unit before the slash.
     if !amount.bytes().all(|it| it.is_ascii_digit() || it == b'.') {
-        return with_unit(amount).map(Pace::BytesPerSecond).map_err(|_| wrong());
+        return with_unit(amount).map(StreamPace::BytesPerSecond).map_err(|_| wrong());
     }
     let rate_per_second: f64 = amount.parse().map_err(|_| wrong())?;
     let arrivals = Arrivals::Constant { rate_per_second };
-    arrivals.validate().map(|()| Pace::PerSecond(rate_per_second)).map_err(|error| error.0)
+    arrivals.validate().map(|()| StreamPace::PerSecond(rate_per_second)).map_err(|error| error.0)
 }
 
 /// `{ "4KiB" = 700, "8KiB" = 300 }`, the larger ones after the smaller.
@@ -185,24 +186,24 @@ pub(super) fn mix(value: &DeValue<'_>) -> Result<Vec<BlockShare>, String> {
 
 /// What a threshold limits: "p99 of sync", "operations per cpu", "bytes per cpu".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Figure {
+pub(super) enum ThresholdFigure {
     Latency(LatencyFigure, TimedOperation),
     OperationsPerCpu,
     BytesPerCpu,
 }
 
-pub(super) fn figure(value: &DeValue<'_>) -> Result<Figure, String> {
+pub(super) fn figure(value: &DeValue<'_>) -> Result<ThresholdFigure, String> {
     let text = text(value)?;
     match text.as_str() {
-        "operations per cpu" => return Ok(Figure::OperationsPerCpu),
-        "bytes per cpu" => return Ok(Figure::BytesPerCpu),
+        "operations per cpu" => return Ok(ThresholdFigure::OperationsPerCpu),
+        "bytes per cpu" => return Ok(ThresholdFigure::BytesPerCpu),
         _ => {}
     }
     let find = || {
         let (figure, operation) = text.split_once(" of ")?;
         let figure = LatencyFigure::WORDS.iter().find(|(word, _)| *word == figure)?.1;
         let operation = TimedOperation::WORDS.iter().find(|(word, _)| *word == operation)?.1;
-        Some(Figure::Latency(figure, operation))
+        Some(ThresholdFigure::Latency(figure, operation))
     };
     find().ok_or_else(|| {
         format!(
@@ -215,28 +216,28 @@ pub(super) fn figure(value: &DeValue<'_>) -> Result<Figure, String> {
 
 /// The limit of a statistic, from `below` or `at_least`.
 pub(super) fn bound(
-    figure: Figure,
+    figure: ThresholdFigure,
     below: Option<Nanos>,
     at_least: Option<String>,
-) -> Result<Bound, String> {
+) -> Result<ThresholdBound, String> {
     match (figure, below, at_least) {
-        (Figure::Latency(figure, operation), Some(limit), None) if limit > Nanos::ZERO => {
-            Ok(Bound::LatencyBelow { operation, figure, limit })
+        (ThresholdFigure::Latency(figure, operation), Some(limit), None) if limit > Nanos::ZERO => {
+            Ok(ThresholdBound::LatencyBelow { operation, figure, limit })
         }
-        (Figure::Latency(..), _, _) => {
+        (ThresholdFigure::Latency(..), _, _) => {
             Err("a latency has a limit 'below' and none 'at_least'".to_owned())
         }
-        (Figure::OperationsPerCpu, None, Some(least)) => {
+        (ThresholdFigure::OperationsPerCpu, None, Some(least)) => {
             let least: f64 = least.parse().map_err(|_| "at_least: expected a number")?;
             let is_good = least.is_finite() && least > 0.0;
             is_good
-                .then_some(Bound::OperationsPerCpu { at_least_per_second: least })
+                .then_some(ThresholdBound::OperationsPerCpu { at_least_per_second: least })
                 .ok_or_else(|| "at_least: expected a number above 0".to_owned())
         }
-        (Figure::BytesPerCpu, None, Some(least)) => {
-            with_unit(&least).map(|at_least| Bound::BandwidthPerCpu { at_least })
+        (ThresholdFigure::BytesPerCpu, None, Some(least)) => {
+            with_unit(&least).map(|at_least| ThresholdBound::BandwidthPerCpu { at_least })
         }
-        (Figure::OperationsPerCpu | Figure::BytesPerCpu, _, _) => {
+        (ThresholdFigure::OperationsPerCpu | ThresholdFigure::BytesPerCpu, _, _) => {
             Err("a rate has a limit 'at_least' and none 'below'".to_owned())
         }
     }
@@ -318,10 +319,13 @@ mod tests {
         ] {
             assert!(pattern(&format!("\"{wrong}\"")).is_err(), "{wrong}");
         }
-        assert_eq!(read(pace, "\"unlimited\""), Ok(Pace::Unlimited));
-        assert_eq!(read(pace, "\"500/s\""), Ok(Pace::PerSecond(500.0)));
-        assert_eq!(read(pace, "\"0.5 /s\""), Ok(Pace::PerSecond(0.5)));
-        assert_eq!(read(pace, "\"32MB/s\""), Ok(Pace::BytesPerSecond(Bytes::new(32_000_000))));
+        assert_eq!(read(pace, "\"unlimited\""), Ok(StreamPace::Unlimited));
+        assert_eq!(read(pace, "\"500/s\""), Ok(StreamPace::PerSecond(500.0)));
+        assert_eq!(read(pace, "\"0.5 /s\""), Ok(StreamPace::PerSecond(0.5)));
+        assert_eq!(
+            read(pace, "\"32MB/s\""),
+            Ok(StreamPace::BytesPerSecond(Bytes::new(32_000_000)))
+        );
         for wrong in ["500", "32MB", "0/s", "1.2.3/s", "x/s", "/s", "2000000000/s"] {
             assert!(read(pace, &format!("\"{wrong}\"")).is_err(), "{wrong}");
         }
@@ -343,18 +347,18 @@ mod tests {
 
     #[test]
     fn figures_and_their_limits_belong_together() {
-        let latency = Figure::Latency(LatencyFigure::P99_9, TimedOperation::Write);
+        let latency = ThresholdFigure::Latency(LatencyFigure::P99_9, TimedOperation::Write);
         assert_eq!(read(figure, "\"p99.9 of write\""), Ok(latency));
-        let mean = Figure::Latency(LatencyFigure::Mean, TimedOperation::Sync);
+        let mean = ThresholdFigure::Latency(LatencyFigure::Mean, TimedOperation::Sync);
         assert_eq!(read(figure, "\"mean of sync\""), Ok(mean));
-        assert_eq!(read(figure, "\"operations per cpu\""), Ok(Figure::OperationsPerCpu));
-        assert_eq!(read(figure, "\"bytes per cpu\""), Ok(Figure::BytesPerCpu));
+        assert_eq!(read(figure, "\"operations per cpu\""), Ok(ThresholdFigure::OperationsPerCpu));
+        assert_eq!(read(figure, "\"bytes per cpu\""), Ok(ThresholdFigure::BytesPerCpu));
         for wrong in ["p98 of sync", "p99 of flush", "p99 sync", "p99"] {
             assert!(read(figure, &format!("\"{wrong}\"")).is_err(), "{wrong}");
         }
         let least = |text: &str| Some(text.to_owned());
         let limit = Nanos::new(1);
-        let below = Bound::LatencyBelow {
+        let below = ThresholdBound::LatencyBelow {
             operation: TimedOperation::Write,
             figure: LatencyFigure::P99_9,
             limit,
@@ -364,18 +368,21 @@ mod tests {
             bound(latency, Some(Nanos::ZERO), None).is_err() && bound(latency, None, None).is_err()
         );
         assert!(bound(latency, Some(limit), least("1")).is_err());
-        let operations = |text| bound(Figure::OperationsPerCpu, None, least(text));
-        assert_eq!(operations("0.5"), Ok(Bound::OperationsPerCpu { at_least_per_second: 0.5 }));
+        let operations = |text| bound(ThresholdFigure::OperationsPerCpu, None, least(text));
+        assert_eq!(
+            operations("0.5"),
+            Ok(ThresholdBound::OperationsPerCpu { at_least_per_second: 0.5 })
+        );
         assert!(["0", "-1", "inf", "nan", "x"].iter().all(|it| operations(it).is_err()));
-        assert!(bound(Figure::OperationsPerCpu, Some(limit), least("1")).is_err());
+        assert!(bound(ThresholdFigure::OperationsPerCpu, Some(limit), least("1")).is_err());
         let at_least = Bytes::new(2_000_000);
         assert_eq!(
-            bound(Figure::BytesPerCpu, None, least("2MB")),
-            Ok(Bound::BandwidthPerCpu { at_least })
+            bound(ThresholdFigure::BytesPerCpu, None, least("2MB")),
+            Ok(ThresholdBound::BandwidthPerCpu { at_least })
         );
         assert!(
-            bound(Figure::BytesPerCpu, None, least("2")).is_err()
-                && bound(Figure::BytesPerCpu, None, None).is_err()
+            bound(ThresholdFigure::BytesPerCpu, None, least("2")).is_err()
+                && bound(ThresholdFigure::BytesPerCpu, None, None).is_err()
         );
     }
 

@@ -3,7 +3,7 @@
 
 use durio_base::{Bytes, Nanos};
 
-use super::{CachePath, FileHandling, LogProfile, Pace, StreamKind, StreamProfile};
+use super::{CachePath, FileHandling, LogProfile, StreamKind, StreamPace, StreamProfile};
 use crate::{
     Arrivals, AtEnd, BlockShare, CacheMode, CommitterThreads, GroupCommit, Pattern, PerMille,
     RegionRule, Software, SyncPolicy, Workload,
@@ -165,11 +165,11 @@ fn sizes(mix: &[BlockShare]) -> (Bytes, Vec<BlockShare>) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bytes per second far below 2⁵³")]
-fn arrivals(pace: Pace, mix: &[BlockShare]) -> Arrivals {
+fn arrivals(pace: StreamPace, mix: &[BlockShare]) -> Arrivals {
     match pace {
-        Pace::Unlimited => Arrivals::Closed,
-        Pace::PerSecond(rate_per_second) => Arrivals::Poisson { rate_per_second },
-        Pace::BytesPerSecond(bytes) => {
+        StreamPace::Unlimited => Arrivals::Closed,
+        StreamPace::PerSecond(rate_per_second) => Arrivals::Poisson { rate_per_second },
+        StreamPace::BytesPerSecond(bytes) => {
             let mean: f64 = mix
                 .iter()
                 .map(|share| share.size.get() as f64 * f64::from(share.weight.0) / 1000.0)

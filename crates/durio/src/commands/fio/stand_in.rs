@@ -10,12 +10,12 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use durio_analyse::{Findings, RunState, WarningFinding};
-use durio_bench::{BenchError, BenchErrorKind, Executed};
+use durio_bench::{BenchError, BenchErrorKind, FinishedRun};
 use durio_fio::import::{ResultShape, StreamPlace};
 use durio_fio::job_file::{PrintSettings, Question, option_help};
 use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 
-use super::{Imported, import_file, parse, planning, running};
+use super::{ImportedJobs, import_file, parse, planning, running};
 use crate::args::Measuring;
 use crate::exit_code::Exit;
 use crate::measure::begin;
@@ -47,7 +47,7 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchEr
     let stop = stop_on_signals()?;
     let terminal = Terminal::new(options.quiet || is_quiet);
     let (plan, held) = (&imported.plan, imported.held.clone());
-    let Executed { findings, outcome } = execution.execute(plan, held, &stop, &terminal)?;
+    let FinishedRun { findings, outcome } = execution.execute(plan, held, &stop, &terminal)?;
     let mut imported = imported;
     let exit = match outcome {
         Ok(outcome) => Ok(Exit::from(outcome)),
@@ -107,7 +107,7 @@ struct Results {
 impl Results {
     /// Makes the file, and sees to it that those of the logs can be made.
     // Before the run, so that unwritable results do not show only at its end.
-    fn open(printing: &PrintSettings, imported: &Imported) -> Result<Self, BenchError> {
+    fn open(printing: &PrintSettings, imported: &ImportedJobs) -> Result<Self, BenchError> {
         for log in &imported.shape.logs {
             let folder = Path::new(&log.prefix).parent().filter(|it| !it.as_os_str().is_empty());
             if let Some(folder) = folder.filter(|it| !it.is_dir()) {
@@ -143,7 +143,7 @@ impl Results {
     }
 
     /// Prints durio's doubts, what it did not record, and the place of the record.
-    fn remark_all(&self, findings: &Findings, imported: &Imported) -> Result<(), BenchError> {
+    fn remark_all(&self, findings: &Findings, imported: &ImportedJobs) -> Result<(), BenchError> {
         if has_unrecorded_parts(findings, &imported.shape.logs) {
             self.remark(
                 "note: write_lat_log: submit and completion latency have totals and no series: \
@@ -165,7 +165,7 @@ fn line_of(warning: &WarningFinding) -> String {
     }
 }
 
-fn write_logs(findings: &Findings, imported: &Imported) -> Result<(), BenchError> {
+fn write_logs(findings: &Findings, imported: &ImportedJobs) -> Result<(), BenchError> {
     for log in fio_logs(findings, &imported.shape.logs) {
         std::fs::write(&log.name, log.text).map_err(|error| cannot_write(&log.name, error))?;
     }

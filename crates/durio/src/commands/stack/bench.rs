@@ -10,7 +10,7 @@ use durio_record::bench::BenchFolder;
 use durio_report::Format;
 
 use super::lines;
-use crate::args::{Output, StackBenching};
+use crate::args::{OutputArguments, StackBenching};
 use crate::exit_code::Exit;
 use crate::measure::{clear_up, consent};
 use crate::output;
@@ -75,7 +75,10 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, BenchError> {
 }
 
 /// Prints a bench: the cost of its layers, and the outcome of each stack.
-pub(in crate::commands) fn show(folder: &BenchFolder, wished: Output) -> Result<Exit, BenchError> {
+pub(in crate::commands) fn show(
+    folder: &BenchFolder,
+    wished: OutputArguments,
+) -> Result<Exit, BenchError> {
     output::refuse_fio(wished, "BENCH/RUN")?;
     show_found(folder, read_bench(folder, &Terminal::new(true)), wished)
 }
@@ -83,7 +86,7 @@ pub(in crate::commands) fn show(folder: &BenchFolder, wished: Output) -> Result<
 fn show_found(
     folder: &BenchFolder,
     found: Result<ReadBack<StackFindings>, BenchError>,
-    wished: Output,
+    wished: OutputArguments,
 ) -> Result<Exit, BenchError> {
     let listed = listing(&folder.manifest, folder.path(), wished.verbose);
     let found = match found {

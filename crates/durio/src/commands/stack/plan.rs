@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use durio_base::{Nanos, counted};
 use durio_bench::{
-    BenchError, BenchErrorKind, Estimate, Planning, chosen_stacks, estimates, read_stack_spec,
+    BenchError, BenchErrorKind, Planning, PointEstimate, chosen_stacks, estimates, read_stack_spec,
 };
 use durio_layers::{BuildCommand, BuildPlace, DeclaredStack, commands};
 use durio_plan::{ClockChoice, Plan, Role};
@@ -38,7 +38,7 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, BenchError> {
         .collect::<Result<_, _>>()
         .map_err(|error| BenchError::of(BenchErrorKind::WrongUse, error))?;
     let shown =
-        Shown { bench: &bench, stacks: &stacks, commands: &commands, estimates: &estimates };
+        PlanView { bench: &bench, stacks: &stacks, commands: &commands, estimates: &estimates };
     match arguments.output.format() {
         Format::Text => output::answer_text(&shown.text())?,
         Format::Json => {
@@ -63,15 +63,15 @@ fn listing() -> Result<String, BenchError> {
 }
 
 /// A plan that is shown.
-struct Shown<'a> {
+struct PlanView<'a> {
     bench: &'a StackBench,
     stacks: &'a [DeclaredStack],
     /// Per stack.
     commands: &'a [Vec<BuildCommand>],
-    estimates: &'a [Estimate],
+    estimates: &'a [PointEstimate],
 }
 
-impl Shown<'_> {
+impl PlanView<'_> {
     fn text(&self) -> String {
         let mut text = format!("{}: {}\n", self.bench.name, self.bench.summary);
         // Writing to a string cannot fail.
@@ -130,7 +130,7 @@ impl Shown<'_> {
         })
     }
 
-    fn estimate(&self, stack: usize, layer: usize) -> Option<&Estimate> {
+    fn estimate(&self, stack: usize, layer: usize) -> Option<&PointEstimate> {
         self.estimates.iter().find(|it| (it.stack, it.layer) == (stack, layer))
     }
 

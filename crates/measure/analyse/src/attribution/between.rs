@@ -11,13 +11,13 @@
 //! than 1 %. If the interval lies within 1 %, there is no difference; else it is undecided.
 
 use durio_base::stats::least_squares::{mean, range};
-use durio_base::stats::repeats::{Answer, Mean, Shift, scatter as scatter_of, why_open};
+use durio_base::stats::repeats::{Mean, Shift, ShiftAnswer, scatter as scatter_of, why_open};
 use serde::{Deserialize, Serialize};
 
 use super::findings::{PointFacts, RowFigures, StackFindings, WorkloadRows};
 use super::point::Timing;
 use super::steps::StepKey;
-use crate::Declined;
+use crate::DeclinedAnalysis;
 use crate::grouping::{each_once, grouped};
 
 /// Name and version of the document.
@@ -119,19 +119,20 @@ pub enum CostChange {
 ///
 /// # Errors
 ///
-/// [`Declined::TooFew`] without a bench of a side; [`Declined::NoSuchRule`] if times are counted in
+/// [`DeclinedAnalysis::TooFew`] without a bench of a side; [`DeclinedAnalysis::NoSuchRule`] if times are counted in
 /// one bench and not in another.
 pub fn compare_labs(
     baseline: &[StackFindings],
     other: &[StackFindings],
-) -> Result<LabComparison, Declined> {
-    let too_few = |given| Declined::TooFew { what: "benches of a kernel".into(), given, needed: 1 };
+) -> Result<LabComparison, DeclinedAnalysis> {
+    let too_few =
+        |given| DeclinedAnalysis::TooFew { what: "benches of a kernel".into(), given, needed: 1 };
     let (first, of_other) = baseline.first().zip(other.first()).ok_or(too_few(0))?;
     // Counted time includes no waits and no contention, so it cannot be compared with a clock's.
     if baseline.iter().chain(other).any(|it| it.timing != first.timing) {
         let why = "one side counts instructions and the other does not, or one is no lab: their \
                    times are of different kinds; measure both with the same --timing";
-        return Err(Declined::NoSuchRule { why: why.to_owned() });
+        return Err(DeclinedAnalysis::NoSuchRule { why: why.to_owned() });
     }
     let [before, after] = [gathered(baseline), gathered(other)];
     let mut only_one_side = only(&before, &after, "the baseline");
@@ -153,7 +154,7 @@ fn side(first: &StackFindings, repeats: &[StackFindings]) -> SideName {
 }
 
 /// What only `here` has, in words.
-fn only(here: &[Gathered<'_>], there: &[Gathered<'_>], word: &str) -> Vec<String> {
+fn only(here: &[GatheredWorkload<'_>], there: &[GatheredWorkload<'_>], word: &str) -> Vec<String> {
     let mut only = Vec::new();
     for workload in here {
         let others = workload.like(there);
@@ -169,7 +170,7 @@ fn only(here: &[Gathered<'_>], there: &[Gathered<'_>], word: &str) -> Vec<String
     only
 }
 
-fn changes(before: &Gathered<'_>, after: &Gathered<'_>) -> WorkloadChanges {
+fn changes(before: &GatheredWorkload<'_>, after: &GatheredWorkload<'_>) -> WorkloadChanges {
     let change = |point: &GatheredPoint<'_>| {
         let other = after.points.iter().find(|other| is_same(other.facts, point.facts))?;
         layer_change(point, other)
@@ -221,7 +222,7 @@ fn scatter(costs: &[Vec<f64>; 2]) -> Option<[f64; 2]> {
 
 /// A workload with its points, in the order in which they first come.
 #[derive(Debug)]
-struct Gathered<'a> {
+struct GatheredWorkload<'a> {
     key: &'a StepKey,
     label: &'a str,
     points: Vec<GatheredPoint<'a>>,
@@ -244,7 +245,7 @@ impl GatheredPoint<'_> {
 }
 
 /// Every point with results in at least one repeat.
-fn gathered(repeats: &[StackFindings]) -> Vec<Gathered<'_>> {
+fn gathered(repeats: &[StackFindings]) -> Vec<GatheredWorkload<'_>> {
     let all = repeats.iter().flat_map(|it| it.workloads.iter().map(move |rows| (it, rows)));
     let workloads = grouped(all, |a, b| a.1.key == b.1.key).into_iter();
     workloads.filter_map(gathered_workload).collect()
@@ -252,7 +253,7 @@ fn gathered(repeats: &[StackFindings]) -> Vec<Gathered<'_>> {
 
 fn gathered_workload<'a>(
     alike: Vec<(&'a StackFindings, &'a WorkloadRows)>,
-) -> Option<Gathered<'a>> {
+) -> Option<GatheredWorkload<'a>> {
     let (_, first) = *alike.first()?;
     let rows = alike.into_iter().flat_map(|(it, rows)| rows.rows.iter().map(move |row| (it, row)));
     let measured = rows.filter_map(|(it, row)| it.points.get(row.point).zip(row.figures.as_ref()));
@@ -260,7 +261,7 @@ fn gathered_workload<'a>(
         let facts = point.first()?.0;
         Some(GatheredPoint { facts, figures: point.into_iter().map(|it| it.1).collect() })
     });
-    Some(Gathered { key: &first.key, label: &first.label, points: points.collect() })
+    Some(GatheredWorkload { key: &first.key, label: &first.label, points: points.collect() })
 }
 
 /// Points are the same if stack and layers are named alike.
@@ -268,9 +269,9 @@ fn is_same(a: &PointFacts, b: &PointFacts) -> bool {
     a.stack == b.stack && a.name == b.name
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> GatheredWorkload<'a> {
     /// This workload's like among others.
-    fn like<'b>(&self, others: &'b [Gathered<'a>]) -> Option<&'b Gathered<'a>> {
+    fn like<'b>(&self, others: &'b [GatheredWorkload<'a>]) -> Option<&'b GatheredWorkload<'a>> {
         others.iter().find(|it| it.key == self.key)
     }
 }
@@ -282,7 +283,7 @@ const SAME: f64 = 0.01;
 
 /// What repeats of two sides say.
 #[derive(Debug, Clone, PartialEq)]
-struct Verdict {
+struct RepeatsVerdict {
     /// Geometric mean of each side.
     means: [f64; 2],
     /// Other ÷ baseline.
@@ -295,7 +296,7 @@ struct Verdict {
 }
 
 /// Judges costs above zero, one per repeat; `None` if a side has none, or an invalid one.
-fn verdict(costs: [&[f64]; 2]) -> Option<Verdict> {
+fn verdict(costs: [&[f64]; 2]) -> Option<RepeatsVerdict> {
     // Logarithms: half and twice are as far from one, whichever kernel is the baseline.
     let logs = costs.map(|side| side.iter().map(|it| it.ln()).collect::<Vec<_>>());
     let [before, after] = [middle(&logs[0])?, middle(&logs[1])?];
@@ -306,7 +307,7 @@ fn verdict(costs: [&[f64]; 2]) -> Option<Verdict> {
     };
     let interval = shift.map(|shift| shift.interval().map(f64::exp));
     let ratio = (after - before).exp();
-    Some(Verdict { means: [before.exp(), after.exp()], ratio, interval, change, reason })
+    Some(RepeatsVerdict { means: [before.exp(), after.exp()], ratio, interval, change, reason })
 }
 
 fn middle(logs: &[f64]) -> Option<f64> {
@@ -322,10 +323,10 @@ fn single(costs: [&[f64]; 2]) -> String {
 
 fn word(shift: &Shift, scatter: Option<f64>) -> (CostChange, Option<String>) {
     match shift.answer(SAME) {
-        Answer::Higher => (CostChange::Dearer, None),
-        Answer::Lower => (CostChange::Cheaper, None),
-        Answer::Same => (CostChange::NoDifference, None),
-        Answer::Open => {
+        ShiftAnswer::Higher => (CostChange::Dearer, None),
+        ShiftAnswer::Lower => (CostChange::Cheaper, None),
+        ShiftAnswer::Same => (CostChange::NoDifference, None),
+        ShiftAnswer::Open => {
             let why = why_open(scatter.map(f64::exp_m1), shift.visible().exp_m1());
             (CostChange::Undecided, Some(why))
         }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::point::{Base, Bench, PointKind, Timing, full_name};
+use super::point::{Base, BenchPoints, PointKind, Timing, full_name};
 use super::published::PublishedOrder;
 use super::raid::{MirrorRow, RaidRow};
 use super::steps::StepKey;
@@ -147,10 +147,10 @@ pub struct RowFigures {
     pub share_of_below: Option<f64>,
     /// Its difference to the raw storage; `None` for the raw storage itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against_raw: Option<Added>,
+    pub against_raw: Option<AddedCost>,
     /// Its difference to the point just below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against_below: Option<Added>,
+    pub against_below: Option<AddedCost>,
     /// What reached the devices; `None` if nothing was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceCost>,
@@ -193,7 +193,7 @@ pub enum IntervalBasis {
 
 /// A layer's cost over another: differences, below zero where it takes less.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Added {
+pub struct AddedCost {
     /// Position of the other point.
     pub point: usize,
     /// 1 ÷ rate.
@@ -241,7 +241,7 @@ pub enum DeviceCost {
 }
 
 /// The facts of the point at a position.
-pub(super) fn facts(bench: &Bench<'_>, at: usize) -> Option<PointFacts> {
+pub(super) fn facts(bench: &BenchPoints<'_>, at: usize) -> Option<PointFacts> {
     let point = bench.points.get(at)?;
     Some(PointFacts {
         stack: point.stack.clone(),

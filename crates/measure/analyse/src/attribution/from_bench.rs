@@ -1,6 +1,6 @@
 //! From the manifest of a bench folder to its points.
 //!
-//! A [`BenchManifest`] and the findings of its runs, layer by layer, give a [`Bench`]: base, kind
+//! A [`BenchManifest`] and the findings of its runs, layer by layer, give a [`BenchPoints`]: base, kind
 //! and array of each point.
 
 use durio_layers::{
@@ -10,10 +10,10 @@ use durio_layers::{
 use durio_plan::{RaidLevel, SeveralDevices};
 use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState};
 
-use super::point::{Base, BaseKind, Bench, Point, PointKind, RaidPoint, Timing};
+use super::point::{Base, BaseKind, BenchPoints, PointKind, RaidPoint, StackPoint, Timing};
 use crate::Findings;
 use crate::campaign::baseline::layout_of;
-use crate::raid_efficiency::{Array, Layout};
+use crate::raid_efficiency::{ArrayLayout, MemberLayout};
 
 /// The measured layers of each stack; `findings` are those of the runs, per stack and layer.
 ///
@@ -24,8 +24,8 @@ pub fn bench_of<'a>(
     manifest: &BenchManifest,
     findings: &'a [Vec<Option<Findings>>],
     timing: Option<Timing>,
-) -> Bench<'a> {
-    let mut points: Vec<Point<'a>> = Vec::new();
+) -> BenchPoints<'a> {
+    let mut points: Vec<StackPoint<'a>> = Vec::new();
     for (at, stack) in manifest.stacks.iter().enumerate() {
         let of_stack = findings.get(at).map_or(&[][..], Vec::as_slice);
         let mut below = None;
@@ -36,12 +36,12 @@ pub fn bench_of<'a>(
             }
             let found = of_stack.get(index).and_then(Option::as_ref);
             let point = point(manifest, stack, index, layer, found);
-            let point = Point { below, ..point };
+            let point = StackPoint { below, ..point };
             below = Some(points.len());
             points.push(point);
         }
     }
-    Bench { name: manifest.name.clone(), summary: manifest.summary.clone(), timing, points }
+    BenchPoints { name: manifest.name.clone(), summary: manifest.summary.clone(), timing, points }
 }
 
 fn point<'a>(
@@ -50,12 +50,12 @@ fn point<'a>(
     index: usize,
     layer: &BenchLayer,
     found: Option<&'a Findings>,
-) -> Point<'a> {
+) -> StackPoint<'a> {
     let nothing = || Base { kind: BaseKind::Device, label: layer.label.clone() };
     let declared = &stack.declared;
     let published = manifest.published.iter();
     let published = published.filter(|it| it.stack == declared.name && it.layer == index);
-    Point {
+    StackPoint {
         stack: declared.name.clone(),
         layer: layer.label.clone(),
         // An index without a layer is passed over before.
@@ -174,17 +174,17 @@ fn under(stack: &DeclaredStack, at: usize) -> Option<(&DeclaredMd, u32)> {
 }
 
 /// An array of durio. Its map is not in the model, as md's bitmap is not.
-fn of_own(raid: &Raid, members: u32) -> Option<Array> {
+fn of_own(raid: &Raid, members: u32) -> Option<ArrayLayout> {
     let level = match raid.level.0 {
         0 => RaidLevel::Raid0,
         1 => RaidLevel::Raid1,
         10 => RaidLevel::Raid10,
         _ => return None,
     };
-    Some(Array { layout: layout_of(level, members, None), members })
+    Some(ArrayLayout { layout: layout_of(level, members, None), members })
 }
 
-fn of_md(md: &DeclaredMd, members: u32) -> Option<Array> {
+fn of_md(md: &DeclaredMd, members: u32) -> Option<ArrayLayout> {
     if md.journal || md.ppl {
         return None;
     }
@@ -194,13 +194,13 @@ fn of_md(md: &DeclaredMd, members: u32) -> Option<Array> {
         5 => RaidLevel::Raid5,
         6 => RaidLevel::Raid6,
         10 => RaidLevel::Raid10,
-        4 => return Some(Array { layout: level_4(members), members }),
+        4 => return Some(ArrayLayout { layout: level_4(members), members }),
         _ => return None,
     };
     // n2, f3, o2: the digit is the number of copies.
     let copies = md.layout.as_ref().and_then(|it| it.get(1..)?.parse().ok());
     let copies = copies.filter(|_| md.level == 10);
-    Some(Array { layout: layout_of(level, members, copies), members })
+    Some(ArrayLayout { layout: layout_of(level, members, copies), members })
 }
 
 /// Why an array unknown to [`raid_of`] has no model; `None` if it is not an array.
@@ -220,9 +220,9 @@ fn no_model_of(kind: &DeclaredKind) -> Option<&'static str> {
 }
 
 /// Parity of level 4 is brought up to date as that of level 5.
-fn level_4(members: u32) -> Layout {
+fn level_4(members: u32) -> MemberLayout {
     match layout_of(RaidLevel::Raid5, members, None) {
-        Layout::Raid5 { parity_write } => Layout::Raid4 { parity_write },
+        MemberLayout::Raid5 { parity_write } => MemberLayout::Raid4 { parity_write },
         other => other,
     }
 }
@@ -230,7 +230,7 @@ fn level_4(members: u32) -> Layout {
 /// Two copies of stripes, or stripes over copies.
 // Either way each block is on as many members as the mirror has, and the failures that it survives
 // are those of RAID10.
-fn nested(upper: &DeclaredMd, above: u32, lower: &DeclaredMd, below: u32) -> Option<Array> {
+fn nested(upper: &DeclaredMd, above: u32, lower: &DeclaredMd, below: u32) -> Option<ArrayLayout> {
     let copies = match (upper.level, lower.level, lower.removed) {
         (1, 0, 0) => above,
         (0, 1, 0) => below,
@@ -238,24 +238,24 @@ fn nested(upper: &DeclaredMd, above: u32, lower: &DeclaredMd, below: u32) -> Opt
     };
     // A member of the upper array that is removed takes all of its lower ones with it.
     let members = above.checked_mul(below).filter(|_| upper.removed == 0)?;
-    Some(Array { layout: Layout::Raid10 { copies }, members })
+    Some(ArrayLayout { layout: MemberLayout::Raid10 { copies }, members })
 }
 
-fn of_lvm(layout: LvmLayout, members: u32) -> Option<Array> {
+fn of_lvm(layout: LvmLayout, members: u32) -> Option<ArrayLayout> {
     let layout = match layout {
         LvmLayout::Linear => return None,
-        LvmLayout::Striped => Layout::Raid0,
-        LvmLayout::Raid1 => Layout::Raid1 { copies: members },
+        LvmLayout::Striped => MemberLayout::Raid0,
+        LvmLayout::Raid1 => MemberLayout::Raid1 { copies: members },
         // durio-layers makes it with one mirror of each stripe (--mirrors 1).
-        LvmLayout::Raid10 => Layout::Raid10 { copies: 2 },
+        LvmLayout::Raid10 => MemberLayout::Raid10 { copies: 2 },
     };
-    Some(Array { layout, members })
+    Some(ArrayLayout { layout, members })
 }
 
 #[cfg(test)]
 mod tests {
     use durio_base::Bytes;
-    use durio_layers::{Ext4, MdBitmap, NewDevices, RaidFront, RaidLevel};
+    use durio_layers::{DurioRaidLevel, Ext4, MdBitmap, NewDevices, RaidFront};
     use durio_plan::PublishedShare;
     use durio_record::bench::BENCH_FOLDER_SCHEMA;
 
@@ -398,7 +398,7 @@ mod tests {
     fn an_array_of_durios_own_has_the_model_of_mds_where_it_lies_on_devices() {
         let own = |level| {
             let (chunk, front) = (Bytes::from_kib(16), RaidFront::Ublk);
-            let raid = Raid { level: RaidLevel(level), chunk, front, queues: 1 };
+            let raid = Raid { level: DurioRaidLevel(level), chunk, front, queues: 1 };
             layer(DeclaredKind::Raid(raid), 1)
         };
         for level in [0, 1, 10] {
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(raid_of(&on_array, 2), None);
     }
 
-    fn array(count: u32, level: u8, layout: Option<&str>) -> Option<Array> {
+    fn array(count: u32, level: u8, layout: Option<&str>) -> Option<ArrayLayout> {
         let stack = over(count, vec![layer(DeclaredKind::Md(md(level, layout)), 1)]);
         raid_of(&stack, 1).map(|it| it.array)
     }
@@ -418,18 +418,18 @@ mod tests {
     #[test]
     fn levels_become_layouts_with_their_copies() {
         let layout = |count, level, words| array(count, level, words).map(|it| it.layout);
-        assert_eq!(layout(2, 1, None), Some(Layout::Raid1 { copies: 2 }));
-        assert_eq!(layout(4, 10, None), Some(Layout::Raid10 { copies: 2 }));
-        assert_eq!(layout(6, 10, Some("f3")), Some(Layout::Raid10 { copies: 3 }));
+        assert_eq!(layout(2, 1, None), Some(MemberLayout::Raid1 { copies: 2 }));
+        assert_eq!(layout(4, 10, None), Some(MemberLayout::Raid10 { copies: 2 }));
+        assert_eq!(layout(6, 10, Some("f3")), Some(MemberLayout::Raid10 { copies: 3 }));
         let modify = ParityWrite::ReadModifyWrite;
-        assert_eq!(layout(5, 5, None), Some(Layout::Raid5 { parity_write: modify }));
+        assert_eq!(layout(5, 5, None), Some(MemberLayout::Raid5 { parity_write: modify }));
         let reconstruct = ParityWrite::ReconstructWrite;
         assert_eq!(
             layout(3, 5, Some("left-symmetric")),
-            Some(Layout::Raid5 { parity_write: reconstruct })
+            Some(MemberLayout::Raid5 { parity_write: reconstruct })
         );
-        assert_eq!(layout(3, 4, None), Some(Layout::Raid4 { parity_write: reconstruct }));
-        assert_eq!(layout(5, 4, None), Some(Layout::Raid4 { parity_write: modify }));
+        assert_eq!(layout(3, 4, None), Some(MemberLayout::Raid4 { parity_write: reconstruct }));
+        assert_eq!(layout(5, 4, None), Some(MemberLayout::Raid4 { parity_write: modify }));
     }
 
     #[test]
@@ -442,7 +442,7 @@ mod tests {
             let stack = over(8, layers);
             let found = raid_of(&stack, 2).unwrap().array;
             let copies = if upper == 1 { 4 } else { 2 };
-            assert_eq!(found, Array { layout: Layout::Raid10 { copies }, members: 8 });
+            assert_eq!(found, ArrayLayout { layout: MemberLayout::Raid10 { copies }, members: 8 });
             assert_eq!(model(found).unwrap().writes_per_write, f64::from(copies));
         }
     }

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::findings::LayerRow;
-use super::point::{Point, PointKind, full_name};
+use super::point::{PointKind, StackPoint, full_name};
 use super::steps::StepKey;
 use crate::grouping::{each_once, grouped};
 use durio_base::stats::least_squares::{median, range};
@@ -23,7 +23,6 @@ const NAMED_MAX: usize = 3;
 /// Published shares against measured ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PublishedOrder {
-    /// The publications.
     pub sources: Vec<String>,
     /// Layer by layer, the largest published share first; raw storage is left out.
     pub rows: Vec<PublishedRow>,
@@ -53,7 +52,7 @@ pub struct PublishedRow {
 
 /// Both sides; `None` without a published share of this workload.
 pub(super) fn order(
-    points: &[Point<'_>],
+    points: &[StackPoint<'_>],
     key: &StepKey,
     rows: &[LayerRow],
 ) -> Option<PublishedOrder> {
@@ -80,13 +79,17 @@ pub(super) fn order(
     })
 }
 
-fn sources(points: &[Point<'_>], key: &StepKey) -> Vec<String> {
+fn sources(points: &[StackPoint<'_>], key: &StepKey) -> Vec<String> {
     let shares = points.iter().filter_map(|point| key.published(point));
     each_once(shares.map(|share| share.source.clone().unwrap_or_default()))
 }
 
 /// The layers with a published share for this workload, each once.
-fn layers(points: &[Point<'_>], key: &StepKey, rows: &[LayerRow]) -> Option<Vec<PublishedRow>> {
+fn layers(
+    points: &[StackPoint<'_>],
+    key: &StepKey,
+    rows: &[LayerRow],
+) -> Option<Vec<PublishedRow>> {
     let layered = points.iter().zip(rows).filter(|(point, _)| point.kind != PointKind::Raw);
     let known = layered.filter_map(|(point, row)| {
         let measured = row.figures.as_ref().and_then(|figures| figures.share_of_raw);

@@ -10,12 +10,12 @@
 use durio_workload::Pattern;
 use serde::{Deserialize, Serialize};
 
-use super::point::{Point, RaidPoint};
-use super::rows::{Raw, Table};
-use super::steps::Measured;
+use super::point::{RaidPoint, StackPoint};
+use super::rows::{Raw, WorkloadTable};
+use super::steps::WorkloadMeasurement;
 use crate::campaign::baseline::{counts, drives_in_words};
 use crate::mirror::{MirrorComparison, Penalty, compare_with_prediction, penalty};
-use crate::raid_efficiency::{Layout, Measured as Rates, efficiency};
+use crate::raid_efficiency::{ArrayRates as Rates, MemberLayout, efficiency};
 
 /// An array's rate as a share of its model's; `declined` says why the model does not apply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub struct RaidRow {
 
 /// The row of the array at a point; `None` if it was not measured.
 pub(super) fn raid_row(
-    table: &Table<'_>,
+    table: &WorkloadTable<'_>,
     at: usize,
     raid: RaidPoint,
     raw: Option<Raw<'_>>,
@@ -71,7 +71,7 @@ pub(super) fn raid_row(
 }
 
 fn whole(
-    measured: &Measured<'_>,
+    measured: &WorkloadMeasurement<'_>,
     raid: RaidPoint,
     raw: Option<Raw<'_>>,
 ) -> Result<RaidRow, String> {
@@ -103,7 +103,11 @@ fn whole(
 }
 
 /// The raw rate of the array's drives, whether the processor limits it, and its basis in words.
-fn raw_rate(raw: &Measured<'_>, array: &Measured<'_>, members: u32) -> (f64, bool, String) {
+fn raw_rate(
+    raw: &WorkloadMeasurement<'_>,
+    array: &WorkloadMeasurement<'_>,
+    members: u32,
+) -> (f64, bool, String) {
     let drives = raw.drives().max(1);
     let measured = drives_in_words(drives);
     if drives < members && is_processor_bound(raw) {
@@ -130,7 +134,7 @@ fn raw_rate(raw: &Measured<'_>, array: &Measured<'_>, members: u32) -> (f64, boo
 const BUSY_SHARE: f64 = 0.9;
 
 /// True if the jobs kept as many processors busy as they could have.
-fn is_processor_bound(raw: &Measured<'_>) -> bool {
+fn is_processor_bound(raw: &WorkloadMeasurement<'_>) -> bool {
     let cpu = &raw.found.cpu;
     let busy = cpu.user_cores + cpu.system_cores + cpu.workers_cores.unwrap_or_default();
     let host = &raw.run.host;
@@ -140,7 +144,12 @@ fn is_processor_bound(raw: &Measured<'_>) -> bool {
     busy >= BUSY_SHARE * f64::from(usable.max(1))
 }
 
-fn degraded(table: &Table<'_>, at: usize, measured: &Measured<'_>, raid: RaidPoint) -> RaidRow {
+fn degraded(
+    table: &WorkloadTable<'_>,
+    at: usize,
+    measured: &WorkloadMeasurement<'_>,
+    raid: RaidPoint,
+) -> RaidRow {
     let healthy = healthy_of(table.points, at, raid);
     let whole = healthy.as_ref().ok().and_then(|at| table.at(*at));
     let removed = raid.degraded_members;
@@ -163,13 +172,17 @@ fn degraded(table: &Table<'_>, at: usize, measured: &Measured<'_>, raid: RaidPoi
 }
 
 /// The same array whole: of the stack, or the only one of the bench.
-fn healthy_of(points: &[Point<'_>], at: usize, raid: RaidPoint) -> Result<usize, &'static str> {
+fn healthy_of(
+    points: &[StackPoint<'_>],
+    at: usize,
+    raid: RaidPoint,
+) -> Result<usize, &'static str> {
     let own = points.get(at).ok_or("there is no such point")?;
-    let is_whole = |point: &Point<'_>| {
+    let is_whole = |point: &StackPoint<'_>| {
         point.base == own.base
             && point.raid.is_some_and(|it| it.array == raid.array && it.degraded_members == 0)
     };
-    let whole: Vec<(usize, &Point<'_>)> =
+    let whole: Vec<(usize, &StackPoint<'_>)> =
         points.iter().enumerate().filter(|(_, point)| is_whole(point)).collect();
     let of_stack = whole.iter().find(|(_, point)| point.stack == own.stack);
     match (of_stack, whole.as_slice()) {
@@ -196,12 +209,13 @@ pub struct MirrorRow {
 
 /// The row of a whole mirror that is only written to; `None` of anything else.
 pub(super) fn mirror_row(
-    table: &Table<'_>,
+    table: &WorkloadTable<'_>,
     at: usize,
     raid: RaidPoint,
     raw: Option<Raw<'_>>,
 ) -> Option<MirrorRow> {
-    let (Layout::Raid1 { copies } | Layout::Raid10 { copies }) = raid.array.layout else {
+    let (MemberLayout::Raid1 { copies } | MemberLayout::Raid10 { copies }) = raid.array.layout
+    else {
         return None;
     };
     let (measured, raw) = (table.at(at)?, raw?.measured);
@@ -230,7 +244,11 @@ pub(super) fn mirror_row(
 }
 
 /// Time per write is operations in flight ÷ rate.
-fn penalty_of(mirror: &Measured<'_>, raw: &Measured<'_>, copies: u32) -> Option<Penalty> {
+fn penalty_of(
+    mirror: &WorkloadMeasurement<'_>,
+    raw: &WorkloadMeasurement<'_>,
+    copies: u32,
+) -> Option<Penalty> {
     let in_mirror = mirror.rate() / mirror.offered();
     penalty(raw.rate() / raw.offered(), in_mirror, copies).ok()
 }

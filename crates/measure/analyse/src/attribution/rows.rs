@@ -8,23 +8,23 @@ use durio_base::stats::student::student_95;
 use durio_record::{OperationName, Phase};
 
 use super::findings::{
-    Added, DeviceCost, IntervalBasis, LayerRow, RateInterval, RowFigures, WorkloadRows,
+    AddedCost, DeviceCost, IntervalBasis, LayerRow, RateInterval, RowFigures, WorkloadRows,
 };
-use super::point::{BaseKind, Bench, Point, PointKind, Timing, way_down};
+use super::point::{BaseKind, BenchPoints, PointKind, StackPoint, Timing, way_down};
 use super::raid::{mirror_row, raid_row};
-use super::steps::{Measured, StepKey, measured};
+use super::steps::{StepKey, WorkloadMeasurement, measured};
 use super::{published, waterfall};
 use crate::campaign::RowLatency;
 use crate::durable::device::device_work;
 
 /// One workload on every point.
 #[derive(Debug)]
-pub(super) struct Table<'a> {
-    pub(super) points: &'a [Point<'a>],
+pub(super) struct WorkloadTable<'a> {
+    pub(super) points: &'a [StackPoint<'a>],
     pub(super) counted: bool,
     pub(super) key: StepKey,
     /// By point: its measurement, or why it is missing.
-    pub(super) measured: Vec<Result<Measured<'a>, String>>,
+    pub(super) measured: Vec<Result<WorkloadMeasurement<'a>, String>>,
     /// By point: the results that need no other point.
     alone: Vec<Option<RowFigures>>,
 }
@@ -33,13 +33,13 @@ pub(super) struct Table<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Raw<'a> {
     pub(super) at: usize,
-    pub(super) measured: &'a Measured<'a>,
+    pub(super) measured: &'a WorkloadMeasurement<'a>,
     /// It belongs to another stack.
     borrowed: bool,
 }
 
-impl<'a> Table<'a> {
-    pub(super) fn new(bench: &'a Bench<'a>, key: StepKey) -> Self {
+impl<'a> WorkloadTable<'a> {
+    pub(super) fn new(bench: &'a BenchPoints<'a>, key: StepKey) -> Self {
         let points = &bench.points;
         let measured: Vec<_> = points.iter().map(|point| measured(point, &key)).collect();
         let each = points.iter().zip(&measured);
@@ -50,7 +50,7 @@ impl<'a> Table<'a> {
     }
 
     /// The measurement on the point at a position.
-    pub(super) fn at(&self, at: usize) -> Option<&Measured<'a>> {
+    pub(super) fn at(&self, at: usize) -> Option<&WorkloadMeasurement<'a>> {
         self.measured.get(at)?.as_ref().ok()
     }
 
@@ -93,14 +93,14 @@ impl<'a> Table<'a> {
     /// the same devices.
     fn raw(&self, at: usize) -> Option<Raw<'_>> {
         let own = way_down(self.points, at).last()?;
-        let is_raw = |point: &Point<'_>| point.kind == PointKind::Raw;
+        let is_raw = |point: &StackPoint<'_>| point.kind == PointKind::Raw;
         if let Some(measured) = self.at(own).filter(|_| self.points.get(own).is_some_and(is_raw)) {
             return Some(Raw { at: own, measured, borrowed: false });
         }
         let base = &self.points.get(at)?.base;
         let alike = self.points.iter().enumerate();
         let alike = alike.filter(|(_, point)| is_raw(point) && point.base == *base);
-        let mut others: Vec<(usize, &Measured<'a>)> =
+        let mut others: Vec<(usize, &WorkloadMeasurement<'a>)> =
             alike.filter_map(|(at, _)| Some((at, self.at(at)?))).collect();
         // The median, because a disturbed raw run would move the shares of every layer that borrows
         // it.
@@ -148,7 +148,11 @@ impl<'a> Table<'a> {
 }
 
 /// The results that need no other point.
-fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_>) -> RowFigures {
+fn of_itself(
+    point: &StackPoint<'_>,
+    key: &StepKey,
+    measured: &WorkloadMeasurement<'_>,
+) -> RowFigures {
     // The run counts a sync call as an operation; here its time is a part of the write's.
     let each = measured.engine_operations_each();
     let found = measured.found;
@@ -171,7 +175,7 @@ fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_>) -> RowFi
     }
 }
 
-fn service(measured: &Measured<'_>) -> Option<RowLatency> {
+fn service(measured: &WorkloadMeasurement<'_>) -> Option<RowLatency> {
     let service = &measured.headline()?.service;
     let mean_ns = positive(service.mean_ns)?;
     let (p50_ns, p99_ns, p99_9_ns) = (service.p50_ns, service.p99_ns, service.p99_9_ns);
@@ -184,7 +188,7 @@ fn positive(figure: f64) -> Option<f64> {
 }
 
 /// What reached the devices for each write.
-fn devices(point: &Point<'_>, measured: &Measured<'_>) -> Option<DeviceCost> {
+fn devices(point: &StackPoint<'_>, measured: &WorkloadMeasurement<'_>) -> Option<DeviceCost> {
     let found = measured.found;
     if !found.definition.writes() {
         return None;
@@ -213,7 +217,7 @@ fn devices(point: &Point<'_>, measured: &Measured<'_>) -> Option<DeviceCost> {
 /// What traced operations queued to the lowest devices, of workloads that only write blocks of one
 /// size.
 // In other workloads it is unknown which operations were traced.
-fn traced(measured: &Measured<'_>) -> Option<DeviceCost> {
+fn traced(measured: &WorkloadMeasurement<'_>) -> Option<DeviceCost> {
     let definition = &measured.found.definition;
     if definition.reads() || definition.has_mix() {
         return None;
@@ -228,13 +232,13 @@ fn traced(measured: &Measured<'_>) -> Option<DeviceCost> {
 }
 
 /// What `upper` adds to `lower`, the point at `point`.
-fn added(upper: &RowFigures, lower: &RowFigures, point: usize) -> Added {
+fn added(upper: &RowFigures, lower: &RowFigures, point: usize) -> AddedCost {
     let difference = |upper: Option<f64>, lower: Option<f64>| Some(upper? - lower?);
     let latency = |of: fn(&RowLatency) -> Option<f64>| {
         difference(upper.service.as_ref().and_then(of), lower.service.as_ref().and_then(of))
     };
     let (cpu, switches) = (upper.cpu_ns_per_operation, upper.context_switches_per_operation);
-    Added {
+    AddedCost {
         point,
         time_per_operation_ns: upper.time_per_operation_ns - lower.time_per_operation_ns,
         latency_ns_mean: latency(|it| Some(it.mean_ns)),
@@ -251,7 +255,7 @@ fn added(upper: &RowFigures, lower: &RowFigures, point: usize) -> Added {
 const BATCHES: usize = 10;
 
 /// The interval around a measurement's rate; `None` of one that is too short.
-fn interval(measured: &Measured<'_>) -> Option<RateInterval> {
+fn interval(measured: &WorkloadMeasurement<'_>) -> Option<RateInterval> {
     match measured.rates.as_slice() {
         // Student's interval of two repeats would be twelve times as wide as their distance: their
         // range says more.
@@ -264,7 +268,7 @@ fn interval(measured: &Measured<'_>) -> Option<RateInterval> {
     }
 }
 
-fn by_batches(measured: &Measured<'_>) -> Option<RateInterval> {
+fn by_batches(measured: &WorkloadMeasurement<'_>) -> Option<RateInterval> {
     let counted = measured.found.intervals.iter();
     let counted = counted.filter(|it| it.phase == Phase::Measure && !it.cut_short);
     let rates: Vec<f64> = counted.map(|it| it.rate).collect();

@@ -5,7 +5,7 @@ use durio_plan::PublishedShare;
 use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
 
-use super::point::Point;
+use super::point::StackPoint;
 use crate::campaign::baseline::drives;
 use crate::grouping::{each_once, grouped};
 use crate::{Findings, OperationFindings, WorkloadFindings};
@@ -39,7 +39,7 @@ impl StepKey {
     }
 
     /// The published share of a point.
-    pub(super) fn published<'p>(&self, point: &'p Point<'_>) -> Option<&'p PublishedShare> {
+    pub(super) fn published<'p>(&self, point: &'p StackPoint<'_>) -> Option<&'p PublishedShare> {
         let named = |name: &str| self.workload == name || self.section.as_deref() == Some(name);
         // A publication may give one share for a whole ladder, or one for a step of it.
         let of_ladder = self.levels.iter().any(|words| words.starts_with("jobs "));
@@ -66,14 +66,14 @@ impl StepKey {
 }
 
 /// Every workload of the points, in the order in which it first comes.
-pub(super) fn keys(points: &[Point<'_>]) -> Vec<StepKey> {
+pub(super) fn keys(points: &[StackPoint<'_>]) -> Vec<StepKey> {
     let runs = points.iter().flat_map(|point| &point.runs);
     each_once(runs.flat_map(|run| run.workloads.iter().map(|found| StepKey::of(run, found))))
 }
 
 /// A workload as measured on a point.
 #[derive(Debug, Clone)]
-pub(super) struct Measured<'a> {
+pub(super) struct WorkloadMeasurement<'a> {
     /// The repeat with the median rate (the lower of the middle two).
     pub(super) found: &'a WorkloadFindings,
     /// The run of the workload.
@@ -84,7 +84,7 @@ pub(super) struct Measured<'a> {
     pub(super) left_out: Option<String>,
 }
 
-impl Measured<'_> {
+impl WorkloadMeasurement<'_> {
     /// Commits per second where there are any, else accesses per second.
     pub(super) fn rate(&self) -> f64 {
         self.found.headline_rate()
@@ -118,7 +118,10 @@ impl Measured<'_> {
 }
 
 /// A point's measurement of a workload, or why it has none.
-pub(super) fn measured<'a>(point: &Point<'a>, key: &StepKey) -> Result<Measured<'a>, String> {
+pub(super) fn measured<'a>(
+    point: &StackPoint<'a>,
+    key: &StepKey,
+) -> Result<WorkloadMeasurement<'a>, String> {
     let mut repeats = repeats(point, key);
     let all = repeats.len();
     let fault = repeats.iter().find_map(|(_, found)| fault(found));
@@ -134,11 +137,11 @@ pub(super) fn measured<'a>(point: &Point<'a>, key: &StepKey) -> Result<Measured<
         .filter(|_| lost > 0)
         .map(|fault| format!("{lost} of {all} repeats are left out: {fault}"));
     let rates = repeats.iter().map(|(_, found)| found.headline_rate()).collect();
-    Ok(Measured { found, run, rates, left_out })
+    Ok(WorkloadMeasurement { found, run, rates, left_out })
 }
 
 /// The repeats of a workload, of all runs; of steps in rounds the last round.
-fn repeats<'a>(point: &Point<'a>, key: &StepKey) -> Vec<(&'a Findings, &'a WorkloadFindings)> {
+fn repeats<'a>(point: &StackPoint<'a>, key: &StepKey) -> Vec<(&'a Findings, &'a WorkloadFindings)> {
     let mut all = Vec::new();
     for run in &point.runs {
         let here = run.workloads.iter().filter(|found| StepKey::of(run, found) == *key);
@@ -150,7 +153,7 @@ fn repeats<'a>(point: &Point<'a>, key: &StepKey) -> Vec<(&'a Findings, &'a Workl
     all
 }
 
-fn absence(point: &Point<'_>, fault: Option<&'static str>) -> String {
+fn absence(point: &StackPoint<'_>, fault: Option<&'static str>) -> String {
     let failure = point.failure.clone();
     let reason = failure.or_else(|| fault.map(str::to_owned));
     reason.unwrap_or_else(|| match point.runs.is_empty() {

@@ -1,7 +1,7 @@
 //! Warnings to the reader of a bench and its tables. Problems of a single row stand in the row.
 
-use super::point::{BaseKind, Bench, PointKind, Timing};
-use super::rows::Table;
+use super::point::{BaseKind, BenchPoints, PointKind, Timing};
+use super::rows::WorkloadTable;
 use crate::WarningFinding;
 use durio_base::stats::least_squares::median;
 
@@ -11,11 +11,11 @@ use durio_base::stats::least_squares::median;
 const DRIFT_SHARE: f64 = 0.1;
 
 /// Warnings that need no results.
-pub(super) fn of_bench(bench: &Bench<'_>) -> Vec<WarningFinding> {
+pub(super) fn of_bench(bench: &BenchPoints<'_>) -> Vec<WarningFinding> {
     [counted(bench), zram(bench), kernels(bench)].into_iter().flatten().collect()
 }
 
-fn counted(bench: &Bench<'_>) -> Option<WarningFinding> {
+fn counted(bench: &BenchPoints<'_>) -> Option<WarningFinding> {
     (bench.timing == Some(Timing::Counted)).then(|| WarningFinding {
         code: "counted-timing".to_owned(),
         about: Vec::new(),
@@ -29,7 +29,7 @@ fn counted(bench: &Bench<'_>) -> Option<WarningFinding> {
     })
 }
 
-fn zram(bench: &Bench<'_>) -> Option<WarningFinding> {
+fn zram(bench: &BenchPoints<'_>) -> Option<WarningFinding> {
     let over_zram = bench.points.iter().filter(|point| point.base.kind == BaseKind::Zram);
     let mut about: Vec<String> = over_zram.map(|point| point.stack.clone()).collect();
     about.dedup();
@@ -44,7 +44,7 @@ fn zram(bench: &Bench<'_>) -> Option<WarningFinding> {
     })
 }
 
-fn kernels(bench: &Bench<'_>) -> Option<WarningFinding> {
+fn kernels(bench: &BenchPoints<'_>) -> Option<WarningFinding> {
     let kernels = super::point::kernels(bench);
     (kernels.len() > 1).then(|| WarningFinding {
         code: "several-kernels".to_owned(),
@@ -56,7 +56,7 @@ fn kernels(bench: &Bench<'_>) -> Option<WarningFinding> {
 }
 
 /// Raw storage that was not the same from stack to stack, a warning for each workload.
-pub(super) fn drift(bench: &Bench<'_>, tables: &[Table<'_>]) -> Vec<WarningFinding> {
+pub(super) fn drift(bench: &BenchPoints<'_>, tables: &[WorkloadTable<'_>]) -> Vec<WarningFinding> {
     let mut warnings = Vec::new();
     let mut done: Vec<&super::Base> = Vec::new();
     for point in bench.points.iter().filter(|point| point.kind == PointKind::Raw) {
@@ -69,7 +69,7 @@ pub(super) fn drift(bench: &Bench<'_>, tables: &[Table<'_>]) -> Vec<WarningFindi
     warnings
 }
 
-fn drift_of(table: &Table<'_>, base: &super::Base) -> Option<WarningFinding> {
+fn drift_of(table: &WorkloadTable<'_>, base: &super::Base) -> Option<WarningFinding> {
     let alike = table.points.iter().enumerate();
     let alike = alike.filter(|(_, it)| it.kind == PointKind::Raw && it.base == *base);
     let rates: Vec<(&str, f64)> =

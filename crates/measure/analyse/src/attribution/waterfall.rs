@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::findings::{LayerRow, RowFigures};
-use super::point::{Point, way_down};
+use super::point::{StackPoint, way_down};
 use durio_base::stats::least_squares::float;
 
 /// Which time is shown.
@@ -66,14 +66,18 @@ pub struct WaterfallStep {
 }
 
 /// A waterfall for each point that nothing was built on, from the bottom of its stack.
-pub(super) fn waterfalls(points: &[Point<'_>], rows: &[LayerRow], counted: bool) -> Vec<Waterfall> {
+pub(super) fn waterfalls(
+    points: &[StackPoint<'_>],
+    rows: &[LayerRow],
+    counted: bool,
+) -> Vec<Waterfall> {
     let is_top = |at: &usize| points.iter().all(|point| point.below != Some(*at));
     let tops = (0..points.len()).filter(is_top);
     tops.filter_map(|top| waterfall(points, rows, top, counted)).collect()
 }
 
 fn waterfall(
-    points: &[Point<'_>],
+    points: &[StackPoint<'_>],
     rows: &[LayerRow],
     top: usize,
     counted: bool,

@@ -3,18 +3,18 @@
 //! give shares, and for RAID the model to compare with.
 
 use durio_base::stats::least_squares::float;
-use durio_plan::{Campaign, Declared, Plan, RaidLevel};
+use durio_plan::{Campaign, DeclaredLayout, Plan, RaidLevel};
 use durio_workload::Pattern;
 use serde::{Deserialize, Serialize};
 
-use super::gather::Index;
-use super::row::Row;
-use super::{Measured, SectionFindings};
+use super::gather::FindingsIndex;
+use super::row::CampaignRow;
+use super::{CampaignInput, SectionFindings};
 use crate::mirror::{LatencyCount, MirrorComparison, Penalty, compare_with_prediction, penalty};
 use crate::raid_efficiency::{
-    Array, Layout, Measured as MeasuredRates, ParityWrite, RaidEfficiency, efficiency,
+    ArrayLayout, ArrayRates as MeasuredRates, MemberLayout, ParityWrite, RaidEfficiency, efficiency,
 };
-use crate::{Declined, WorkloadFindings};
+use crate::{DeclinedAnalysis, WorkloadFindings};
 
 /// A row against its baseline.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub struct BaselineFindings {
     pub mirror_beside: Option<MirrorComparison>,
     /// Why the model could not be applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined: Option<Declined>,
+    pub declined: Option<DeclinedAnalysis>,
     /// A remark on the comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -56,20 +56,20 @@ pub struct BaselineFindings {
 /// The array that was declared.
 ///
 /// # Errors
-/// [`Declined::NoSuchLayout`] if members are not declared. None at all without a RAID.
-pub(super) fn array(declared: &Declared) -> Option<Result<Array, Declined>> {
+/// [`DeclinedAnalysis::NoSuchLayout`] if members are not declared. None at all without a RAID.
+pub(super) fn array(declared: &DeclaredLayout) -> Option<Result<ArrayLayout, DeclinedAnalysis>> {
     let level = declared.raid?;
     let Some(members) = declared.members else {
         let why = "how many members it has is not declared".to_owned();
-        return Some(Err(Declined::NoSuchLayout { why }));
+        return Some(Err(DeclinedAnalysis::NoSuchLayout { why }));
     };
-    Some(Ok(Array { layout: layout_of(level, members, declared.copies), members }))
+    Some(Ok(ArrayLayout { layout: layout_of(level, members, declared.copies), members }))
 }
 
 /// The layout of a level over `members` drives; a RAID10 has two copies by default.
 // A small write is taken to update parity in the way that reads less, and by reconstruction where
 // both read as much: so does Linux md (drivers/md/raid5.c, `handle_stripe_dirtying`).
-pub(crate) fn layout_of(level: RaidLevel, members: u32, copies: Option<u32>) -> Layout {
+pub(crate) fn layout_of(level: RaidLevel, members: u32, copies: Option<u32>) -> MemberLayout {
     let parity = |reads_to_modify: u32, parities: u32| {
         let reads_to_reconstruct = members.saturating_sub(1 + parities);
         match reads_to_reconstruct <= reads_to_modify {
@@ -78,11 +78,11 @@ pub(crate) fn layout_of(level: RaidLevel, members: u32, copies: Option<u32>) -> 
         }
     };
     match level {
-        RaidLevel::Raid0 => Layout::Raid0,
-        RaidLevel::Raid1 => Layout::Raid1 { copies: copies.unwrap_or(members) },
-        RaidLevel::Raid10 => Layout::Raid10 { copies: copies.unwrap_or(2) },
-        RaidLevel::Raid5 => Layout::Raid5 { parity_write: parity(2, 1) },
-        RaidLevel::Raid6 => Layout::Raid6 { parity_write: parity(3, 2) },
+        RaidLevel::Raid0 => MemberLayout::Raid0,
+        RaidLevel::Raid1 => MemberLayout::Raid1 { copies: copies.unwrap_or(members) },
+        RaidLevel::Raid10 => MemberLayout::Raid10 { copies: copies.unwrap_or(2) },
+        RaidLevel::Raid5 => MemberLayout::Raid5 { parity_write: parity(2, 1) },
+        RaidLevel::Raid6 => MemberLayout::Raid6 { parity_write: parity(3, 2) },
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn drives_in_words(drives: u32) -> String {
 }
 
 /// The user's statements about a row's target.
-fn declared_of<'c>(campaign: &'c Campaign, row: &Row) -> Option<&'c Declared> {
+fn declared_of<'c>(campaign: &'c Campaign, row: &CampaignRow) -> Option<&'c DeclaredLayout> {
     let of_it = |it: &&durio_plan::DeclaredTarget| {
         let place = it.location.as_ref().map(ToString::to_string);
         it.target == row.target && place.is_none_or(|place| place == row.location)
@@ -107,23 +107,23 @@ fn declared_of<'c>(campaign: &'c Campaign, row: &Row) -> Option<&'c Declared> {
 
 /// Compares the rows of section `at` with their baselines.
 pub(super) fn baselines(
-    measured: &Measured<'_>,
-    index: &Index<'_>,
+    measured: &CampaignInput<'_>,
+    index: &FindingsIndex<'_>,
     campaign: &Campaign,
     sections: &[SectionFindings],
     at: usize,
 ) -> Vec<BaselineFindings> {
     let target = campaign.sections.get(at).and_then(|section| section.baseline.as_ref());
     let (Some(target), Some(section)) = (target, sections.get(at)) else { return Vec::new() };
-    let comparison = Comparison { measured, index, campaign, sections, at, target };
+    let comparison = BaselineComparison { measured, index, campaign, sections, at, target };
     // An accompanying load has other settings and no counterpart in the baseline.
     let rows = section.rows.iter().enumerate().filter(|(_, row)| row.complete && row.stream == 0);
     rows.filter_map(|(position, row)| comparison.of_row(position, row)).collect()
 }
 
-struct Comparison<'a> {
-    measured: &'a Measured<'a>,
-    index: &'a Index<'a>,
+struct BaselineComparison<'a> {
+    measured: &'a CampaignInput<'a>,
+    index: &'a FindingsIndex<'a>,
     campaign: &'a Campaign,
     sections: &'a [SectionFindings],
     at: usize,
@@ -132,15 +132,15 @@ struct Comparison<'a> {
 
 /// A row of the baseline with its place.
 #[derive(Clone, Copy)]
-struct Candidate<'a> {
+struct BaselineCandidate<'a> {
     section: usize,
     position: usize,
-    row: &'a Row,
+    row: &'a CampaignRow,
     drives: u32,
 }
 
-impl Comparison<'_> {
-    fn of_row(&self, position: usize, row: &Row) -> Option<BaselineFindings> {
+impl BaselineComparison<'_> {
+    fn of_row(&self, position: usize, row: &CampaignRow) -> Option<BaselineFindings> {
         let declared = declared_of(self.campaign, row);
         let array = declared.and_then(array);
         let members = array.as_ref().and_then(|it| it.as_ref().ok()).map(|array| array.members);
@@ -170,7 +170,7 @@ impl Comparison<'_> {
     }
 
     /// The baseline's row for the same workload, if possible with as much in flight per drive.
-    fn candidate(&self, row: &Row, members: Option<u32>) -> Option<Candidate<'_>> {
+    fn candidate(&self, row: &CampaignRow, members: Option<u32>) -> Option<BaselineCandidate<'_>> {
         let name = &self.sections.get(self.at)?.name;
         let sections = self.sections.iter().enumerate();
         let named = sections.filter(|(at, it)| *at != self.at && it.name == *name);
@@ -179,23 +179,30 @@ impl Comparison<'_> {
         });
         let of_target = rows.filter(|(.., it)| it.target == self.target);
         let alike = of_target.filter(|(.., it)| it.complete && is_alike(it, row));
-        let candidates = alike.map(|(section, position, row)| Candidate {
+        let candidates = alike.map(|(section, position, row)| BaselineCandidate {
             section,
             position,
             row,
             drives: drives(self.measured.plan, row.step, row.stream),
         });
         let candidates: Vec<_> = candidates.collect();
-        let same_load =
-            |it: &&Candidate<'_>| load_differs(row, **it, members.unwrap_or(it.drives)).is_none();
-        let same_level = |it: &&Candidate<'_>| it.row.levels == row.levels;
+        let same_load = |it: &&BaselineCandidate<'_>| {
+            load_differs(row, **it, members.unwrap_or(it.drives)).is_none()
+        };
+        let same_level = |it: &&BaselineCandidate<'_>| it.row.levels == row.levels;
         let only = candidates.first().filter(|_| candidates.len() == 1);
         // Shares at another load per drive measure queueing as much as the layer.
         let best = candidates.iter().find(same_load).or(candidates.iter().find(same_level));
         best.or(only).copied()
     }
 
-    fn set_raid(&self, found: &mut BaselineFindings, row: &Row, base: Candidate<'_>, array: Array) {
+    fn set_raid(
+        &self,
+        found: &mut BaselineFindings,
+        row: &CampaignRow,
+        base: BaselineCandidate<'_>,
+        array: ArrayLayout,
+    ) {
         let workload = self.index.at(row.step, 0);
         let Some(workload) = workload.filter(|it| it.definition.pattern == Pattern::Random) else {
             return;
@@ -209,7 +216,10 @@ impl Comparison<'_> {
             Ok(efficiency) => found.raid = Some(efficiency),
             Err(declined) => found.declined = Some(declined),
         }
-        let (Layout::Raid1 { copies } | Layout::Raid10 { copies }) = array.layout else { return };
+        let (MemberLayout::Raid1 { copies } | MemberLayout::Raid10 { copies }) = array.layout
+        else {
+            return;
+        };
         // The time per write is jobs ÷ rate, if both have as many jobs and each waits for its write.
         let same_load = load_differs(row, base, array.members).is_none();
         if workload.definition.reads() || row.open_loop.is_some() || !same_load {
@@ -227,8 +237,8 @@ impl Comparison<'_> {
 
 /// The same workload: name, block size, engine, and every level but the number of jobs, which is
 /// compared per drive.
-fn is_alike(a: &Row, b: &Row) -> bool {
-    let levels = |row: &Row| -> Vec<_> {
+fn is_alike(a: &CampaignRow, b: &CampaignRow) -> bool {
+    let levels = |row: &CampaignRow| -> Vec<_> {
         row.levels.iter().filter(|level| level.axis != "jobs").cloned().collect()
     };
     a.stream == 0
@@ -240,7 +250,7 @@ fn is_alike(a: &Row, b: &Row) -> bool {
 }
 
 /// In words, if not as much is in flight per drive.
-fn load_differs(row: &Row, base: Candidate<'_>, drives: u32) -> Option<String> {
+fn load_differs(row: &CampaignRow, base: BaselineCandidate<'_>, drives: u32) -> Option<String> {
     let per_drive = row.in_flight_offered / f64::from(drives.max(1));
     let base_per_drive = base.row.in_flight_offered / f64::from(base.drives.max(1));
     ((per_drive - base_per_drive).abs() > 1e-9).then(|| {
@@ -250,7 +260,7 @@ fn load_differs(row: &Row, base: Candidate<'_>, drives: u32) -> Option<String> {
     })
 }
 
-fn note(row: &Row, base: Candidate<'_>, drives: u32) -> Option<String> {
+fn note(row: &CampaignRow, base: BaselineCandidate<'_>, drives: u32) -> Option<String> {
     let mut notes: Vec<String> = load_differs(row, base, drives).into_iter().collect();
     if base.drives != drives {
         notes.push(format!(

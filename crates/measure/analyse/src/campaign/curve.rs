@@ -6,11 +6,11 @@ use durio_plan::{ParameterValue, SectionKind};
 use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
 
-use super::row::{Row, RowPart};
-use crate::Declined;
+use super::row::{CampaignRow, RowPart};
+use crate::DeclinedAnalysis;
 use crate::cost_model::{self, CostModel, SizeCost};
 use crate::grouping::grouped;
-use crate::ladder::{self, LadderFindings, LadderKind, Phase, Point, RateAndLatency};
+use crate::ladder::{self, LadderFindings, LadderKind, LadderPhase, LadderPoint, RateAndLatency};
 
 /// Rows of a section along one axis, in the order of their levels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub struct Curve {
     pub cost: Option<CostModel>,
     /// Why both are missing; `None` for an axis that asks for neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined: Option<Declined>,
+    pub declined: Option<DeclinedAnalysis>,
     /// Lowest level whose offered rate was not reached: the curve ends there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_reached_from: Option<ParameterValue>,
@@ -49,7 +49,7 @@ fn load_of(axis: &str) -> Option<LadderKind> {
 const SIZE_AXIS: &str = "block_size";
 
 /// The curves of the rows; empty unless the section is a ladder.
-pub(super) fn curves(kind: &SectionKind, rows: &[Row]) -> Vec<Curve> {
+pub(super) fn curves(kind: &SectionKind, rows: &[CampaignRow]) -> Vec<Curve> {
     let SectionKind::Ladder { axis } = kind else { return Vec::new() };
     let steps = rows.iter().enumerate();
     let steps = steps.filter(|(_, it)| it.stream == 0 && it.complete && it.level(axis).is_some());
@@ -58,32 +58,32 @@ pub(super) fn curves(kind: &SectionKind, rows: &[Row]) -> Vec<Curve> {
 }
 
 /// Whether a name must say where its rows were measured.
-fn has_several_places(rows: &[Row]) -> bool {
+fn has_several_places(rows: &[CampaignRow]) -> bool {
     rows.iter().any(|it| Some(&it.location) != rows.first().map(|it| &it.location))
 }
 
-fn others<'a>(row: &'a Row, axis: &'a str) -> impl Iterator<Item = &'a ParameterValue> {
+fn others<'a>(row: &'a CampaignRow, axis: &'a str) -> impl Iterator<Item = &'a ParameterValue> {
     row.levels.iter().filter(move |level| level.axis != axis)
 }
 
-fn on_one(a: &Row, b: &Row, axis: &str) -> bool {
+fn on_one(a: &CampaignRow, b: &CampaignRow, axis: &str) -> bool {
     a.name == b.name
         && (&a.location, &a.target) == (&b.location, &b.target)
         && a.engine == b.engine
         && others(a, axis).eq(others(b, axis))
 }
 
-fn curve(axis: &str, mut group: Vec<(usize, &Row)>, several_places: bool) -> Curve {
-    let value = |row: &Row| row.level(axis).map_or(0.0, |level| level.value);
+fn curve(axis: &str, mut group: Vec<(usize, &CampaignRow)>, several_places: bool) -> Curve {
+    let value = |row: &CampaignRow| row.level(axis).map_or(0.0, |level| level.value);
     group.sort_by(|a, b| value(a.1).total_cmp(&value(b.1)));
-    let (positions, found): (Vec<usize>, Vec<&Row>) = group.into_iter().unzip();
+    let (positions, found): (Vec<usize>, Vec<&CampaignRow>) = group.into_iter().unzip();
     let ladder = load_of(axis).map(|kind| ladder_of(&found, axis, kind));
-    let (ladder, no_ladder) = ladder.map_or((None, None), Declined::split);
+    let (ladder, no_ladder) = ladder.map_or((None, None), DeclinedAnalysis::split);
     // With several in flight the time of one contains waiting for the others.
     let one_at_a_time = found.iter().all(|row| row.in_flight_offered <= 1.0);
     let is_size = axis == SIZE_AXIS && one_at_a_time;
     let cost = is_size.then(|| cost_of(&found, axis));
-    let (cost, no_cost) = cost.map_or((None, None), Declined::split);
+    let (cost, no_cost) = cost.map_or((None, None), DeclinedAnalysis::split);
     // A late loop offers only what the storage takes: the point lies on no curve of offered rates.
     let late = found.iter().find(|row| row.open_loop.is_some_and(|open| !open.keeps_up));
     Curve {
@@ -97,19 +97,23 @@ fn curve(axis: &str, mut group: Vec<(usize, &Row)>, several_places: bool) -> Cur
     }
 }
 
-fn name(row: &Row, axis: &str, several_places: bool) -> String {
+fn name(row: &CampaignRow, axis: &str, several_places: bool) -> String {
     let further = others(row, axis).map(|level| format!(", {} {}", level.axis, level.label));
     let name = row.name.clone() + &further.collect::<String>();
     if several_places { format!("{name} at {}", row.location) } else { name }
 }
 
-fn ladder_of(rows: &[&Row], axis: &str, kind: LadderKind) -> Result<LadderFindings, Declined> {
-    let points: Vec<Point> = rows.iter().filter_map(|row| point(row, axis, kind)).collect();
+fn ladder_of(
+    rows: &[&CampaignRow],
+    axis: &str,
+    kind: LadderKind,
+) -> Result<LadderFindings, DeclinedAnalysis> {
+    let points: Vec<LadderPoint> = rows.iter().filter_map(|row| point(row, axis, kind)).collect();
     ladder::analyse(&points, kind)
 }
 
 /// A row as a point; `None` without a single operation.
-fn point(row: &Row, axis: &str, kind: LadderKind) -> Option<Point> {
+fn point(row: &CampaignRow, axis: &str, kind: LadderKind) -> Option<LadderPoint> {
     let level = row.level(axis)?.value;
     let in_flight = match kind {
         LadderKind::Jobs | LadderKind::Depth => row.in_flight_offered,
@@ -121,23 +125,23 @@ fn point(row: &Row, axis: &str, kind: LadderKind) -> Option<Point> {
     // A commit waits for its write and its sync: its latency is that of the workload.
     let is_mix = row.headline != OperationName::Commit;
     let point = match (part(OperationName::Read), part(OperationName::Write)) {
-        (Some(read), Some(write)) if is_mix => Point::of_mix(level, in_flight, read, write),
+        (Some(read), Some(write)) if is_mix => LadderPoint::of_mix(level, in_flight, read, write),
         _ => {
             let only =
                 RateAndLatency { rate_per_second: row.rate, latency_ns_mean: service.mean_ns };
-            Point::of_means(level, in_flight, only)
+            LadderPoint::of_means(level, in_flight, only)
         }
     };
     let (p50, p99) = (service.p50_ns.map(float), service.p99_ns.map(float));
-    Some(Point { latency_ns_p50: p50, latency_ns_p99: p99, ..point })
+    Some(LadderPoint { latency_ns_p50: p50, latency_ns_p99: p99, ..point })
 }
 
 fn as_part(part: &RowPart) -> RateAndLatency {
     RateAndLatency { rate_per_second: part.rate, latency_ns_mean: part.service.mean_ns }
 }
 
-fn cost_of(rows: &[&Row], axis: &str) -> Result<CostModel, Declined> {
-    let size = |row: &&Row| {
+fn cost_of(rows: &[&CampaignRow], axis: &str) -> Result<CostModel, DeclinedAnalysis> {
+    let size = |row: &&CampaignRow| {
         let (level, service) = (row.level(axis)?, row.service?);
         Some(SizeCost { size_bytes: level.value, latency_ns: service.mean_ns })
     };
@@ -145,13 +149,14 @@ fn cost_of(rows: &[&Row], axis: &str) -> Result<CostModel, Declined> {
 }
 
 /// Puts the phase of each level into its row.
-pub(super) fn set_phases(rows: &mut [Row], curves: &[Curve]) {
+pub(super) fn set_phases(rows: &mut [CampaignRow], curves: &[Curve]) {
     for curve in curves {
         let Some(ladder) = &curve.ladder else { continue };
         for at in &curve.rows {
             let Some(row) = rows.get_mut(*at) else { continue };
-            row.phase =
-                row.level(&curve.axis).map(|level| -> Phase { ladder.phases.of(level.value) });
+            row.phase = row
+                .level(&curve.axis)
+                .map(|level| -> LadderPhase { ladder.phases.of(level.value) });
         }
     }
 }
@@ -181,9 +186,9 @@ pub struct MapFindings {
 }
 
 /// The maps of the rows, one for each workload and location; empty unless the section is a map.
-pub(super) fn maps(kind: &SectionKind, rows: &[Row]) -> Vec<MapFindings> {
+pub(super) fn maps(kind: &SectionKind, rows: &[CampaignRow]) -> Vec<MapFindings> {
     let SectionKind::Map { x, y } = kind else { return Vec::new() };
-    let same = |a: &Row, b: &Row| {
+    let same = |a: &CampaignRow, b: &CampaignRow| {
         (&a.name, &a.location, &a.target, a.stream) == (&b.name, &b.location, &b.target, b.stream)
     };
     let cells = rows.iter().enumerate();
@@ -192,7 +197,7 @@ pub(super) fn maps(kind: &SectionKind, rows: &[Row]) -> Vec<MapFindings> {
     groups.iter().map(|group| map(x, y, group, has_several_places(rows))).collect()
 }
 
-fn map(x: &str, y: &str, group: &[(usize, &Row)], several_places: bool) -> MapFindings {
+fn map(x: &str, y: &str, group: &[(usize, &CampaignRow)], several_places: bool) -> MapFindings {
     let levels = |axis: &str| {
         let found = group.iter().filter_map(|(_, row)| row.level(axis).cloned());
         let mut levels: Vec<ParameterValue> = found.collect();
@@ -204,7 +209,7 @@ fn map(x: &str, y: &str, group: &[(usize, &Row)], several_places: bool) -> MapFi
     let place = |levels: &[ParameterValue], level: Option<&ParameterValue>| {
         levels.iter().position(|it| Some(it) == level)
     };
-    let cell = |(at, row): &(usize, &Row)| {
+    let cell = |(at, row): &(usize, &CampaignRow)| {
         Some(MapCell { x: place(&across, row.level(x))?, y: place(&up, row.level(y))?, row: *at })
     };
     let name = group.first().map_or_else(String::new, |(_, row)| match several_places {

@@ -3,13 +3,13 @@
 
 use durio_base::Bytes;
 use durio_base::stats::least_squares::float;
-use durio_plan::{Campaign, Declared, DeclaredTarget, Plan, Sheet};
+use durio_plan::{Campaign, DeclaredLayout, DeclaredTarget, Plan, Sheet};
 use durio_workload::{Pattern, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::row::Row;
-use super::{Measured, SectionFindings, baseline};
-use crate::Declined;
+use super::row::CampaignRow;
+use super::{CampaignInput, SectionFindings, baseline};
+use crate::DeclinedAnalysis;
 use crate::raid_efficiency::{
     RaidModel, WriteFactor, device_writes_per_write, model, rate_per_price, specification_delta,
 };
@@ -71,7 +71,7 @@ pub struct TargetFindings {
     pub raid: Option<RaidModel>,
     /// Why the declared layout has no model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined: Option<Declined>,
+    pub declined: Option<DeclinedAnalysis>,
     /// The layers that write more than they are given, from above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write_factors: Vec<WriteFactor>,
@@ -94,7 +94,7 @@ pub struct TargetFindings {
 
 /// One for each target with declarations.
 pub(super) fn targets(
-    measured: &Measured<'_>,
+    measured: &CampaignInput<'_>,
     campaign: &Campaign,
     sections: &[SectionFindings],
 ) -> Vec<TargetFindings> {
@@ -102,21 +102,21 @@ pub(super) fn targets(
 }
 
 /// A row with its place.
-type Placed<'a> = (usize, usize, &'a Row);
+type PlacedRow<'a> = (usize, usize, &'a CampaignRow);
 
 fn of_target(plan: &Plan, said: &DeclaredTarget, sections: &[SectionFindings]) -> TargetFindings {
     let location = said.location.as_ref().map_or_else(String::new, ToString::to_string);
     let rows = sections.iter().enumerate().flat_map(|(section, it)| {
         it.rows.iter().enumerate().map(move |(position, row)| (section, position, row))
     });
-    let is_its = |row: &Row| {
+    let is_its = |row: &CampaignRow| {
         let here = location.is_empty() || row.location == location;
         row.complete && row.target == said.target && here
     };
-    let rows: Vec<Placed<'_>> = rows.filter(|(.., row)| is_its(row)).collect();
+    let rows: Vec<PlacedRow<'_>> = rows.filter(|(.., row)| is_its(row)).collect();
     let declared = &said.declared;
     let layout = baseline::array(declared).map(|array| array.and_then(model));
-    let (raid, declined) = layout.map_or((None, None), Declined::split);
+    let (raid, declined) = layout.map_or((None, None), DeclinedAnalysis::split);
     let sheet = declared.sheet.as_ref();
     let price = sheet.and_then(|sheet| sheet.price);
     let currency = sheet.and_then(|sheet| sheet.currency.clone());
@@ -136,7 +136,7 @@ fn of_target(plan: &Plan, said: &DeclaredTarget, sections: &[SectionFindings]) -
     }
 }
 
-fn write_factors(declared: &Declared, raid: Option<&RaidModel>) -> Vec<WriteFactor> {
+fn write_factors(declared: &DeclaredLayout, raid: Option<&RaidModel>) -> Vec<WriteFactor> {
     let factor = |layer: String, writes: f64| WriteFactor { layer, writes_per_write: writes };
     // Replicas lie above an array: each of them writes to a separate one.
     let replicas = declared.replicas.map(|it| factor("replicas".to_owned(), f64::from(it)));
@@ -157,12 +157,12 @@ const fn level_name(level: durio_plan::RaidLevel) -> &'static str {
 }
 
 /// The workload of a row that reads or writes only, and no other at the same time.
-fn alone<'p>(plan: &'p Plan, row: &Row) -> Option<&'p Workload> {
+fn alone<'p>(plan: &'p Plan, row: &CampaignRow) -> Option<&'p Workload> {
     let step = plan.steps.get(row.step as usize)?;
     step.beside.is_empty().then_some(&step.load.workload)
 }
 
-fn deltas(plan: &Plan, sheet: &Sheet, rows: &[Placed<'_>]) -> Vec<SheetDelta> {
+fn deltas(plan: &Plan, sheet: &Sheet, rows: &[PlacedRow<'_>]) -> Vec<SheetDelta> {
     let exact = |bytes: Bytes| float(bytes.get());
     let figures = [
         (SheetFigure::RandomReadIops, sheet.random_read_iops),
@@ -172,12 +172,13 @@ fn deltas(plan: &Plan, sheet: &Sheet, rows: &[Placed<'_>]) -> Vec<SheetDelta> {
     ];
     let delta = |(figure, specified): (SheetFigure, Option<f64>)| {
         let specified = specified?;
-        let shows = |(.., row): &&Placed<'_>| alone(plan, row).is_some_and(|it| is_of(figure, it));
-        let value = |row: &Row| match figure {
+        let shows =
+            |(.., row): &&PlacedRow<'_>| alone(plan, row).is_some_and(|it| is_of(figure, it));
+        let value = |row: &CampaignRow| match figure {
             SheetFigure::RandomReadIops | SheetFigure::RandomWriteIops => row.iops,
             SheetFigure::ReadBandwidth | SheetFigure::WriteBandwidth => row.bandwidth,
         };
-        let by_value = |a: &&Placed<'_>, b: &&Placed<'_>| value(a.2).total_cmp(&value(b.2));
+        let by_value = |a: &&PlacedRow<'_>, b: &&PlacedRow<'_>| value(a.2).total_cmp(&value(b.2));
         // A sheet gives the best that a drive can do, so it is compared with the best that it did.
         let (section, position, row) = *rows.iter().filter(shows).max_by(by_value)?;
         let measured = value(row);
@@ -205,7 +206,7 @@ fn is_of(figure: SheetFigure, workload: &Workload) -> bool {
 }
 
 /// The highest rate of each workload.
-fn per_price(plan: &Plan, price: f64, rows: &[Placed<'_>]) -> Vec<PricePerformance> {
+fn per_price(plan: &Plan, price: f64, rows: &[PlacedRow<'_>]) -> Vec<PricePerformance> {
     let mut found: Vec<PricePerformance> = Vec::new();
     for (section, position, row) in rows.iter().filter(|(.., row)| alone(plan, row).is_some()) {
         let Ok(rate_per_price) = rate_per_price(row.rate, price) else { continue };

@@ -4,18 +4,18 @@ use durio_base::stats::least_squares::float;
 use durio_plan::EngineKind;
 use durio_workload::CacheMode;
 
-use super::Measured;
+use super::CampaignInput;
 use super::curve::Curve;
-use super::gather::Group;
-use super::row::Row;
+use super::gather::RowGroup;
+use super::row::CampaignRow;
 use crate::ladder::limits::{ComparedStep, StepEvidence, limit_of};
 use crate::{SelfCost, WorkloadFindings};
 
 /// Sets the limit of each row that ran alone: concurrent loads limit each other.
 pub(super) fn set_limits(
-    measured: &Measured<'_>,
-    rows: &mut [Row],
-    groups: &[Group<'_>],
+    measured: &CampaignInput<'_>,
+    rows: &mut [CampaignRow],
+    groups: &[RowGroup<'_>],
     curves: &[Curve],
 ) {
     let mut lower = vec![(None, None); rows.len()];
@@ -47,11 +47,11 @@ pub(super) fn set_limits(
 }
 
 /// Operations at once that a row's load stands for: of an open loop, those that there were.
-fn in_flight(row: &Row) -> f64 {
+fn in_flight(row: &CampaignRow) -> f64 {
     if row.open_loop.is_some() { row.in_flight_mean } else { row.in_flight_offered }
 }
 
-fn compared(row: &Row) -> Option<ComparedStep> {
+fn compared(row: &CampaignRow) -> Option<ComparedStep> {
     Some(ComparedStep {
         in_flight: in_flight(row),
         rate_per_second: row.rate,
@@ -60,7 +60,7 @@ fn compared(row: &Row) -> Option<ComparedStep> {
 }
 
 fn of_row(
-    row: &Row,
+    row: &CampaignRow,
     known: StepEvidence,
     lower: Option<ComparedStep>,
     unloaded: Option<ComparedStep>,
@@ -81,7 +81,7 @@ fn of_row(
 }
 
 /// Evidence from the machine and the device; virtual time gives none.
-fn of_workload(workload: &WorkloadFindings, measured: &Measured<'_>) -> StepEvidence {
+fn of_workload(workload: &WorkloadFindings, measured: &CampaignInput<'_>) -> StepEvidence {
     if workload.effective.engine == EngineKind::Null {
         return StepEvidence::default();
     }
@@ -98,7 +98,7 @@ fn of_workload(workload: &WorkloadFindings, measured: &Measured<'_>) -> StepEvid
 /// Bytes of I/O per second that the memory would take.
 // A buffered byte is copied once; a direct byte only crosses the memory, which moves twice the
 // bytes that it copies.
-fn memory(workload: &WorkloadFindings, measured: &Measured<'_>) -> Option<f64> {
+fn memory(workload: &WorkloadFindings, measured: &CampaignInput<'_>) -> Option<f64> {
     let copied = float(measured.memory_copied?.copied_per_second.get());
     Some(match workload.effective.cache {
         CacheMode::Buffered => copied,

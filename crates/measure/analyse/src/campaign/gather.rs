@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use super::{Convergence, Measured, RowBasis};
+use super::{CampaignInput, Convergence, RowBasis};
 use crate::{SearchFindings, WorkloadFindings};
 
 /// Findings by step and stream, each in the order of its rounds.
-pub(super) struct Index<'a> {
+pub(super) struct FindingsIndex<'a> {
     by_step: HashMap<u32, Vec<&'a WorkloadFindings>>,
 }
 
-impl<'a> Index<'a> {
-    pub(super) fn of(measured: &Measured<'a>) -> Self {
+impl<'a> FindingsIndex<'a> {
+    pub(super) fn of(measured: &CampaignInput<'a>) -> Self {
         let mut by_step: HashMap<u32, Vec<&WorkloadFindings>> = HashMap::new();
         for workload in measured.preconditioning.iter().chain(measured.workloads) {
             by_step.entry(workload.step).or_default().push(workload);
@@ -78,7 +78,7 @@ fn answer(found: &SearchFindings) -> Option<u32> {
 }
 
 /// What one row is made of: the same step and stream, repeated or in rounds.
-pub(super) struct Group<'a> {
+pub(super) struct RowGroup<'a> {
     /// What all of them are.
     pub(super) first: &'a WorkloadFindings,
     /// The findings that count; at least one.
@@ -88,7 +88,7 @@ pub(super) struct Group<'a> {
     pub(super) basis: RowBasis,
 }
 
-impl<'a> Group<'a> {
+impl<'a> RowGroup<'a> {
     /// The one with the median rate: its results belong together, those of a mean do not.
     pub(super) fn middle(&self) -> &'a WorkloadFindings {
         let mut sorted = self.findings.clone();
@@ -99,11 +99,11 @@ impl<'a> Group<'a> {
 
 /// The groups of some steps, in their order.
 pub(super) fn groups<'a>(
-    index: &Index<'a>,
+    index: &FindingsIndex<'a>,
     steps: impl Iterator<Item = u32>,
     basis: RowBasis,
-) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group<'a>> = Vec::new();
+) -> Vec<RowGroup<'a>> {
+    let mut groups: Vec<RowGroup<'a>> = Vec::new();
     for step in steps {
         for stream in index.step(step).chunk_by(|a, b| a.stream == b.stream) {
             take(&mut groups, stream, basis);
@@ -112,7 +112,7 @@ pub(super) fn groups<'a>(
     groups
 }
 
-fn take<'a>(groups: &mut Vec<Group<'a>>, stream: &[&'a WorkloadFindings], basis: RowBasis) {
+fn take<'a>(groups: &mut Vec<RowGroup<'a>>, stream: &[&'a WorkloadFindings], basis: RowBasis) {
     // A step without such rounds (a ceiling, a run that was stopped) counts with the rounds it has.
     let taken: Vec<_> = stream.iter().filter(|it| basis.has(it.round)).copied().collect();
     let (findings, basis) = match taken.is_empty() {
@@ -125,7 +125,7 @@ fn take<'a>(groups: &mut Vec<Group<'a>>, stream: &[&'a WorkloadFindings], basis:
             group.findings.extend(findings);
             group.all.extend(stream);
         }
-        None => groups.push(Group { first, findings, all: stream.to_vec(), basis }),
+        None => groups.push(RowGroup { first, findings, all: stream.to_vec(), basis }),
     }
 }
 

@@ -5,10 +5,10 @@ use durio_plan::{EngineKind, ParameterValue};
 use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
 
-use super::gather::Group;
+use super::gather::RowGroup;
 use crate::durable::device::SECTOR;
-use crate::ladder::Phase;
-use crate::ladder::limits::Limit;
+use crate::ladder::LadderPhase;
+use crate::ladder::limits::LimitingFactor;
 use crate::{Distribution, OperationFindings, WorkloadFindings};
 use durio_base::stats::least_squares::{float, mean, median, range, saturating_sum};
 
@@ -51,7 +51,7 @@ pub struct RowLatency {
 
 /// The load of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Offered {
+pub struct OfferedLoad {
     /// Accesses per second that were offered.
     pub offered_per_second: f64,
     /// Accesses per second that were done.
@@ -72,7 +72,7 @@ pub struct RowPart {
 
 /// A step and stream, its repetitions or rounds taken together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct CampaignRow {
     /// Index of the (first) step in the plan.
     pub step: u32,
     /// Place of the load among those of the step; above 0 it ran together with the first.
@@ -122,7 +122,7 @@ pub struct Row {
     pub parts: Vec<RowPart>,
     /// The rate offered by an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open_loop: Option<Offered>,
+    pub open_loop: Option<OfferedLoad>,
     /// Longest time in which nothing was in flight before it.
     #[serde(rename = "idle_before_ns", default, skip_serializing_if = "Option::is_none")]
     pub idle_before: Option<Nanos>,
@@ -135,12 +135,12 @@ pub struct Row {
     pub device_bytes_per_byte_written: Option<f64>,
     /// Where it lies on its curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<Phase>,
+    pub phase: Option<LadderPhase>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Limit>,
+    pub limit: Option<LimitingFactor>,
 }
 
-impl Row {
+impl CampaignRow {
     /// The level on an axis.
     #[must_use]
     pub fn level(&self, axis: &str) -> Option<&ParameterValue> {
@@ -149,14 +149,14 @@ impl Row {
 }
 
 /// The row of a group.
-pub(super) fn row(group: &Group<'_>) -> Row {
+pub(super) fn row(group: &RowGroup<'_>) -> CampaignRow {
     let found = group.findings.as_slice();
     let first = group.first;
     // Rounds of a steady window are one state, whose mean is the result (SNIA); repetitions may
     // have an outlier, which a median leaves out.
-    let taken = Taken { found, by_mean: matches!(group.basis, RowBasis::Window { .. }) };
+    let taken = RowFindings { found, by_mean: matches!(group.basis, RowBasis::Window { .. }) };
     let offered = taken.of(|it| Some(it.open_loop?.offered_per_second));
-    Row {
+    CampaignRow {
         step: first.step,
         stream: first.stream,
         name: first.name.clone(),
@@ -178,7 +178,7 @@ pub(super) fn row(group: &Group<'_>) -> Row {
         service: taken.latency(|it| Some(&it.operation(it.headline)?.service)),
         response: taken.latency(|it| it.operation(it.headline)?.response.as_ref()),
         parts: parts(first, &taken),
-        open_loop: offered.map(|offered_per_second| Offered {
+        open_loop: offered.map(|offered_per_second| OfferedLoad {
             offered_per_second,
             achieved_per_second: taken
                 .or_zero(|it| it.open_loop.map_or(0.0, |open| open.achieved_per_second)),
@@ -194,12 +194,12 @@ pub(super) fn row(group: &Group<'_>) -> Row {
 }
 
 /// The findings of a row, to be taken together.
-struct Taken<'a> {
+struct RowFindings<'a> {
     found: &'a [&'a WorkloadFindings],
     by_mean: bool,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> RowFindings<'a> {
     /// A value that each of them has; else `None`.
     fn of(&self, figure: impl Fn(&'a WorkloadFindings) -> Option<f64>) -> Option<f64> {
         // All or nothing: a median of p99.9 over the steps long enough to have one would describe
@@ -229,7 +229,7 @@ impl<'a> Taken<'a> {
     }
 }
 
-fn parts(first: &WorkloadFindings, taken: &Taken<'_>) -> Vec<RowPart> {
+fn parts(first: &WorkloadFindings, taken: &RowFindings<'_>) -> Vec<RowPart> {
     if first.operations.len() < 2 {
         return Vec::new();
     }
@@ -244,7 +244,7 @@ fn parts(first: &WorkloadFindings, taken: &Taken<'_>) -> Vec<RowPart> {
     first.operations.iter().filter_map(part).collect()
 }
 
-fn basis(group: &Group<'_>) -> RowBasis {
+fn basis(group: &RowGroup<'_>) -> RowBasis {
     match group.basis {
         RowBasis::Once if group.findings.len() > 1 => {
             let (low, high) = range(group.findings.iter().map(|it| it.headline_rate()));

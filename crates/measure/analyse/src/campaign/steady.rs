@@ -2,15 +2,15 @@
 //! throttling, used-up burst credits, garbage collection.
 
 use durio_base::Nanos;
-use durio_plan::{Plan, Role, Section, Tracking, Until};
+use durio_plan::{Plan, PlanSection, Role, Tracking, Until};
 use durio_record::Phase;
 use serde::{Deserialize, Serialize};
 
-use super::gather::{Group, Index};
+use super::gather::{FindingsIndex, RowGroup};
 use crate::steady_state::SteadyState;
-use crate::steady_state::leaving::{Better, Leaving, Shape, leaving};
+use crate::steady_state::leaving::{Better, Leaving, LeavingShape, leaving};
 use crate::steering::{judge, tracked_series};
-use crate::{Declined, IntervalPoint, WorkloadFindings};
+use crate::{DeclinedAnalysis, IntervalPoint, WorkloadFindings};
 
 /// The rounds of a section as a series, and the judgement on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,16 +25,16 @@ pub struct Convergence {
     pub state: Option<SteadyState>,
     /// Why the judgement is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined: Option<Declined>,
+    pub declined: Option<DeclinedAnalysis>,
 }
 
 /// The convergence of a section whose rounds end with a steady state.
-pub(super) fn convergence(index: &Index<'_>, section: &Section) -> Option<Convergence> {
+pub(super) fn convergence(index: &FindingsIndex<'_>, section: &PlanSection) -> Option<Convergence> {
     let rounds = section.rounds?;
     let Until::SteadyState { tracked, tracking, .. } = rounds.until else { return None };
     let series = tracked_series(section, rounds, rounds.max, |step, round| index.at(step, round));
     let step = section.first_step.saturating_add(tracked);
-    let (state, declined) = Declined::split(judge(&series, rounds));
+    let (state, declined) = DeclinedAnalysis::split(judge(&series, rounds));
     Some(Convergence {
         tracked: index.at(step, 0).map_or_else(String::new, |it| it.name.clone()),
         tracking,
@@ -63,7 +63,7 @@ pub struct LongRun {
 }
 
 /// The measured steps that left their state.
-pub(super) fn long_runs(plan: &Plan, groups: &[Group<'_>]) -> Vec<LongRun> {
+pub(super) fn long_runs(plan: &Plan, groups: &[RowGroup<'_>]) -> Vec<LongRun> {
     let is_measured =
         |step: u32| plan.steps.get(step as usize).is_some_and(|step| step.role == Role::Measure);
     let measured = groups.iter().enumerate().filter(|(_, group)| is_measured(group.first.step));
@@ -77,7 +77,8 @@ fn long_run(row: usize, workload: &WorkloadFindings) -> Option<LongRun> {
     let whole: Vec<&IntervalPoint> = workload.intervals.iter().filter(counts).collect();
     let rates: Vec<f64> = whole.iter().map(|it| it.rate).collect();
     // Too few intervals are not a long run.
-    let leaving = leaving(&rates, Better::Higher).ok().filter(|it| it.shape != Shape::Steady)?;
+    let leaving =
+        leaving(&rates, Better::Higher).ok().filter(|it| it.shape != LeavingShape::Steady)?;
     let at = |interval: usize| whole.get(interval).map(|it| it.from);
     Some(LongRun {
         row,

@@ -2,18 +2,18 @@
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::{
-    Declared, DeclaredTarget, EngineKind, Limit as StepLimit, Load, ParameterValue, RaidLevel,
-    Rounds, Sheet, Step, Tracking, Until,
+    DeclaredLayout, DeclaredTarget, EngineKind, Limit as StepLimit, Load, ParameterValue,
+    RaidLevel, Rounds, Sheet, Step, Tracking, Until,
 };
 use durio_record::{OperationName, Phase as IntervalPhase};
 use durio_workload::{CacheMode, Pattern, PerMille, SyncPolicy, Workload};
 
 use super::*;
 use crate::ladder::limits::LimitKind;
-use crate::ladder::{Knee, Phase};
+use crate::ladder::{Knee, LadderPhase};
 use crate::raid_efficiency::ParityWrite;
 use crate::sample::{Sample, sample};
-use crate::{Declined, IntervalPoint, OpenLoop};
+use crate::{DeclinedAnalysis, IntervalPoint, OpenLoop};
 
 fn level(axis: &str, value: f64) -> ParameterValue {
     ParameterValue { axis: axis.into(), value, label: format!("{value}") }
@@ -47,8 +47,8 @@ impl Made {
         Self { sample, campaign, copied: None }
     }
 
-    fn section(&mut self, name: &str, kind: SectionKind) -> &mut Section {
-        self.campaign.sections.push(Section {
+    fn section(&mut self, name: &str, kind: SectionKind) -> &mut PlanSection {
+        self.campaign.sections.push(PlanSection {
             name: name.into(),
             summary: String::new(),
             kind,
@@ -101,7 +101,7 @@ impl Made {
     fn findings(mut self) -> CampaignFindings {
         self.sample.workloads.remove(0);
         self.sample.plan.campaign = Some(self.campaign);
-        findings(&Measured {
+        findings(&CampaignInput {
             plan: &self.sample.plan,
             workloads: &self.sample.workloads,
             preconditioning: &[],
@@ -154,8 +154,8 @@ fn a_published_ladder_has_its_phases_knee_and_limits_through_the_whole_chain() {
     let Knee::Measured { units, .. } = ladder.knee else { panic!("{:?}", ladder.knee) };
     assert!((units - 29.8).abs() < 0.1, "{units}");
     let phases: Vec<_> = section.rows.iter().map(|row| row.phase.unwrap()).collect();
-    assert_eq!(phases[..5], [Phase::Linear; 5]);
-    assert_eq!(phases[6..], [Phase::Saturated; 3]);
+    assert_eq!(phases[..5], [LadderPhase::Linear; 5]);
+    assert_eq!(phases[6..], [LadderPhase::Saturated; 3]);
     let limits: Vec<_> = section.rows.iter().map(|it| it.limit.as_ref().unwrap().kind).collect();
     assert_eq!(limits[..5], [LimitKind::DepthOffered; 5]);
     assert_eq!(limits[7..], [LimitKind::Device; 2]);
@@ -171,7 +171,7 @@ fn a_curve_per_name_and_a_reason_where_there_are_too_few_levels() {
     let names: Vec<_> = section.curves.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["randread", "randwrite"]);
     let declined = section.curves[1].declined.as_ref();
-    assert!(matches!(declined, Some(Declined::TooFew { given: 1, .. })), "{declined:?}");
+    assert!(matches!(declined, Some(DeclinedAnalysis::TooFew { given: 1, .. })), "{declined:?}");
 }
 
 #[test]
@@ -260,12 +260,12 @@ fn raid5() -> Made {
     let step = made.step(&workload, vec![level("jobs", 3.0)], 0);
     made.measured(step, 9_000.0, 333.0).target = "md".into();
     let sheet = Sheet { price: Some(300.0), random_write_iops: Some(18_000.0), ..Sheet::default() };
-    let declared = Declared {
+    let declared = DeclaredLayout {
         raid: Some(RaidLevel::Raid5),
         members: Some(3),
         replicas: Some(3),
         sheet: Some(sheet),
-        ..Declared::default()
+        ..DeclaredLayout::default()
     };
     made.campaign.declared = vec![DeclaredTarget { target: "md".into(), location: None, declared }];
     made
@@ -280,7 +280,7 @@ fn an_array_stands_beside_its_drives_with_its_model() {
     let raid = beside.raid.as_ref().unwrap();
     assert_eq!(
         raid.model.array.layout,
-        crate::raid_efficiency::Layout::Raid5 { parity_write: ParityWrite::ReconstructWrite }
+        crate::raid_efficiency::MemberLayout::Raid5 { parity_write: ParityWrite::ReconstructWrite }
     );
     // Two device writes of each host write: 15 thousand; with the read counted: 10 thousand.
     assert!(
@@ -320,7 +320,7 @@ fn a_raid_without_its_members_has_a_reason_instead_of_a_model() {
     let mut made = raid5();
     made.campaign.declared[0].declared.members = None;
     let found = made.findings();
-    assert!(matches!(found.targets[0].declined, Some(Declined::NoSuchLayout { .. })));
+    assert!(matches!(found.targets[0].declined, Some(DeclinedAnalysis::NoSuchLayout { .. })));
     let beside = &found.sections[1].baselines[0];
     assert!(beside.raid.is_none() && beside.declined.is_some());
 }

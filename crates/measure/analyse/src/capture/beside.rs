@@ -47,7 +47,7 @@ struct EarlierCost {
 
 /// The form alone, which says whether the rest can be read.
 #[derive(Deserialize)]
-struct Form {
+struct SidecarForm {
     schema: String,
 }
 
@@ -110,10 +110,10 @@ impl EarlierCapture {
     /// # Errors
     /// The error in words.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let form = serde_json::from_str::<Form>(text);
+        let form = serde_json::from_str::<SidecarForm>(text);
         match form {
-            Ok(Form { schema }) if schema == CAPTURE_SCHEMA => {}
-            Ok(Form { schema }) => {
+            Ok(SidecarForm { schema }) if schema == CAPTURE_SCHEMA => {}
+            Ok(SidecarForm { schema }) => {
                 return Err(format!("it has the form {schema}, not {CAPTURE_SCHEMA}"));
             }
             Err(_) => return Err("it is no JSON document of durio capture".to_owned()),

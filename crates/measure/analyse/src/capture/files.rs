@@ -64,7 +64,6 @@ pub struct CapturedFileFindings {
     pub batches: Vec<CapturedSize>,
     /// New bytes of a sync.
     pub new_bytes_per_sync: Option<f64>,
-    /// Threads that write.
     pub writing_threads: usize,
     pub syncing_threads: usize,
     /// The most syncs that were under way at once.

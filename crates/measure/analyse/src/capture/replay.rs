@@ -57,7 +57,7 @@ pub struct ReplayFindings {
 
 /// A trace that was done again.
 #[derive(Debug, Clone)]
-pub struct Replayed<'a> {
+pub struct ReplayedTrace<'a> {
     pub trace: &'a OperationTrace,
     /// The speed, as a multiple of the trace's.
     pub speed: f64,
@@ -71,7 +71,7 @@ pub struct Replayed<'a> {
     pub own_cpu_ns: u64,
 }
 
-impl Replayed<'_> {
+impl ReplayedTrace<'_> {
     fn is_whole(&self) -> bool {
         self.operations.len() == self.trace.operations.len()
     }
@@ -86,7 +86,11 @@ impl CaptureFindings {
         clippy::cast_sign_loss,
         reason = "times of one capture, which are not negative"
     )]
-    pub fn of_replay(it: &Replayed<'_>, mut before: EarlierCapture, source: CaptureSource) -> Self {
+    pub fn of_replay(
+        it: &ReplayedTrace<'_>,
+        mut before: EarlierCapture,
+        source: CaptureSource,
+    ) -> Self {
         before.speed_up(it.speed);
         let punctuality = punctuality(it);
         let mut capture = Capture::default();
@@ -111,7 +115,7 @@ impl CaptureFindings {
 }
 
 /// Feeds the replayed operations to a capture.
-fn feed(it: &Replayed<'_>, capture: &mut Capture) {
+fn feed(it: &ReplayedTrace<'_>, capture: &mut Capture) {
     for file in &it.trace.files {
         capture.take(CaptureEvent::File(file.clone()));
     }
@@ -142,7 +146,7 @@ fn feed(it: &Replayed<'_>, capture: &mut Capture) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "times of one capture")]
-fn punctuality(it: &Replayed<'_>) -> ReplayFindings {
+fn punctuality(it: &ReplayedTrace<'_>) -> ReplayFindings {
     let trace = it.trace;
     // Only the starts are faster; an operation takes as long as it takes.
     let end = |it: &TracedOperation, speed: f64| it.begin as f64 / speed + it.nanos as f64;
@@ -208,7 +212,7 @@ mod tests {
         let busy =
             CpuCounters { user: 2, system: 1, softirq: 1, steal: 1, ..CpuCounters::default() };
         let processors = Some(CpuCounters { idle: 3, iowait: 7, ..busy });
-        let it = Replayed {
+        let it = ReplayedTrace {
             trace,
             speed,
             operations,

@@ -5,7 +5,7 @@ use durio_observe::{
     TracedCall, WriteCallRates,
 };
 use durio_record::OperationTrace;
-use durio_workload::profile::{Pace, Profile};
+use durio_workload::profile::{Profile, StreamPace};
 
 use super::files::folded_path;
 use super::*;
@@ -161,7 +161,7 @@ fn the_profile_has_what_a_sync_made_durable_and_is_read_by_durio() {
     assert_eq!(log.records.value[0].size.get(), 1638);
     assert_eq!((log.padding.value.get(), log.committers.value), (8192, 1));
     assert_eq!(log.sync.value.name(), "fdatasync");
-    assert_eq!(log.rate.value, Pace::PerSecond(5.0), "ten in two seconds");
+    assert_eq!(log.rate.value, StreamPace::PerSecond(5.0), "ten in two seconds");
     let [table] = profile.streams.as_slice() else { panic!("{:?}", profile.streams) };
     assert_eq!((table.name.as_str(), table.sync_every.as_ref().unwrap().value), ("data-base", 5));
     assert_eq!(profile.sources[0].kind.word(), "traced");

@@ -1,6 +1,6 @@
 //! Least squares of the relative error, and what to do with a point that lies far off.
 //!
-//! Each measured value has columns whose weighted sum should be that value. [`Fitted`] has the
+//! Each measured value has columns whose weighted sum should be that value. [`FittedParameters`] has the
 //! weights as estimates, and the relative errors.
 //!
 //! Without a point far off this is plain least squares, whose intervals by Student's distribution
@@ -28,7 +28,7 @@ const FAR_MIN: f64 = 0.1;
 
 /// Parameters, their intervals, and the relative errors that they leave.
 #[derive(Debug, Clone)]
-pub(crate) struct Fitted<const P: usize> {
+pub(crate) struct FittedParameters<const P: usize> {
     /// The parameters, each with its interval.
     pub(crate) estimates: [Estimate; P],
     /// 1 − model ÷ value, for each measured value.
@@ -39,7 +39,7 @@ pub(crate) struct Fitted<const P: usize> {
 pub(crate) fn relative_fit<const P: usize>(
     columns: &[[f64; P]],
     figures: &[f64],
-) -> Option<Fitted<P>> {
+) -> Option<FittedParameters<P>> {
     if !figures.iter().all(|figure| figure.is_finite() && *figure > 0.0) {
         return None;
     }
@@ -68,13 +68,13 @@ fn finished<const P: usize>(
     plain: &Solution<P>,
     variance: f64,
     relative: Vec<f64>,
-) -> Fitted<P> {
+) -> FittedParameters<P> {
     let quantile = student_95(relative.len().saturating_sub(P));
     let estimate = |i: usize| Estimate {
         value: parameters[i],
         plus_minus: quantile.map(|t| t * (variance * plain.unit_variance[i]).sqrt()),
     };
-    Fitted { estimates: std::array::from_fn(estimate), relative }
+    FittedParameters { estimates: std::array::from_fn(estimate), relative }
 }
 
 /// Iteratively reweighted least squares.

@@ -87,12 +87,12 @@ fn scatter_of_five_per_cent_is_no_bend_and_widens_the_interval() {
 #[test]
 fn too_few_sizes_are_declined() {
     let points = planted(80_000.0, 0.5);
-    assert!(matches!(fit(&points[..2]), Err(Declined::TooFew { given: 2, .. })));
-    assert!(matches!(fit(&[points[0]; 20]), Err(Declined::TooFew { given: 1, .. })));
-    assert!(matches!(fit(&[]), Err(Declined::TooFew { .. })));
+    assert!(matches!(fit(&points[..2]), Err(DeclinedAnalysis::TooFew { given: 2, .. })));
+    assert!(matches!(fit(&[points[0]; 20]), Err(DeclinedAnalysis::TooFew { given: 1, .. })));
+    assert!(matches!(fit(&[]), Err(DeclinedAnalysis::TooFew { .. })));
     let mut negative = points;
     negative[3].latency_ns = -1.0;
-    assert!(matches!(fit(&negative), Err(Declined::NotAFigure { position: 4, .. })));
+    assert!(matches!(fit(&negative), Err(DeclinedAnalysis::NotAFigure { position: 4, .. })));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One way of writing, with its settings and results.
 //!
-//! The findings of an experiment's steps give [`Arm`]s: repetitions of a step taken together, with
+//! The findings of an experiment's steps give [`DurableArm`]s: repetitions of a step taken together, with
 //! distinguishing facts from the workload and the target.
 
 use durio_base::Bytes;
@@ -18,7 +18,7 @@ use durio_base::stats::repeats::Mean;
 
 /// How an arm was set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct ArmSetting {
     /// The location that the user named.
     pub location: String,
     /// Engine in use.
@@ -44,8 +44,8 @@ pub struct Setting {
     pub group_commit: Option<GroupCommit>,
 }
 
-impl Setting {
-    fn of(measured: &Measured<'_>, step: &Step) -> Self {
+impl ArmSetting {
+    fn of(measured: &ExperimentInput<'_>, step: &Step) -> Self {
         let (plan, load) = (measured.plan, &step.load);
         // The settings in effect: a measurement through the cache is not reported as direct.
         let effective = found(measured, step.index).next().map(|it| &it.effective);
@@ -94,7 +94,7 @@ pub(super) fn layout_of(plan: &Plan, load: &Load) -> Option<FileLayout> {
 
 /// Mean and percentiles of latencies; a percentile is absent if there are too few samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Latencies {
+pub struct ArmLatencies {
     /// Samples.
     pub count: u64,
     pub mean_ns: f64,
@@ -108,7 +108,7 @@ pub struct Latencies {
     pub max_ns: u64,
 }
 
-impl Latencies {
+impl ArmLatencies {
     pub(super) fn of(service: &Distribution) -> Self {
         Self {
             count: service.count,
@@ -123,16 +123,16 @@ impl Latencies {
 
 /// The results of an arm: the repetition with the median rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct ArmFigures {
     /// Commits per second where each write is one, else writes per second.
     pub rate_per_second: f64,
     /// Bytes of writes per second, padding not counted.
     pub bandwidth_bytes_per_second: f64,
     /// Latency of a commit, or of a write if there are no commits.
-    pub latency: Latencies,
+    pub latency: ArmLatencies,
     /// Latency of the sync calls alone, if they are separate calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sync: Option<Latencies>,
+    pub sync: Option<ArmLatencies>,
     /// What reached the devices for each of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceWork>,
@@ -149,20 +149,20 @@ pub struct Figures {
 
 /// A way of writing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Arm {
+pub struct DurableArm {
     /// How it was set.
     #[serde(flatten)]
-    pub setting: Setting,
+    pub setting: ArmSetting,
     /// Index of its (first) step in the plan.
     pub step: u32,
     /// The results; `None` if nothing was measured: then `problems` gives the reason, if known.
-    pub figures: Option<Figures>,
+    pub figures: Option<ArmFigures>,
     /// What could not be had, failed, or ended early.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
-impl Arm {
+impl DurableArm {
     pub(super) fn rate(&self) -> Option<f64> {
         self.figures.as_ref().map(|it| it.rate_per_second).filter(|rate| *rate > 0.0)
     }
@@ -173,7 +173,7 @@ impl Arm {
 }
 
 /// The input of the experiments.
-pub(crate) struct Measured<'a> {
+pub(crate) struct ExperimentInput<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) workloads: &'a [WorkloadFindings],
     /// The errors that ended steps, by the step.
@@ -181,10 +181,10 @@ pub(crate) struct Measured<'a> {
 }
 
 /// The arms of all sections that answer this question, in the order of their steps.
-pub(super) fn arms(measured: &Measured<'_>, experiment: Experiment) -> Vec<Arm> {
+pub(super) fn arms(measured: &ExperimentInput<'_>, experiment: Experiment) -> Vec<DurableArm> {
     let steps =
         measured.plan.measured_steps().filter(|step| is_of(measured.plan, step, experiment));
-    let set = steps.map(|step| (Setting::of(measured, step), step.index));
+    let set = steps.map(|step| (ArmSetting::of(measured, step), step.index));
     let groups = grouped(set, |a, b| a.0 == b.0);
     groups.into_iter().filter_map(|group| arm(measured, group)).collect()
 }
@@ -200,14 +200,14 @@ pub(super) fn is_of(plan: &Plan, step: &Step, experiment: Experiment) -> bool {
 
 /// The findings of a step's first load.
 fn found<'a>(
-    measured: &Measured<'a>,
+    measured: &ExperimentInput<'a>,
     step: u32,
 ) -> impl Iterator<Item = &'a WorkloadFindings> + use<'a> {
     measured.workloads.iter().filter(move |it| it.step == step && it.stream == 0)
 }
 
 /// The arm of steps that are set alike.
-fn arm(measured: &Measured<'_>, group: Vec<(Setting, u32)>) -> Option<Arm> {
+fn arm(measured: &ExperimentInput<'_>, group: Vec<(ArmSetting, u32)>) -> Option<DurableArm> {
     let steps: Vec<u32> = group.iter().map(|it| it.1).collect();
     let (setting, step) = group.into_iter().next()?;
     let all: Vec<&WorkloadFindings> =
@@ -223,7 +223,7 @@ fn arm(measured: &Measured<'_>, group: Vec<(Setting, u32)>) -> Option<Arm> {
         problems.push("not measured: the run ended before it".to_owned());
     }
     let figures = figures(&setting, &all);
-    Some(Arm { setting, step, figures, problems: each_once(problems) })
+    Some(DurableArm { setting, step, figures, problems: each_once(problems) })
 }
 
 /// The operation whose rate and latency an arm is about.
@@ -231,7 +231,7 @@ fn headline(found: &WorkloadFindings) -> Option<&OperationFindings> {
     found.operation(OperationName::Commit).or_else(|| found.operation(OperationName::Write))
 }
 
-fn figures(setting: &Setting, all: &[&WorkloadFindings]) -> Option<Figures> {
+fn figures(setting: &ArmSetting, all: &[&WorkloadFindings]) -> Option<ArmFigures> {
     let mut sorted: Vec<(&WorkloadFindings, &OperationFindings)> =
         all.iter().filter_map(|it| Some((*it, headline(it)?))).collect();
     sorted.sort_by(|a, b| a.1.rate.total_cmp(&b.1.rate));
@@ -242,11 +242,11 @@ fn figures(setting: &Setting, all: &[&WorkloadFindings]) -> Option<Figures> {
     let samples: Vec<_> = sorted.iter().map(sample).collect();
     // Means of repetitions would mix rates and percentiles that never occurred together.
     let (middle, operation) = *sorted.get(sorted.len().saturating_sub(1) / 2)?;
-    let sync = middle.operation(OperationName::Sync).map(|it| Latencies::of(&it.service));
-    Some(Figures {
+    let sync = middle.operation(OperationName::Sync).map(|it| ArmLatencies::of(&it.service));
+    Some(ArmFigures {
         rate_per_second: operation.rate,
         bandwidth_bytes_per_second: operation.rate * setting.size(),
-        latency: Latencies::of(&operation.service),
+        latency: ArmLatencies::of(&operation.service),
         sync,
         device: device_work(middle, operation),
         batches: middle.batches.clone(),
@@ -270,6 +270,9 @@ fn noise(sorted: &[(&WorkloadFindings, &OperationFindings)]) -> Option<f64> {
 }
 
 /// Arms in groups that are alike by a key, in the order of the first of each.
-pub(super) fn by_key<K: PartialEq>(arms: Vec<Arm>, key: impl Fn(&Setting) -> K) -> Vec<Vec<Arm>> {
+pub(super) fn by_key<K: PartialEq>(
+    arms: Vec<DurableArm>,
+    key: impl Fn(&ArmSetting) -> K,
+) -> Vec<Vec<DurableArm>> {
     grouped(arms, |a, b| key(&a.setting) == key(&b.setting))
 }

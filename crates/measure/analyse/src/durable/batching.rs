@@ -20,7 +20,7 @@ pub struct SizeShare {
 
 /// The cost of making each record durable separately.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Unbatched {
+pub struct UnbatchedCost {
     /// Bytes of a record.
     pub record_bytes: f64,
     /// Records in a batch of [`BatchAdvice::batch_bytes`].
@@ -42,7 +42,7 @@ pub struct BatchAdvice {
     /// Reference batch: that for [`BATCH_SHARE`] of the bandwidth, at most the largest measured.
     pub batch_bytes: f64,
     /// The price of doing without batches.
-    pub unbatched: Vec<Unbatched>,
+    pub unbatched: Vec<UnbatchedCost>,
 }
 
 /// Shares whose size is reported.
@@ -96,12 +96,12 @@ fn alone(model: &CostModel, record: f64, smallest: f64, highest: f64) -> SizeSha
     SizeShare { size_bytes: record, share: reached / highest, is_extrapolated: record < smallest }
 }
 
-fn price(model: &CostModel, record: f64, batch: f64, smallest: f64) -> Unbatched {
+fn price(model: &CostModel, record: f64, batch: f64, smallest: f64) -> UnbatchedCost {
     // A batch holds whole records.
     let records_per_batch = (batch / record).floor();
     let each = model.latency_ns(record.max(smallest));
     let factor = records_per_batch * each / model.latency_ns(records_per_batch * record);
-    Unbatched { record_bytes: record, records_per_batch, factor }
+    UnbatchedCost { record_bytes: record, records_per_batch, factor }
 }
 
 /// The smallest size with this many bytes per nanosecond: s = F · r ÷ (1 − a · r) on each of the

@@ -10,7 +10,7 @@ use durio_base::{Bytes, Nanos};
 use durio_plan::Experiment;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, by_key};
+use super::arm::{ArmSetting, DurableArm, ExperimentInput, arms, by_key};
 
 /// The advised setting, and its gain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct CommitDelayAdvice {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommitDelayFindings {
     /// As set and measured, by delay and bound.
-    pub arms: Vec<Arm>,
+    pub arms: Vec<DurableArm>,
     /// What follows; `None` without an arm that has no delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<CommitDelayAdvice>,
@@ -50,51 +50,55 @@ pub struct CommitDelayFindings {
 // Smaller differences are not worth a setting, even if they are real.
 const NOISE_MIN: f64 = 0.05;
 
-pub(super) fn commit_delays(measured: &Measured<'_>) -> Vec<CommitDelayFindings> {
+pub(super) fn commit_delays(measured: &ExperimentInput<'_>) -> Vec<CommitDelayFindings> {
     let all = arms(measured, Experiment::CommitDelay).into_iter();
     let logs = all.filter(|arm| arm.setting.group_commit.is_some()).collect();
-    let key =
-        |it: &Setting| (it.method, it.cache, it.block_size, it.committers(), it.location.clone());
+    let key = |it: &ArmSetting| {
+        (it.method, it.cache, it.block_size, it.committers(), it.location.clone())
+    };
     by_key(logs, key).into_iter().map(of_group).collect()
 }
 
-fn of_group(mut arms: Vec<Arm>) -> CommitDelayFindings {
+fn of_group(mut arms: Vec<DurableArm>) -> CommitDelayFindings {
     arms.sort_by_key(|arm| (delay(arm), bound(arm)));
     let advice = advice(&arms);
     CommitDelayFindings { arms, advice }
 }
 
-fn delay(arm: &Arm) -> Nanos {
+fn delay(arm: &DurableArm) -> Nanos {
     arm.setting.group_commit.map_or(Nanos::ZERO, |policy| policy.delay)
 }
 
-fn bound(arm: &Arm) -> Bytes {
+fn bound(arm: &DurableArm) -> Bytes {
     arm.setting.group_commit.map_or(Bytes::ZERO, |policy| policy.batch_max)
 }
 
 /// Two standard errors of the difference, and at least a twentieth.
-fn noise(a: &Arm, b: &Arm) -> f64 {
-    let share = |arm: &Arm| arm.figures.as_ref().and_then(|it| it.noise_share).unwrap_or(0.0);
+fn noise(a: &DurableArm, b: &DurableArm) -> f64 {
+    let share =
+        |arm: &DurableArm| arm.figures.as_ref().and_then(|it| it.noise_share).unwrap_or(0.0);
     let variance = share(a).powi(2) + share(b).powi(2);
     (2.0 * variance.sqrt()).max(NOISE_MIN)
 }
 
 /// The positions that this holds of, with their rates.
 fn rates<'a>(
-    arms: &'a [Arm],
-    is: impl Fn(&Arm) -> bool + 'a,
-) -> impl Iterator<Item = (usize, &'a Arm, f64)> + 'a {
+    arms: &'a [DurableArm],
+    is: impl Fn(&DurableArm) -> bool + 'a,
+) -> impl Iterator<Item = (usize, &'a DurableArm, f64)> + 'a {
     let all = arms.iter().enumerate().filter(move |(_, arm)| is(arm));
     all.filter_map(|(at, arm)| Some((at, arm, arm.rate()?)))
 }
 
-fn highest<'a>(of: impl Iterator<Item = (usize, &'a Arm, f64)>) -> Option<(usize, &'a Arm, f64)> {
+fn highest<'a>(
+    of: impl Iterator<Item = (usize, &'a DurableArm, f64)>,
+) -> Option<(usize, &'a DurableArm, f64)> {
     of.max_by(|a, b| a.2.total_cmp(&b.2))
 }
 
-fn advice(arms: &[Arm]) -> Option<CommitDelayAdvice> {
+fn advice(arms: &[DurableArm]) -> Option<CommitDelayAdvice> {
     // Against the best bound without delay: else a larger batch would pass for the delay's gain.
-    let none = |arm: &Arm| delay(arm) == Nanos::ZERO;
+    let none = |arm: &DurableArm| delay(arm) == Nanos::ZERO;
     let (_, best_without, rate_without) = highest(rates(arms, none))?;
     let best = highest(rates(arms, |arm| !none(arm)));
     let gain = |rate: f64| rate / rate_without - 1.0;
@@ -129,7 +133,7 @@ fn advice(arms: &[Arm]) -> Option<CommitDelayAdvice> {
 }
 
 /// The arm of a delay with the smallest bound within the noise of its best.
-fn smallest_bound(arms: &[Arm], chosen: Nanos) -> Option<(usize, &Arm)> {
+fn smallest_bound(arms: &[DurableArm], chosen: Nanos) -> Option<(usize, &DurableArm)> {
     let of = || rates(arms, move |arm| delay(arm) == chosen);
     let (_, best, rate) = highest(of())?;
     let close = of().filter(|(_, arm, own)| own / rate >= 1.0 - noise(arm, best));

@@ -12,7 +12,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-use crate::Declined;
+use crate::DeclinedAnalysis;
 use crate::cost_model::relative_fit;
 use durio_base::stats::least_squares::{count, distinct, mean, position};
 use durio_base::stats::student::student_95;
@@ -27,8 +27,7 @@ pub struct WritersRate {
 
 /// A value with the ends of the interval that covers it with 95 %, if the law holds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
-    /// The value.
+pub struct FigureInterval {
     pub value: f64,
     /// Lower end.
     pub low: f64,
@@ -40,11 +39,11 @@ pub struct Interval {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Law {
     /// λ: the rate of a single writer, in the unit of the input.
-    pub one_writer_per_second: Interval,
+    pub one_writer_per_second: FigureInterval,
     /// σ: the share of the work for which writers queue.
-    pub contention: Interval,
+    pub contention: FigureInterval,
     /// κ: cost per pair, of agreeing among each other; above it throughput falls again.
-    pub coherency: Interval,
+    pub coherency: FigureInterval,
     /// Writers at which the law is highest, √((1 − σ) ÷ κ); `None` if it never falls.
     pub peak_writers: Option<f64>,
     /// Root of the mean squared relative error.
@@ -82,9 +81,9 @@ impl Contention {
     /// The law, unless it does not describe the rates.
     ///
     /// # Errors
-    /// [`Declined::DoesNotDescribe`] if it misses them by more than [`HOLDS_SHARE`], or the share of
+    /// [`DeclinedAnalysis::DoesNotDescribe`] if it misses them by more than [`HOLDS_SHARE`], or the share of
     /// the work for which writers queue could be nearly anything.
-    pub fn describing(self) -> Result<Self, Declined> {
+    pub fn describing(self) -> Result<Self, DeclinedAnalysis> {
         let sigma = self.law.contention;
         let why = if self.holds_from.is_none() {
             format!("it is off by {:.0} %", self.residual_share_all * 100.0)
@@ -94,7 +93,7 @@ impl Contention {
         } else {
             return Ok(self);
         };
-        Err(Declined::DoesNotDescribe { model: "Gunther's law".to_owned(), why })
+        Err(DeclinedAnalysis::DoesNotDescribe { model: "Gunther's law".to_owned(), why })
     }
 }
 
@@ -115,15 +114,15 @@ const RESAMPLES: usize = 400;
 /// Fits the law.
 ///
 /// # Errors
-/// [`Declined`] for fewer than four different numbers of writers, or values that are not above
+/// [`DeclinedAnalysis`] for fewer than four different numbers of writers, or values that are not above
 /// zero.
-pub fn contention(points: &[WritersRate]) -> Result<Contention, Declined> {
-    Declined::if_too_many("points", points.len(), crate::ladder::LEVELS_MAX)?;
-    Declined::unless_positive("number of writers", points.iter().map(|it| it.writers))?;
-    Declined::unless_positive("throughput", points.iter().map(|it| it.total_per_second))?;
+pub fn contention(points: &[WritersRate]) -> Result<Contention, DeclinedAnalysis> {
+    DeclinedAnalysis::if_too_many("points", points.len(), crate::ladder::LEVELS_MAX)?;
+    DeclinedAnalysis::unless_positive("number of writers", points.iter().map(|it| it.writers))?;
+    DeclinedAnalysis::unless_positive("throughput", points.iter().map(|it| it.total_per_second))?;
     let levels = distinct(points.iter().map(|point| point.writers));
-    Declined::unless_enough("numbers of writers", levels.len(), LEVELS_MIN)?;
-    let all = fit(points).ok_or(Declined::NotRising { position: 1 })?;
+    DeclinedAnalysis::unless_enough("numbers of writers", levels.len(), LEVELS_MIN)?;
+    let all = fit(points).ok_or(DeclinedAnalysis::NotRising { position: 1 })?;
     let left_out = levels.len().saturating_sub(LEVELS_MIN).min(LEFT_OUT_MAX);
     // A single writer shares its flush with no other, two already do (blk-flush merges waiting
     // flushes): the first levels may lie off the law of the rest.
@@ -146,12 +145,12 @@ pub fn contention(points: &[WritersRate]) -> Result<Contention, Declined> {
 
 /// 1/λ, σ/λ, κ/λ, and how well they fit.
 #[derive(Debug, Clone, Copy)]
-struct Fit {
+struct ContentionFit {
     parameters: [f64; 3],
     residual_share: f64,
 }
 
-impl Fit {
+impl ContentionFit {
     fn time(&self, writers: f64) -> f64 {
         let [a, b, c] = self.parameters;
         a + (writers - 1.0) * (b + c * writers)
@@ -164,7 +163,7 @@ impl Fit {
 }
 
 /// The best fit with λ and none, either or both of σ and κ, no parameter below zero.
-fn fit(points: &[WritersRate]) -> Option<Fit> {
+fn fit(points: &[WritersRate]) -> Option<ContentionFit> {
     let times: Vec<f64> = points.iter().map(|it| it.writers / it.total_per_second).collect();
     let queue: Vec<f64> = points.iter().map(|it| it.writers - 1.0).collect();
     let pairs: Vec<f64> = points.iter().map(|it| it.writers * (it.writers - 1.0)).collect();
@@ -189,19 +188,19 @@ fn fit(points: &[WritersRate]) -> Option<Fit> {
     // A parameter below zero would say that writers help each other; that is noise.
     let feasible = |it: &[f64; 3]| it[0] > 0.0 && it[1] >= 0.0 && it[2] >= 0.0;
     let fits = candidates.into_iter().flatten().filter(feasible).map(|parameters| {
-        let fit = Fit { parameters, residual_share: 0.0 };
+        let fit = ContentionFit { parameters, residual_share: 0.0 };
         let squares: Vec<f64> = residuals(&fit, points).iter().map(|it| it * it).collect();
-        Fit { residual_share: mean(&squares).unwrap_or_default().sqrt(), ..fit }
+        ContentionFit { residual_share: mean(&squares).unwrap_or_default().sqrt(), ..fit }
     });
     fits.min_by(|a, b| a.residual_share.total_cmp(&b.residual_share))
 }
 
 /// Time by the law over the measured, − 1.
-fn residuals(fit: &Fit, points: &[WritersRate]) -> Vec<f64> {
+fn residuals(fit: &ContentionFit, points: &[WritersRate]) -> Vec<f64> {
     points.iter().map(|it| fit.time(it.writers) * it.total_per_second / it.writers - 1.0).collect()
 }
 
-fn with_intervals(points: &[WritersRate], fit: Fit) -> Law {
+fn with_intervals(points: &[WritersRate], fit: ContentionFit) -> Law {
     let draws = draws(points, &fit);
     let [lambda, sigma, kappa] = fit.law();
     let interval = |at: usize, value: f64| {
@@ -210,7 +209,7 @@ fn with_intervals(points: &[WritersRate], fit: Fit) -> Law {
         let end = |place: usize| values.get(place).copied().unwrap_or(value);
         // 2.5 % at either end.
         let cut = values.len() / 40;
-        Interval { value, low: end(cut), high: end(values.len().saturating_sub(cut + 1)) }
+        FigureInterval { value, low: end(cut), high: end(values.len().saturating_sub(cut + 1)) }
     };
     // Where the law's derivative is zero; there is no peak without κ.
     let peak = ((1.0 - sigma) / kappa).sqrt();
@@ -226,7 +225,7 @@ fn with_intervals(points: &[WritersRate], fit: Fit) -> Law {
 /// The laws of redrawn data: the fitted values with residuals drawn with replacement, enlarged for
 /// the fitted parameters and for the small number of residuals (the quantile of Student over the
 /// normal one).
-fn draws(points: &[WritersRate], fit: &Fit) -> Vec<[f64; 3]> {
+fn draws(points: &[WritersRate], fit: &ContentionFit) -> Vec<[f64; 3]> {
     let own = residuals(fit, points);
     let spare = points.len().saturating_sub(fit.parameters.iter().filter(|it| **it > 0.0).count());
     let few = student_95(spare.max(1)).unwrap_or(1.96) / 1.959_964;
@@ -315,10 +314,10 @@ mod tests {
         let disturbed = [(1.0, 334.0), (4.0, 62_200.0), (16.0, 22_600.0), (64.0, 126_000.0)];
         let point = |(writers, total_per_second)| WritersRate { writers, total_per_second };
         let found = contention(&disturbed.map(point)).unwrap().describing();
-        let Err(Declined::DoesNotDescribe { why, .. }) = found else { panic!("{found:?}") };
+        let Err(DeclinedAnalysis::DoesNotDescribe { why, .. }) = found else { panic!("{found:?}") };
         assert!(why.starts_with("it is off by 6"), "{why}");
         let mut vague = contention(&points(law)).unwrap();
-        vague.law.contention = Interval { value: 0.637, low: 0.0, high: 17.54 };
+        vague.law.contention = FigureInterval { value: 0.637, low: 0.0, high: 17.54 };
         let why = vague.describing().unwrap_err().to_string();
         assert!(why.contains("anything from 0 to 1754 %"), "{why}");
     }
@@ -326,10 +325,10 @@ mod tests {
     #[test]
     fn too_few_writers_are_declined() {
         let few = &points(law)[..3];
-        assert!(matches!(contention(few), Err(Declined::TooFew { given: 3, .. })));
+        assert!(matches!(contention(few), Err(DeclinedAnalysis::TooFew { given: 3, .. })));
         let mut odd = points(law);
         odd[2].total_per_second = f64::NAN;
-        assert!(matches!(contention(&odd), Err(Declined::NotAFigure { position: 3, .. })));
+        assert!(matches!(contention(&odd), Err(DeclinedAnalysis::NotAFigure { position: 3, .. })));
     }
 
     /// Rates of a law, each as often above it by this share as below.
@@ -373,7 +372,7 @@ mod tests {
     fn a_share_that_is_not_known_to_a_half_is_not_told() {
         let is_told = |value: f64, width: f64| {
             let mut found = contention(&points(law)).unwrap();
-            found.law.contention = Interval { value, low: 0.2, high: 0.2 + width };
+            found.law.contention = FigureInterval { value, low: 0.2, high: 0.2 + width };
             found.describing().is_ok()
         };
         assert_eq!([is_told(0.3, 0.499), is_told(0.3, 0.501)], [true, false]);

@@ -3,7 +3,7 @@
 use durio_plan::Experiment;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, by_key};
+use super::arm::{ArmSetting, DurableArm, ExperimentInput, arms, by_key};
 
 /// What limits writes as they grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ pub fn elasticity(small: SizeRate, large: SizeRate) -> Option<f64> {
 pub struct CrossCell {
     /// As set and measured.
     #[serde(flatten)]
-    pub arm: Arm,
+    pub arm: DurableArm,
     /// Time for the volume that all cells have, by the rate that was measured.
     pub seconds_per_volume: f64,
 }
@@ -101,15 +101,15 @@ pub struct CrossFindings {
 /// A volume that is easily compared.
 const VOLUME_BYTES: f64 = 1_073_741_824.0;
 
-pub(super) fn crosses(measured: &Measured<'_>) -> Vec<CrossFindings> {
-    let key = |it: &Setting| (it.method, it.cache, it.layout, it.location.clone());
+pub(super) fn crosses(measured: &ExperimentInput<'_>) -> Vec<CrossFindings> {
+    let key = |it: &ArmSetting| (it.method, it.cache, it.layout, it.location.clone());
     let groups = by_key(arms(measured, Experiment::SizesAndWriters), key);
     groups.into_iter().map(of_group).filter(|it| !it.cells.is_empty()).collect()
 }
 
-fn of_group(mut arms: Vec<Arm>) -> CrossFindings {
+fn of_group(mut arms: Vec<DurableArm>) -> CrossFindings {
     arms.sort_by_key(|arm| (arm.setting.jobs, arm.setting.block_size));
-    let cell = |arm: Arm| {
+    let cell = |arm: DurableArm| {
         let seconds_per_volume = VOLUME_BYTES / arm.bandwidth()?;
         Some(CrossCell { arm, seconds_per_volume })
     };

@@ -13,7 +13,7 @@ use durio_record::{CommitsTraced, OperationName, SyncCallsProbed, TracedRequest}
 use durio_workload::{CacheMode, SyncMethod};
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Measured, is_of, layout_of};
+use super::arm::{ExperimentInput, is_of, layout_of};
 use crate::{OperationFindings, WorkloadFindings};
 
 /// Bytes of a sector in the kernel's counters, whatever the device.
@@ -137,7 +137,10 @@ fn is_durable(request: &TracedRequest) -> bool {
     is_flush(request) || after.get(1..).is_some_and(|letters| letters.contains('F'))
 }
 
-pub(super) fn commands(measured: &Measured<'_>, traced: &[CommitsTraced]) -> Vec<CommandsFindings> {
+pub(super) fn commands(
+    measured: &ExperimentInput<'_>,
+    traced: &[CommitsTraced],
+) -> Vec<CommandsFindings> {
     let of = |traced: &CommitsTraced| {
         let step = measured.plan.steps.get(traced.step as usize)?;
         let (load, workload) = (&step.load, &step.load.workload);
@@ -161,7 +164,10 @@ pub(super) fn commands(measured: &Measured<'_>, traced: &[CommitsTraced]) -> Vec
 }
 
 /// The probes of steps that are there for it.
-pub(super) fn probes(measured: &Measured<'_>, probed: &[SyncCallsProbed]) -> Vec<SyncCallsProbed> {
+pub(super) fn probes(
+    measured: &ExperimentInput<'_>,
+    probed: &[SyncCallsProbed],
+) -> Vec<SyncCallsProbed> {
     let is_one = |it: &&SyncCallsProbed| {
         let step = measured.plan.steps.get(it.step as usize);
         step.is_some_and(|step| {

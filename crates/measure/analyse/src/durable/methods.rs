@@ -9,7 +9,7 @@ use durio_plan::{Experiment, FileLayout};
 use durio_workload::CacheMode;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, by_key};
+use super::arm::{ArmSetting, DurableArm, ExperimentInput, arms, by_key};
 use crate::grouping::grouped;
 use crate::rate_variation::{Agreement, agreement};
 
@@ -18,7 +18,7 @@ use crate::rate_variation::{Agreement, agreement};
 pub struct MethodRow {
     /// The method as set and measured.
     #[serde(flatten)]
-    pub arm: Arm,
+    pub arm: DurableArm,
     /// Its rate as a share of that of unsynced writes with the same cache mode and file. Above 1 it
     /// is noise: a sync does not make a write faster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub struct MethodsFindings {
     pub steadiest: Option<usize>,
 }
 
-pub(super) fn methods(measured: &Measured<'_>) -> Option<MethodsFindings> {
+pub(super) fn methods(measured: &ExperimentInput<'_>) -> Option<MethodsFindings> {
     let arms = arms(measured, Experiment::Methods);
     let durable = || arms.iter().enumerate().filter(|(_, it)| it.setting.is_durable());
     let rates = durable().filter_map(|(at, arm)| Some((at, arm.rate()?)));
@@ -49,7 +49,7 @@ pub(super) fn methods(measured: &Measured<'_>) -> Option<MethodsFindings> {
     let p99 = durable().filter_map(|(at, it)| Some((at, it.figures.as_ref()?.latency.p99_ns?)));
     let steadiest = p99.min_by_key(|(_, nanos)| *nanos).map(|(at, _)| at);
     let rows = arms.iter().map(|arm| MethodRow {
-        share_of_unsynced: share(arm, unsynced(&arms, &arm.setting).and_then(Arm::rate)),
+        share_of_unsynced: share(arm, unsynced(&arms, &arm.setting).and_then(DurableArm::rate)),
         share_of_best: share(arm, fastest.map(|it| it.1)).filter(|_| arm.setting.is_durable()),
         arm: arm.clone(),
     });
@@ -57,17 +57,17 @@ pub(super) fn methods(measured: &Measured<'_>) -> Option<MethodsFindings> {
     (!rows.is_empty()).then(|| MethodsFindings { rows, fastest: fastest.map(|it| it.0), steadiest })
 }
 
-fn share(arm: &Arm, of: Option<f64>) -> Option<f64> {
+fn share(arm: &DurableArm, of: Option<f64>) -> Option<f64> {
     Some(arm.rate()? / of?)
 }
 
 /// The unsynced write that differs from an arm by the sync alone.
-fn unsynced<'a>(arms: &'a [Arm], like: &Setting) -> Option<&'a Arm> {
-    let facts = |it: &Setting| -> (CacheMode, _, _, _, _) {
+fn unsynced<'a>(arms: &'a [DurableArm], like: &ArmSetting) -> Option<&'a DurableArm> {
+    let facts = |it: &ArmSetting| -> (CacheMode, _, _, _, _) {
         (it.cache, it.layout, it.block_size, it.jobs, it.location.clone())
     };
     // The fastest counts: a share of a disturbed one would make the sync look cheap.
-    let is_alike = |it: &&Arm| !it.setting.is_durable() && facts(&it.setting) == facts(like);
+    let is_alike = |it: &&DurableArm| !it.setting.is_durable() && facts(&it.setting) == facts(like);
     arms.iter()
         .filter(is_alike)
         .max_by(|a, b| a.rate().partial_cmp(&b.rate()).unwrap_or(std::cmp::Ordering::Equal))
@@ -78,7 +78,7 @@ fn unsynced<'a>(arms: &'a [Arm], like: &Setting) -> Option<&'a Arm> {
 pub struct FileModeRow {
     /// As set and measured.
     #[serde(flatten)]
-    pub arm: Arm,
+    pub arm: DurableArm,
     /// Its rate as a share of the recycled file's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_of_recycled: Option<f64>,
@@ -94,19 +94,19 @@ pub struct FileModesFindings {
     pub rows: Vec<FileModeRow>,
 }
 
-pub(super) fn file_modes(measured: &Measured<'_>) -> Vec<FileModesFindings> {
-    let key = |it: &Setting| (it.method, it.cache, it.block_size, it.location.clone());
+pub(super) fn file_modes(measured: &ExperimentInput<'_>) -> Vec<FileModesFindings> {
+    let key = |it: &ArmSetting| (it.method, it.cache, it.block_size, it.location.clone());
     by_key(arms(measured, Experiment::FileModes), key).into_iter().map(beside_recycled).collect()
 }
 
-fn beside_recycled(arms: Vec<Arm>) -> FileModesFindings {
+fn beside_recycled(arms: Vec<DurableArm>) -> FileModesFindings {
     // This layout has no extents to convert and no size to change: a mode's additional cost is the
     // filesystem's.
-    let is_recycled = |it: &&Arm| it.setting.layout == Some(FileLayout::Incompressible);
+    let is_recycled = |it: &&DurableArm| it.setting.layout == Some(FileLayout::Incompressible);
     let recycled = arms.iter().find(is_recycled).cloned();
-    let rate = recycled.as_ref().and_then(Arm::rate);
+    let rate = recycled.as_ref().and_then(DurableArm::rate);
     let writes = recycled.as_ref().and_then(writes_per_commit);
-    let row = |arm: Arm| FileModeRow {
+    let row = |arm: DurableArm| FileModeRow {
         share_of_recycled: arm.rate().zip(rate).map(|(own, other)| own / other),
         further_writes_per_commit: writes_per_commit(&arm).zip(writes).map(|(a, b)| a - b),
         arm,
@@ -114,7 +114,7 @@ fn beside_recycled(arms: Vec<Arm>) -> FileModesFindings {
     FileModesFindings { rows: arms.into_iter().map(row).collect() }
 }
 
-fn writes_per_commit(arm: &Arm) -> Option<f64> {
+fn writes_per_commit(arm: &DurableArm) -> Option<f64> {
     Some(arm.figures.as_ref()?.device?.writes_per_commit)
 }
 
@@ -122,7 +122,7 @@ fn writes_per_commit(arm: &Arm) -> Option<f64> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RepeatedSetting {
     /// How it was set, each time.
-    pub setting: Setting,
+    pub setting: ArmSetting,
     pub rates: Agreement,
 }
 
@@ -138,7 +138,7 @@ const EXPERIMENTS: [Experiment; 8] = [
 ];
 
 /// Settings measured more than once, the farthest apart first.
-pub(super) fn repeated(measured: &Measured<'_>) -> Vec<RepeatedSetting> {
+pub(super) fn repeated(measured: &ExperimentInput<'_>) -> Vec<RepeatedSetting> {
     let all = EXPERIMENTS.iter().flat_map(|experiment| arms(measured, *experiment));
     let found = grouped(all, |a, b| a.setting == b.setting).into_iter().filter_map(|alike| {
         let samples = alike.iter().flat_map(|it| &it.figures).flat_map(|it| &it.samples);

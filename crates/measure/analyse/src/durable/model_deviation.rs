@@ -12,7 +12,7 @@ use durio_base::stats::least_squares::{distinct, float, median};
 
 /// A size at which behaviour changes, as the kernel reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Boundary {
+pub struct SizeBoundary {
     pub layer: String,
     pub kind: BoundaryKind,
     pub size_bytes: f64,
@@ -70,7 +70,7 @@ pub struct ModelDeviation {
     pub kind: DeviationKind,
     /// The limits that lie there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub near: Vec<Boundary>,
+    pub near: Vec<SizeBoundary>,
 }
 
 /// Pages of every architecture that durio runs on by default.
@@ -81,13 +81,13 @@ pub(super) const PAGE_BYTES: f64 = 4096.0;
 const DEVIATION_MIN: f64 = 0.1;
 
 /// The limits of all layers, rising, each once.
-pub(super) fn boundaries(stacks: &[Stack]) -> Vec<Boundary> {
+pub(super) fn boundaries(stacks: &[Stack]) -> Vec<SizeBoundary> {
     let page =
-        Boundary { layer: "kernel".into(), kind: BoundaryKind::Page, size_bytes: PAGE_BYTES };
+        SizeBoundary { layer: "kernel".into(), kind: BoundaryKind::Page, size_bytes: PAGE_BYTES };
     let mut all = vec![page];
     for (_, layer) in stacks.iter().flat_map(Stack::walk) {
         let Some(block) = &layer.block else { continue };
-        let of = |kind, size_bytes| Boundary { layer: layer.name.clone(), kind, size_bytes };
+        let of = |kind, size_bytes| SizeBoundary { layer: layer.name.clone(), kind, size_bytes };
         let largest = block.max_sectors_kib.map(|kib| float(kib) * 1024.0);
         all.extend(largest.map(|size| of(BoundaryKind::LargestRequest, size)));
         // The kernel assumes 512 for a device that reports nothing, and no write here is smaller.
@@ -104,20 +104,20 @@ pub(super) fn boundaries(stacks: &[Stack]) -> Vec<Boundary> {
 pub(super) fn deviations(
     model: &CostModel,
     costs: &[SizeCost],
-    known: &[Boundary],
+    known: &[SizeBoundary],
 ) -> Vec<ModelDeviation> {
     let bend = model.bend.as_ref().map(|bend| {
         let factor = bend.ns_per_byte_above.value / model.ns_per_byte.value;
         let (from_bytes, to_bytes) = (bend.at_bytes, bend.below_bytes);
         // The first size that is split lies just above the limit; the lines cross somewhere between.
-        let within = |it: &&Boundary| (from_bytes..to_bytes).contains(&it.size_bytes);
+        let within = |it: &&SizeBoundary| (from_bytes..to_bytes).contains(&it.size_bytes);
         let kind = DeviationKind::Bend { from_bytes, to_bytes, factor };
         ModelDeviation { kind, near: known.iter().filter(within).cloned().collect() }
     });
     bend.into_iter().chain(residuals(model, costs, known)).collect()
 }
 
-fn residuals(model: &CostModel, costs: &[SizeCost], known: &[Boundary]) -> Vec<ModelDeviation> {
+fn residuals(model: &CostModel, costs: &[SizeCost], known: &[SizeBoundary]) -> Vec<ModelDeviation> {
     let sizes = distinct(costs.iter().map(|it| it.size_bytes));
     let bound = (3.0 * model.residual_share).max(DEVIATION_MIN);
     let deviation = |(at, size): (usize, &f64)| {
@@ -126,7 +126,7 @@ fn residuals(model: &CostModel, costs: &[SizeCost], known: &[Boundary]) -> Vec<M
         let share = median(&latencies)? / model.latency_ns(*size) - 1.0;
         let below = at.checked_sub(1).and_then(|at| sizes.get(at)).copied().unwrap_or(0.0);
         // Below a block the cost is that of reading first; above a limit it is that of splitting.
-        let near = |it: &&Boundary| match it.kind {
+        let near = |it: &&SizeBoundary| match it.kind {
             BoundaryKind::LargestRequest => (below..*size).contains(&it.size_bytes),
             BoundaryKind::Page | BoundaryKind::PhysicalBlock => *size < it.size_bytes,
         };
@@ -147,8 +147,8 @@ mod tests {
         sizes.map(|size_bytes| SizeCost { size_bytes, latency_ns: cost(size_bytes) }).collect()
     }
 
-    fn known() -> Vec<Boundary> {
-        let of = |kind, size_bytes| Boundary { layer: "vda".into(), kind, size_bytes };
+    fn known() -> Vec<SizeBoundary> {
+        let of = |kind, size_bytes| SizeBoundary { layer: "vda".into(), kind, size_bytes };
         vec![of(BoundaryKind::Page, 4096.0), of(BoundaryKind::LargestRequest, 131_072.0)]
     }
 
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn the_kernels_page_is_a_limit_everywhere() {
         let page =
-            Boundary { layer: "kernel".into(), kind: BoundaryKind::Page, size_bytes: 4096.0 };
+            SizeBoundary { layer: "kernel".into(), kind: BoundaryKind::Page, size_bytes: 4096.0 };
         assert_eq!(boundaries(&[]), [page]);
     }
 }

@@ -9,19 +9,19 @@ use durio_plan::Experiment;
 use durio_workload::CacheMode;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, by_key};
+use super::arm::{ArmSetting, DurableArm, ExperimentInput, arms, by_key};
 use super::batching::{BatchAdvice, batch_advice};
-use super::model_deviation::{Boundary, ModelDeviation, PAGE_BYTES, boundaries, deviations};
-use crate::Declined;
+use super::model_deviation::{ModelDeviation, PAGE_BYTES, SizeBoundary, boundaries, deviations};
+use crate::DeclinedAnalysis;
 use crate::cost_model::{self, CostModel, InverseEstimate, SizeCost};
 
 /// One method's sizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SizeCurve {
     /// How it was set; its size is that of the first point.
-    pub setting: Setting,
+    pub setting: ArmSetting,
     /// Rising sizes.
-    pub arms: Vec<Arm>,
+    pub arms: Vec<DurableArm>,
     /// Fixed cost and cost per byte, from all repetitions, of sizes from 4 KiB on if these suffice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<CostModel>,
@@ -36,7 +36,7 @@ pub struct SizeCurve {
     pub batching: Option<BatchAdvice>,
     /// Why the model is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined: Option<Declined>,
+    pub declined: Option<DeclinedAnalysis>,
 }
 
 /// Durable against unsynced writes of a size.
@@ -60,7 +60,7 @@ pub struct SizesFindings {
     pub shares: Vec<DurableShare>,
     /// The limits that the kernel reports, which may bend a curve.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub boundaries: Vec<Boundary>,
+    pub boundaries: Vec<SizeBoundary>,
     /// Small durable writes keep [`FREE_SHARE`] or more of the bandwidth of unsynced ones that went
     /// past the cache, or of buffered ones: durability seems to cost nothing, which is what a
     /// storage that acknowledges too early looks like. `None` without sizes up to
@@ -76,8 +76,8 @@ pub const SMALL_BYTES: f64 = 16_384.0;
 /// sign, that direct and durable small writes are hardly slower, as a reason to doubt the storage.
 pub const FREE_SHARE: f64 = 0.9;
 
-pub(super) fn sizes(measured: &Measured<'_>, stacks: &[Stack]) -> Option<SizesFindings> {
-    let key = |it: &Setting| (it.method, it.cache, it.layout, it.jobs, it.location.clone());
+pub(super) fn sizes(measured: &ExperimentInput<'_>, stacks: &[Stack]) -> Option<SizesFindings> {
+    let key = |it: &ArmSetting| (it.method, it.cache, it.layout, it.jobs, it.location.clone());
     let groups = by_key(arms(measured, Experiment::Sizes), key);
     let boundaries = boundaries(stacks);
     let curves: Vec<SizeCurve> =
@@ -94,8 +94,8 @@ pub(super) fn sizes(measured: &Measured<'_>, stacks: &[Stack]) -> Option<SizesFi
 
 /// The times of single writes until they are durable, of every repetition.
 // Only of one writer that waits for each: others' times contain waiting for each other.
-fn costs(arms: &[Arm]) -> Vec<SizeCost> {
-    let of = |arm: &Arm| {
+fn costs(arms: &[DurableArm]) -> Vec<SizeCost> {
+    let of = |arm: &DurableArm| {
         let size_bytes = arm.setting.size();
         let samples = arm.figures.iter().flat_map(|it| it.samples.clone());
         let cost = move |latency_ns| SizeCost { size_bytes, latency_ns };
@@ -104,13 +104,13 @@ fn costs(arms: &[Arm]) -> Vec<SizeCost> {
     arms.iter().filter(|arm| arm.setting.jobs == 1).flat_map(of).collect()
 }
 
-fn curve(mut arms: Vec<Arm>, boundaries: &[Boundary]) -> Option<SizeCurve> {
+fn curve(mut arms: Vec<DurableArm>, boundaries: &[SizeBoundary]) -> Option<SizeCurve> {
     arms.sort_by_key(|arm| arm.setting.block_size);
     let setting = arms.first()?.setting.clone();
     let costs = costs(&arms);
     // Writes below a page read before they write, in the kernel or in the device: their cost is
     // another line (docs/design/0008).
-    let (model, declined) = Declined::split(cost_model::describe(&whole_pages(&costs)));
+    let (model, declined) = DeclinedAnalysis::split(cost_model::describe(&whole_pages(&costs)));
     let found = model.as_ref();
     let (smallest, largest) = range(costs.iter().map(|it| it.size_bytes));
     let batching = found.filter(|_| setting.is_durable());
@@ -159,7 +159,7 @@ fn shares(curves: &[SizeCurve]) -> Vec<DurableShare> {
     };
     let durable = curves.iter().enumerate().filter(|(_, it)| it.setting.is_durable());
     let of_curve = |(at, curve): (usize, &SizeCurve)| -> Vec<DurableShare> {
-        let share = |arm: &Arm| {
+        let share = |arm: &DurableArm| {
             let same = curves.get(other)?.arms.iter();
             let mut same = same.filter(|it| it.setting.block_size == arm.setting.block_size);
             let share = arm.bandwidth()? / same.next()?.bandwidth()?;

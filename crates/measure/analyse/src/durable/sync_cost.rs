@@ -8,8 +8,8 @@ use durio_base::stats::least_squares::{distinct, float, range};
 use durio_plan::Experiment;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, by_key};
-use crate::Declined;
+use super::arm::{ArmSetting, DurableArm, ExperimentInput, arms, by_key};
+use crate::DeclinedAnalysis;
 use crate::cost_model::{Estimate, relative_fit, time};
 
 /// Dirty data, and the flush after it.
@@ -66,7 +66,7 @@ pub struct FlushSlope {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlushSlopeFindings {
     /// How it was set; `every` is that of the first point.
-    pub setting: Setting,
+    pub setting: ArmSetting,
     /// Rising amounts.
     pub points: Vec<FlushPoint>,
     /// The line.
@@ -74,7 +74,7 @@ pub struct FlushSlopeFindings {
     pub slope: Option<FlushSlope>,
     /// Why the slope is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined: Option<Declined>,
+    pub declined: Option<DeclinedAnalysis>,
 }
 
 /// Fewest different amounts: two parameters, and two to spare.
@@ -90,19 +90,22 @@ const MIB: f64 = 1_048_576.0;
 /// Fits the line, by least squares of the relative error.
 ///
 /// # Errors
-/// [`Declined`] for fewer than [`AMOUNTS_MIN`] different amounts, or values that are not above
+/// [`DeclinedAnalysis`] for fewer than [`AMOUNTS_MIN`] different amounts, or values that are not above
 /// zero.
-pub fn flush_slope(points: &[FlushPoint]) -> Result<FlushSlope, Declined> {
-    Declined::unless_positive("flush time", points.iter().map(|point| point.flush_ns_p50))?;
-    Declined::unless_positive("amount of dirty data", points.iter().map(|it| it.dirty_bytes))?;
+pub fn flush_slope(points: &[FlushPoint]) -> Result<FlushSlope, DeclinedAnalysis> {
+    DeclinedAnalysis::unless_positive("flush time", points.iter().map(|point| point.flush_ns_p50))?;
+    DeclinedAnalysis::unless_positive(
+        "amount of dirty data",
+        points.iter().map(|it| it.dirty_bytes),
+    )?;
     let amounts = distinct(points.iter().map(|point| point.dirty_bytes));
-    Declined::unless_enough("amounts of dirty data", amounts.len(), AMOUNTS_MIN)?;
+    DeclinedAnalysis::unless_enough("amounts of dirty data", amounts.len(), AMOUNTS_MIN)?;
     let columns: Vec<[f64; 2]> =
         points.iter().map(|point| [1.0, point.dirty_bytes / MIB]).collect();
     let times: Vec<f64> = points.iter().map(|point| point.flush_ns_p50).collect();
     // Relative errors: a slow cache that was honest took 10 ms after one block and 1.1 s after 256.
     // By absolute ones the small amounts, where the intercept shows, would not count.
-    let fit = relative_fit(&columns, &times).ok_or_else(|| Declined::TooFew {
+    let fit = relative_fit(&columns, &times).ok_or_else(|| DeclinedAnalysis::TooFew {
         what: "amounts of dirty data that differ enough".to_owned(),
         given: 1,
         needed: AMOUNTS_MIN,
@@ -135,22 +138,26 @@ fn of_line([intercept_ns, ns_per_mib]: [Estimate; 2], (least, most): (f64, f64))
     }
 }
 
-pub(super) fn flush_slopes(measured: &Measured<'_>) -> Vec<FlushSlopeFindings> {
-    let key = |it: &Setting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
+pub(super) fn flush_slopes(measured: &ExperimentInput<'_>) -> Vec<FlushSlopeFindings> {
+    let key =
+        |it: &ArmSetting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
     let groups = by_key(arms(measured, Experiment::FlushSlope), key);
     groups.into_iter().filter_map(|arms| slope_of(&arms)).collect()
 }
 
-fn slope_of(arms: &[Arm]) -> Option<FlushSlopeFindings> {
+fn slope_of(arms: &[DurableArm]) -> Option<FlushSlopeFindings> {
     let mut points: Vec<FlushPoint> = arms.iter().filter_map(point).collect();
     points.sort_by_key(|point| point.blocks);
     let found = flush_slope(&points).and_then(|it| describing_slope(it, &points));
-    let (slope, declined) = Declined::split(found);
+    let (slope, declined) = DeclinedAnalysis::split(found);
     Some(FlushSlopeFindings { setting: arms.first()?.setting.clone(), points, slope, declined })
 }
 
 /// A line through times that scatter by more than they rise is not worth reading.
-fn describing_slope(slope: FlushSlope, points: &[FlushPoint]) -> Result<FlushSlope, Declined> {
+fn describing_slope(
+    slope: FlushSlope,
+    points: &[FlushPoint],
+) -> Result<FlushSlope, DeclinedAnalysis> {
     if slope.shape != SlopeShape::CannotTell {
         return Ok(slope);
     }
@@ -160,10 +167,10 @@ fn describing_slope(slope: FlushSlope, points: &[FlushPoint]) -> Result<FlushSlo
         time(low),
         time(high)
     );
-    Err(Declined::DoesNotDescribe { model: "a line".to_owned(), why })
+    Err(DeclinedAnalysis::DoesNotDescribe { model: "a line".to_owned(), why })
 }
 
-fn point(arm: &Arm) -> Option<FlushPoint> {
+fn point(arm: &DurableArm) -> Option<FlushPoint> {
     let sync = arm.figures.as_ref()?.sync?;
     let blocks = arm.setting.every;
     let dirty_bytes = arm.setting.size() * f64::from(blocks);
@@ -175,7 +182,7 @@ fn point(arm: &Arm) -> Option<FlushPoint> {
 pub struct SyncEveryRow {
     /// As set and measured.
     #[serde(flatten)]
-    pub arm: Arm,
+    pub arm: DurableArm,
     /// Time of the writer per write, its share of the syncs in it: one over the rate.
     pub ns_per_write: f64,
 }
@@ -200,40 +207,40 @@ pub struct SyncEveryFindings {
     pub line: Option<SharedSync>,
     /// Why the line is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined: Option<Declined>,
+    pub declined: Option<DeclinedAnalysis>,
 }
 
 /// Fewest different N for a line.
 // Two parameters, and one to spare.
 const POINTS_MIN: usize = 3;
 
-pub(super) fn sync_every(measured: &Measured<'_>) -> Vec<SyncEveryFindings> {
-    let key = |it: &Setting| {
+pub(super) fn sync_every(measured: &ExperimentInput<'_>) -> Vec<SyncEveryFindings> {
+    let key = |it: &ArmSetting| {
         (it.method, it.cache, it.layout, it.block_size, it.jobs, it.location.clone())
     };
     let groups = by_key(arms(measured, Experiment::SyncEvery), key);
     groups.into_iter().map(every_rows).filter(|it| !it.rows.is_empty()).collect()
 }
 
-fn every_rows(arms: Vec<Arm>) -> SyncEveryFindings {
-    let row = |arm: Arm| {
+fn every_rows(arms: Vec<DurableArm>) -> SyncEveryFindings {
+    let row = |arm: DurableArm| {
         let ns_per_write = f64::from(arm.setting.jobs) * 1e9 / arm.rate()?;
         Some(SyncEveryRow { arm, ns_per_write })
     };
     let mut rows: Vec<SyncEveryRow> = arms.into_iter().filter_map(row).collect();
     rows.sort_by_key(|row| row.arm.setting.every);
-    let (line, declined) = Declined::split(shared_sync(&rows));
+    let (line, declined) = DeclinedAnalysis::split(shared_sync(&rows));
     SyncEveryFindings { rows, line, declined }
 }
 
-fn shared_sync(rows: &[SyncEveryRow]) -> Result<SharedSync, Declined> {
+fn shared_sync(rows: &[SyncEveryRow]) -> Result<SharedSync, DeclinedAnalysis> {
     let durable: Vec<&SyncEveryRow> =
         rows.iter().filter(|row| row.arm.setting.is_durable()).collect();
-    Declined::unless_enough("numbers of writes per sync", durable.len(), POINTS_MIN)?;
+    DeclinedAnalysis::unless_enough("numbers of writes per sync", durable.len(), POINTS_MIN)?;
     let columns = durable.iter().map(|row| [1.0, 1.0 / f64::from(row.arm.setting.every.max(1))]);
     let figures: Vec<f64> = durable.iter().map(|row| row.ns_per_write).collect();
     let fit = relative_fit(&columns.collect::<Vec<_>>(), &figures);
-    let fit = fit.ok_or_else(|| Declined::TooFew {
+    let fit = fit.ok_or_else(|| DeclinedAnalysis::TooFew {
         what: "numbers of writes per sync that differ".to_owned(),
         given: 1,
         needed: POINTS_MIN,
@@ -246,7 +253,7 @@ fn shared_sync(rows: &[SyncEveryRow]) -> Result<SharedSync, Declined> {
 /// A line that misses a point by more than half describes nothing; below that it is reported.
 const MISSES_MAX: f64 = 0.5;
 
-fn describing_line(line: SharedSync) -> Result<SharedSync, Declined> {
+fn describing_line(line: SharedSync) -> Result<SharedSync, DeclinedAnalysis> {
     let why = if line.residual_share_max > MISSES_MAX {
         format!("it is off by up to {:.0} %", line.residual_share_max * 100.0)
     } else if !line.sync_ns.is_known() {
@@ -255,7 +262,10 @@ fn describing_line(line: SharedSync) -> Result<SharedSync, Declined> {
     } else {
         return Ok(line);
     };
-    Err(Declined::DoesNotDescribe { model: "a model of write and shared sync".to_owned(), why })
+    Err(DeclinedAnalysis::DoesNotDescribe {
+        model: "a model of write and shared sync".to_owned(),
+        why,
+    })
 }
 
 #[cfg(test)]
@@ -313,9 +323,9 @@ mod tests {
     #[test]
     fn too_few_amounts_are_declined() {
         let few = &points(|_| 1e5)[..3];
-        assert!(matches!(flush_slope(few), Err(Declined::TooFew { given: 3, .. })));
+        assert!(matches!(flush_slope(few), Err(DeclinedAnalysis::TooFew { given: 3, .. })));
         let bad = vec![FlushPoint { blocks: 1, dirty_bytes: 4096.0, flush_ns_p50: 0.0 }; 9];
-        assert!(matches!(flush_slope(&bad), Err(Declined::NotAFigure { .. })));
+        assert!(matches!(flush_slope(&bad), Err(DeclinedAnalysis::NotAFigure { .. })));
     }
 
     #[test]

@@ -7,8 +7,8 @@
 use durio_base::{Bytes, Nanos};
 use durio_observe::DeviceCounters;
 use durio_plan::{
-    Campaign, EngineKind, Experiment, FileLayout, Limit, Load, Plan, Purpose, RawPath, Role,
-    Section, SectionKind, Step, Target, TargetKind,
+    Campaign, EngineKind, Experiment, FileLayout, Limit, Load, Plan, PlanSection, Purpose, RawPath,
+    Role, SectionKind, Step, Target, TargetKind,
 };
 use durio_record::OperationName;
 use durio_workload::{CacheMode, GroupCommit, PerMille, SyncMethod, SyncPolicy, Workload};
@@ -53,7 +53,7 @@ impl Made {
 
     fn experiment(&mut self, experiment: Experiment) -> &mut Self {
         let first_step = u32::try_from(self.plan.steps.len()).unwrap();
-        self.plan.campaign.as_mut().unwrap().sections.push(Section {
+        self.plan.campaign.as_mut().unwrap().sections.push(PlanSection {
             name: format!("{experiment:?}"),
             summary: String::new(),
             kind: SectionKind::Experiment { experiment },
@@ -112,7 +112,7 @@ impl Made {
 
     fn findings(&self) -> DurableFindings {
         let (plan, workloads, errors) = (&self.plan, &self.workloads[..], &self.errors[..]);
-        findings(&Measured { plan, workloads, errors }, &[], &[], &[]).unwrap()
+        findings(&ExperimentInput { plan, workloads, errors }, &[], &[], &[]).unwrap()
     }
 }
 
@@ -142,7 +142,7 @@ fn thousandths(share: Option<f64>) -> Option<u32> {
     share.map(|share| (share * 1000.0).round() as u32)
 }
 
-fn rates<'a>(arms: impl IntoIterator<Item = &'a Arm>) -> Vec<f64> {
+fn rates<'a>(arms: impl IntoIterator<Item = &'a DurableArm>) -> Vec<f64> {
     arms.into_iter().map(|arm| arm.figures.as_ref().unwrap().rate_per_second).collect()
 }
 
@@ -225,7 +225,7 @@ fn an_arm_has_the_figures_of_the_repetition_with_the_middle_rate() {
     // Of four the lower of the two in the middle.
     assert_close(figures.rate_per_second, 200.0);
     assert_close(figures.bandwidth_bytes_per_second, 200.0 * 8192.0);
-    let latency = |latency: Latencies| {
+    let latency = |latency: ArmLatencies| {
         let percentiles = [latency.p50_ns, latency.p99_ns, latency.p99_9_ns];
         (latency.count, latency.mean_ns as u64, percentiles.map(Option::unwrap), latency.max_ns)
     };
@@ -549,11 +549,14 @@ fn a_sync_of_several_writes_takes_the_time_of_the_writer_per_write() {
         made.step(0, of(every), rate);
     }
     let two = made.findings().sync_every.remove(0);
-    assert!(matches!(two.declined, Some(crate::Declined::TooFew { given: 2, needed: 3, .. })));
+    assert!(matches!(
+        two.declined,
+        Some(crate::DeclinedAnalysis::TooFew { given: 2, needed: 3, .. })
+    ));
     made.step(0, of(4), 4000.0);
     let found = made.findings().sync_every.remove(0);
     let rows: Vec<_> =
         found.rows.iter().map(|row| (row.arm.setting.every, row.ns_per_write)).collect();
     assert_eq!(rows, [(1, 1e6), (4, 250_000.0), (16, 125_000.0)]);
-    assert!(!matches!(found.declined, Some(crate::Declined::TooFew { .. })), "{found:?}");
+    assert!(!matches!(found.declined, Some(crate::DeclinedAnalysis::TooFew { .. })), "{found:?}");
 }

@@ -5,17 +5,17 @@
 use durio_plan::Experiment;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, by_key};
+use super::arm::{ArmSetting, DurableArm, ExperimentInput, arms, by_key};
 use super::contention::{Contention, WritersRate, contention};
 use super::sizes::SizesFindings;
-use crate::Declined;
+use crate::DeclinedAnalysis;
 use crate::cost_model::CostModel;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WritersRow {
     /// Settings and results; rate and bandwidth are those of all writers together.
     #[serde(flatten)]
-    pub arm: Arm,
+    pub arm: DurableArm,
     /// Bytes per second of each writer, in the mean.
     pub per_writer_bytes_per_second: f64,
     /// Rate ÷ (writers × the rate of one).
@@ -40,42 +40,47 @@ pub struct WritersFindings {
     pub contention: Option<Contention>,
     /// Why the law is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined: Option<Declined>,
+    pub declined: Option<DeclinedAnalysis>,
 }
 
 pub(super) fn writers(
-    measured: &Measured<'_>,
+    measured: &ExperimentInput<'_>,
     sizes: Option<&SizesFindings>,
 ) -> Vec<WritersFindings> {
-    let key = |it: &Setting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
+    let key =
+        |it: &ArmSetting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
     let by_method = by_key(arms(measured, Experiment::Writers), key);
     by_method.into_iter().flat_map(|arms| by_files(arms, sizes)).collect()
 }
 
 /// A single writer has a separate file and belongs to both kinds.
-fn by_files(arms: Vec<Arm>, sizes: Option<&SizesFindings>) -> Vec<WritersFindings> {
-    let (one, several): (Vec<Arm>, Vec<Arm>) =
+fn by_files(arms: Vec<DurableArm>, sizes: Option<&SizesFindings>) -> Vec<WritersFindings> {
+    let (one, several): (Vec<DurableArm>, Vec<DurableArm>) =
         arms.into_iter().partition(|it| it.setting.jobs == 1);
     // Were it measured on both kinds of files, it would count twice where λ rests.
     let one = one.into_iter().take(1);
-    let (each, shared): (Vec<Arm>, Vec<Arm>) =
+    let (each, shared): (Vec<DurableArm>, Vec<DurableArm>) =
         several.into_iter().partition(|it| it.setting.files == it.setting.jobs);
     let kinds = [(false, shared), (true, each)].into_iter().filter(|(_, arms)| !arms.is_empty());
-    let mut kinds: Vec<(bool, Vec<Arm>)> = kinds.collect();
+    let mut kinds: Vec<(bool, Vec<DurableArm>)> = kinds.collect();
     // One writer alone is shown, too.
     if kinds.is_empty() {
         kinds.push((false, Vec::new()));
     }
-    let with_one = |(file_each, arms): (bool, Vec<Arm>)| {
+    let with_one = |(file_each, arms): (bool, Vec<DurableArm>)| {
         findings(file_each, one.clone().chain(arms).collect(), sizes)
     };
     kinds.into_iter().map(with_one).filter(|it| !it.rows.is_empty()).collect()
 }
 
-fn findings(file_each: bool, mut arms: Vec<Arm>, sizes: Option<&SizesFindings>) -> WritersFindings {
+fn findings(
+    file_each: bool,
+    mut arms: Vec<DurableArm>,
+    sizes: Option<&SizesFindings>,
+) -> WritersFindings {
     arms.sort_by_key(|arm| arm.setting.jobs);
-    let alone = arms.iter().find(|arm| arm.setting.jobs == 1).and_then(Arm::rate);
-    let row = |arm: &Arm| {
+    let alone = arms.iter().find(|arm| arm.setting.jobs == 1).and_then(DurableArm::rate);
+    let row = |arm: &DurableArm| {
         let jobs = f64::from(arm.setting.jobs.max(1));
         Some(WritersRow {
             per_writer_bytes_per_second: arm.bandwidth()? / jobs,
@@ -86,20 +91,20 @@ fn findings(file_each: bool, mut arms: Vec<Arm>, sizes: Option<&SizesFindings>) 
     };
     let points: Vec<WritersRate> = arms.iter().flat_map(points).collect();
     let law = contention(&points).and_then(Contention::describing);
-    let (contention, declined) = Declined::split(law);
+    let (contention, declined) = DeclinedAnalysis::split(law);
     let rows = arms.iter().filter_map(row).collect();
     WritersFindings { file_each, rows, contention, declined }
 }
 
 /// Every repetition.
-fn points(arm: &Arm) -> Vec<WritersRate> {
+fn points(arm: &DurableArm) -> Vec<WritersRate> {
     let writers = f64::from(arm.setting.jobs);
     let samples = arm.figures.iter().flat_map(|it| &it.samples);
     samples.map(|it| WritersRate { writers, total_per_second: it.rate_per_second }).collect()
 }
 
 /// Records per second of one writer whose writes hold a record of each committer.
-fn batched_rate(sizes: Option<&SizesFindings>, setting: &Setting) -> Option<f64> {
+fn batched_rate(sizes: Option<&SizesFindings>, setting: &ArmSetting) -> Option<f64> {
     let (model, largest) = model_of(sizes?, setting)?;
     let committers = f64::from(setting.committers());
     let batch = committers * setting.size();
@@ -108,8 +113,8 @@ fn batched_rate(sizes: Option<&SizesFindings>, setting: &Setting) -> Option<f64>
 }
 
 /// One writer's cost model with the same method and cache mode, and the largest fitted size.
-fn model_of<'a>(sizes: &'a SizesFindings, setting: &Setting) -> Option<(&'a CostModel, f64)> {
-    let key = |it: &Setting| (it.method, it.cache, it.location.clone());
+fn model_of<'a>(sizes: &'a SizesFindings, setting: &ArmSetting) -> Option<(&'a CostModel, f64)> {
+    let key = |it: &ArmSetting| (it.method, it.cache, it.location.clone());
     let curve = sizes.curves.iter().find(|it| key(&it.setting) == key(setting))?;
     let largest = curve.arms.iter().map(|arm| arm.setting.size()).fold(0.0, f64::max);
     Some((curve.model.as_ref()?, largest))
@@ -120,10 +125,10 @@ fn model_of<'a>(sizes: &'a SizesFindings, setting: &Setting) -> Option<(&'a Cost
 pub struct GroupCommitRow {
     /// Settings and results: rate and latency of commits as a committer sees them.
     #[serde(flatten)]
-    pub arm: Arm,
+    pub arm: DurableArm,
     /// As many independent writers with the same method and record size, if they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub independent: Option<Arm>,
+    pub independent: Option<DurableArm>,
     /// Its rate over theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<f64>,
@@ -139,32 +144,36 @@ pub struct GroupCommitFindings {
     pub rows: Vec<GroupCommitRow>,
     /// Independent writers without a log to compare with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<Arm>,
+    pub others: Vec<DurableArm>,
 }
 
 pub(super) fn group_commit(
-    measured: &Measured<'_>,
+    measured: &ExperimentInput<'_>,
     sizes: Option<&SizesFindings>,
 ) -> Option<GroupCommitFindings> {
     let all = arms(measured, Experiment::GroupCommit);
-    let (logs, writers): (Vec<Arm>, Vec<Arm>) =
+    let (logs, writers): (Vec<DurableArm>, Vec<DurableArm>) =
         all.into_iter().partition(|arm| arm.setting.group_commit.is_some());
     let rows: Vec<GroupCommitRow> =
         logs.into_iter().map(|arm| log_row(arm, &writers, sizes)).collect();
-    let is_beside = |arm: &Arm| rows.iter().any(|row| row.independent.as_ref() == Some(arm));
-    let others: Vec<Arm> = writers.iter().filter(|arm| !is_beside(arm)).cloned().collect();
+    let is_beside = |arm: &DurableArm| rows.iter().any(|row| row.independent.as_ref() == Some(arm));
+    let others: Vec<DurableArm> = writers.iter().filter(|arm| !is_beside(arm)).cloned().collect();
     (!rows.is_empty() || !others.is_empty()).then_some(GroupCommitFindings { rows, others })
 }
 
-fn log_row(arm: Arm, writers: &[Arm], sizes: Option<&SizesFindings>) -> GroupCommitRow {
-    let is_like = |other: &Setting| {
+fn log_row(
+    arm: DurableArm,
+    writers: &[DurableArm],
+    sizes: Option<&SizesFindings>,
+) -> GroupCommitRow {
+    let is_like = |other: &ArmSetting| {
         let log = &arm.setting;
         other.committers() == log.committers()
             && (other.method, other.block_size) == (log.method, log.block_size)
             && other.location == log.location
     };
     let independent = writers.iter().find(|it| is_like(&it.setting)).cloned();
-    let other = independent.as_ref().and_then(Arm::rate);
+    let other = independent.as_ref().and_then(DurableArm::rate);
     GroupCommitRow {
         // Both are measured: the block layer merges concurrent flushes, so that independent writers
         // do better than a flush each (docs/design/0007).

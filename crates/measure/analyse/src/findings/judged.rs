@@ -32,7 +32,7 @@ impl VerdictWord {
 
 /// Where a threshold is documented.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct ThresholdSource {
     pub publisher: String,
     pub document: String,
     /// Address.
@@ -73,7 +73,7 @@ pub struct Verdict {
     /// Unit of value and threshold.
     pub unit: String,
     /// Where the threshold is documented.
-    pub source: Option<Source>,
+    pub source: Option<ThresholdSource>,
     /// A remark on the comparison.
     pub note: Option<String>,
 }
@@ -121,7 +121,7 @@ impl SignalWord {
 
 /// One piece of evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reading {
+pub struct EvidenceReading {
     /// The quantity that was read or counted.
     pub what: String,
     /// Where: a file, or a workload at a location.
@@ -141,7 +141,7 @@ pub struct Signal {
     /// The layer, such as `disk vda`; else `process` or `machine`.
     pub layer: String,
     /// The evidence; at least one.
-    pub read: Vec<Reading>,
+    pub read: Vec<EvidenceReading>,
     pub implies: String,
     /// What to do; empty where there is nothing to do.
     pub advice: String,

@@ -1,6 +1,6 @@
 //! What limited a step.
 //!
-//! The evidence of one step, and of neighbouring steps, gives a [`Limit`]: a kind with the
+//! The evidence of one step, and of neighbouring steps, gives a [`LimitingFactor`]: a kind with the
 //! sentences that support it, or the missing evidence.
 //!
 //! Every supported cause is named; the first of them, in the order of [`LimitKind`], is the one to
@@ -80,7 +80,7 @@ pub(crate) struct StepEvidence {
 
 /// What limited a step, and why that is said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Limit {
+pub struct LimitingFactor {
     /// What to change first.
     pub kind: LimitKind,
     /// Other causes that the evidence supports.
@@ -118,12 +118,12 @@ const LATENCY_PROPORTION: f64 = 0.75;
 const UNLOADED_FACTOR: f64 = 1.10;
 
 /// What limited the step.
-pub(crate) fn limit_of(step: &StepEvidence) -> Limit {
+pub(crate) fn limit_of(step: &StepEvidence) -> LimitingFactor {
     // In the order of `LimitKind`: the first that holds is the one to change first.
     let causes = [offered, generator, core_per_job, kernel_cpu, memory, device, depth];
     let found: Vec<(LimitKind, String)> = causes.iter().filter_map(|cause| cause(step)).collect();
     let Some((kind, _)) = found.first() else { return cannot_tell(step) };
-    Limit {
+    LimitingFactor {
         kind: *kind,
         also: found.iter().skip(1).map(|(kind, _)| *kind).collect(),
         evidence: found.iter().map(|(_, sentence)| sentence.clone()).collect(),
@@ -250,7 +250,7 @@ fn depth(step: &StepEvidence) -> Cause {
     (is_full && factor <= UNLOADED_FACTOR).then_some((LimitKind::DepthOffered, sentence))
 }
 
-fn cannot_tell(step: &StepEvidence) -> Limit {
+fn cannot_tell(step: &StepEvidence) -> LimitingFactor {
     let mut evidence: Vec<String> =
         growth(step, step.lower).filter(is_saturated).iter().map(saturation_sentence).collect();
     let known = [
@@ -268,7 +268,7 @@ fn cannot_tell(step: &StepEvidence) -> Limit {
     } else {
         format!("not known: {}", missing.join("; "))
     });
-    Limit { kind: LimitKind::CannotTell, also: Vec::new(), evidence }
+    LimitingFactor { kind: LimitKind::CannotTell, also: Vec::new(), evidence }
 }
 
 fn depth_is_known(step: &StepEvidence) -> bool {

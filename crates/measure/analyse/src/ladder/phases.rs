@@ -7,7 +7,7 @@
 use durio_base::stats::least_squares::{mean, range};
 use serde::{Deserialize, Serialize};
 
-use super::{LadderKind, Point, Saturation};
+use super::{LadderKind, LadderPoint, Saturation};
 
 /// Scaling is linear while the rate is at least this share of the linear extrapolation; a plain
 /// measurement of latency at a low depth may be off by a tenth.
@@ -20,7 +20,7 @@ pub const RETROGRADE_LOSS: f64 = 0.05;
 /// Where a level lies on the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum LadderPhase {
     /// The rate grows in proportion to the load.
     Linear,
     /// It grows by less.
@@ -58,21 +58,21 @@ pub struct Phases {
 impl Phases {
     /// The phase of a level; at a sharp knee, where linear meets saturated, it is linear.
     #[must_use]
-    pub fn of(&self, level: f64) -> Phase {
+    pub fn of(&self, level: f64) -> LadderPhase {
         if level <= self.linear_to_level {
-            Phase::Linear
+            LadderPhase::Linear
         } else if self.retrograde.is_some_and(|back| level > back.peak_level) {
-            Phase::Retrograde
+            LadderPhase::Retrograde
         } else if self.saturated_from_level.is_some_and(|from| level >= from) {
-            Phase::Saturated
+            LadderPhase::Saturated
         } else {
-            Phase::Onset
+            LadderPhase::Onset
         }
     }
 }
 
 /// What load is measured in: operations in flight, or the offered rate.
-pub(super) fn load(point: &Point, kind: LadderKind) -> f64 {
+pub(super) fn load(point: &LadderPoint, kind: LadderKind) -> f64 {
     match kind {
         LadderKind::Jobs | LadderKind::Depth => point.in_flight,
         LadderKind::OfferedRate => point.level,
@@ -81,8 +81,8 @@ pub(super) fn load(point: &Point, kind: LadderKind) -> f64 {
 
 /// Rate of each point as a share of the linear extrapolation: of the best rate per operation in
 /// flight that the ladder has, or of the offered rate itself.
-pub(super) fn efficiencies(points: &[Point], kind: LadderKind) -> Vec<f64> {
-    let per_load = |point: &Point| point.rate_per_second / load(point, kind);
+pub(super) fn efficiencies(points: &[LadderPoint], kind: LadderKind) -> Vec<f64> {
+    let per_load = |point: &LadderPoint| point.rate_per_second / load(point, kind);
     let unit = match kind {
         // The best and not the first: at low load processors and devices sleep in between, and
         // every later level would seem to scale better than linearly.
@@ -93,8 +93,8 @@ pub(super) fn efficiencies(points: &[Point], kind: LadderKind) -> Vec<f64> {
 }
 
 /// The phases of checked points.
-pub(super) fn phases(points: &[Point], efficiencies: &[f64], best: &BestPoints) -> Phases {
-    let is_linear = |pair: &(&Point, &f64)| *pair.1 >= LINEAR_EFFICIENCY;
+pub(super) fn phases(points: &[LadderPoint], efficiencies: &[f64], best: &BestPoints) -> Phases {
+    let is_linear = |pair: &(&LadderPoint, &f64)| *pair.1 >= LINEAR_EFFICIENCY;
     // The last that is, for one below it that dips is noise of a size that was accepted before.
     let linear = points.iter().zip(efficiencies).rev().find(is_linear);
     // An offered rate may never be achieved, not even at the first level.
@@ -108,8 +108,9 @@ pub(super) fn phases(points: &[Point], efficiencies: &[f64], best: &BestPoints) 
     }
 }
 
-fn retrograde(points: &[Point]) -> Option<Retrograde> {
-    let highest = |a: &&Point, b: &&Point| a.rate_per_second.total_cmp(&b.rate_per_second);
+fn retrograde(points: &[LadderPoint]) -> Option<Retrograde> {
+    let highest =
+        |a: &&LadderPoint, b: &&LadderPoint| a.rate_per_second.total_cmp(&b.rate_per_second);
     let peak = points.iter().max_by(highest)?;
     let after = points.iter().filter(|point| point.level > peak.level);
     // All levels after the highest and not the last alone: the end of a plateau may be a single
@@ -160,17 +161,17 @@ pub struct BestPoints {
 }
 
 /// Gain in rate per gain in load between two levels, both logarithmic.
-pub(super) fn elasticity(from: &Point, to: &Point) -> f64 {
+pub(super) fn elasticity(from: &LadderPoint, to: &LadderPoint) -> f64 {
     (to.rate_per_second / from.rate_per_second).ln() / (to.level / from.level).ln()
 }
 
 /// The best points of checked points, of which there is at least one.
-pub(super) fn best_points(points: &[Point]) -> BestPoints {
+pub(super) fn best_points(points: &[LadderPoint]) -> BestPoints {
     let worth = worthwhile(points);
     // A run of levels that were worth it ends in one best point; after a plateau there may be a
     // second.
     let follows = |index: &usize| worth.contains(&(index + 1));
-    let ends: Vec<&Point> =
+    let ends: Vec<&LadderPoint> =
         worth.iter().filter(|index| !follows(index)).filter_map(|i| points.get(*i)).collect();
     let best = ends.last().copied();
     BestPoints {
@@ -185,9 +186,9 @@ pub(super) fn best_points(points: &[Point]) -> BestPoints {
 
 /// Positions of the levels that were worth going to from the last level that was: a level is
 /// compared with that one, so that a dip and its recovery do not pass for growth.
-fn worthwhile(points: &[Point]) -> Vec<usize> {
+fn worthwhile(points: &[LadderPoint]) -> Vec<usize> {
     let mut worth = Vec::new();
-    let mut last: Option<&Point> = None;
+    let mut last: Option<&LadderPoint> = None;
     for (index, point) in points.iter().enumerate() {
         if last.is_none_or(|last| elasticity(last, point) >= WORTHWHILE_ELASTICITY) {
             worth.push(index);
@@ -247,7 +248,7 @@ pub enum Knee {
 
 /// The knee of checked points.
 pub(super) fn knee(
-    points: &[Point],
+    points: &[LadderPoint],
     kind: LadderKind,
     best: &BestPoints,
     saturation: Option<&Saturation>,
@@ -280,7 +281,7 @@ pub(super) fn knee(
     Knee::CannotTell { why }
 }
 
-fn units(points: &[Point], kind: LadderKind) -> f64 {
+fn units(points: &[LadderPoint], kind: LadderKind) -> f64 {
     let (_, highest) = range(points.iter().map(|point| point.rate_per_second));
     let (lowest, _) = range(points.iter().map(|point| point.latency_ns_mean));
     match kind {
@@ -294,11 +295,11 @@ mod tests {
     use super::*;
     use crate::ladder::RateAndLatency;
 
-    fn ladder(rates: &[(f64, f64)]) -> Vec<Point> {
+    fn ladder(rates: &[(f64, f64)]) -> Vec<LadderPoint> {
         let point = |(level, rate): &(f64, f64)| {
             let part =
                 RateAndLatency { rate_per_second: *rate, latency_ns_mean: 1e9 * level / rate };
-            Point::of_means(*level, *level, part)
+            LadderPoint::of_means(*level, *level, part)
         };
         rates.iter().map(point).collect()
     }

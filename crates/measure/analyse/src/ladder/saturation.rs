@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::phases::load;
-use super::{LadderKind, Point};
+use super::{LadderKind, LadderPoint};
 use durio_base::stats::least_squares::{count, mean};
 
 /// A curve of rate against load, with its shape's parameters. Loads are scaled: `u` is 1 at the first
@@ -69,33 +69,34 @@ const ROUNDS: usize = 9;
 
 /// A curve to search for, with its shape's parameters as logarithms.
 #[derive(Debug, Clone, Copy)]
-enum Candidate {
+enum CurveCandidate {
     Two,
     Smooth,
     Universal,
 }
 
 /// In order of parsimony: a tie goes to the first.
-const CANDIDATES: [Candidate; 3] = [Candidate::Two, Candidate::Smooth, Candidate::Universal];
+const CANDIDATES: [CurveCandidate; 3] =
+    [CurveCandidate::Two, CurveCandidate::Smooth, CurveCandidate::Universal];
 
 /// Loads and logarithmic rates, both relative to the first.
-struct Data {
+struct LoadRates {
     loads: Vec<f64>,
     log_rates: Vec<f64>,
 }
 
 /// A shape with the logarithmic rate at load 1 that suits it, and its residual.
 #[derive(Debug, Clone, Copy)]
-struct Fitted {
+struct FittedShape {
     at: [f64; 2],
     log_unit_rate: f64,
     squares: f64,
 }
 
 /// The best of the three curves; `None` if the load does not rise.
-pub(super) fn fit(points: &[Point], kind: LadderKind) -> Option<Saturation> {
+pub(super) fn fit(points: &[LadderPoint], kind: LadderKind) -> Option<Saturation> {
     let (first, first_rate) = (load(points.first()?, kind), points.first()?.rate_per_second);
-    let data = Data {
+    let data = LoadRates {
         loads: points.iter().map(|point| load(point, kind) / first).collect(),
         // Relative to the first: the knee of a ladder whose rate only falls once depended on the
         // unit.
@@ -106,7 +107,7 @@ pub(super) fn fit(points: &[Point], kind: LadderKind) -> Option<Saturation> {
         return None;
     }
     let fits = CANDIDATES.map(|candidate| (candidate, search(candidate, &data, reach)));
-    let criterion = |it: &(Candidate, Fitted)| bayes(it.0, &it.1, data.loads.len());
+    let criterion = |it: &(CurveCandidate, FittedShape)| bayes(it.0, &it.1, data.loads.len());
     let (candidate, fitted) =
         // Strictly smaller: at a tie the curve with fewer parameters stays.
         fits.into_iter().reduce(|a, b| if criterion(&b) < criterion(&a) { b } else { a })?;
@@ -114,17 +115,17 @@ pub(super) fn fit(points: &[Point], kind: LadderKind) -> Option<Saturation> {
 }
 
 /// Schwarz' criterion (1978): m ln(S ÷ m) + k ln m, with the residuals' floor.
-fn bayes(candidate: Candidate, fitted: &Fitted, levels: usize) -> f64 {
+fn bayes(candidate: CurveCandidate, fitted: &FittedShape, levels: usize) -> f64 {
     let levels = count(levels);
-    let parameters = if matches!(candidate, Candidate::Two) { 2.0 } else { 3.0 };
+    let parameters = if matches!(candidate, CurveCandidate::Two) { 2.0 } else { 3.0 };
     let variance = (fitted.squares / levels).max(RESIDUAL_FLOOR * RESIDUAL_FLOOR);
     levels * variance.ln() + parameters * levels.ln()
 }
 
 fn saturation(
-    candidate: Candidate,
-    fitted: &Fitted,
-    data: &Data,
+    candidate: CurveCandidate,
+    fitted: &FittedShape,
+    data: &LoadRates,
     reach: f64,
     [first, first_rate]: [f64; 2],
 ) -> Saturation {
@@ -144,14 +145,14 @@ fn saturation(
 }
 
 /// Standard error of ln(knee): √((m−1)/m · Σ(θᵢ − θ̄)²).
-fn jackknife(candidate: Candidate, data: &Data, reach: f64) -> f64 {
+fn jackknife(candidate: CurveCandidate, data: &LoadRates, reach: f64) -> f64 {
     let levels = data.loads.len();
     let without = |left_out: usize| {
         let keep = |values: &[f64]| -> Vec<f64> {
             let kept = values.iter().enumerate().filter(|(index, _)| *index != left_out);
             kept.map(|(_, value)| *value).collect()
         };
-        Data { loads: keep(&data.loads), log_rates: keep(&data.log_rates) }
+        LoadRates { loads: keep(&data.loads), log_rates: keep(&data.log_rates) }
     };
     // The same curve each time: choosing again would put the choice into the error of the knee.
     let knees: Vec<f64> = (0..levels)
@@ -163,9 +164,9 @@ fn jackknife(candidate: Candidate, data: &Data, reach: f64) -> f64 {
 }
 
 /// The best shape on a grid that closes in.
-fn search(candidate: Candidate, data: &Data, reach: f64) -> Fitted {
+fn search(candidate: CurveCandidate, data: &LoadRates, reach: f64) -> FittedShape {
     let mut bounds = candidate.bounds(reach);
-    let mut best: Option<Fitted> = None;
+    let mut best: Option<FittedShape> = None;
     for _ in 0..ROUNDS {
         for at in grid(bounds) {
             let fitted = residual(candidate, at, data);
@@ -175,12 +176,12 @@ fn search(candidate: Candidate, data: &Data, reach: f64) -> Fitted {
         }
         bounds = closer(bounds, candidate.bounds(reach), best.map_or([0.0; 2], |best| best.at));
     }
-    best.unwrap_or(Fitted { at: [0.0; 2], log_unit_rate: 0.0, squares: f64::INFINITY })
+    best.unwrap_or(FittedShape { at: [0.0; 2], log_unit_rate: 0.0, squares: f64::INFINITY })
 }
 
-type Bounds = [(f64, f64); 2];
+type ShapeBounds = [(f64, f64); 2];
 
-fn grid(bounds: Bounds) -> impl Iterator<Item = [f64; 2]> {
+fn grid(bounds: ShapeBounds) -> impl Iterator<Item = [f64; 2]> {
     let along = |(low, high): (f64, f64)| {
         let steps = if high > low { GRID } else { 1 };
         let width = (high - low) / count(GRID - 1);
@@ -190,14 +191,14 @@ fn grid(bounds: Bounds) -> impl Iterator<Item = [f64; 2]> {
 }
 
 /// Bounds a quarter as wide around the best, within the outer ones.
-fn closer(bounds: Bounds, outer: Bounds, best: [f64; 2]) -> Bounds {
+fn closer(bounds: ShapeBounds, outer: ShapeBounds, best: [f64; 2]) -> ShapeBounds {
     std::array::from_fn(|i| {
         let reach = (bounds[i].1 - bounds[i].0) / 8.0;
         ((best[i] - reach).max(outer[i].0), (best[i] + reach).min(outer[i].1))
     })
 }
 
-fn residual(candidate: Candidate, at: [f64; 2], data: &Data) -> Fitted {
+fn residual(candidate: CurveCandidate, at: [f64; 2], data: &LoadRates) -> FittedShape {
     let left: Vec<f64> = data
         .loads
         .iter()
@@ -206,14 +207,14 @@ fn residual(candidate: Candidate, at: [f64; 2], data: &Data) -> Fitted {
         .collect();
     let log_unit_rate = mean(&left).unwrap_or_default();
     let squares = left.iter().map(|left| (left - log_unit_rate).powi(2)).sum();
-    Fitted { at, log_unit_rate, squares }
+    FittedShape { at, log_unit_rate, squares }
 }
 
-impl Candidate {
+impl CurveCandidate {
     /// Where the logarithms of the parameters of shape may lie, for loads of 1 to `reach`. A smooth
     /// knee beyond eight times the last level looks like no knee; a sharp one outside of the levels
     /// looks like one at their end.
-    fn bounds(self, reach: f64) -> Bounds {
+    fn bounds(self, reach: f64) -> ShapeBounds {
         let knee = (0.125_f64.ln(), (8.0 * reach).ln());
         match self {
             Self::Two => [(0.0, reach.ln()), (0.0, 0.0)],
@@ -269,10 +270,10 @@ mod tests {
     use super::*;
     use crate::ladder::RateAndLatency;
 
-    fn ladder(levels: &[f64], mut rate: impl FnMut(f64) -> f64) -> Vec<Point> {
+    fn ladder(levels: &[f64], mut rate: impl FnMut(f64) -> f64) -> Vec<LadderPoint> {
         let point = |level: &f64| {
             let part = RateAndLatency { rate_per_second: rate(*level), latency_ns_mean: 1e5 };
-            Point::of_means(*level, *level, part)
+            LadderPoint::of_means(*level, *level, part)
         };
         levels.iter().map(point).collect()
     }
@@ -333,13 +334,13 @@ mod tests {
     fn residuals_below_half_a_percent_are_as_good_as_none() {
         let of = |candidate, residual: f64| {
             let squares = 8.0 * residual * residual;
-            bayes(candidate, &Fitted { at: [0.0; 2], log_unit_rate: 0.0, squares }, 8)
+            bayes(candidate, &FittedShape { at: [0.0; 2], log_unit_rate: 0.0, squares }, 8)
         };
-        let none = of(Candidate::Two, 0.0);
-        assert_eq!(of(Candidate::Two, 0.0049).to_bits(), none.to_bits());
-        assert!(of(Candidate::Two, 0.0051) > none);
+        let none = of(CurveCandidate::Two, 0.0);
+        assert_eq!(of(CurveCandidate::Two, 0.0049).to_bits(), none.to_bits());
+        assert!(of(CurveCandidate::Two, 0.0051) > none);
         // One parameter more costs ln 8.
-        assert!((of(Candidate::Smooth, 0.0049) - none - 8.0_f64.ln()).abs() < 1e-9);
+        assert!((of(CurveCandidate::Smooth, 0.0049) - none - 8.0_f64.ln()).abs() < 1e-9);
         let found = fit(&ladder(&DOUBLING, |n| n.min(24.0)), LadderKind::Depth).unwrap();
         assert!(found.criterion.contains("residuals below 0.005 "), "{}", found.criterion);
     }

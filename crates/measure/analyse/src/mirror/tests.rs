@@ -115,9 +115,9 @@ fn what_independent_copies_would_cost_stands_beside_it() {
 
 #[test]
 fn no_samples_and_no_copies_are_declined() {
-    assert!(matches!(predict(&[], 2), Err(Declined::TooFew { .. })));
+    assert!(matches!(predict(&[], 2), Err(DeclinedAnalysis::TooFew { .. })));
     let empty = [LatencyCount { latency_ns: 5, count: 0 }];
-    assert!(matches!(predict(&empty, 2), Err(Declined::TooFew { .. })));
+    assert!(matches!(predict(&empty, 2), Err(DeclinedAnalysis::TooFew { .. })));
     for copies in [0, 65, u32::MAX] {
         assert!(predict(&of(10, |q| q * 1e5), copies).is_err());
     }

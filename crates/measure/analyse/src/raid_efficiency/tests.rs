@@ -4,29 +4,29 @@ use super::ParityWrite::{ReadModifyWrite, ReconstructWrite};
 use super::*;
 use proptest::prelude::*;
 
-fn of(layout: Layout, members: u32) -> RaidModel {
-    model(Array { layout, members }).unwrap()
+fn of(layout: MemberLayout, members: u32) -> RaidModel {
+    model(ArrayLayout { layout, members }).unwrap()
 }
 
-const EIGHT: Array = Array { layout: Layout::Raid10 { copies: 2 }, members: 8 };
+const EIGHT: ArrayLayout = ArrayLayout { layout: MemberLayout::Raid10 { copies: 2 }, members: 8 };
 
-fn written(array: f64, raw: f64) -> Measured {
-    Measured { array_rate_per_second: array, raw_rate_per_second: raw, read_share: 0.0 }
+fn written(array: f64, raw: f64) -> ArrayRates {
+    ArrayRates { array_rate_per_second: array, raw_rate_per_second: raw, read_share: 0.0 }
 }
 
 #[test]
 fn device_operations_per_small_write_are_the_known_ones() {
-    let parity_5 = |parity_write| Layout::Raid5 { parity_write };
-    let parity_6 = |parity_write| Layout::Raid6 { parity_write };
+    let parity_5 = |parity_write| MemberLayout::Raid5 { parity_write };
+    let parity_6 = |parity_write| MemberLayout::Raid6 { parity_write };
     for (layout, members, reads, writes) in [
-        (Layout::Raid0, 4, 0.0, 1.0),
-        (Layout::Raid1 { copies: 2 }, 2, 0.0, 2.0),
-        (Layout::Raid1 { copies: 3 }, 3, 0.0, 3.0),
-        (Layout::Raid10 { copies: 2 }, 8, 0.0, 2.0),
+        (MemberLayout::Raid0, 4, 0.0, 1.0),
+        (MemberLayout::Raid1 { copies: 2 }, 2, 0.0, 2.0),
+        (MemberLayout::Raid1 { copies: 3 }, 3, 0.0, 3.0),
+        (MemberLayout::Raid10 { copies: 2 }, 8, 0.0, 2.0),
         (parity_5(ReadModifyWrite), 8, 2.0, 2.0),
         (parity_5(ReconstructWrite), 3, 1.0, 2.0),
-        (Layout::Raid4 { parity_write: ReadModifyWrite }, 8, 2.0, 2.0),
-        (Layout::Raid4 { parity_write: ReconstructWrite }, 3, 1.0, 2.0),
+        (MemberLayout::Raid4 { parity_write: ReadModifyWrite }, 8, 2.0, 2.0),
+        (MemberLayout::Raid4 { parity_write: ReconstructWrite }, 3, 1.0, 2.0),
         (parity_6(ReadModifyWrite), 8, 3.0, 3.0),
         (parity_6(ReconstructWrite), 4, 1.0, 3.0),
     ] {
@@ -61,7 +61,7 @@ fn md_reaches_a_fifth_of_what_raid10_could() {
 #[test]
 fn a_third_for_raid6_counts_writes_alone_and_a_sixth_counts_what_is_really_done() {
     // The same publication names 3 writes and 3 reads, and then 33 %: that is without the reads.
-    let found = of(Layout::Raid6 { parity_write: ReadModifyWrite }, 8);
+    let found = of(MemberLayout::Raid6 { parity_write: ReadModifyWrite }, 8);
     assert!((found.write_share_writes_counted - 0.333).abs() < 0.001);
     assert!((found.write_share_reads_counted - 0.167).abs() < 0.001);
     let sentence = found.sentence;
@@ -71,15 +71,15 @@ fn a_third_for_raid6_counts_writes_alone_and_a_sixth_counts_what_is_really_done(
 
 #[test]
 fn the_parity_member_limits_level_4_and_gives_no_reads() {
-    let layout = Layout::Raid4 { parity_write: ReadModifyWrite };
+    let layout = MemberLayout::Raid4 { parity_write: ReadModifyWrite };
     let found = of(layout, 5);
     // One drive of five: each write is one write there, and two accesses if the read counts.
     assert!((found.write_share_writes_counted - 0.2).abs() < 1e-12);
     assert!((found.write_share_reads_counted - 0.1).abs() < 1e-12);
     assert!(found.sentence.contains("the one parity member"), "{}", found.sentence);
     let expected = |read_share| {
-        let measured = Measured { read_share, ..written(1000.0, 5000.0) };
-        let found = efficiency(Array { layout, members: 5 }, measured).unwrap();
+        let measured = ArrayRates { read_share, ..written(1000.0, 5000.0) };
+        let found = efficiency(ArrayLayout { layout, members: 5 }, measured).unwrap();
         (found.expected_rate_per_second, found.expected_rate_per_second_reads_counted)
     };
     assert_eq!(expected(1.0), (4000.0, 4000.0), "four members have data");
@@ -87,7 +87,7 @@ fn the_parity_member_limits_level_4_and_gives_no_reads() {
     // With few writes the members with data limit: (0.9 + 0.1 × 2) ÷ 4 accesses on each.
     let (writes, reads_too) = expected(0.9);
     assert!((writes - 4000.0).abs() < 1e-9 && (reads_too - 4000.0 / 1.1).abs() < 1e-9);
-    let reconstructed = of(Layout::Raid4 { parity_write: ReconstructWrite }, 3);
+    let reconstructed = of(MemberLayout::Raid4 { parity_write: ReconstructWrite }, 3);
     assert!((reconstructed.write_share_reads_counted - 1.0 / 3.0).abs() < 1e-12);
 }
 
@@ -95,9 +95,9 @@ fn the_parity_member_limits_level_4_and_gives_no_reads() {
 fn md_raid5_on_memory_is_far_from_any_theory() {
     // "Random Write Performance Test Across Filesystems and RAID Configurations", 2025: three
     // memory devices, of which one alone writes 3 461 thousand per second.
-    let layout = Layout::Raid5 { parity_write: ReconstructWrite };
+    let layout = MemberLayout::Raid5 { parity_write: ReconstructWrite };
     let measured = written(66_100.0, 3.0 * 3_461_000.0);
-    let found = efficiency(Array { layout, members: 3 }, measured).unwrap();
+    let found = efficiency(ArrayLayout { layout, members: 3 }, measured).unwrap();
     assert!((found.efficiency_reads_counted - 0.0191).abs() < 0.0001);
     assert!((found.efficiency - 0.0127).abs() < 0.0001);
 }
@@ -105,7 +105,7 @@ fn md_raid5_on_memory_is_far_from_any_theory() {
 #[test]
 fn reads_of_a_mix_cost_one_operation_each() {
     // 70 % reads on RAID10: 0.7 + 0.3 × 2 = 1.3 device operations per host operation.
-    let mix = Measured { read_share: 0.7, ..written(1e6, 2.6e6) };
+    let mix = ArrayRates { read_share: 0.7, ..written(1e6, 2.6e6) };
     let found = efficiency(EIGHT, mix).unwrap();
     assert!((found.expected_rate_per_second - 2e6).abs() < 1.0);
     assert!((found.efficiency - 0.5).abs() < 1e-9);
@@ -113,7 +113,7 @@ fn reads_of_a_mix_cost_one_operation_each() {
 
 #[test]
 fn an_array_has_a_hundred_thousand_members_at_most() {
-    let is_one = |members| model(Array { layout: Layout::Raid0, members }).is_ok();
+    let is_one = |members| model(ArrayLayout { layout: MemberLayout::Raid0, members }).is_ok();
     assert_eq!([is_one(100_000), is_one(100_001)], [true, false]);
 }
 
@@ -122,30 +122,30 @@ fn half_of_a_raid10_may_fail_if_no_mirror_loses_both() {
     let found = model(EIGHT).unwrap();
     assert_eq!((found.failures_survived_min, found.failures_survived_max), (1, 4));
     assert_eq!(found.usable_capacity_share, 0.5);
-    let triple = of(Layout::Raid10 { copies: 3 }, 9);
+    let triple = of(MemberLayout::Raid10 { copies: 3 }, 9);
     assert_eq!((triple.failures_survived_min, triple.failures_survived_max), (2, 6));
-    let parity = of(Layout::Raid6 { parity_write: ReadModifyWrite }, 8);
+    let parity = of(MemberLayout::Raid6 { parity_write: ReadModifyWrite }, 8);
     assert_eq!((parity.failures_survived_min, parity.usable_capacity_share), (2, 0.75));
-    assert_eq!(of(Layout::Raid0, 8).failures_survived_max, 0);
+    assert_eq!(of(MemberLayout::Raid0, 8).failures_survived_max, 0);
 }
 
 #[test]
 fn layouts_that_cannot_exist_are_declined_with_the_reason() {
     for (layout, members, why) in [
-        (Layout::Raid0, 0, "at least 1"),
-        (Layout::Raid1 { copies: 1 }, 1, "no mirror"),
-        (Layout::Raid1 { copies: 2 }, 3, "has 2 members"),
-        (Layout::Raid10 { copies: 2 }, 7, "do not divide"),
-        (Layout::Raid10 { copies: 0 }, 8, "no mirror"),
-        (Layout::Raid5 { parity_write: ReadModifyWrite }, 2, "at least 3"),
-        (Layout::Raid6 { parity_write: ReconstructWrite }, 3, "at least 4"),
-        (Layout::Raid0, u32::MAX, "more than"),
+        (MemberLayout::Raid0, 0, "at least 1"),
+        (MemberLayout::Raid1 { copies: 1 }, 1, "no mirror"),
+        (MemberLayout::Raid1 { copies: 2 }, 3, "has 2 members"),
+        (MemberLayout::Raid10 { copies: 2 }, 7, "do not divide"),
+        (MemberLayout::Raid10 { copies: 0 }, 8, "no mirror"),
+        (MemberLayout::Raid5 { parity_write: ReadModifyWrite }, 2, "at least 3"),
+        (MemberLayout::Raid6 { parity_write: ReconstructWrite }, 3, "at least 4"),
+        (MemberLayout::Raid0, u32::MAX, "more than"),
     ] {
-        let declined = model(Array { layout, members }).unwrap_err().to_string();
+        let declined = model(ArrayLayout { layout, members }).unwrap_err().to_string();
         assert!(declined.contains(why), "{declined}");
     }
     assert!(efficiency(EIGHT, written(f64::NAN, 1.0)).is_err());
-    let more = Measured { read_share: 1.5, ..written(1.0, 1.0) };
+    let more = ArrayRates { read_share: 1.5, ..written(1.0, 1.0) };
     assert!(efficiency(EIGHT, more).is_err());
 }
 
@@ -183,14 +183,14 @@ proptest! {
         let (copies, members) = if small { (copies % 5, members % 20) } else { (copies, members) };
         let parity_write = if copies % 2 == 0 { ReadModifyWrite } else { ReconstructWrite };
         let layout = match kind {
-            0 => Layout::Raid0,
-            1 => Layout::Raid1 { copies },
-            2 => Layout::Raid10 { copies },
-            3 => Layout::Raid5 { parity_write },
-            4 => Layout::Raid4 { parity_write },
-            _ => Layout::Raid6 { parity_write },
+            0 => MemberLayout::Raid0,
+            1 => MemberLayout::Raid1 { copies },
+            2 => MemberLayout::Raid10 { copies },
+            3 => MemberLayout::Raid5 { parity_write },
+            4 => MemberLayout::Raid4 { parity_write },
+            _ => MemberLayout::Raid6 { parity_write },
         };
-        let array_of = Array { layout, members };
+        let array_of = ArrayLayout { layout, members };
         if let Ok(found) = model(array_of) {
             prop_assert!(found.write_share_reads_counted <= found.write_share_writes_counted);
             prop_assert!(found.failures_survived_min <= found.failures_survived_max);
@@ -198,7 +198,7 @@ proptest! {
             prop_assert!(found.usable_capacity_share > 0.0 && found.usable_capacity_share <= 1.0);
         }
         let measured =
-            Measured { array_rate_per_second: array, raw_rate_per_second: raw, read_share };
+            ArrayRates { array_rate_per_second: array, raw_rate_per_second: raw, read_share };
         let _ = efficiency(array_of, measured);
     }
 }

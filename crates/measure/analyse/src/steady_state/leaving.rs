@@ -13,7 +13,7 @@ mod dips;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Declined;
+use crate::DeclinedAnalysis;
 use durio_base::stats::least_squares::median;
 
 pub use change_points::Change;
@@ -51,7 +51,7 @@ pub enum Better {
 /// How a run leaves its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shape {
+pub enum LeavingShape {
     /// It does not.
     Steady,
     /// One or more steps to a level that lasts to the end.
@@ -80,7 +80,7 @@ pub struct Drift {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Leaving {
     /// The shape; of a run with lasting changes and dips, that of the changes.
-    pub shape: Shape,
+    pub shape: LeavingShape,
     /// Whether it ends worse than it began, or dips at all.
     pub is_worse: bool,
     /// The lasting changes, in order.
@@ -96,12 +96,12 @@ pub struct Leaving {
 
 /// Looks for changes and dips in a series of intervals of equal length. Declined for too few or too
 /// many intervals, and for values that are not finite or below zero; zero is a stall, and valid.
-pub(crate) fn leaving(series: &[f64], better: Better) -> Result<Leaving, Declined> {
-    Declined::unless_enough("intervals", series.len(), INTERVALS_MIN)?;
-    Declined::if_too_many("intervals", series.len(), INTERVALS_MAX)?;
+pub(crate) fn leaving(series: &[f64], better: Better) -> Result<Leaving, DeclinedAnalysis> {
+    DeclinedAnalysis::unless_enough("intervals", series.len(), INTERVALS_MIN)?;
+    DeclinedAnalysis::if_too_many("intervals", series.len(), INTERVALS_MAX)?;
     // Zero is moved to one, which is valid.
     let nothing_as_one = |figure: &f64| if *figure == 0.0 { 1.0 } else { *figure };
-    Declined::unless_positive("figure", series.iter().map(nothing_as_one))?;
+    DeclinedAnalysis::unless_positive("figure", series.iter().map(nothing_as_one))?;
     // The slope of Theil and Sen takes all pairs: 512 values are 131 thousand, a day of seconds
     // would be 3.7 billion.
     let batch = series.len().div_ceil(SERIES_MAX);
@@ -122,17 +122,17 @@ pub(crate) fn leaving(series: &[f64], better: Better) -> Result<Leaving, Decline
     })
 }
 
-fn shape(changes: &[Change], drift: Option<&Drift>, dips: Option<&Dips>) -> Shape {
+fn shape(changes: &[Change], drift: Option<&Drift>, dips: Option<&Dips>) -> LeavingShape {
     let ends = changes.first().zip(changes.last());
     match (ends, drift, dips) {
         // A drift describes the changes better: a line leaves less of the series than their steps
         // do.
-        (_, Some(_), _) => Shape::Drift,
-        (Some((first, last)), ..) if is_back(first, last) => Shape::Temporary,
-        (Some(_), ..) => Shape::LastingStep,
-        (None, None, Some(dips)) if dips.period_intervals.is_some() => Shape::PeriodicDips,
-        (None, None, Some(_)) => Shape::IrregularDips,
-        (None, None, None) => Shape::Steady,
+        (_, Some(_), _) => LeavingShape::Drift,
+        (Some((first, last)), ..) if is_back(first, last) => LeavingShape::Temporary,
+        (Some(_), ..) => LeavingShape::LastingStep,
+        (None, None, Some(dips)) if dips.period_intervals.is_some() => LeavingShape::PeriodicDips,
+        (None, None, Some(_)) => LeavingShape::IrregularDips,
+        (None, None, None) => LeavingShape::Steady,
     }
 }
 
@@ -141,7 +141,12 @@ fn is_back(first: &Change, last: &Change) -> bool {
     (last.after_median - first.before_median).abs() < CHANGE_MIN * first.before_median
 }
 
-fn is_worse(shape: Shape, changes: &[Change], drift: Option<&Drift>, better: Better) -> bool {
+fn is_worse(
+    shape: LeavingShape,
+    changes: &[Change],
+    drift: Option<&Drift>,
+    better: Better,
+) -> bool {
     let rises = |change: f64| match better {
         Better::Higher => change < 0.0,
         Better::Lower => change > 0.0,
@@ -150,17 +155,17 @@ fn is_worse(shape: Shape, changes: &[Change], drift: Option<&Drift>, better: Bet
         changes.first().zip(last).is_some_and(|(a, b)| rises(b.after_median - a.before_median))
     };
     match shape {
-        Shape::Steady => false,
-        Shape::PeriodicDips | Shape::IrregularDips => true,
-        Shape::Drift => drift.is_some_and(|drift| rises(drift.per_interval)),
+        LeavingShape::Steady => false,
+        LeavingShape::PeriodicDips | LeavingShape::IrregularDips => true,
+        LeavingShape::Drift => drift.is_some_and(|drift| rises(drift.per_interval)),
         // It ends where it began: what counts is the way it went.
-        Shape::Temporary => change_until(changes.first()),
-        Shape::LastingStep => change_until(changes.last()),
+        LeavingShape::Temporary => change_until(changes.first()),
+        LeavingShape::LastingStep => change_until(changes.last()),
     }
 }
 
 fn evidence(
-    shape: Shape,
+    shape: LeavingShape,
     changes: &[Change],
     drift: Option<&Drift>,
     dips: Option<&Dips>,
@@ -220,22 +225,24 @@ fn dips_sentence(dips: &Dips) -> String {
 }
 
 /// The usual causes: a hint where to look, no finding.
-fn usual_causes(shape: Shape) -> Option<&'static str> {
+fn usual_causes(shape: LeavingShape) -> Option<&'static str> {
     Some(match shape {
-        Shape::Steady => return None,
-        Shape::LastingStep => {
+        LeavingShape::Steady => return None,
+        LeavingShape::LastingStep => {
             "usual causes of a lasting step: burst credits or a fast cache used up, throttling by \
              heat; upwards: a cache that has filled"
         }
-        Shape::Temporary => "usual causes of a temporary change: another load, a rebuild, a scrub",
-        Shape::Drift => {
+        LeavingShape::Temporary => {
+            "usual causes of a temporary change: another load, a rebuild, a scrub"
+        }
+        LeavingShape::Drift => {
             "usual causes of a drift: a drive that fills up and has more to move, rising \
              temperature, fragmentation"
         }
-        Shape::PeriodicDips => {
+        LeavingShape::PeriodicDips => {
             "usual causes of periodic dips: garbage collection, write-back, a timer's work"
         }
-        Shape::IrregularDips => {
+        LeavingShape::IrregularDips => {
             "usual causes of irregular dips: another load, errors that are retried"
         }
     })

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn judge(rounds: &[f64]) -> SteadyState {
-    steady_state(rounds, &Rule::SNIA).unwrap()
+    steady_state(rounds, &SteadyRule::SNIA).unwrap()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn after_25_rounds_it_is_not_attained_even_if_it_would_be_later() {
     assert_eq!(found.attained_at, None);
     assert_eq!(found.window.unwrap().last_round, 25);
     assert!(found.sentence.contains("not attained in 25 rounds"), "{}", found.sentence);
-    let longer = Rule { rounds_max: 40, ..Rule::SNIA };
+    let longer = SteadyRule { rounds_max: 40, ..SteadyRule::SNIA };
     // Rounds 24 to 28: 88.6, 79.8 and three times 80; a range of 10.8 %, a slope of 8.4 %.
     assert_eq!(steady_state(&rounds, &longer).unwrap().attained_at, Some(28));
 }
@@ -90,12 +90,12 @@ fn the_lines_of_the_plot_are_mean_band_and_fit() {
 #[test]
 fn rules_that_decide_nothing_are_declined() {
     for rule in [
-        Rule { window_rounds: 1, ..Rule::SNIA },
-        Rule { rounds_max: 4, ..Rule::SNIA },
-        Rule { slope_share_max: f64::NAN, ..Rule::SNIA },
-        Rule { excursion_share_max: -0.1, ..Rule::SNIA },
+        SteadyRule { window_rounds: 1, ..SteadyRule::SNIA },
+        SteadyRule { rounds_max: 4, ..SteadyRule::SNIA },
+        SteadyRule { slope_share_max: f64::NAN, ..SteadyRule::SNIA },
+        SteadyRule { excursion_share_max: -0.1, ..SteadyRule::SNIA },
     ] {
-        assert!(matches!(steady_state(&[1.0; 9], &rule), Err(Declined::NoSuchRule { .. })));
+        assert!(matches!(steady_state(&[1.0; 9], &rule), Err(DeclinedAnalysis::NoSuchRule { .. })));
     }
 }
 
@@ -115,7 +115,7 @@ proptest! {
         window_rounds in any::<usize>(), rounds_max in any::<usize>(), limit in any::<f64>(),
     ) {
         let _ = judge(&rounds);
-        let rule = Rule {
+        let rule = SteadyRule {
             window_rounds,
             excursion_share_max: limit,
             slope_share_max: limit,

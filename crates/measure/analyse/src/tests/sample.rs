@@ -9,7 +9,7 @@ use durio_record::{Environment, OperationName};
 use durio_workload::{CacheMode, check_workloads};
 
 use durio_analyse::{
-    CpuFindings, Distribution, Effective, InFlight, OperationFindings, RateVariation,
+    CpuFindings, Distribution, Effective, InFlightFindings, OperationFindings, RateVariation,
     WorkloadFindings,
 };
 
@@ -100,7 +100,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
         iops: 1000.0,
         bandwidth: 8_192_000.0,
         operations: operations.into_iter().map(operation_findings).collect(),
-        in_flight: InFlight {
+        in_flight: InFlightFindings {
             by_latency: 1.0,
             counted: 1.0,
             offered: 1.0,

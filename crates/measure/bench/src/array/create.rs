@@ -13,7 +13,7 @@ use durio_report::ArrayShape;
 use super::devices::open_direct;
 use super::random_id;
 use crate::error::{BenchError, BenchErrorKind};
-use crate::locate::{Located, Permission, locate};
+use crate::locate::{LocatedPlaces, Permission, locate};
 
 /// A region is at least this large, and no larger than that: few for a map that is small, small for a
 /// resync that is short.
@@ -104,7 +104,7 @@ fn level_of(wish: &CreateWish<'_>) -> Result<Level, BenchError> {
     }
 }
 
-fn sizes_of(paths: &[&PathBuf], located: &Located) -> Result<Vec<u64>, BenchError> {
+fn sizes_of(paths: &[&PathBuf], located: &LocatedPlaces) -> Result<Vec<u64>, BenchError> {
     let size = |path: &&PathBuf| {
         let shown = path.display();
         let access = located.held.find(path).map_err(|_| {
@@ -185,7 +185,11 @@ fn wrong(error: &dyn std::error::Error) -> BenchError {
     BenchError::wrong_use(error.to_string())
 }
 
-fn write_all(paths: &[&PathBuf], located: &Located, blocks: &[Blocks]) -> Result<(), BenchError> {
+fn write_all(
+    paths: &[&PathBuf],
+    located: &LocatedPlaces,
+    blocks: &[Blocks],
+) -> Result<(), BenchError> {
     for (path, blocks) in paths.iter().zip(blocks) {
         let access = located.held.find(path)?;
         let file = open_direct(&access, true)?;

@@ -13,14 +13,14 @@ use durio_block::{
     probe_write_flags,
 };
 use durio_raid::server::{MemberFile, find_member};
-use durio_raid::{Found, SuperblockError};
+use durio_raid::{FoundDevice, SuperblockError};
 
 use crate::error::{BenchError, BenchErrorKind};
 use crate::locate::{Permission, locate};
 
 /// A device that this server holds.
 #[derive(Debug)]
-pub(super) struct Device {
+pub(super) struct ServerDevice {
     /// The server's name of it.
     pub(super) number: u8,
     pub(super) path: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct Device {
     file: File,
 }
 
-impl Device {
+impl ServerDevice {
     /// True if this path leads to it, or once did.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         let identity = HeldTarget::open(path).map(|it| it.identity());
@@ -54,7 +54,7 @@ impl Device {
     }
 
     /// Reads the superblock.
-    pub(super) fn find(&self) -> Result<Result<Found, SuperblockError>, BenchError> {
+    pub(super) fn find(&self) -> Result<Result<FoundDevice, SuperblockError>, BenchError> {
         let file = open_direct(&self.access, false)?;
         let found = find_member(&file, self.number, self.bytes()?);
         found.map_err(|error| BenchError::io("read the superblocks of", &self.path, error))
@@ -96,7 +96,7 @@ pub(super) fn claim_devices(
     paths: &[PathBuf],
     permission: Permission<'_>,
     first: u8,
-) -> Result<Vec<Device>, BenchError> {
+) -> Result<Vec<ServerDevice>, BenchError> {
     let located = locate(paths, permission)?;
     let claim = |(number, path): (u8, &PathBuf)| {
         let nothing = || BenchError::cannot_measure(format!("'{}' is no member", path.display()));
@@ -111,7 +111,7 @@ pub(super) fn claim_devices(
         // Recognising the device filled the page cache, where each direct write would look for
         // pages to invalidate. If the pages stay, that is the only cost.
         let _ = drop_cached(file.as_fd(), 0, bytes);
-        Ok(Device { number, path, access, file })
+        Ok(ServerDevice { number, path, access, file })
     };
     (first..).zip(paths).map(claim).collect()
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use durio_block::{HeldTarget, OpenMode, TargetType};
 use durio_raid::server::{find_member, marked_regions};
-use durio_raid::{AssembleError, AssembleOptions, Behind, Found, SuperblockError, assemble};
+use durio_raid::{AssembleError, AssembleOptions, Behind, FoundDevice, SuperblockError, assemble};
 use durio_report::{ArrayExamination, ExaminedDevice, ExaminedMember, MemberStanding};
 
 use super::{hexadecimal, shape_of, standing_of};
@@ -18,13 +18,13 @@ use crate::error::BenchError;
 pub fn examine_array(paths: &[PathBuf]) -> Result<ArrayExamination, BenchError> {
     let look = |(number, path): (u8, &PathBuf)| find_on(path, number);
     let all = (0..).zip(paths).map(look).collect::<Result<Vec<_>, _>>()?;
-    let found: Vec<Found> = all.iter().filter_map(|it| it.as_ref().ok().cloned()).collect();
+    let found: Vec<FoundDevice> = all.iter().filter_map(|it| it.as_ref().ok().cloned()).collect();
     let options = AssembleOptions { rejoin: true, ..AssembleOptions::default() };
     let assembled = assemble(&found, options);
     let older: Vec<Behind> =
         assembled.iter().flat_map(|it| it.behind(&found).collect::<Vec<_>>()).collect();
     let does_not_start = assembled.err().map(|error| assemble_words(&error, |it| shown(paths, it)));
-    let device = |(path, found): (&PathBuf, Result<Found, SuperblockError>)| ExaminedDevice {
+    let device = |(path, found): (&PathBuf, Result<FoundDevice, SuperblockError>)| ExaminedDevice {
         path: path.display().to_string(),
         older: found.as_ref().ok().and_then(|found| {
             older.iter().find(|it| it.device == found.device).map(ToString::to_string)
@@ -43,7 +43,7 @@ fn shown(paths: &[PathBuf], device: u8) -> String {
     path.map_or_else(|| device.to_string(), |it| format!("'{}'", it.display()))
 }
 
-fn find_on(path: &Path, number: u8) -> Result<Result<Found, SuperblockError>, BenchError> {
+fn find_on(path: &Path, number: u8) -> Result<Result<FoundDevice, SuperblockError>, BenchError> {
     let target = HeldTarget::open(path)?;
     let bytes = match target.kind() {
         TargetType::File(size) | TargetType::BlockDevice(size) => size.get(),
@@ -57,7 +57,7 @@ fn find_on(path: &Path, number: u8) -> Result<Result<Found, SuperblockError>, Be
     found.map_err(|error| BenchError::io("read the superblocks of", path, error))
 }
 
-fn examined(found: &Found) -> ExaminedMember {
+fn examined(found: &FoundDevice) -> ExaminedMember {
     let table = &found.superblock.table;
     let at = table.entries.iter().position(|it| it.member == found.superblock.member);
     let standings: Vec<_> = table.entries.iter().map(|it| standing_of(it.state)).collect();

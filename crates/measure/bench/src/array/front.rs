@@ -16,7 +16,7 @@ use durio_nbd::{
     Address, Export, KernelClient, NBD_DEVICE_NEEDS, NbdDevice, NbdError, Server, Storage, Uri,
 };
 use durio_raid::server::{ArrayHandle, ServerError, THREADS_MAX};
-use durio_raid::{Id, Table};
+use durio_raid::{Id, MemberTable};
 
 use super::serve::server_error;
 use crate::error::{BenchError, BenchErrorKind};
@@ -44,7 +44,7 @@ pub enum FrontKind {
 
 /// The way to an array, taken before anything is written to a member.
 #[derive(Debug)]
-pub(super) enum Front {
+pub(super) enum ArrayFront {
     Nbd {
         server: Arc<Server>,
         serving: Option<JoinHandle<Result<(), NbdError>>>,
@@ -57,14 +57,14 @@ pub(super) enum Front {
     },
 }
 
-impl Front {
+impl ArrayFront {
     pub(super) fn prepare(kind: FrontKind, socket: &Path) -> Result<Self, BenchError> {
         match kind {
             FrontKind::Nbd | FrontKind::AttachedNbd => {
                 let is_attached = kind == FrontKind::AttachedNbd;
                 let kernel = is_attached.then(KernelClient::open).transpose();
                 let kernel = kernel.map_err(|error| match error.kind {
-                    durio_nbd::ErrorKind::NotFound => {
+                    durio_nbd::NbdErrorKind::NotFound => {
                         kernel_lacks("NBD client", NBD_DEVICE_NEEDS).hint("modprobe nbd")
                     }
                     _ => cannot(error),
@@ -96,7 +96,7 @@ impl Front {
     pub(super) fn open(
         &mut self,
         handle: &ArrayHandle,
-        table: &Table,
+        table: &MemberTable,
         alignment: u32,
     ) -> Result<(), BenchError> {
         match self {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use durio_nbd::{Arrived, Socket, control_of, send_answer, send_order};
+use durio_nbd::{ArrivedOrder, Socket, control_of, send_answer, send_order};
 use durio_raid::layout;
 use durio_raid::server::{DEVICES_MAX, ServerError, ServerStatus, make_blank};
 use durio_raid::{
@@ -18,8 +18,8 @@ use durio_report::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::devices::{Device, claim_devices};
-use super::serve::{Served, server_error};
+use super::devices::{ServerDevice, claim_devices};
+use super::serve::{ServedArray, server_error};
 use super::{random_id, shape_of, standing_of};
 use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::locate::Permission;
@@ -98,9 +98,9 @@ pub enum ArrayAnswer {
 
 /// The client that asked for the end; it is answered at the end.
 #[derive(Debug, Default)]
-pub(super) struct Ending(Option<(Socket, ArrayAnswer)>);
+pub(super) struct EndOrder(Option<(Socket, ArrayAnswer)>);
 
-impl Ending {
+impl EndOrder {
     pub(super) const fn is_wished(&self) -> bool {
         self.0.is_some()
     }
@@ -131,7 +131,11 @@ pub fn order_array(socket: &Path, order: &ArrayOrder) -> Result<ArrayStatus, Ben
 }
 
 /// Carries out a caller's order.
-pub(super) fn obey((stream, order): Arrived<ArrayOrder>, served: &mut Served, ending: &mut Ending) {
+pub(super) fn obey(
+    (stream, order): ArrivedOrder<ArrayOrder>,
+    served: &mut ServedArray,
+    ending: &mut EndOrder,
+) {
     let order = match order {
         Ok(order) => order,
         Err(error) => {
@@ -158,7 +162,7 @@ pub(super) fn obey((stream, order): Arrived<ArrayOrder>, served: &mut Served, en
     }
 }
 
-fn device_at<'a>(served: &'a Served, path: &Path) -> Result<&'a Device, BenchError> {
+fn device_at<'a>(served: &'a ServedArray, path: &Path) -> Result<&'a ServerDevice, BenchError> {
     let device = served.devices.iter().find(|it| it.is_at(path));
     device.ok_or_else(|| {
         let text = format!("'{}' is no device of this array", path.display());
@@ -166,7 +170,7 @@ fn device_at<'a>(served: &'a Served, path: &Path) -> Result<&'a Device, BenchErr
     })
 }
 
-fn fail(served: &Served, path: &Path) -> Result<(), BenchError> {
+fn fail(served: &ServedArray, path: &Path) -> Result<(), BenchError> {
     let number = device_at(served, path)?.number;
     let status = served.handle.status().map_err(server_error)?;
     let copies = served.table.geometry.set_members();
@@ -192,11 +196,11 @@ fn fail(served: &Served, path: &Path) -> Result<(), BenchError> {
 }
 
 /// The role of an entry in the table; `None` for a spare or a replacement.
-fn role_of(served: &Served, at: usize) -> Option<u8> {
+fn role_of(served: &ServedArray, at: usize) -> Option<u8> {
     u8::try_from(at).ok().filter(|it| *it < served.table.geometry.members)
 }
 
-fn remove(served: &mut Served, path: &Path) -> Result<(), BenchError> {
+fn remove(served: &mut ServedArray, path: &Path) -> Result<(), BenchError> {
     let number = device_at(served, path)?.number;
     let status = served.handle.status().map_err(server_error)?;
     let roles = status.engine.roles;
@@ -229,7 +233,7 @@ fn when_passed(mut attempt: impl FnMut() -> Result<(), ServerError>) -> Result<(
     }
 }
 
-fn add(served: &mut Served, path: &Path, consent: EraseConsent) -> Result<(), BenchError> {
+fn add(served: &mut ServedArray, path: &Path, consent: EraseConsent) -> Result<(), BenchError> {
     let status = served.handle.status().map_err(server_error)?;
     let is_free = |(at, it): &(usize, &RoleStatus)| {
         it.state == MemberState::Faulty && it.device.is_none() && role_of(served, *at).is_some()
@@ -248,7 +252,7 @@ fn add(served: &mut Served, path: &Path, consent: EraseConsent) -> Result<(), Be
 }
 
 fn replace(
-    served: &mut Served,
+    served: &mut ServedArray,
     old: &Path,
     new: &Path,
     consent: EraseConsent,
@@ -266,7 +270,7 @@ fn replace(
 
 /// Has a device join as the first of these that it can.
 fn take(
-    served: &mut Served,
+    served: &mut ServedArray,
     path: &Path,
     consent: EraseConsent,
     wishes: &[JoinAs],
@@ -300,7 +304,7 @@ fn take(
 
 /// Claims it and gives it to the server; its place among the devices.
 fn open_device(
-    served: &mut Served,
+    served: &mut ServedArray,
     path: &[PathBuf],
     permission: Permission<'_>,
 ) -> Result<usize, BenchError> {
@@ -327,8 +331,8 @@ fn open_device(
 }
 
 fn join(
-    served: &Served,
-    device: &Device,
+    served: &ServedArray,
+    device: &ServerDevice,
     destroy: bool,
     wishes: &[JoinAs],
 ) -> Result<(), BenchError> {
@@ -375,7 +379,7 @@ fn join(
     Err(refused(refusal))
 }
 
-fn status_of(served: &Served, status: &ServerStatus) -> ArrayStatus {
+fn status_of(served: &ServedArray, status: &ServerStatus) -> ArrayStatus {
     let engine = &status.engine;
     let members = usize::from(served.table.geometry.members);
     let roles = engine.roles.iter().enumerate().map(|(at, role)| {
@@ -390,7 +394,8 @@ fn status_of(served: &Served, status: &ServerStatus) -> ArrayStatus {
             ..shown
         }
     });
-    let is_given_up = |it: &&Device| !engine.roles.iter().any(|of| of.device == Some(it.number));
+    let is_given_up =
+        |it: &&ServerDevice| !engine.roles.iter().any(|of| of.device == Some(it.number));
     let given_up = served.devices.iter().filter(is_given_up);
     let given_up = given_up.map(|it| shown_device(served, status, Some(it.number)));
     // A replacement has everything a moment before it has the role.
@@ -453,7 +458,7 @@ fn scrub_of(scrub: &ScrubStatus) -> ArrayScrub {
 }
 
 /// The status of a device without a role.
-fn shown_device(served: &Served, status: &ServerStatus, number: Option<u8>) -> MemberStatus {
+fn shown_device(served: &ServedArray, status: &ServerStatus, number: Option<u8>) -> MemberStatus {
     let device = number.and_then(|it| served.devices.iter().find(|of| of.number == it));
     let counters = number.and_then(|it| status.devices.get(usize::from(it)).copied());
     let counters = counters.unwrap_or_default();

@@ -12,13 +12,14 @@ use durio_block::lock_memory;
 use durio_nbd::{ControlServer, control_of};
 use durio_raid::server::{ArrayHandle, ArrayServer, ServerError};
 use durio_raid::{
-    AssembleError, AssembleOptions, Config, Found, Geometry, Plan, SuperblockError, Table, assemble,
+    AssembleError, AssembleOptions, Config, FoundDevice, Geometry, MemberTable, StartPlan,
+    SuperblockError, assemble,
 };
 
-use super::devices::{Device, claim_devices};
+use super::devices::{ServerDevice, claim_devices};
 use super::examine::assemble_words;
-use super::front::{DEPTH, Front, FrontKind};
-use super::orders::{Ending, obey};
+use super::front::{ArrayFront, DEPTH, FrontKind};
+use super::orders::{EndOrder, obey};
 use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::locate::Permission;
 
@@ -49,13 +50,13 @@ pub struct ServeWish<'a> {
 
 /// An array that is served, for orders.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct ServedArray {
     pub(super) handle: ArrayHandle,
     /// As it was when it started.
-    pub(super) table: Table,
-    pub(super) devices: Vec<Device>,
+    pub(super) table: MemberTable,
+    pub(super) devices: Vec<ServerDevice>,
     pub(super) alignment: u32,
-    pub(super) front: Front,
+    pub(super) front: ArrayFront,
 }
 
 /// Serves the array until `stop` or an order ends it. `ready` gets its name when users can connect,
@@ -71,13 +72,13 @@ pub fn serve_array(
 ) -> Result<(), BenchError> {
     refuse_queues(wish)?;
     let devices = claim_devices(wish.paths, Permission::Members, 0)?;
-    let front = Front::prepare(wish.front, wish.socket)?;
+    let front = ArrayFront::prepare(wish.front, wish.socket)?;
     let mut control = ControlServer::bind(control_of(wish.socket)).map_err(cannot)?;
     let (array, mut served) = start(wish, devices, front, remark)?;
     if let Err(error) = lock_memory() {
         remark(&format!("{}; it may have to wait for storage", with_causes(&error)));
     }
-    let mut ending = Ending::default();
+    let mut ending = EndOrder::default();
     let opened = wait_until_it_runs(&served.handle, stop).and_then(|()| {
         if stop() {
             return Ok(());
@@ -117,8 +118,8 @@ fn refuse_queues(wish: &ServeWish<'_>) -> Result<(), BenchError> {
 fn obey_until_the_end(
     control: &mut ControlServer,
     array: &ArrayServer,
-    served: &mut Served,
-    ending: &mut Ending,
+    served: &mut ServedArray,
+    ending: &mut EndOrder,
     remark: &dyn Fn(&str),
     stop: &dyn Fn() -> bool,
 ) {
@@ -142,10 +143,10 @@ fn obey_until_the_end(
 
 fn start(
     wish: &ServeWish<'_>,
-    devices: Vec<Device>,
-    mut front: Front,
+    devices: Vec<ServerDevice>,
+    mut front: ArrayFront,
     remark: &dyn Fn(&str),
-) -> Result<(ArrayServer, Served), BenchError> {
+) -> Result<(ArrayServer, ServedArray), BenchError> {
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
     for device in &devices {
         let what = match found_on(device)? {
@@ -174,9 +175,9 @@ fn start(
     let older = plan.behind(&found).map(|it| format!("{}: {it}", named(wish, it.device)));
     let remarks = damaged.iter().map(|it| damage_words(it, &plan)).chain(older);
     let remarks: Vec<String> = remarks.collect();
-    let alignments = devices.iter().map(Device::alignment).collect::<Result<Vec<_>, _>>()?;
+    let alignments = devices.iter().map(ServerDevice::alignment).collect::<Result<Vec<_>, _>>()?;
     let alignment = alignments.into_iter().max().unwrap_or(512);
-    let files = devices.iter().map(Device::member_file).collect::<Result<Vec<_>, _>>()?;
+    let files = devices.iter().map(ServerDevice::member_file).collect::<Result<Vec<_>, _>>()?;
     let threads = front.threads(wish.queues, table.array)?;
     if threads > 1 && table.geometry.level.parities() > 0 {
         return Err(BenchError::wrong_use("levels 5 and 6 are served by one queue")
@@ -198,7 +199,7 @@ fn start(
         ArrayServer::start(plan, config, alignment, &files, threads).map_err(server_error)?;
     remarks.iter().for_each(|it| remark(it));
     let handle = array.handle();
-    Ok((array, Served { handle, table, devices, alignment, front }))
+    Ok((array, ServedArray { handle, table, devices, alignment, front }))
 }
 
 /// Requests for which there is memory: with parity, each has a chunk of every member.
@@ -211,7 +212,7 @@ fn stripes_max(geometry: &Geometry) -> u16 {
 }
 
 /// The inner error means that the device was a member once.
-fn found_on(device: &Device) -> Result<Result<Found, SuperblockError>, BenchError> {
+fn found_on(device: &ServerDevice) -> Result<Result<FoundDevice, SuperblockError>, BenchError> {
     let shown = device.path.display();
     let failure = |error| BenchError::cannot_measure(format!("'{shown}' {error}"));
     match device.find()? {
@@ -236,7 +237,7 @@ fn named(wish: &ServeWish<'_>, device: u8) -> String {
     path.map_or_else(String::new, |it| format!("'{}'", it.display()))
 }
 
-fn damage_words((device, words): &(u8, String), plan: &Plan) -> String {
+fn damage_words((device, words): &(u8, String), plan: &StartPlan) -> String {
     match plan.has(*device) {
         true => format!("{words}; it is used all the same, as --force asks"),
         false => format!(

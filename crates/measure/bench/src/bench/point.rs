@@ -8,9 +8,9 @@ use durio_layers::{BuiltLayer, DeclaredStack};
 use durio_plan::{ClockChoice, Location, LocationFacts, Plan, RawPath, SeveralDevices};
 use durio_spec::{CampaignPlan, CampaignRequest, StackBench, plan_campaign};
 
-use crate::campaign::Scale;
+use crate::campaign::CampaignScale;
 use crate::error::BenchError;
-use crate::locate::{Located, Permission, locate};
+use crate::locate::{LocatedPlaces, Permission, locate};
 
 /// Which stacks of a spec, and how much of them.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct StackChoice {
     /// Their names; all without one.
     pub only: Vec<String>,
     /// How much of them.
-    pub scale: Scale,
+    pub scale: CampaignScale,
 }
 
 /// What all plans of a bench have in common.
@@ -36,7 +36,7 @@ pub struct Planning<'a> {
 
 /// A point before it is there.
 #[derive(Debug)]
-pub struct Estimate {
+pub struct PointEstimate {
     pub stack: usize,
     /// Which of its layers.
     pub layer: usize,
@@ -44,7 +44,7 @@ pub struct Estimate {
     pub plan: Plan,
 }
 
-impl Estimate {
+impl PointEstimate {
     /// How long its timed steps take.
     #[must_use]
     pub fn time(&self) -> Nanos {
@@ -65,7 +65,7 @@ impl Planning<'_> {
             // A filesystem stands on all of them; of bare devices the spec says how many.
             None => self.chosen(built.devices.clone()),
         };
-        let Located { places, held } = locate(&paths, Permission::Built)?;
+        let LocatedPlaces { places, held } = locate(&paths, Permission::Built)?;
         let places = places.into_iter().map(|location| self.place(location)).collect();
         let made = self.made(places, built.mount.is_some(), file_name)?;
         match made.obstacles.into_iter().next() {
@@ -131,7 +131,7 @@ impl Planning<'_> {
 pub fn estimates(
     planning: &Planning<'_>,
     stacks: &[DeclaredStack],
-) -> Result<Vec<Estimate>, BenchError> {
+) -> Result<Vec<PointEstimate>, BenchError> {
     let mut all = Vec::new();
     for (stack, declared) in stacks.iter().enumerate() {
         for (layer, sizes) in declared.device_sizes(existing).into_iter().enumerate() {
@@ -141,7 +141,7 @@ pub fn estimates(
             let plan = planning.estimated(sizes, it.kind.is_filesystem()).map_err(|error| {
                 error.context(format!("stack '{}', layer {}", declared.name, layer + 1))
             })?;
-            all.push(Estimate { stack, layer, plan });
+            all.push(PointEstimate { stack, layer, plan });
         }
     }
     match all.is_empty() {

@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use durio_base::Nanos;
-use durio_layers::Progress;
+use durio_layers::BuildProgress;
 use durio_record::bench::BenchStack;
 
-use super::point::Estimate;
+use super::point::PointEstimate;
 use crate::observer::Observer;
 
 /// How often the progress of a synchronisation is reported.
@@ -16,7 +16,7 @@ const SYNC_EVERY: Duration = Duration::from_secs(10);
 pub(crate) struct BenchProgress<'a> {
     observer: &'a dyn Observer,
     stacks: &'a [BenchStack],
-    estimates: &'a [Estimate],
+    estimates: &'a [PointEstimate],
     sync_told: Cell<Option<Instant>>,
 }
 
@@ -24,7 +24,7 @@ impl<'a> BenchProgress<'a> {
     pub(crate) const fn new(
         observer: &'a dyn Observer,
         stacks: &'a [BenchStack],
-        estimates: &'a [Estimate],
+        estimates: &'a [PointEstimate],
     ) -> Self {
         Self { observer, stacks, estimates, sync_told: Cell::new(None) }
     }
@@ -51,12 +51,12 @@ impl<'a> BenchProgress<'a> {
     }
 
     /// A step of building.
-    pub(crate) fn step(&self, progress: Progress<'_>) {
-        if let Progress::LeftAlone { undo, why } = progress {
+    pub(crate) fn step(&self, progress: BuildProgress<'_>) {
+        if let BuildProgress::LeftAlone { undo, why } = progress {
             // Reported to all users, also without progress: it stays.
             self.observer.remark(&format!("durio: left alone: {undo}: {why}"));
         }
-        let Progress::Syncing { device, done, all } = progress else { return };
+        let BuildProgress::Syncing { device, done, all } = progress else { return };
         if self.sync_told.get().is_some_and(|told| told.elapsed() < SYNC_EVERY) {
             return;
         }
@@ -65,7 +65,7 @@ impl<'a> BenchProgress<'a> {
         self.say(&format!("  {device} is made equal: {percent} %"));
     }
 
-    fn time(&self, wanted: impl Fn(&Estimate) -> bool) -> Nanos {
+    fn time(&self, wanted: impl Fn(&PointEstimate) -> bool) -> Nanos {
         let times = self.estimates.iter().filter(|it| wanted(it)).map(|it| it.time().get());
         Nanos::new(times.fold(0, u64::saturating_add))
     }

@@ -29,14 +29,14 @@ type BeginStack<'a> = dyn Fn(&DeclaredStack) -> Result<Box<dyn StackHandle + 'a>
 
 /// A built layer to measure.
 #[derive(Debug)]
-pub(crate) struct Point<'a> {
+pub(crate) struct BenchPoint<'a> {
     /// Which stack, from 0.
     pub(crate) stack: usize,
     pub(crate) layer: &'a BuiltLayer,
     pub(crate) run: String,
 }
 
-pub(crate) struct Schedule<'a> {
+pub(crate) struct BenchSchedule<'a> {
     pub(crate) manifest: BenchManifest,
     /// Begins to build a stack; nothing of it is there yet.
     pub(crate) begin: &'a BeginStack<'a>,
@@ -47,14 +47,14 @@ pub(crate) struct Schedule<'a> {
     pub(crate) building: &'a dyn Fn(usize, usize),
 }
 
-impl Schedule<'_> {
+impl BenchSchedule<'_> {
     /// Builds, measures and takes down every stack. What goes wrong with one is in the manifest.
     ///
     /// # Errors
     /// If the manifest cannot be saved: the record is the product. The stack is still taken down.
     pub(crate) fn run(
         mut self,
-        measure: &mut dyn FnMut(&Point<'_>) -> Result<Outcome, BenchError>,
+        measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, BenchError>,
     ) -> Result<BenchManifest, BenchError> {
         let mut runs = 0;
         for index in 0..self.manifest.stacks.len() {
@@ -84,7 +84,7 @@ impl Schedule<'_> {
         &mut self,
         index: usize,
         runs: &mut usize,
-        measure: &mut dyn FnMut(&Point<'_>) -> Result<Outcome, BenchError>,
+        measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, BenchError>,
     ) -> Result<(), BenchError> {
         let declared = self.manifest.stacks[index].declared.clone();
         (self.building)(index, 0);
@@ -120,12 +120,12 @@ impl Schedule<'_> {
         declared: &DeclaredStack,
         built: &BuiltLayer,
         runs: &mut usize,
-        measure: &mut dyn FnMut(&Point<'_>) -> Result<Outcome, BenchError>,
+        measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, BenchError>,
     ) -> Result<bool, BenchError> {
         *runs += 1;
         let word = declared.layers.get(built.index).map_or("", |layer| layer.kind.name());
         let run = format!("{runs:02}-{}-{word}", declared.name);
-        let point = Point { stack: index, layer: built, run: run.clone() };
+        let point = BenchPoint { stack: index, layer: built, run: run.clone() };
         // Saved first: the reader of a killed bench's folder then knows the run's subject.
         self.set(index, built.index, LayerState::Partial, Some(run));
         (self.save)(&self.manifest)?;

@@ -16,9 +16,9 @@ use durio_record::bench::{BenchFolder, BenchManifest, BenchStack, LayerState, Te
 use durio_record::{Environment, Manifest, Outcome};
 
 use super::listing;
-use super::schedule::{Point, Schedule, StackHandle};
+use super::schedule::{BenchPoint, BenchSchedule, StackHandle};
 use crate::error::BenchError;
-use crate::observer::Told;
+use crate::observer::ToldLines;
 use crate::read_back::bench_findings;
 
 /// What goes wrong, and what was done.
@@ -145,11 +145,11 @@ struct Ended {
 
 fn run(
     machine: &Scripted,
-    measure: &mut dyn FnMut(&Point<'_>) -> Result<Outcome, BenchError>,
+    measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, BenchError>,
 ) -> Ended {
     let stop = Cell::new(false);
     let saved = RefCell::new(Vec::new());
-    let schedule = Schedule {
+    let schedule = BenchSchedule {
         manifest: manifest(),
         begin: &|stack| machine.begin(stack),
         stop: &|| stop.get(),
@@ -273,7 +273,7 @@ fn a_manifest_that_cannot_be_saved_ends_the_bench_with_everything_taken_down() {
     for fails_at in 0..6 {
         let machine = Scripted::default();
         let count = Cell::new(0);
-        let schedule = Schedule {
+        let schedule = BenchSchedule {
             manifest: manifest(),
             begin: &|stack| machine.begin(stack),
             stop: &|| false,
@@ -324,7 +324,7 @@ fn a_run_that_was_analysed_while_it_ran_is_not_read_again() {
     let folder = BenchFolder::open(folder.path()).unwrap();
     let complaints = |known: &[&str]| {
         let known = known.iter().map(|run| ((*run).to_owned(), findings_of_nothing()));
-        let told = Told::default();
+        let told = ToldLines::default();
         let _ = bench_findings(&folder, known.collect(), &told);
         told.0.into_inner().len()
     };

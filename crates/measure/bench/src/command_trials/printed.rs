@@ -18,7 +18,7 @@ const LAST_LINES: usize = 3;
 
 /// The lines of a command.
 #[derive(Debug, Default)]
-pub(super) struct Printed {
+pub(super) struct CommandLines {
     bytes: Vec<u8>,
     /// Where the last whole line ends.
     whole: usize,
@@ -31,7 +31,7 @@ pub(super) struct Printed {
     late: u64,
 }
 
-impl Printed {
+impl CommandLines {
     fn take(&mut self, bytes: &[u8], now: Instant) {
         let lines = bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
         if let Some(cut_at) = self.cut_at {
@@ -99,9 +99,9 @@ impl Printed {
 
 /// Takes a command's stdout.
 #[derive(Debug)]
-pub(super) struct Lines<'a>(pub(super) &'a Mutex<Printed>);
+pub(super) struct StdoutLines<'a>(pub(super) &'a Mutex<CommandLines>);
 
-impl Write for Lines<'_> {
+impl Write for StdoutLines<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut printed = lock(self.0);
         // Read under the lock, which the cutter holds.
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_line_counts_if_it_was_whole_when_the_power_went() {
         let printed = Mutex::default();
-        let mut stream = Lines(&printed);
+        let mut stream = StdoutLines(&printed);
         assert_eq!(lock(&printed).running_for(), None);
         stream.write_all(b"committed 1\ncommitted 2\ncommit").unwrap();
         assert!(lock(&printed).running_for().is_some());
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_line_that_comes_long_after_the_cut_shows_that_it_was_none() {
-        let mut printed = Printed::default();
+        let mut printed = CommandLines::default();
         let begin = Instant::now();
         printed.take(b"1\n", begin);
         printed.take(b"2\n", begin + LATE * 2);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn output_without_end_takes_no_memory_without_end() {
-        let mut printed = Printed::default();
+        let mut printed = CommandLines::default();
         for _ in 0..40 {
             printed.take(&[b'\n'; 1 << 20], Instant::now());
         }

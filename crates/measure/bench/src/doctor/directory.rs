@@ -17,23 +17,23 @@ use durio_spec::{CheckLength, CheckRequest, plan_check};
 use rustix::fs::{Access, AtFlags, CWD, accessat, fdatasync};
 use rustix::io::pwrite;
 
-use super::Found;
+use super::CheckedThing;
 use crate::error::BenchError;
-use crate::locate::{Located, Permission, locate};
+use crate::locate::{LocatedPlaces, Permission, locate};
 use crate::state_folder::{runs_folder, state_folder as existing_state, state_path};
 
 // A commit of `durio check`, so that the same alignment is asked for.
 const BLOCK: usize = 8192;
 
 /// The findings on the directory, with a plan and a stack if there are any.
-pub(super) struct Surveyed {
+pub(super) struct DirectorySurvey {
     pub(super) rows: Vec<DiagnosisRow>,
     /// What `durio check` would do there.
     pub(super) plan: Option<Plan>,
     pub(super) stack: Option<Stack>,
 }
 
-pub(super) fn survey(directory: &Path, host: &Host) -> Surveyed {
+pub(super) fn survey(directory: &Path, host: &Host) -> DirectorySurvey {
     let path = directory.to_owned();
     if matches!(path.try_exists(), Ok(false)) {
         return nothing(&no_directory(&path, "does not exist"));
@@ -43,7 +43,7 @@ pub(super) fn survey(directory: &Path, host: &Host) -> Surveyed {
         Ok(located) => located,
         Err(error) => return nothing(&error),
     };
-    let is_directory = |located: &Located| {
+    let is_directory = |located: &LocatedPlaces| {
         matches!(located.places.first().map(|it| it.facts), Some(LocationFacts::Directory { .. }))
     };
     if !is_directory(&located) {
@@ -51,10 +51,10 @@ pub(super) fn survey(directory: &Path, host: &Host) -> Surveyed {
     }
     let stack = read_stack(directory).ok();
     let (room, plan) = room(located);
-    let below = stack.as_ref().map_or_else(|| Found::ok("a directory"), place);
+    let below = stack.as_ref().map_or_else(|| CheckedThing::ok("a directory"), place);
     let mut rows = vec![below.needed("directory", "the storage to measure"), room];
     rows.extend(files(directory, host));
-    Surveyed { rows, plan, stack }
+    DirectorySurvey { rows, plan, stack }
 }
 
 fn no_directory(path: &Path, what: &str) -> BenchError {
@@ -62,26 +62,29 @@ fn no_directory(path: &Path, what: &str) -> BenchError {
         .hint("name an existing directory on the storage to measure")
 }
 
-fn nothing(error: &BenchError) -> Surveyed {
-    let row = Found::error(error).needed("directory", "the storage to measure");
-    Surveyed { rows: vec![row], plan: None, stack: None }
+fn nothing(error: &BenchError) -> DirectorySurvey {
+    let row = CheckedThing::error(error).needed("directory", "the storage to measure");
+    DirectorySurvey { rows: vec![row], plan: None, stack: None }
 }
 
 /// The storage of the directory.
-fn place(stack: &Stack) -> Found {
-    let Some(filesystem) = stack.filesystem() else { return Found::ok("a directory") };
+fn place(stack: &Stack) -> CheckedThing {
+    let Some(filesystem) = stack.filesystem() else { return CheckedThing::ok("a directory") };
     let devices = leaf_devices(stack);
     let on = if devices.is_empty() { String::new() } else { format!(" on {}", devices.join(", ")) };
     let text = format!("{}{on}, mounted at {}", filesystem.fs_type, filesystem.mount_point);
     if filesystem.memory_backed || stack.is_in_memory() {
         let text = format!("memory-backed: {text}; nothing survives a power cut");
-        return Found::limited(text, "name a directory on a disk, unless memory is to be measured");
+        return CheckedThing::limited(
+            text,
+            "name a directory on a disk, unless memory is to be measured",
+        );
     }
-    Found::ok(text)
+    CheckedThing::ok(text)
 }
 
 /// Whether what `durio check` lays out has room, and its plan.
-fn room(located: Located) -> (DiagnosisRow, Option<Plan>) {
+fn room(located: LocatedPlaces) -> (DiagnosisRow, Option<Plan>) {
     let used_for = "the files of durio check: 1.2 GiB, at most a tenth of what is free";
     let free = located.places.first().and_then(|it| match it.facts {
         LocationFacts::Directory { free, .. } => Some(free),
@@ -102,22 +105,22 @@ fn room(located: Located) -> (DiagnosisRow, Option<Plan>) {
     });
     match planned {
         Ok(plan) => (room_found(free, &plan).needed("room", used_for), Some(plan)),
-        Err(error) => (Found::error(&error.into()).needed("room", used_for), None),
+        Err(error) => (CheckedThing::error(&error.into()).needed("room", used_for), None),
     }
 }
 
 /// The size of the data file where there is room enough.
 const DATA: Bytes = Bytes::from_gib(1);
 
-fn room_found(free: Bytes, plan: &Plan) -> Found {
+fn room_found(free: Bytes, plan: &Plan) -> CheckedThing {
     let data = plan.targets.iter().find(|target| target.name == "data").map(|it| it.size);
     let text = format!("{free} free; durio check takes {}", plan.cost().space);
     match data.filter(|data| *data < DATA) {
-        Some(data) => Found::limited(
+        Some(data) => CheckedThing::limited(
             format!("{text}, its data file {data} instead of {DATA}"),
             "make room, or give durio check a --size: reads of little data are reads from caches",
         ),
-        None => Found::ok(text),
+        None => CheckedThing::ok(text),
     }
 }
 
@@ -153,11 +156,11 @@ fn files(directory: &Path, host: &Host) -> Vec<DiagnosisRow> {
     let used_for = "files that vanish with durio, even if it is killed";
     let file = match TrialFile::make(directory) {
         Ok(file) => file,
-        Err(error) => return vec![Found::error(&error).needed("files", used_for)],
+        Err(error) => return vec![CheckedThing::error(&error).needed("files", used_for)],
     };
     let made = match file.had_name {
-        false => Found::ok("unnamed files (O_TMPFILE)"),
-        true => Found::limited(
+        false => CheckedThing::ok("unnamed files (O_TMPFILE)"),
+        true => CheckedThing::limited(
             "named files: this filesystem has no unnamed ones, or syncs them differently",
             "nothing; durio removes them, and after a kill the next run does",
         ),
@@ -179,49 +182,53 @@ fn write_block(file: impl AsFd) -> io::Result<()> {
     }
 }
 
-fn direct(file: &TrialFile) -> Found {
+fn direct(file: &TrialFile) -> CheckedThing {
     let remedy = "measure on another filesystem, or read the figures as those of the page cache";
     let opened = match &file.direct {
         Ok(opened) => opened,
-        Err(error) => return Found::limited(format!("{error}: {}", error.source), remedy),
+        Err(error) => return CheckedThing::limited(format!("{error}: {}", error.source), remedy),
     };
     let answer = direct_io(opened.file.as_fd());
     // Some filesystems take the flag and use the page cache all the same.
     if !opened.direct || answer == DirectIo::Impossible {
-        return Found::limited("not possible: the page cache is measured, not the device", remedy);
+        return CheckedThing::limited(
+            "not possible: the page cache is measured, not the device",
+            remedy,
+        );
     }
     if let Err(error) = write_block(&opened.file) {
-        return Found::limited(format!("a write of 8 KiB fails: {error}"), remedy);
+        return CheckedThing::limited(format!("a write of 8 KiB fails: {error}"), remedy);
     }
     match answer {
-        DirectIo::Possible(alignment) => {
-            Found::ok(format!("8 KiB written; offsets are multiples of {}", alignment.offset))
-        }
-        DirectIo::CachesParts(alignment) => Found::limited(
+        DirectIo::Possible(alignment) => CheckedThing::ok(format!(
+            "8 KiB written; offsets are multiples of {}",
+            alignment.offset
+        )),
+        DirectIo::CachesParts(alignment) => CheckedThing::limited(
             format!("writes that are no multiple of {} go through a cache", alignment.offset),
             "set the record size of the dataset to the database's block size (zfs set recordsize)",
         ),
-        DirectIo::Unknown | DirectIo::Impossible => Found::ok("8 KiB written"),
+        DirectIo::Unknown | DirectIo::Impossible => CheckedThing::ok("8 KiB written"),
     }
 }
 
-fn sync(file: &TrialFile, host: &Host) -> Found {
+fn sync(file: &TrialFile, host: &Host) -> CheckedThing {
     let written = write_block(&file.plain);
     if let Err(error) = written.and_then(|()| fdatasync(&file.plain).map_err(io::Error::from)) {
         let remedy = "see dmesg: a filesystem that cannot sync a block is broken";
-        return Found::no(format!("8 KiB cannot be written and synced: {error}"), remedy);
+        return CheckedThing::no(format!("8 KiB cannot be written and synced: {error}"), remedy);
     }
     let swallowers = host.process.iter().flat_map(|it| &it.sync_swallowers);
     match swallowers.map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => Found::ok("8 KiB written and synced"),
-        loaded => Found::limited(
+        [] => CheckedThing::ok("8 KiB written and synced"),
+        loaded => CheckedThing::limited(
             format!("{} makes sync calls do nothing", loaded.join(", ")),
             "start durio without it (LD_PRELOAD, /etc/ld.so.preload)",
         ),
     }
 }
 
-fn write_flags(file: &TrialFile) -> Found {
+fn write_flags(file: &TrialFile) -> CheckedThing {
     let probes = [
         ("RWF_DSYNC", probe_write_flags(&file.plain, WriteFlags::Dsync)),
         ("RWF_SYNC", probe_write_flags(&file.plain, WriteFlags::Sync)),
@@ -233,12 +240,12 @@ fn write_flags(file: &TrialFile) -> Found {
     };
     let (works, fails) = (of(true), of(false));
     if fails.is_empty() {
-        return Found::ok(works);
+        return CheckedThing::ok(works);
     }
     let remedy = "use another --sync method there; durio durable leaves these out";
     match works.is_empty() {
-        true => Found::no(format!("without {fails}"), remedy),
-        false => Found::limited(format!("{works}; without {fails}"), remedy),
+        true => CheckedThing::no(format!("without {fails}"), remedy),
+        false => CheckedThing::limited(format!("{works}; without {fails}"), remedy),
     }
 }
 
@@ -246,29 +253,29 @@ fn write_flags(file: &TrialFile) -> Found {
 pub(super) fn state_folder() -> DiagnosisRow {
     let found = match (state_path(), existing_state()) {
         (Some(path), Ok(_)) => writable(&path),
-        (_, Err(error)) => Found::error(&error),
+        (_, Err(error)) => CheckedThing::error(&error),
         // Without a home, as a run says it.
         (None, _) => {
-            runs_folder(None).map_or_else(|error| Found::error(&error), |it| writable(&it))
+            runs_folder(None).map_or_else(|error| CheckedThing::error(&error), |it| writable(&it))
         }
     };
     found.needed("state folder", "records of runs, and journals of what durio makes")
 }
 
-fn writable(folder: &Path) -> Found {
+fn writable(folder: &Path) -> CheckedThing {
     let remedy = "set XDG_STATE_HOME to a folder of yours, or give --out DIR";
     // durio creates the missing part of the path.
     let Some(nearest) = folder.ancestors().find(|it| it.symlink_metadata().is_ok()) else {
-        return Found::no(format!("'{}' leads nowhere", folder.display()), remedy);
+        return CheckedThing::no(format!("'{}' leads nowhere", folder.display()), remedy);
     };
     if !nearest.is_dir() {
-        return Found::no(format!("'{}' is no directory", nearest.display()), remedy);
+        return CheckedThing::no(format!("'{}' is no directory", nearest.display()), remedy);
     }
     match accessat(CWD, nearest, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
-        Ok(()) => Found::ok(folder.display().to_string()),
+        Ok(()) => CheckedThing::ok(folder.display().to_string()),
         Err(errno) => {
             let error = io::Error::from(errno);
-            Found::no(format!("cannot write to '{}': {error}", nearest.display()), remedy)
+            CheckedThing::no(format!("cannot write to '{}': {error}", nearest.display()), remedy)
         }
     }
 }

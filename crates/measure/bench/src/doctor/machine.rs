@@ -12,7 +12,7 @@ use durio_report::DiagnosisRow;
 use durio_run::probe_tracing;
 use rustix::process::{Resource, geteuid, getrlimit};
 
-use super::Found;
+use super::CheckedThing;
 
 pub(super) fn rows(host: &Host, plan: Option<&Plan>, stack: Option<&Stack>) -> Vec<DiagnosisRow> {
     let mut rows = vec![
@@ -36,7 +36,7 @@ pub(super) fn rows(host: &Host, plan: Option<&Plan>, stack: Option<&Stack>) -> V
 const BUFFERS: Bytes = Bytes::from_mib(8);
 const SLOT: usize = 256 << 10;
 
-fn ring(host: &Host, plan: Option<&Plan>) -> Found {
+fn ring(host: &Host, plan: Option<&Plan>) -> CheckedThing {
     let setting = host.kernel_parameters.iter().find(|it| it.name == "kernel/io_uring_disabled");
     let setting = setting.map_or("0", |it| it.value.trim());
     let mut ring = match Ring::new(1) {
@@ -45,13 +45,13 @@ fn ring(host: &Host, plan: Option<&Plan>) -> Found {
     };
     let bytes = plan.map_or(BUFFERS, buffers_of);
     match registered(&mut ring, bytes) {
-        Ok(()) => Found::ok(format!("a ring was set up, and {bytes} of buffers registered")),
+        Ok(()) => CheckedThing::ok(format!("a ring was set up, and {bytes} of buffers registered")),
         Err(reason) => {
             let limit = match getrlimit(Resource::Memlock).current {
                 Some(limit) => format!("locked memory is limited to {}", Bytes::new(limit)),
                 None => "locked memory is not limited".to_owned(),
             };
-            Found::limited(
+            CheckedThing::limited(
                 format!("{reason} ({limit}); durio uses them unregistered"),
                 format!(
                     "raise the limit to {bytes}: ulimit -l {}, memlock in limits.conf, or \
@@ -63,7 +63,7 @@ fn ring(host: &Host, plan: Option<&Plan>) -> Found {
     }
 }
 
-fn no_ring(setting: &str, error: &io::Error) -> Found {
+fn no_ring(setting: &str, error: &io::Error) -> CheckedThing {
     let remedy = match setting {
         "0" => "a container's seccomp profile may forbid it; the kernel must be 5.1 or later",
         "1" => {
@@ -72,7 +72,7 @@ fn no_ring(setting: &str, error: &io::Error) -> Found {
         _ => "as root: sysctl kernel.io_uring_disabled=0",
     };
     let text = format!("{error} (kernel.io_uring_disabled = {setting}); the sync engine stands in");
-    Found::no(text, remedy)
+    CheckedThing::no(text, remedy)
 }
 
 /// What all rings of a step have in flight.
@@ -94,18 +94,18 @@ fn registered(ring: &mut Ring, bytes: Bytes) -> Result<(), String> {
     refused.map_or(Ok(()), Err)
 }
 
-fn aio() -> Found {
+fn aio() -> CheckedThing {
     let number = |name: &str| -> Option<u64> {
         fs::read_to_string(Path::new("/proc/sys/fs").join(name)).ok()?.trim().parse().ok()
     };
     let used = number("aio-nr").zip(number("aio-max-nr"));
     let used = used.map(|(used, most)| format!("{used} of {most} operations in use"));
     match EngineKind::Aio.probe() {
-        Ok(()) => Found::ok(used.unwrap_or_else(|| "a context was set up".to_owned())),
+        Ok(()) => CheckedThing::ok(used.unwrap_or_else(|| "a context was set up".to_owned())),
         Err(error) => {
             let used = used.map_or_else(String::new, |used| format!(" ({used})"));
             let remedy = "as root: sysctl fs.aio-max-nr=1048576; the kernel needs CONFIG_AIO";
-            Found::no(format!("{}{used}; the sync engine stands in", error.source), remedy)
+            CheckedThing::no(format!("{}{used}; the sync engine stands in", error.source), remedy)
         }
     }
 }
@@ -115,24 +115,26 @@ const CHECK_FILES: u64 = 48;
 // Fewer than this a shell hardly ever has, and a campaign of many jobs soon takes.
 const OPEN_FILES_MIN: u64 = 256;
 
-fn open_files(limit: Option<u64>) -> Found {
+fn open_files(limit: Option<u64>) -> CheckedThing {
     let remedy = "ulimit -n 1024, nofile in limits.conf, or LimitNOFILE= of a service";
     match limit {
         Some(limit) if limit < CHECK_FILES => {
-            Found::no(format!("{limit} at most; durio check needs {CHECK_FILES}"), remedy)
+            CheckedThing::no(format!("{limit} at most; durio check needs {CHECK_FILES}"), remedy)
         }
         Some(limit) if limit < OPEN_FILES_MIN => {
-            Found::limited(format!("{limit} at most; many jobs need more"), remedy)
+            CheckedThing::limited(format!("{limit} at most; many jobs need more"), remedy)
         }
-        Some(limit) => Found::ok(format!("{limit} at most")),
-        None => Found::ok("not limited"),
+        Some(limit) => CheckedThing::ok(format!("{limit} at most")),
+        None => CheckedThing::ok("not limited"),
     }
 }
 
-fn clock(host: &Host) -> Found {
+fn clock(host: &Host) -> CheckedThing {
     let source = host.clocksource.as_deref().unwrap_or("unknown");
     if host.tsc_reliable {
-        return Found::ok(format!("the time-stamp counter (the kernel's clock is {source})"));
+        return CheckedThing::ok(format!(
+            "the time-stamp counter (the kernel's clock is {source})"
+        ));
     }
     let text = format!("CLOCK_MONOTONIC of {source}; the time-stamp counter is not reliable");
     // These are read in a system call, not in the vDSO.
@@ -142,10 +144,10 @@ fn clock(host: &Host) -> Found {
         }
         _ => "nothing: figures are right, and each reading of the clock takes longer",
     };
-    Found::limited(text, remedy)
+    CheckedThing::limited(text, remedy)
 }
 
-fn processors(host: &Host) -> Found {
+fn processors(host: &Host) -> CheckedThing {
     let (allowed, online) = (host.cpus_allowed, host.cpus_online);
     let mut limits = Vec::new();
     if allowed < online {
@@ -155,8 +157,8 @@ fn processors(host: &Host) -> Found {
         limits.push(format!("cpu.max of the control group allows {cores:.2} of {online}"));
     }
     match limits.is_empty() {
-        true => Found::ok(counted(online.into(), "CPU")),
-        false => Found::limited(
+        true => CheckedThing::ok(counted(online.into(), "CPU")),
+        false => CheckedThing::limited(
             limits.join("; "),
             "give durio all CPUs that the database has (taskset, cpuset, CPU quota)",
         ),
@@ -166,20 +168,20 @@ fn processors(host: &Host) -> Found {
 /// `CAP_SYS_ADMIN` (linux/capability.h).
 const SYS_ADMIN: u32 = 21;
 
-fn rights() -> Found {
+fn rights() -> CheckedThing {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     rights_of(geteuid().is_root(), has_capability(&status, SYS_ADMIN))
 }
 
-fn rights_of(is_root: bool, is_admin: bool) -> Found {
+fn rights_of(is_root: bool, is_admin: bool) -> CheckedThing {
     let lacking = "no stacks are built, no traces made, and drives and superblocks are not asked";
     match (is_root, is_admin) {
-        (true, true) => Found::ok("root"),
-        (true, false) => Found::limited(
+        (true, true) => CheckedThing::ok("root"),
+        (true, false) => CheckedThing::limited(
             format!("root without CAP_SYS_ADMIN, as in a container: {lacking}"),
             "run durio on the host, or give the container --privileged",
         ),
-        (false, _) => Found::limited(
+        (false, _) => CheckedThing::limited(
             format!("not root: {lacking}"),
             "run as root for these; durio stack bench --lab builds stacks as any user",
         ),
@@ -193,27 +195,27 @@ fn has_capability(status: &str, number: u32) -> bool {
     bits.is_some_and(|bits| bits & (1 << number) != 0)
 }
 
-fn tracing() -> Found {
+fn tracing() -> CheckedThing {
     let root = Path::new("/");
     match probe_tracing(root) {
-        Ok(()) => Found::ok("an instance of tracefs was made"),
-        Err(_) if find_tracefs(root).is_none() => Found::no(
+        Ok(()) => CheckedThing::ok("an instance of tracefs was made"),
+        Err(_) if find_tracefs(root).is_none() => CheckedThing::no(
             "tracefs is not mounted",
             "as root: mount -t tracefs tracefs /sys/kernel/tracing",
         ),
-        Err(_) if !geteuid().is_root() => Found::no("tracefs takes root", "run as root"),
+        Err(_) if !geteuid().is_root() => CheckedThing::no("tracefs takes root", "run as root"),
         Err(reason) => {
-            Found::no(reason, "the kernel may be locked down, or a container may not trace")
+            CheckedThing::no(reason, "the kernel may be locked down, or a container may not trace")
         }
     }
 }
 
 /// Whether the kernel counts the I/O of the devices below, and does not throttle it.
-fn devices(host: &Host, stack: &Stack) -> Found {
+fn devices(host: &Host, stack: &Stack) -> CheckedThing {
     let names = leaf_devices(stack);
     if names.is_empty() {
         let remedy = "nothing, unless a directory on a local disk can be measured";
-        return Found::no("no block device is known below the directory", remedy);
+        return CheckedThing::no("no block device is known below the directory", remedy);
     }
     let (mut faults, mut remedies) = (Vec::new(), Vec::new());
     for name in &names {
@@ -234,8 +236,8 @@ fn devices(host: &Host, stack: &Stack) -> Found {
         remedies.push("run in a control group without io.max, unless the database has it".into());
     }
     match faults.is_empty() {
-        true => Found::ok(names.join(", ")),
-        false => Found::limited(faults.join("; "), remedies.join("; ")),
+        true => CheckedThing::ok(names.join(", ")),
+        false => CheckedThing::limited(faults.join("; "), remedies.join("; ")),
     }
 }
 

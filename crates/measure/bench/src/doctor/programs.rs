@@ -10,18 +10,18 @@ use durio_layers::{DeclaredLayer, DeclaredStack, Missing, missing, requirements}
 use durio_report::DiagnosisRow;
 use durio_spec::shipped_stack_specs;
 
-use super::Found;
+use super::CheckedThing;
 use crate::bench::read_stack_spec;
 
 pub(super) fn rows() -> Vec<DiagnosisRow> {
     let qemu = Qemu::find();
     let kvm = match &qemu {
         Ok(qemu) => kvm(qemu),
-        Err(_) => Found::no("not tried: no QEMU", ""),
+        Err(_) => CheckedThing::no("not tried: no QEMU", ""),
     };
     let qemu = match qemu {
-        Ok(qemu) => Found::ok(qemu.version),
-        Err(error) => Found::error(&error.into()),
+        Ok(qemu) => CheckedThing::ok(qemu.version),
+        Err(error) => CheckedThing::error(&error.into()),
     };
     vec![
         fio().row("fio", "durio fio, --engine fio, fio's job files"),
@@ -32,18 +32,18 @@ pub(super) fn rows() -> Vec<DiagnosisRow> {
     ]
 }
 
-fn fio() -> Found {
+fn fio() -> CheckedThing {
     match Fio::find(None) {
-        Ok(fio) => Found::ok(format!("{} ({})", fio.version_text, fio.path.display())),
+        Ok(fio) => CheckedThing::ok(format!("{} ({})", fio.version_text, fio.path.display())),
         Err(FioError::NotInstalled { .. }) => {
-            Found::no("not installed", "install it (Debian: apt install fio)")
+            CheckedThing::no("not installed", "install it (Debian: apt install fio)")
         }
-        Err(error) => Found::no(error.to_string(), "install a newer one"),
+        Err(error) => CheckedThing::no(error.to_string(), "install a newer one"),
     }
 }
 
 /// The needs of the built-in stacks, each once.
-fn stacks() -> Found {
+fn stacks() -> CheckedThing {
     let all = DeclaredStack { name: String::new(), layers: built_in_layers() };
     let needed = requirements(&all);
     // Root is a separate row.
@@ -52,9 +52,9 @@ fn stacks() -> Found {
     stacks_found(&text, needed.len(), &missing)
 }
 
-fn stacks_found(all: &str, count: usize, missing: &[Missing]) -> Found {
+fn stacks_found(all: &str, count: usize, missing: &[Missing]) -> CheckedThing {
     if missing.is_empty() {
-        return Found::ok(format!("all {all}"));
+        return CheckedThing::ok(format!("all {all}"));
     }
     let (mut names, mut packages, mut has_all_drivers) = (Vec::new(), Vec::new(), true);
     for it in missing {
@@ -81,7 +81,7 @@ fn stacks_found(all: &str, count: usize, missing: &[Missing]) -> Found {
         remedies.push("--lab builds on a kernel that has the drivers".to_owned());
     }
     let text = format!("{} of {all}; missing: {}", count - names.len(), names.join(", "));
-    Found::limited(text, remedies.join("; "))
+    CheckedThing::limited(text, remedies.join("; "))
 }
 
 fn built_in_layers() -> Vec<DeclaredLayer> {
@@ -91,12 +91,12 @@ fn built_in_layers() -> Vec<DeclaredLayer> {
     specs.flat_map(|spec| spec.stacks).flat_map(|stack| stack.layers).collect()
 }
 
-fn kvm(qemu: &Qemu) -> Found {
+fn kvm(qemu: &Qemu) -> CheckedThing {
     match qemu.kvm_fault() {
-        None => Found::ok("a trial guest ran"),
+        None => CheckedThing::ok("a trial guest ran"),
         Some(fault) => {
             let is_there = Path::new("/dev/kvm").exists();
-            Found::no(format!("{fault}; guests are emulated"), kvm_remedy(is_there, fault))
+            CheckedThing::no(format!("{fault}; guests are emulated"), kvm_remedy(is_there, fault))
         }
     }
 }
@@ -109,14 +109,14 @@ fn kvm_remedy(is_there: bool, fault: &str) -> &'static str {
     }
 }
 
-fn lab_kernels() -> Found {
+fn lab_kernels() -> CheckedThing {
     let found = kernels::usable();
     match found.first() {
         Some(newest) => {
             let count = counted(found.len() as u64, "kernel");
-            Found::ok(format!("{count}, the newest {}", newest.release))
+            CheckedThing::ok(format!("{count}, the newest {}", newest.release))
         }
-        None => Found::error(&LabError::NoKernel { searched: kernels::places() }.into()),
+        None => CheckedThing::error(&LabError::NoKernel { searched: kernels::places() }.into()),
     }
 }
 

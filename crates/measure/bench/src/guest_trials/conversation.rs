@@ -12,7 +12,7 @@ use durio_lab::{
     Boot, Cutter, LabDisk, LabError, LabExit, LabOutcome, LabRequest, PreparedGuest, Streams,
 };
 use durio_prove::guest_agent::{GuestOrder, READINGS};
-use durio_prove::reading::Observed;
+use durio_prove::reading::ObservedCell;
 use durio_prove::wire::{AgentSays, receive};
 
 use super::{cannot, undecided, unexpected};
@@ -25,24 +25,24 @@ const WAITING_MAX: usize = 4096;
 
 /// A guest with its disks.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct GuestMachine {
     guest: PreparedGuest,
     disks: Vec<LabDisk>,
     begin: Instant,
 }
 
 /// A message, and when it came; or why there will be no other.
-type News = io::Result<(Nanos, AgentSays)>;
+type AgentMessage = io::Result<(Nanos, AgentSays)>;
 
 /// A guest that runs, as its witness sees it.
 #[derive(Debug)]
 pub(super) struct Conversation<'a> {
-    machine: &'a Machine,
-    words: Receiver<News>,
+    machine: &'a GuestMachine,
+    words: Receiver<AgentMessage>,
     cutter: Cutter,
 }
 
-impl Machine {
+impl GuestMachine {
     pub(super) fn new(guest: PreparedGuest, disks: Vec<LabDisk>) -> Self {
         Self { guest, disks, begin: Instant::now() }
     }
@@ -96,7 +96,7 @@ impl Machine {
     }
 
     /// Until the guest has ended, or sends something that is not a message.
-    fn listen(&self, reader: PipeReader, sender: &SyncSender<News>) {
+    fn listen(&self, reader: PipeReader, sender: &SyncSender<AgentMessage>) {
         let mut reader = BufReader::new(reader);
         loop {
             let news = receive(&mut reader).map(|said| (self.now(), said));
@@ -170,13 +170,13 @@ impl Conversation<'_> {
 
 /// The guest's repeated reports of all cells.
 #[derive(Debug)]
-pub(super) struct Readings {
+pub(super) struct GuestReadings {
     cells: Range<u64>,
-    begun: Vec<Observed>,
-    whole: Vec<Vec<Observed>>,
+    begun: Vec<ObservedCell>,
+    whole: Vec<Vec<ObservedCell>>,
 }
 
-impl Readings {
+impl GuestReadings {
     pub(super) const fn of(cells: Range<u64>) -> Self {
         Self { cells, begun: Vec::new(), whole: Vec::new() }
     }
@@ -187,7 +187,7 @@ impl Readings {
             AgentSays::Observed { first, cells }
                 if first == next && first + cells.len() as u64 <= self.cells.end =>
             {
-                self.begun.extend(cells.into_iter().map(Observed::from));
+                self.begun.extend(cells.into_iter().map(ObservedCell::from));
                 Ok(())
             }
             AgentSays::ReadingDone if next == self.cells.end && self.whole.len() < READINGS => {
@@ -199,12 +199,12 @@ impl Readings {
     }
 
     /// The only one.
-    pub(super) fn first(self) -> Option<Vec<Observed>> {
-        <[Vec<Observed>; 1]>::try_from(self.whole).ok().map(|[only]| only)
+    pub(super) fn first(self) -> Option<Vec<ObservedCell>> {
+        <[Vec<ObservedCell>; 1]>::try_from(self.whole).ok().map(|[only]| only)
     }
 
     /// All of them, if none is missing.
-    pub(super) fn finish(self) -> Option<[Vec<Observed>; READINGS]> {
+    pub(super) fn finish(self) -> Option<[Vec<ObservedCell>; READINGS]> {
         self.whole.try_into().ok()
     }
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use durio_base::Nanos;
 use durio_lab::LabDisk;
-use durio_plan::proof::{FrontEnd, GuestTarget};
+use durio_plan::proof::{GuestFrontEnd, GuestTarget};
 use durio_prove::background::BackgroundServer;
 use durio_prove::power;
-use durio_prove::served::Advertised;
-use durio_simdisk::{Disk, Lie, NamedProfile, Profile, Request, SharedDisk};
+use durio_prove::served::Advertisement;
+use durio_simdisk::{Disk, DiskRequest, Lie, NamedProfile, Profile, SharedDisk};
 use durio_workload::job_seed;
 
 use super::cannot;
@@ -36,7 +36,7 @@ impl GuestDisks {
         seed: u64,
     ) -> Result<Self, BenchError> {
         let lying = named.profile(target.size.get());
-        let advertised = Advertised::of(&lying);
+        let advertised = Advertisement::of(&lying);
         let honest = Profile { lies: Vec::new(), ..lying.clone() };
         // A cut leaves something else of each.
         let seeds = (0..target.layers.disks()).map(|it| job_seed(seed, it.into(), 2));
@@ -68,7 +68,7 @@ impl GuestDisks {
             let disk = &mut *disk.lock();
             if self.lies.contains(&Lie::ClaimsWriteThrough) {
                 // A disk that claims write-through gets no flushes later.
-                disk.carry_out(0, now, Request::Flush, &mut []).map_err(cannot)?;
+                disk.carry_out(0, now, DiskRequest::Flush, &mut []).map_err(cannot)?;
             }
             self.lies.iter().for_each(|&lie| disk.add_lie(lie));
         }
@@ -87,14 +87,14 @@ impl GuestDisks {
 }
 
 /// A disk of a guest, without its serial number.
-pub(crate) fn lab_disk(socket: &Path, front_end: FrontEnd, write_cache: bool) -> LabDisk {
+pub(crate) fn lab_disk(socket: &Path, front_end: GuestFrontEnd, write_cache: bool) -> LabDisk {
     LabDisk {
         socket: socket.to_owned(),
         export: String::new(),
         front_end: match front_end {
-            FrontEnd::VirtioBlk => durio_lab::FrontEnd::VirtioBlk,
-            FrontEnd::Nvme => durio_lab::FrontEnd::Nvme,
-            FrontEnd::Scsi => durio_lab::FrontEnd::Scsi,
+            GuestFrontEnd::VirtioBlk => durio_lab::DiskFrontEnd::VirtioBlk,
+            GuestFrontEnd::Nvme => durio_lab::DiskFrontEnd::Nvme,
+            GuestFrontEnd::Scsi => durio_lab::DiskFrontEnd::Scsi,
         },
         write_cache,
         serial: String::new(),
@@ -117,7 +117,7 @@ mod tests {
             profile: profile.into(),
             liar: None,
             size: Bytes::from_mib(1),
-            front_end: FrontEnd::VirtioBlk,
+            front_end: GuestFrontEnd::VirtioBlk,
             write_cache: true,
             layers: GuestLayers::MdRaid5,
             engine: EngineKind::Uring,
@@ -135,16 +135,16 @@ mod tests {
         let data = [7; SECTOR];
         for disk in &disks.disks {
             let mut disk = disk.lock();
-            let write = Request::Write { sector: 8, data: &data, fua: false };
+            let write = DiskRequest::Write { sector: 8, data: &data, fua: false };
             disk.carry_out(0, Nanos::new(1), write, &mut []).unwrap();
-            disk.carry_out(0, Nanos::new(2), Request::Flush, &mut []).unwrap();
+            disk.carry_out(0, Nanos::new(2), DiskRequest::Flush, &mut []).unwrap();
         }
         disks.cut();
         assert!(disks.disks.iter().all(|it| it.lock().stats().cuts == 1));
         assert!(disks.restore());
         let reads = disks.disks.iter().map(|disk| {
             let mut found = [0; SECTOR];
-            let read = Request::Read { sector: 8 };
+            let read = DiskRequest::Read { sector: 8 };
             disk.lock().carry_out(0, Nanos::new(3), read, &mut found).unwrap();
             found == data
         });

@@ -19,18 +19,18 @@ use durio_base::Nanos;
 use durio_lab::LabDisk;
 use durio_prove::background::BackgroundServer;
 use durio_prove::classify::{classify, gone};
-use durio_prove::enumerate::{Limits, visit};
+use durio_prove::enumerate::{EnumerationLimits, visit};
 use durio_prove::guest_agent::{GuestOrder, GuestTask};
 use durio_prove::history::History;
-use durio_prove::ledger::Entry;
-use durio_prove::reading::Observed;
-use durio_prove::served::Advertised;
+use durio_prove::ledger::LedgerEntry;
+use durio_prove::reading::ObservedCell;
+use durio_prove::served::Advertisement;
 use durio_prove::wire::AgentSays;
 use durio_record::proof::{CutEvidence, CutFindings};
-use durio_simdisk::{Disk, Image, Profile, Recording, Request, SECTOR, SharedDisk};
+use durio_simdisk::{Disk, DiskRequest, Image, Profile, Recording, SECTOR, SharedDisk};
 use durio_workload::job_seed;
 
-use super::conversation::{Conversation, Readings};
+use super::conversation::{Conversation, GuestReadings};
 use super::{GuestTrials, cannot, lab_disk, load_for, not_stamped, said_failed, span_of};
 use crate::error::BenchError;
 
@@ -43,7 +43,7 @@ const IDLE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The disk on which the guest finds the number of the state that is on the other.
 #[derive(Debug)]
-pub(super) struct Mailbox {
+pub(super) struct StateMailbox {
     contents: SharedDisk,
     pub(super) disk: LabDisk,
     _server: BackgroundServer,
@@ -58,17 +58,17 @@ struct CrashState {
 
 /// A life as its witness heard it.
 #[derive(Default)]
-struct Heard {
+struct WitnessedLife {
     /// All that was announced.
-    intents: Vec<Entry>,
+    intents: Vec<LedgerEntry>,
     /// The acknowledgements, one for each mark.
-    acknowledged: Vec<(Entry, Nanos)>,
+    acknowledged: Vec<(LedgerEntry, Nanos)>,
 }
 
-impl Mailbox {
-    pub(super) fn new(front_end: durio_plan::proof::FrontEnd) -> Result<Self, BenchError> {
+impl StateMailbox {
+    pub(super) fn new(front_end: durio_plan::proof::GuestFrontEnd) -> Result<Self, BenchError> {
         let profile = Profile::honest(1 << 20);
-        let advertised = Advertised::of(&profile);
+        let advertised = Advertisement::of(&profile);
         let contents = SharedDisk::new(Disk::new(profile, 0));
         let server = BackgroundServer::start(&contents, advertised).map_err(cannot)?;
         let disk =
@@ -79,7 +79,7 @@ impl Mailbox {
     fn put(&self, number: u64, now: Nanos) -> Result<(), BenchError> {
         let mut data = [0; SECTOR];
         data[..8].copy_from_slice(&number.to_le_bytes());
-        let request = Request::Write { sector: 0, data: &data, fua: true };
+        let request = DiskRequest::Write { sector: 0, data: &data, fua: true };
         self.contents.lock().carry_out(0, now, request, &mut []).map_err(cannot)
     }
 }
@@ -102,13 +102,16 @@ impl GuestTrials {
     }
 
     /// Loads the disk, and records the guest's requests.
-    fn recorded_load(&mut self, stop: &dyn Fn() -> bool) -> Result<(Recording, Heard), BenchError> {
+    fn recorded_load(
+        &mut self,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(Recording, WitnessedLife), BenchError> {
         let (disk, book) = (self.disks.only().clone(), self.book.as_mut().ok_or_else(not_stamped)?);
         let first_seq = book.state.next_seq;
         let seed = job_seed(self.seed, self.lives, 0);
         let order = GuestOrder { task: GuestTask::Load { first_seq, seed }, ..self.order.clone() };
         disk.lock().record();
-        let mut heard = Heard::default();
+        let mut heard = WitnessedLife::default();
         let recording = self.machine.boot(&order, stop, |guest| {
             let mut mark = |at, said: &AgentSays| {
                 if let Some(seq) = heard.take(at, said) {
@@ -132,7 +135,7 @@ impl GuestTrials {
     fn read_states(
         &mut self,
         recording: &Recording,
-        heard: &Heard,
+        heard: &WitnessedLife,
         stop: &dyn Fn() -> bool,
     ) -> Result<VecDeque<(CutEvidence, CutFindings)>, BenchError> {
         let mailbox = self.mailbox.as_ref().ok_or_else(not_stamped)?;
@@ -164,16 +167,16 @@ impl GuestTrials {
     }
 }
 
-impl Heard {
+impl WitnessedLife {
     /// Gives the number of a write that is acknowledged.
     fn take(&mut self, at: Nanos, said: &AgentSays) -> Option<u64> {
         match said {
             AgentSays::Intend { writes } => {
-                self.intents.extend(writes.iter().map(|&it| Entry::Intended(it)));
+                self.intents.extend(writes.iter().map(|&it| LedgerEntry::Intended(it)));
                 None
             }
             AgentSays::Acknowledged { seq } => {
-                self.acknowledged.push((Entry::Acknowledged { seq: *seq, at }, at));
+                self.acknowledged.push((LedgerEntry::Acknowledged { seq: *seq, at }, at));
                 Some(*seq)
             }
             _ => None,
@@ -204,11 +207,15 @@ impl Heard {
 /// In the order of the recording.
 fn crash_states(recording: &Recording, count: usize, seed: u64) -> Vec<CrashState> {
     let mut states = Vec::new();
-    visit(recording, Limits { states: count, seed, ..Limits::default() }, |image, state| {
-        let words = format!("{}: {state}", state.name());
-        states.push(CrashState { image: image.clone(), words, acknowledged: state.marks });
-        std::ops::ControlFlow::Continue(())
-    });
+    visit(
+        recording,
+        EnumerationLimits { states: count, seed, ..EnumerationLimits::default() },
+        |image, state| {
+            let words = format!("{}: {state}", state.name());
+            states.push(CrashState { image: image.clone(), words, acknowledged: state.marks });
+            std::ops::ControlFlow::Continue(())
+        },
+    );
     states
 }
 
@@ -217,8 +224,8 @@ fn read(
     guest: &Conversation<'_>,
     history: &History,
     stop: &dyn Fn() -> bool,
-) -> Result<Option<Vec<Observed>>, BenchError> {
-    let (mut readings, mut is_gone) = (Readings::of(history.cells()), false);
+) -> Result<Option<Vec<ObservedCell>>, BenchError> {
+    let (mut readings, mut is_gone) = (GuestReadings::of(history.cells()), false);
     while let Some((_, said)) = guest.hear(stop)? {
         match said {
             AgentSays::Gone { .. } => is_gone = true,
@@ -237,10 +244,10 @@ fn read(
 fn judge(
     mut history: History,
     at: Nanos,
-    reading: Option<&[Observed]>,
+    reading: Option<&[ObservedCell]>,
 ) -> Result<CutFindings, BenchError> {
     let Some(reading) = reading else { return Ok(gone(Some(&history))) };
-    history.take(Entry::Cut { at }).map_err(cannot)?;
+    history.take(LedgerEntry::Cut { at }).map_err(cannot)?;
     let begin = history.cells().start;
     let again = |cell: u64| {
         let place = usize::try_from(cell - begin).unwrap_or(usize::MAX);

@@ -6,7 +6,7 @@ use durio_judge::advise::{ProveLoad, Switch};
 
 /// What both sides have in common.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
+pub(crate) struct ProofLoad {
     pub(crate) load: ProveLoad,
     pub(crate) size: Bytes,
     pub(crate) duration: Nanos,
@@ -17,7 +17,7 @@ pub(crate) struct Load {
 const RANDOM_SHARE: u64 = 4;
 
 /// The spec of one side; `own` is the value of a switch in durio.
-pub(crate) fn spec(load: Load, own: Option<(Switch, &str)>) -> String {
+pub(crate) fn spec(load: ProofLoad, own: Option<(Switch, &str)>) -> String {
     let layout = match own {
         Some((Switch::FileMode, layout)) => layout,
         _ => "incompressible",
@@ -34,7 +34,7 @@ pub(crate) fn spec(load: Load, own: Option<(Switch, &str)>) -> String {
     )
 }
 
-fn step(Load { load, size, duration }: Load, method: &str) -> String {
+fn step(ProofLoad { load, size, duration }: ProofLoad, method: &str) -> String {
     let duration = duration.get();
     match load {
         // One pass: nothing is read twice, so no read hits the cache. The page cache fills during

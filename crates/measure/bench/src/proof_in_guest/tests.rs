@@ -7,9 +7,9 @@ use durio_plan::EngineKind;
 use durio_plan::proof::{DurablePath, GuestLayers, LossClass};
 use durio_prove::classify::classify;
 use durio_prove::history::History;
-use durio_prove::ledger::Entry;
-use durio_prove::reading::Observed;
-use durio_prove::stamp::Owner;
+use durio_prove::ledger::LedgerEntry;
+use durio_prove::reading::ObservedCell;
+use durio_prove::stamp::StampOwner;
 use durio_prove::wire::receive;
 use durio_record::proof::{Finding, InPlace};
 use tempfile::TempDir;
@@ -57,7 +57,7 @@ impl Life {
         let path = folder.path().join("proof");
         let order = GuestOrder {
             task: GuestTask::Prepare,
-            owner: Owner { run: [7; 16], target: 1 },
+            owner: StampOwner { run: [7; 16], target: 1 },
             cells: CELLS,
             arm: Arm { writes, ..Arm::new(DurablePath::Fdatasync, 1) },
             engine: EngineKind::Sync,
@@ -93,29 +93,29 @@ impl Life {
             match said {
                 AgentSays::Intend { writes } => {
                     self.next_seq = writes.last().unwrap().seq + 1;
-                    writes.iter().for_each(|&it| self.take(Entry::Intended(it)));
+                    writes.iter().for_each(|&it| self.take(LedgerEntry::Intended(it)));
                 }
                 AgentSays::Acknowledged { seq } => {
-                    self.take(Entry::Acknowledged { seq, at: Nanos::new(seq) });
+                    self.take(LedgerEntry::Acknowledged { seq, at: Nanos::new(seq) });
                     cells.insert(0, self.history.intent(seq).unwrap().sector / 8);
                 }
-                AgentSays::ControlDone { seq } => self.take(Entry::ControlDone { seq }),
+                AgentSays::ControlDone { seq } => self.take(LedgerEntry::ControlDone { seq }),
                 other => panic!("{other:?}"),
             }
         }
-        self.take(Entry::Cut { at: Nanos::new(self.next_seq) });
+        self.take(LedgerEntry::Cut { at: Nanos::new(self.next_seq) });
         cells
     }
 
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: LedgerEntry) {
         self.history.take(entry).unwrap();
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let mut cells: Vec<Observed> = Vec::new();
+        let mut cells: Vec<ObservedCell> = Vec::new();
         for said in self.carry_out(GuestTask::ReadStates, usize::MAX) {
             if let AgentSays::Observed { cells: part, .. } = said {
-                cells.extend(part.into_iter().map(Observed::from));
+                cells.extend(part.into_iter().map(ObservedCell::from));
             }
         }
         let begin = self.history.cells().start;

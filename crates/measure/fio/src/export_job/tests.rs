@@ -23,14 +23,14 @@ fn places(count: u64) -> Vec<ExportPlace> {
     (0..count).map(place).collect()
 }
 
-fn exported(workload: Workload, terms: ExportTerms) -> Result<Vec<JobOptions>, FioError> {
+fn exported(workload: Workload, terms: ExportTerms) -> Result<Vec<NamedOptions>, FioError> {
     let load = Load::new(0, workload, EngineKind::Fio);
     let places = places(load.workload.jobs.into());
     export_load(&load, "s", &places, terms)
 }
 
 #[track_caller]
-fn value<'j>(job: &'j JobOptions, name: &str) -> Option<&'j str> {
+fn value<'j>(job: &'j NamedOptions, name: &str) -> Option<&'j str> {
     let found: Vec<_> = job.options.iter().filter(|(option, _)| option == name).collect();
     assert!(found.len() <= 1, "{name} twice: {:?}", job.options);
     found.first().map(|(_, value)| value.as_str())

@@ -125,8 +125,8 @@ proptest! {
 }
 
 fn needed(percent: f64, total: u64) -> u128 {
-    let count = Extended::HUNDREDTH.times(Extended::from_count(total));
-    count.times(Extended::from_double(percent)).ceiling()
+    let count = ExtendedFloat::HUNDREDTH.times(ExtendedFloat::from_count(total));
+    count.times(ExtendedFloat::from_double(percent)).ceiling()
 }
 
 #[test]
@@ -170,5 +170,5 @@ fn the_hundredth_is_the_nearest_of_64_bits() {
     // 2^70 / 100 lies between two whole numbers of 64 bits.
     let (below, rest) = ((1_u128 << 70) / 100, (1_u128 << 70) % 100);
     assert!(rest < 50);
-    assert_eq!(u128::from(Extended::HUNDREDTH.mantissa), below);
+    assert_eq!(u128::from(ExtendedFloat::HUNDREDTH.mantissa), below);
 }

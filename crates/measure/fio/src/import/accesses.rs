@@ -1,6 +1,6 @@
 //! Which accesses: `rw`, its mix, its sizes, its distribution.
 //!
-//! Turns [`PatternOptions`] into fields of a [`Workload`] and its [`Sizes`]; regions are chosen
+//! Turns [`PatternOptions`] into fields of a [`Workload`] and its [`AccessSizes`]; regions are chosen
 //! elsewhere.
 
 use durio_base::Bytes;
@@ -8,10 +8,10 @@ use durio_workload::{
     BlockShare, ByteZone, Coverage, JumpShares, Pattern, PerMille, Skew, Workload, Zone,
 };
 
-use super::{Said, or, place_or};
+use super::{ImportNotes, or, place_or};
 use crate::job_file::{
-    AccessPattern, BlockSizeShare, Direction, Distribution, Each, Given, One, PatternOptions,
-    PerDirection, RandomGenerator, ReadWrite, Sequencer, SourcePosition, ZoneShare,
+    AccessPattern, BlockSizeShare, Direction, Each, GivenOption, GivenValue, OffsetDistribution,
+    PatternOptions, PerDirection, RandomGenerator, ReadWrite, Sequencer, SourcePosition, ZoneShare,
 };
 
 // fio's `rw` where nothing is said.
@@ -22,8 +22,8 @@ const ACCESS_DEFAULT: ReadWrite =
 pub(super) fn accesses(
     options: &PatternOptions,
     at: &SourcePosition,
-    said: &mut Said,
-) -> (Workload, Sizes) {
+    said: &mut ImportNotes,
+) -> (Workload, AccessSizes) {
     // Every option is named here, so that a new one does not compile until it is honoured: those of
     // random accesses and of sizes are taken below.
     let PatternOptions {
@@ -75,7 +75,12 @@ pub(super) fn accesses(
     (workload, sizes)
 }
 
-fn sequential(workload: &mut Workload, skip_bytes: i64, at: &SourcePosition, said: &mut Said) {
+fn sequential(
+    workload: &mut Workload,
+    skip_bytes: i64,
+    at: &SourcePosition,
+    said: &mut ImportNotes,
+) {
     workload.pattern = Pattern::Sequential;
     match u64::try_from(skip_bytes) {
         Ok(hole) => workload.hole = Bytes::new(hole),
@@ -92,7 +97,7 @@ fn random(
     workload: &mut Workload,
     options: &PatternOptions,
     (direction, run): (Direction, u32),
-    said: &mut Said,
+    said: &mut ImportNotes,
 ) {
     let PatternOptions { sequencer, distribution, no_random_map, generator, .. } = options;
     workload.pattern = Pattern::Random;
@@ -112,7 +117,7 @@ fn random(
     );
     // fio has no map of blocks for any other distribution, even without norandommap; lfsr needs
     // none to give each block once.
-    let is_uniform = distribution.as_ref().is_none_or(|it| it.value == Distribution::Uniform);
+    let is_uniform = distribution.as_ref().is_none_or(|it| it.value == OffsetDistribution::Uniform);
     let is_lfsr = generator.as_ref().is_some_and(|given| given.value == RandomGenerator::Lfsr);
     if is_uniform && (is_lfsr || !or(no_random_map, false)) {
         workload.coverage = if goes_on { Coverage::JumpsOnce } else { Coverage::EachOnce };
@@ -121,7 +126,7 @@ fn random(
 
 // fio's `percentage_random`, where it is less than all.
 fn jumps(percent: &Each<u8>, direction: Direction) -> Option<JumpShares> {
-    let share = |given: &One<u8>| PerMille(u16::from(or(given, 100)) * 10);
+    let share = |given: &GivenOption<u8>| PerMille(u16::from(or(given, 100)) * 10);
     let shares = JumpShares { reads: share(&percent.read), writes: share(&percent.write) };
     let of_reads = direction != Direction::Write && shares.reads < PerMille::ALL;
     let of_writes = direction != Direction::Read && shares.writes < PerMille::ALL;
@@ -130,9 +135,9 @@ fn jumps(percent: &Each<u8>, direction: Direction) -> Option<JumpShares> {
 
 /// The skew of a distribution, and that of writes where it is another; uniform where it is refused.
 fn skews(
-    given: &Given<Distribution>,
+    given: &GivenValue<OffsetDistribution>,
     direction: Direction,
-    said: &mut Said,
+    said: &mut ImportNotes,
 ) -> (Skew, Option<Skew>) {
     let mut of = |direction| {
         convert(&given.value, direction).unwrap_or_else(|reason| {
@@ -149,25 +154,25 @@ fn skews(
     (reads, writes)
 }
 
-fn convert(distribution: &Distribution, direction: Direction) -> Result<Skew, &'static str> {
+fn convert(distribution: &OffsetDistribution, direction: Direction) -> Result<Skew, &'static str> {
     match distribution {
-        Distribution::Uniform => Ok(Skew::Uniform),
-        Distribution::Zipf { center: Some(_), .. }
-        | Distribution::Pareto { center: Some(_), .. } => {
+        OffsetDistribution::Uniform => Ok(Skew::Uniform),
+        OffsetDistribution::Zipf { center: Some(_), .. }
+        | OffsetDistribution::Pareto { center: Some(_), .. } => {
             Err("durio scatters the hot blocks and knows no center; leave it out")
         }
-        Distribution::Zipf { theta, center: None } => thousandths(*theta, 10_000)
+        OffsetDistribution::Zipf { theta, center: None } => thousandths(*theta, 10_000)
             .map(|theta_per_mille| Skew::Zipf { theta_per_mille })
             .ok_or("durio knows zipf from 0.001 to 10 in steps of 0.001"),
-        Distribution::Pareto { share, center: None } => thousandths(*share, 999)
+        OffsetDistribution::Pareto { share, center: None } => thousandths(*share, 999)
             .and_then(|h| Some(Skew::Pareto { h_per_mille: u16::try_from(h).ok()? }))
             .ok_or("durio knows pareto from 0.001 to 0.999 in steps of 0.001"),
-        Distribution::Normal { .. } => {
+        OffsetDistribution::Normal { .. } => {
             Err("fio's normal distribution is another: a mean of twelve draws, moved by half the \
              deviation at most, and scattered over the region; use zipf, pareto or zoned")
         }
-        Distribution::Zoned(zones) => zoned(zones, direction),
-        Distribution::ZonedBytes(zones) => {
+        OffsetDistribution::Zoned(zones) => zoned(zones, direction),
+        OffsetDistribution::ZonedBytes(zones) => {
             let zone = |zone: &ZoneShare| ByteZone {
                 accesses: PerMille(u16::from(zone.access_percent) * 10),
                 size: Bytes::new(zone.size),
@@ -217,7 +222,7 @@ const BLOCK_DEFAULT: u64 = 4096;
 const SIZES_MAX: u64 = 512;
 
 #[derive(Debug)]
-pub(super) struct Sizes {
+pub(super) struct AccessSizes {
     pub(super) block_size: u64,
     /// Shares for reads, or for all accesses; empty for one size.
     mix: Vec<BlockShare>,
@@ -226,18 +231,18 @@ pub(super) struct Sizes {
     /// The smallest of all.
     pub(super) smallest: u64,
     /// The smallest of each direction that occurs, and its `blockalign`.
-    smallest_each: Vec<(u64, One<u64>)>,
+    smallest_each: Vec<(u64, GivenOption<u64>)>,
 }
 
-impl Sizes {
+impl AccessSizes {
     pub(super) fn is_single(&self) -> bool {
         self.mix.is_empty() && self.write_mix.is_empty()
     }
 
     /// What random offsets are multiples of, if not of the smallest size; refused where reads and
     /// writes differ in it.
-    fn alignment(&self, at: &SourcePosition, said: &mut Said) -> Option<u64> {
-        let unit = |(smallest, align): &(u64, One<u64>)| or(align, *smallest);
+    fn alignment(&self, at: &SourcePosition, said: &mut ImportNotes) -> Option<u64> {
+        let unit = |(smallest, align): &(u64, GivenOption<u64>)| or(align, *smallest);
         let common = self.smallest_each.first().map_or(self.smallest, unit);
         let other = self.smallest_each.iter().find(|each| unit(each) != common);
         if let Some((_, align)) = other {
@@ -252,18 +257,19 @@ impl Sizes {
 }
 
 /// Reads the sizes of the directions that occur.
-fn sizes(options: &PatternOptions, direction: Direction, said: &mut Said) -> Sizes {
+fn sizes(options: &PatternOptions, direction: Direction, said: &mut ImportNotes) -> AccessSizes {
     let PatternOptions { block_bytes, block_range_bytes: range, block_split: split, .. } = options;
     let unaligned = options.block_unaligned.as_ref().filter(|given| given.value);
-    let mut mix = |block: &One<u64>, range: &One<(u64, u64)>, split: &One<Vec<_>>| {
-        // bs comes last wherever it stands; bssplit with bsrange is refused where jobs are
-        // resolved.
-        match (split, range) {
-            (Some(split), _) => split_shares(split, said),
-            (None, Some(range)) => range_shares(range, unaligned, said),
-            (None, None) => single(or(block, BLOCK_DEFAULT)),
-        }
-    };
+    let mut mix =
+        |block: &GivenOption<u64>, range: &GivenOption<(u64, u64)>, split: &GivenOption<Vec<_>>| {
+            // bs comes last wherever it stands; bssplit with bsrange is refused where jobs are
+            // resolved.
+            match (split, range) {
+                (Some(split), _) => split_shares(split, said),
+                (None, Some(range)) => range_shares(range, unaligned, said),
+                (None, None) => single(or(block, BLOCK_DEFAULT)),
+            }
+        };
     let reads =
         (direction != Direction::Write).then(|| mix(&block_bytes.read, &range.read, &split.read));
     let writes =
@@ -280,7 +286,7 @@ fn sizes(options: &PatternOptions, direction: Direction, said: &mut Said) -> Siz
     let block_size = shares.map(|share| share.size.get()).max().unwrap_or(BLOCK_DEFAULT);
     let first = reads.clone().or_else(|| writes.clone()).unwrap_or_default();
     let is_single = first.len() == 1 && !differs;
-    Sizes {
+    AccessSizes {
         block_size,
         smallest: smallest_each.iter().map(|(size, _)| *size).min().unwrap_or(BLOCK_DEFAULT),
         mix: if is_single { Vec::new() } else { first },
@@ -293,7 +299,10 @@ fn single(bytes: u64) -> Vec<BlockShare> {
     vec![BlockShare { size: Bytes::new(bytes), weight: PerMille::ALL }]
 }
 
-fn split_shares(split: &Given<Vec<BlockSizeShare>>, said: &mut Said) -> Vec<BlockShare> {
+fn split_shares(
+    split: &GivenValue<Vec<BlockSizeShare>>,
+    said: &mut ImportNotes,
+) -> Vec<BlockShare> {
     if split.value.len() as u64 > SIZES_MAX {
         said.refuse(split, &format!("durio mixes at most {SIZES_MAX} sizes"));
         return single(BLOCK_DEFAULT);
@@ -307,9 +316,9 @@ fn split_shares(split: &Given<Vec<BlockSizeShare>>, said: &mut Said) -> Vec<Bloc
 
 // fio draws every multiple of the least equally often, where the most is one of them.
 fn range_shares(
-    range: &Given<(u64, u64)>,
-    unaligned: Option<&Given<bool>>,
-    said: &mut Said,
+    range: &GivenValue<(u64, u64)>,
+    unaligned: Option<&GivenValue<bool>>,
+    said: &mut ImportNotes,
 ) -> Vec<BlockShare> {
     let (least, most) = range.value;
     if let Some(unaligned) = unaligned.filter(|_| least != most) {

@@ -1,6 +1,6 @@
 //! The files of a copy, which part of them it touches, and how much it moves.
 //!
-//! Computes an [`Extent`] per copy from [`TargetOptions`] and the size of existing files, as fio's
+//! Computes a [`CopyExtent`] per copy from [`TargetOptions`] and the size of existing files, as fio's
 //! `get_start_offset` and `setup_files` do. With several files, only fio's
 //! `file_service_type=roundrobin` is accepted: files take turns, and each has its own position or
 //! map. fio's other orders are refused.
@@ -8,10 +8,10 @@
 use durio_workload::{FileChoice, FileOrder};
 
 use super::section::TargetsOf;
-use super::targets::{Claim, Existing, FILES_MAX, Targets, target_paths};
-use super::{Said, or, place_or};
+use super::targets::{Existing, FILES_MAX, ImportTargets, SpotClaim, target_paths};
+use super::{ImportNotes, or, place_or};
 use crate::job_file::{
-    Engine, FileService, FileServiceOrder, SizeValue, SourcePosition, TargetOptions,
+    FileService, FileServiceOrder, FioEngine, SizeValue, SourcePosition, TargetOptions,
 };
 
 /// The order in which a job uses its files.
@@ -35,14 +35,14 @@ pub(super) fn file_order(options: &TargetOptions) -> FileOrder {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Extent {
+pub(super) struct CopyExtent {
     pub(super) offset: u64,
     pub(super) length: u64,
     /// Bytes that one pass moves.
     pub(super) volume: u64,
 }
 
-impl Extent {
+impl CopyExtent {
     pub(super) fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
     }
@@ -61,15 +61,20 @@ pub(super) struct Extents<'o> {
 }
 
 /// Why a copy has no extent: the option, and a sentence about it.
-type Wrong = (&'static str, String);
+type ExtentFault = (&'static str, String);
 
-fn wrong<T>(option: &'static str, reason: &str) -> Result<T, Wrong> {
+fn wrong<T>(option: &'static str, reason: &str) -> Result<T, ExtentFault> {
     Err((option, reason.to_owned()))
 }
 
 impl Extents<'_> {
     /// The extent of copy `copy`, in each of its files.
-    pub(super) fn of(&self, copy: u32, existing: Existing, said: &mut Said) -> Option<Extent> {
+    pub(super) fn of(
+        &self,
+        copy: u32,
+        existing: Existing,
+        said: &mut ImportNotes,
+    ) -> Option<CopyExtent> {
         let found = self.find(copy, existing);
         found.map_err(|(option, reason)| said.refuse_at(self.place(option), option, &reason)).ok()
     }
@@ -85,7 +90,7 @@ impl Extents<'_> {
         }
     }
 
-    fn find(&self, copy: u32, there: Existing) -> Result<Extent, Wrong> {
+    fn find(&self, copy: u32, there: Existing) -> Result<CopyExtent, ExtentFault> {
         let existing = there.size;
         let offset = self.offset(copy, existing)?;
         let length = self.length(offset, existing)?;
@@ -103,7 +108,7 @@ impl Extents<'_> {
         if length == 0 {
             return wrong("size", "the region is empty");
         }
-        Ok(Extent { offset, length, volume: self.volume(length)? })
+        Ok(CopyExtent { offset, length, volume: self.volume(length)? })
     }
 
     /// Bytes of a value; percents are of the existing size.
@@ -112,7 +117,7 @@ impl Extents<'_> {
         option: &'static str,
         value: SizeValue,
         existing: Option<u64>,
-    ) -> Result<u64, Wrong> {
+    ) -> Result<u64, ExtentFault> {
         match value {
             SizeValue::Bytes(bytes) => Ok(bytes),
             SizeValue::Percent(percent) => match existing {
@@ -123,7 +128,7 @@ impl Extents<'_> {
         }
     }
 
-    fn offset(&self, copy: u32, existing: Option<u64>) -> Result<u64, Wrong> {
+    fn offset(&self, copy: u32, existing: Option<u64>) -> Result<u64, ExtentFault> {
         let TargetOptions { offset, offset_increment, offset_align_bytes, .. } = self.target;
         let none = SizeValue::Bytes(0);
         let (start, step) = (or(offset, none), or(offset_increment, none));
@@ -139,7 +144,7 @@ impl Extents<'_> {
         }
     }
 
-    fn length(&self, offset: u64, existing: Option<u64>) -> Result<u64, Wrong> {
+    fn length(&self, offset: u64, existing: Option<u64>) -> Result<u64, ExtentFault> {
         if let Some(file) = &self.target.file_bytes {
             return self.file_length(file.value, offset);
         }
@@ -164,7 +169,7 @@ impl Extents<'_> {
 
     /// The share of each file, rounded down to whole blocks; plus the rest of the last block where
     /// the file continues and blocks follow each other.
-    fn share(&self, bytes: u64, offset: u64, existing: Option<u64>) -> Result<u64, Wrong> {
+    fn share(&self, bytes: u64, offset: u64, existing: Option<u64>) -> Result<u64, ExtentFault> {
         if self.files == 1 {
             let over = bytes.checked_next_multiple_of(self.smallest_block).unwrap_or(bytes);
             let has_room = existing.is_some_and(|existing| existing >= offset.saturating_add(over));
@@ -191,7 +196,7 @@ impl Extents<'_> {
         Ok(whole)
     }
 
-    fn file_length(&self, (least, most): (u64, u64), offset: u64) -> Result<u64, Wrong> {
+    fn file_length(&self, (least, most): (u64, u64), offset: u64) -> Result<u64, ExtentFault> {
         if least != most {
             return wrong("filesize", "durio makes files of one size; give one size");
         }
@@ -204,7 +209,7 @@ impl Extents<'_> {
     }
 
     /// What one pass moves: `io_size`, or else `size`, or else all of the region.
-    fn volume(&self, length: u64) -> Result<u64, Wrong> {
+    fn volume(&self, length: u64) -> Result<u64, ExtentFault> {
         if let Some(io_size) = &self.target.io_size {
             return match io_size.value {
                 SizeValue::Bytes(0) => Ok(length),
@@ -237,7 +242,11 @@ fn percent_of(whole: u64, percent: u8) -> u64 {
 }
 
 impl TargetsOf<'_> {
-    pub(super) fn files_each(&self, options: &TargetOptions, said: &mut Said) -> Option<u64> {
+    pub(super) fn files_each(
+        &self,
+        options: &TargetOptions,
+        said: &mut ImportNotes,
+    ) -> Option<u64> {
         let files = &options.files;
         let each = match &options.filenames {
             // fio takes no more files than there are names.
@@ -266,10 +275,10 @@ impl TargetsOf<'_> {
     pub(super) fn files_of(
         &self,
         copy: u32,
-        (extents, claim): (&Extents<'_>, &Claim<'_>),
-        targets: &mut Targets<'_>,
-        said: &mut Said,
-    ) -> Option<(Vec<usize>, Extent)> {
+        (extents, claim): (&Extents<'_>, &SpotClaim<'_>),
+        targets: &mut ImportTargets<'_>,
+        said: &mut ImportNotes,
+    ) -> Option<(Vec<usize>, CopyExtent)> {
         let (mut indices, mut common) = (Vec::new(), None);
         for spot in target_paths(self.job, copy, &|path| targets.is_device(path)) {
             let index = targets.claim(spot, claim, said)?;
@@ -289,7 +298,7 @@ impl TargetsOf<'_> {
     }
 
     /// Refuses options with which fio does not access each file in turn.
-    fn check_turns(&self, each: u32, options: &TargetOptions, said: &mut Said) {
+    fn check_turns(&self, each: u32, options: &TargetOptions, said: &mut ImportNotes) {
         let is_even = |service: &FileService| !matches!(service.order, FileServiceOrder::Skewed(_));
         let reason = "durio has no files that are used more than others; give random, roundrobin or \
                       sequential";
@@ -319,10 +328,10 @@ impl TargetsOf<'_> {
         let reason = "the C library does accesses of several files at the same time; use libaio or \
                       io_uring";
         let engine = &self.job.options.queue.engine;
-        said.refuse_unless(engine, |engine| *engine != Engine::Posixaio, reason);
+        said.refuse_unless(engine, |engine| *engine != FioEngine::Posixaio, reason);
     }
 
-    fn check_amounts(&self, options: &TargetOptions, said: &mut Said) {
+    fn check_amounts(&self, options: &TargetOptions, said: &mut ImportNotes) {
         let is_whole = |value: &SizeValue| !matches!(value, SizeValue::Percent(1..=99));
         let reason = "with several files give bytes";
         said.refuse_unless(&options.size, is_whole, reason);

@@ -1,6 +1,6 @@
 //! Sections as loads, groups of them as steps.
 //!
-//! Turns [`Section`]s into [`Step`]s. Copies whose regions follow a rule are jobs of one load,
+//! Turns [`ImportedSection`]s into [`Step`]s. Copies whose regions follow a rule are jobs of one load,
 //! others become separate loads. Sections that differ only in their file are one load over several
 //! targets.
 
@@ -8,11 +8,11 @@ use durio_base::{Bytes, Nanos};
 use durio_plan::{CompletionTime, Limit, Load, Role, Step};
 use durio_workload::{FileOrder, Region, RegionRule, Workload};
 
-use super::Said;
-use super::extent::Extent;
+use super::ImportNotes;
+use super::extent::CopyExtent;
 use super::placement::CpuBinding;
 use super::rows::{CopiesPlace, StreamPlace};
-use super::section::{CopyPlace, Section};
+use super::section::{CopyPlace, ImportedSection};
 use crate::job_file::ExitScope;
 
 // Up to this number, copies of a section are separate loads: a longer report would not be read.
@@ -20,12 +20,12 @@ const APART_MAX: usize = 64;
 
 /// The bounds of one copy; at least one of them is there, or else it was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Bounds {
+struct CopyBounds {
     bytes: Option<u64>,
     duration: Option<Nanos>,
 }
 
-impl Bounds {
+impl CopyBounds {
     fn limit(self, jobs: u32) -> Limit {
         let volume = |bytes: u64| Bytes::new(bytes.saturating_mul(u64::from(jobs)));
         match (self.bytes, self.duration) {
@@ -40,8 +40,8 @@ impl Bounds {
 
 /// A load before it knows how many jobs it has in all.
 #[derive(Debug, Clone)]
-struct Part<'s> {
-    section: &'s Section,
+struct LoadPart<'s> {
+    section: &'s ImportedSection,
     /// Names of all sections in it.
     names: Vec<&'s str>,
     targets: Vec<usize>,
@@ -54,11 +54,14 @@ struct Part<'s> {
     /// Numbers of the first copies of the sections in it, among the copies of all sections.
     first_copies: Vec<u32>,
     copies_each: u32,
-    bounds: Bounds,
+    bounds: CopyBounds,
 }
 
 /// The steps of all groups, in order, and which copies are in which of their loads.
-pub(super) fn steps(sections: &[Section], said: &mut Said) -> (Vec<Step>, Vec<CopiesPlace>) {
+pub(super) fn steps(
+    sections: &[ImportedSection],
+    said: &mut ImportNotes,
+) -> (Vec<Step>, Vec<CopiesPlace>) {
     let (mut steps, mut places): (Vec<Step>, Vec<CopiesPlace>) = Default::default();
     let last_group = sections.last().map_or(0, |section| section.group);
     for group in sections.chunk_by(|one, other| one.group == other.group) {
@@ -77,16 +80,21 @@ pub(super) fn steps(sections: &[Section], said: &mut Said) -> (Vec<Step>, Vec<Co
     (steps, places)
 }
 
-fn parts_of_group(group: &[Section]) -> Vec<Part<'_>> {
+fn parts_of_group(group: &[ImportedSection]) -> Vec<LoadPart<'_>> {
     let copies: usize = group.iter().map(|section| section.copies.len()).sum();
-    let mut parts: Vec<Part<'_>> = Vec::new();
+    let mut parts: Vec<LoadPart<'_>> = Vec::new();
     for part in group.iter().flat_map(|section| parts_of(section, copies <= APART_MAX)) {
         add(&mut parts, part);
     }
     parts
 }
 
-fn step(group: &[Section], parts: &[Part<'_>], is_last: bool, said: &mut Said) -> Option<Step> {
+fn step(
+    group: &[ImportedSection],
+    parts: &[LoadPart<'_>],
+    is_last: bool,
+    said: &mut ImportNotes,
+) -> Option<Step> {
     tell_of_parts(group, parts, said);
     let mut loads = parts.iter().map(load);
     let load = loads.next()?;
@@ -115,10 +123,10 @@ fn step(group: &[Section], parts: &[Part<'_>], is_last: bool, said: &mut Said) -
 
 /// What the jobs of a group have in common; refused with the option and the reason where they differ.
 fn common<T: PartialEq>(
-    group: &[Section],
-    of: impl Fn(&Section) -> Option<T>,
+    group: &[ImportedSection],
+    of: impl Fn(&ImportedSection) -> Option<T>,
     (option, reason): (&str, &str),
-    said: &mut Said,
+    said: &mut ImportNotes,
 ) -> Option<T> {
     let mut found = group.iter().filter_map(|section| Some((of(section)?, &section.at)));
     let (first, _) = found.next()?;
@@ -139,7 +147,7 @@ fn interval(duration: Option<Nanos>) -> Nanos {
 
 /// The loads of one section: one for all its copies where fio has one row for them, else one each.
 /// More copies than a step may have loads are one all the same, if they can be.
-fn parts_of(section: &Section, may_part: bool) -> Vec<Part<'_>> {
+fn parts_of(section: &ImportedSection, may_part: bool) -> Vec<LoadPart<'_>> {
     let is_one = !section.reporting.is_apart || !may_part || section.copies.len() == 1;
     let whole = is_one.then(|| rule_of(&section.copies, section.workload.block_size)).flatten();
     if let Some(places) = whole {
@@ -162,16 +170,16 @@ fn parts_of(section: &Section, may_part: bool) -> Vec<Part<'_>> {
 }
 
 /// Targets, and how copies have their parts of them.
-type Places = (Vec<usize>, RegionRule, Region);
+type CopyPlaces = (Vec<usize>, RegionRule, Region);
 
 fn part<'s>(
-    section: &'s Section,
+    section: &'s ImportedSection,
     copies: &[CopyPlace],
-    (targets, rule, within): Places,
+    (targets, rule, within): CopyPlaces,
     (binding, first_copy): (CpuBinding, u32),
-) -> Part<'s> {
+) -> LoadPart<'s> {
     let bytes = copies.first().and_then(|copy| copy.bytes);
-    Part {
+    LoadPart {
         section,
         names: vec![&section.workload.name],
         targets,
@@ -181,16 +189,16 @@ fn part<'s>(
         bindings: vec![binding],
         first_copies: vec![first_copy],
         copies_each: u32::try_from(copies.len()).unwrap_or(u32::MAX),
-        bounds: Bounds { bytes, duration: section.timing.duration },
+        bounds: CopyBounds { bytes, duration: section.timing.duration },
     }
 }
 
-fn region(extent: &Extent) -> Region {
+fn region(extent: &CopyExtent) -> Region {
     Region { offset: Bytes::new(extent.offset), length: Bytes::new(extent.length) }
 }
 
 /// The rule by which copies have their places, if there is one and all move as much.
-fn rule_of(copies: &[CopyPlace], block: Bytes) -> Option<Places> {
+fn rule_of(copies: &[CopyPlace], block: Bytes) -> Option<CopyPlaces> {
     let first = copies.first()?;
     if copies.iter().any(|copy| copy.bytes != first.bytes) {
         return None;
@@ -234,8 +242,8 @@ fn rule_of(copies: &[CopyPlace], block: Bytes) -> Option<Places> {
 }
 
 /// Adds a part, to an earlier one if they differ in nothing but their target.
-fn add<'s>(parts: &mut Vec<Part<'s>>, part: Part<'s>) {
-    let is_joined = |known: &&mut Part<'s>| known.takes(&part);
+fn add<'s>(parts: &mut Vec<LoadPart<'s>>, part: LoadPart<'s>) {
+    let is_joined = |known: &&mut LoadPart<'s>| known.takes(&part);
     match parts.iter_mut().find(is_joined) {
         Some(known) => {
             known.targets.extend(&part.targets);
@@ -247,7 +255,7 @@ fn add<'s>(parts: &mut Vec<Part<'s>>, part: Part<'s>) {
     }
 }
 
-impl Part<'_> {
+impl LoadPart<'_> {
     fn takes(&self, other: &Self) -> bool {
         let [target] = other.targets.as_slice() else { return false };
         let (ours, theirs) = (self.section, other.section);
@@ -261,7 +269,7 @@ impl Part<'_> {
             (Some(one), Some(other)) => one.is_like(other),
             _ => false,
         };
-        let alike = |it: &Section| {
+        let alike = |it: &ImportedSection| {
             let queue = (it.queue.engine, it.queue.batch, it.queue.drain, it.queue.arrivals);
             (queue, it.advice, it.file_order, it.timing, it.reporting_group)
         };
@@ -297,7 +305,7 @@ impl Part<'_> {
     }
 }
 
-fn load(part: &Part<'_>) -> Load {
+fn load(part: &LoadPart<'_>) -> Load {
     let section = part.section;
     let jobs = part.jobs();
     let workload = Workload {
@@ -334,7 +342,7 @@ fn load(part: &Part<'_>) -> Load {
     }
 }
 
-fn tell_of_parts(group: &[Section], parts: &[Part<'_>], said: &mut Said) {
+fn tell_of_parts(group: &[ImportedSection], parts: &[LoadPart<'_>], said: &mut ImportNotes) {
     for part in parts.iter().filter(|part| part.names.len() > 1) {
         let what = format!(
             "the sections {} are the same on {} targets: one load, whose figures are given together",
@@ -344,7 +352,8 @@ fn tell_of_parts(group: &[Section], parts: &[Part<'_>], said: &mut Said) {
         said.note_at(&part.section.at, "name", &what);
     }
     for section in group {
-        let joined = |part: &&Part<'_>| part.copies_each > 1 && std::ptr::eq(part.section, section);
+        let joined =
+            |part: &&LoadPart<'_>| part.copies_each > 1 && std::ptr::eq(part.section, section);
         if section.reporting.is_apart && parts.iter().any(|part| joined(&part)) {
             let what = "so many copies have one row and one log together";
             said.note_at(&section.at, "numjobs", what);
@@ -358,7 +367,7 @@ fn tell_of_parts(group: &[Section], parts: &[Part<'_>], said: &mut Said) {
     }
 }
 
-fn ends_all(group: &[Section], is_last: bool, said: &mut Said) -> bool {
+fn ends_all(group: &[ImportedSection], is_last: bool, said: &mut ImportNotes) -> bool {
     let scope = group.iter().find_map(|section| section.timing.ends);
     let Some((scope, first)) = scope.zip(group.first()) else { return false };
     let one_group = group.iter().all(|it| it.reporting_group == first.reporting_group);
@@ -377,7 +386,7 @@ fn ends_all(group: &[Section], is_last: bool, said: &mut Said) -> bool {
 }
 
 // fio counts from its own start, so the time of earlier groups is part of the delay.
-fn set_pauses(sections: &[Section], steps: &mut [Step], said: &mut Said) {
+fn set_pauses(sections: &[ImportedSection], steps: &mut [Step], said: &mut ImportNotes) {
     let groups = sections.chunk_by(|one, other| one.group == other.group);
     // A lower bound, and exact unless an earlier group ends by volume.
     let (mut elapsed, mut is_known) = (Nanos::ZERO, true);

@@ -4,8 +4,8 @@
 
 use durio_plan::Placement;
 
-use super::{Said, or};
-use crate::job_file::{CpuPolicy, Given, MemoryPolicy, One, PlacementOptions};
+use super::{ImportNotes, or};
+use crate::job_file::{CpuPolicy, GivenOption, GivenValue, MemoryPolicy, PlacementOptions};
 
 /// Where the copies of a job run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl CpuBinding {
 pub(super) fn binding(
     options: &PlacementOptions,
     (first, copies): (u32, u32),
-    said: &mut Said,
+    said: &mut ImportNotes,
 ) -> CpuBinding {
     // durio's jobs are threads; fio's are processes or threads, with the same results.
     let PlacementOptions { thread: _, cpus, cpu_policy, cpu_nodes, memory } = options;
@@ -73,7 +73,7 @@ pub(super) fn binding(
     CpuBinding::Cpus((0..copies).filter_map(of_copy).collect())
 }
 
-fn single_node(nodes: &Given<Vec<u32>>, said: &mut Said) -> Option<u32> {
+fn single_node(nodes: &GivenValue<Vec<u32>>, said: &mut ImportNotes) -> Option<u32> {
     if let [node] = nodes.value.as_slice() {
         return Some(*node);
     }
@@ -83,7 +83,7 @@ fn single_node(nodes: &Given<Vec<u32>>, said: &mut Said) -> Option<u32> {
 }
 
 // durio's memory is that of the node on which a job runs.
-fn check_memory(memory: &One<MemoryPolicy>, node: Option<u32>, said: &mut Said) {
+fn check_memory(memory: &GivenOption<MemoryPolicy>, node: Option<u32>, said: &mut ImportNotes) {
     said.refuse_unless(
         memory,
         |policy| match policy {

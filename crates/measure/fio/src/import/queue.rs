@@ -5,14 +5,15 @@
 use durio_plan::{BatchPolicy, DrainPolicy, EngineKind, ThinkTime};
 use durio_workload::{Arrivals, PerMille};
 
-use super::accesses::Sizes;
-use super::{Said, or, place_or};
+use super::accesses::AccessSizes;
+use super::{ImportNotes, or, place_or};
 use crate::job_file::{
-    Direction, Engine, Given, One, QueueOptions, RateProcess, SourcePosition, SubmitMode,
+    Direction, FioEngine, GivenOption, GivenValue, QueueOptions, RateProcess, SourcePosition,
+    SubmitMode,
 };
 
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct ImportedQueue {
     pub(super) engine: EngineKind,
     pub(super) depth: u32,
     pub(super) batch: BatchPolicy,
@@ -24,14 +25,14 @@ pub(super) struct Queue {
 }
 
 /// The accesses that are queued: directions, sizes.
-type Accesses<'a> = (Direction, &'a Sizes);
+type Accesses<'a> = (Direction, &'a AccessSizes);
 
 pub(super) fn queue(
     options: &QueueOptions,
     accesses: Accesses<'_>,
     at: &SourcePosition,
-    said: &mut Said,
-) -> Queue {
+    said: &mut ImportNotes,
+) -> ImportedQueue {
     // Every option is named here; those of batches and rates are taken below.
     let QueueOptions {
         engine,
@@ -54,7 +55,7 @@ pub(super) fn queue(
         offloaded(kind, given, or(depth, 1), said);
     }
     let queue_depth = depth_of(kind, depth.as_ref(), said);
-    if or(engine, Engine::Psync) == Engine::Vsync && or(depth, 1) > 1 {
+    if or(engine, FioEngine::Psync) == FioEngine::Vsync && or(depth, 1) > 1 {
         let reason = "with several at once vsync joins neighbours into one call, durio makes a call \
                       for each access; give iodepth_batch=1, or a larger bs";
         said.refuse_unless(submit_batch, |batch| *batch == 1, reason);
@@ -83,10 +84,10 @@ pub(super) fn queue(
                       rate out, or iodepth_low and the batches of completions";
         said.refuse_at(at, "iodepth_batch_complete_min", reason);
     }
-    Queue { engine: kind, depth: queue_depth, batch, drain, arrivals, read_share }
+    ImportedQueue { engine: kind, depth: queue_depth, batch, drain, arrivals, read_share }
 }
 
-fn offloaded(kind: EngineKind, given: &Given<SubmitMode>, depth: u32, said: &mut Said) {
+fn offloaded(kind: EngineKind, given: &GivenValue<SubmitMode>, depth: u32, said: &mut ImportNotes) {
     if !kind.is_asynchronous() && depth > 1 {
         let reason = "each of fio's threads waits for an access of its own; write numjobs for \
                       iodepth, or use an asynchronous engine";
@@ -97,24 +98,26 @@ fn offloaded(kind: EngineKind, given: &Given<SubmitMode>, depth: u32, said: &mut
     said.note(given, what);
 }
 
-fn engine_kind(given: Option<&Given<Engine>>, said: &mut Said) -> EngineKind {
+fn engine_kind(given: Option<&GivenValue<FioEngine>>, said: &mut ImportNotes) -> EngineKind {
     // fio's default is psync.
     let Some(given) = given else { return EngineKind::Sync };
     match given.value {
-        Engine::Sync | Engine::Psync | Engine::Vsync | Engine::Pvsync | Engine::Pvsync2 => {
-            EngineKind::Sync
-        }
-        Engine::Posixaio => {
+        FioEngine::Sync
+        | FioEngine::Psync
+        | FioEngine::Vsync
+        | FioEngine::Pvsync
+        | FioEngine::Pvsync2 => EngineKind::Sync,
+        FioEngine::Posixaio => {
             let what = "the C library does the accesses of a file one at a time, in a thread of its \
                         own; durio does them in the job's thread, one at a time: rates are alike, \
                         and fio's latency has the wait for those before";
             said.note(given, what);
             EngineKind::Sync
         }
-        Engine::Libaio => EngineKind::Aio,
-        Engine::Mmap => EngineKind::Mmap,
-        Engine::IoUring => EngineKind::Uring,
-        Engine::Null => {
+        FioEngine::Libaio => EngineKind::Aio,
+        FioEngine::Mmap => EngineKind::Mmap,
+        FioEngine::IoUring => EngineKind::Uring,
+        FioEngine::Null => {
             let reason = "fio's null engine measures fio itself; durio measures its own cost with \
                           durio run --target /dev/zero";
             said.refuse(given, reason);
@@ -123,7 +126,7 @@ fn engine_kind(given: Option<&Given<Engine>>, said: &mut Said) -> EngineKind {
     }
 }
 
-fn depth_of(engine: EngineKind, given: Option<&Given<u32>>, said: &mut Said) -> u32 {
+fn depth_of(engine: EngineKind, given: Option<&GivenValue<u32>>, said: &mut ImportNotes) -> u32 {
     match given {
         Some(given) if !engine.is_asynchronous() && given.value > 1 => {
             let what = "this engine waits for each access: one is in flight, in fio as in durio";
@@ -139,7 +142,7 @@ fn depth_of(engine: EngineKind, given: Option<&Given<u32>>, said: &mut Said) -> 
 fn batch(
     options: &QueueOptions,
     depth: u32,
-    said: &mut Said,
+    said: &mut ImportNotes,
 ) -> (BatchPolicy, Option<DrainPolicy>) {
     let QueueOptions { submit_batch, complete_batch_min, complete_batch_max, depth_low, .. } =
         options;
@@ -173,11 +176,15 @@ fn think_time(options: &QueueOptions) -> Option<ThinkTime> {
 }
 
 /// The values given for reads and for writes.
-type Sides<'g> = (Option<&'g Given<u64>>, Option<&'g Given<u64>>);
+type ReadWriteValues<'g> = (Option<&'g GivenValue<u64>>, Option<&'g GivenValue<u64>>);
 
 /// Those above 0, of the directions that occur.
-fn sides<'g>(direction: Direction, read: &'g One<u64>, write: &'g One<u64>) -> Sides<'g> {
-    let is_set = |given: &&Given<u64>| given.value > 0;
+fn sides<'g>(
+    direction: Direction,
+    read: &'g GivenOption<u64>,
+    write: &'g GivenOption<u64>,
+) -> ReadWriteValues<'g> {
+    let is_set = |given: &&GivenValue<u64>| given.value > 0;
     let read = read.as_ref().filter(is_set).filter(|_| direction != Direction::Write);
     let write = write.as_ref().filter(is_set).filter(|_| direction != Direction::Read);
     (read, write)
@@ -186,7 +193,7 @@ fn sides<'g>(direction: Direction, read: &'g One<u64>, write: &'g One<u64>) -> S
 fn arrivals(
     options: &QueueOptions,
     (direction, sizes): Accesses<'_>,
-    said: &mut Said,
+    said: &mut ImportNotes,
 ) -> (Arrivals, Option<PerMille>) {
     let QueueOptions { bytes_per_second: bytes, accesses_per_second: accesses, .. } = options;
     let by_bytes = sides(direction, &bytes.read, &bytes.write);
@@ -229,8 +236,12 @@ fn arrivals(
 
 /// Accesses per second, and the share of reads that follows from two rates.
 #[expect(clippy::cast_precision_loss, reason = "rates")]
-fn together(direction: Direction, sides: Sides<'_>, unit: u64) -> (f64, Option<PerMille>) {
-    let rate = |given: &Given<u64>| given.value as f64 / unit as f64;
+fn together(
+    direction: Direction,
+    sides: ReadWriteValues<'_>,
+    unit: u64,
+) -> (f64, Option<PerMille>) {
+    let rate = |given: &GivenValue<u64>| given.value as f64 / unit as f64;
     match (direction, sides) {
         (Direction::Mixed, (Some(reads), Some(writes))) => {
             let (reads, writes) = (rate(reads), rate(writes));

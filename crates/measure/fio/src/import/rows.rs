@@ -5,8 +5,8 @@
 
 use durio_base::Nanos;
 
-use super::{Said, or, place_or};
-use crate::job_file::{One, OutputOptions, ResolvedJob};
+use super::{ImportNotes, or, place_or};
+use crate::job_file::{GivenOption, OutputOptions, ResolvedJob};
 
 /// The most lines of a log per series; longer runs get longer intervals.
 const LINES_MAX: u64 = 50_000;
@@ -30,7 +30,7 @@ pub(super) fn reporting(
     options: &OutputOptions,
     copies_apart: bool,
     duration: Option<Nanos>,
-    said: &mut Said,
+    said: &mut ImportNotes,
 ) -> Reporting {
     let OutputOptions {
         group_reporting,
@@ -125,7 +125,7 @@ pub struct ResultRow {
     /// The last job's own options, as fio lists them.
     pub options: Vec<(String, String)>,
     /// Which percentiles are shown.
-    pub percentiles: Percentiles,
+    pub percentiles: ShownPercentiles,
     /// How many copies are in it.
     pub copies: u32,
     /// The loads that measure them.
@@ -134,7 +134,7 @@ pub struct ResultRow {
 
 /// Which percentiles are shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Percentiles {
+pub struct ShownPercentiles {
     /// Percentiles of the submit latency.
     pub submit: bool,
     /// Percentiles of the completion latency.
@@ -145,7 +145,7 @@ pub struct Percentiles {
     pub list: Vec<f64>,
 }
 
-impl Default for Percentiles {
+impl Default for ShownPercentiles {
     // fio's default.
     fn default() -> Self {
         let list = [
@@ -230,7 +230,7 @@ fn cut(text: &str, bytes_max: usize) -> &str {
 
 fn row(job: &ResolvedJob, place: StreamPlace) -> ResultRow {
     let output = &job.options.output;
-    let usual = Percentiles::default();
+    let usual = ShownPercentiles::default();
     // An empty list is fio's own.
     let list = output.percentiles.as_ref().filter(|it| !it.value.is_empty());
     let description = job.options.name.description.as_ref();
@@ -239,7 +239,7 @@ fn row(job: &ResolvedJob, place: StreamPlace) -> ResultRow {
         description: description.map_or_else(String::new, |it| it.value.clone()),
         group: job.reporting_group,
         options: job.listed.clone(),
-        percentiles: Percentiles {
+        percentiles: ShownPercentiles {
             submit: or(&output.submit_percentiles, usual.submit),
             completion: or(&output.completion_percentiles, usual.completion),
             total: or(&output.total_percentiles, usual.total),
@@ -259,7 +259,7 @@ fn logs(job: &ResolvedJob, number: u32, place: StreamPlace) -> Vec<LogRequest> {
         (LogKind::Latency, &output.latency_log),
         (LogKind::Rate, &output.rate_log),
     ];
-    let log = |(kind, name): (LogKind, &One<String>)| {
+    let log = |(kind, name): (LogKind, &GivenOption<String>)| {
         let name = &name.as_ref()?.value;
         let prefix = if name.is_empty() { &job.name } else { name };
         let number = is_apart.then_some(number);

@@ -1,22 +1,22 @@
 //! One job section: the work of its copies, and the place of each.
 //!
-//! Turns a [`ResolvedJob`] into a [`Section`]; `loads` decides which sections become one load.
+//! Turns a [`ResolvedJob`] into an [`ImportedSection`]; `loads` decides which sections become one load.
 
 use durio_base::Bytes;
 use durio_plan::{AccessAdvice, EngineKind, FileLayout};
 use durio_workload::{CacheMode, Coverage, FileOrder, Pattern, Skew, Workload, job_seed};
 
-use super::accesses::{Sizes, accesses};
-use super::extent::{Extent, Extents, file_order};
+use super::accesses::{AccessSizes, accesses};
+use super::extent::{CopyExtent, Extents, file_order};
 use super::placement::{CpuBinding, binding};
-use super::queue::{Queue, queue};
+use super::queue::{ImportedQueue, queue};
 use super::rows::{Reporting, reporting};
-use super::targets::{Claim, Targets};
-use super::timing::{Timing, timing};
+use super::targets::{ImportTargets, SpotClaim};
+use super::timing::{JobTiming, timing};
 use super::writes::{Writing, set_data, set_syncs};
-use super::{ImportSettings, Said, or, place_or};
+use super::{ImportNotes, ImportSettings, or, place_or};
 use crate::job_file::{
-    AdviceHint, Direction, Fallocate, JobOptions, NameOptions, One, ResolvedJob, SizeValue,
+    AdviceHint, Direction, Fallocate, GivenOption, JobOptions, NameOptions, ResolvedJob, SizeValue,
     SourcePosition, TargetOptions,
 };
 
@@ -25,16 +25,16 @@ const PAGE: u64 = 4096;
 
 /// A job section with everything but the region of its load.
 #[derive(Debug)]
-pub(super) struct Section {
+pub(super) struct ImportedSection {
     pub(super) at: SourcePosition,
     pub(super) group: u32,
     pub(super) reporting_group: u32,
     /// Without region, jobs and limits.
     pub(super) workload: Workload,
-    pub(super) queue: Queue,
+    pub(super) queue: ImportedQueue,
     pub(super) blocking_syncs: bool,
     pub(super) binding: CpuBinding,
-    pub(super) timing: Timing,
+    pub(super) timing: JobTiming,
     /// Whether the page cache is dropped before; none where it does not matter.
     pub(super) drops_cache: Option<bool>,
     pub(super) reporting: Reporting,
@@ -50,7 +50,7 @@ pub(super) struct CopyPlace {
     /// One, or several of which each is accessed in turn.
     pub(super) targets: Vec<usize>,
     /// In each of them.
-    pub(super) extent: Extent,
+    pub(super) extent: CopyExtent,
     /// Bytes that it moves in all its loops; none if time alone bounds it.
     pub(super) bytes: Option<u64>,
 }
@@ -72,9 +72,9 @@ pub(super) fn section(
     job: &ResolvedJob,
     first: u32,
     settings: &ImportSettings,
-    targets: &mut Targets<'_>,
-    said: &mut Said,
-) -> Option<Section> {
+    targets: &mut ImportTargets<'_>,
+    said: &mut ImportNotes,
+) -> Option<ImportedSection> {
     let ResolvedJob { name, at, group, reporting_group, copies, options, .. } = job;
     let JobOptions {
         name: name_options,
@@ -144,7 +144,7 @@ pub(super) fn section(
         said.refuse_at(at, "invalidate", reason);
     }
     workload.drops_cache_each_pass = drops_cache == Some(true) && has_passes;
-    Some(Section {
+    Some(ImportedSection {
         at: at.clone(),
         group: *group,
         reporting_group: *reporting_group,
@@ -186,8 +186,8 @@ fn advice(hint: AdviceHint, pattern: Pattern) -> Option<AccessAdvice> {
 pub(super) struct TargetsOf<'j> {
     pub(super) job: &'j ResolvedJob,
     pub(super) workload: &'j Workload,
-    pub(super) sizes: &'j Sizes,
-    timing: Timing,
+    pub(super) sizes: &'j AccessSizes,
+    timing: JobTiming,
     is_mapped: bool,
 }
 
@@ -195,8 +195,8 @@ impl TargetsOf<'_> {
     fn places(
         &self,
         options: &TargetOptions,
-        targets: &mut Targets<'_>,
-        said: &mut Said,
+        targets: &mut ImportTargets<'_>,
+        said: &mut ImportNotes,
     ) -> Option<Vec<CopyPlace>> {
         let TargetOptions {
             filenames,
@@ -223,7 +223,7 @@ impl TargetsOf<'_> {
             direct: _,
         } = options;
         let each = self.files_each(options, said)?;
-        let claim = Claim {
+        let claim = SpotClaim {
             at: place_or(filenames, place_or(directories, &self.job.at)),
             writes: self.workload.writes(),
             layout: match or(create_on_open, false) {
@@ -267,7 +267,7 @@ impl TargetsOf<'_> {
     }
 
     /// Refuses options that fio's mmap engine rejects or is killed by.
-    fn check_mapped(&self, said: &mut Said) {
+    fn check_mapped(&self, said: &mut ImportNotes) {
         let JobOptions { target, durability, .. } = &self.job.options;
         let syncs = [&durability.fsync_every, &durability.fdatasync_every];
         let syncs = syncs.into_iter().any(|every| or(every, 0) > 0);
@@ -283,7 +283,7 @@ impl TargetsOf<'_> {
         said.refuse_unless(&target.create_on_open, |on| !on, reason);
     }
 
-    fn of_file(&self, is_made: bool, allow_create: &One<bool>, said: &mut Said) {
+    fn of_file(&self, is_made: bool, allow_create: &GivenOption<bool>, said: &mut ImportNotes) {
         if is_made {
             let reason = "the file is not there";
             said.refuse_unless(allow_create, |on| *on, reason);
@@ -294,7 +294,12 @@ impl TargetsOf<'_> {
     }
 
     // As fio lays out a file: written where it is read or overwritten, else allocated.
-    fn layout(&self, fallocate: &One<Fallocate>, overwrites: bool, said: &mut Said) -> FileLayout {
+    fn layout(
+        &self,
+        fallocate: &GivenOption<Fallocate>,
+        overwrites: bool,
+        said: &mut ImportNotes,
+    ) -> FileLayout {
         // A mapping cannot extend its file.
         if self.workload.reads() || overwrites || self.is_mapped {
             return FileLayout::Incompressible;
@@ -311,7 +316,7 @@ impl TargetsOf<'_> {
         }
     }
 
-    fn check_block(&self, extent: &Extent, said: &mut Said) -> Option<()> {
+    fn check_block(&self, extent: &CopyExtent, said: &mut ImportNotes) -> Option<()> {
         if extent.length >= self.sizes.block_size {
             return Some(());
         }
@@ -325,7 +330,7 @@ impl TargetsOf<'_> {
     }
 
     /// What of the order of accesses depends on the region.
-    fn check_order(&self, (extent, is_open): (&Extent, bool), said: &mut Said) {
+    fn check_order(&self, (extent, is_open): (&CopyExtent, bool), said: &mut ImportNotes) {
         let at = &self.job.at;
         let skews = [Some(&self.workload.skew), self.workload.write_skew.as_ref()];
         for skew in skews.into_iter().flatten() {
@@ -360,9 +365,9 @@ impl TargetsOf<'_> {
     // bytes are done, unless its pass ends before the file does (`is_open`).
     fn bytes(
         &self,
-        (extent, is_open, files): (&Extent, bool, u64),
-        accesses: &One<u64>,
-        said: &mut Said,
+        (extent, is_open, files): (&CopyExtent, bool, u64),
+        accesses: &GivenOption<u64>,
+        said: &mut ImportNotes,
     ) -> Option<u64> {
         let accesses = accesses.as_ref().filter(|given| given.value > 0);
         if !self.timing.is_by_volume {
@@ -441,7 +446,7 @@ impl TargetsOf<'_> {
     }
 
     // fio drops a file's cached pages before it starts, unless `invalidate` is off.
-    fn drops_cache(&self, invalidate: &One<bool>, is_null: bool) -> Option<bool> {
+    fn drops_cache(&self, invalidate: &GivenOption<bool>, is_null: bool) -> Option<bool> {
         // Neither has cached pages; those of a mapping are, O_DIRECT or not.
         if (self.workload.cache == CacheMode::Direct && !self.is_mapped) || is_null {
             return None;

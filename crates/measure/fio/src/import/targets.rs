@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use durio_base::Bytes;
 use durio_plan::{FileLayout, Location, LocationFacts, Target};
 
-use super::Said;
+use super::ImportNotes;
 use crate::job_file::{ResolvedJob, SourcePosition, TargetOptions};
 
 /// What a path is, as far as known.
@@ -115,15 +115,15 @@ pub fn named_paths(jobs: &[ResolvedJob], is_device: &dyn Fn(&Path) -> bool) -> V
     paths
 }
 
-pub(super) struct Targets<'f> {
+pub(super) struct ImportTargets<'f> {
     locate: Locate<'f>,
     file_name: &'f str,
-    entries: Vec<Entry>,
+    entries: Vec<TargetEntry>,
     /// The place of each spot among the entries.
     places: HashMap<TargetPath, usize>,
 }
 
-struct Entry {
+struct TargetEntry {
     spot: TargetPath,
     location: Location,
     /// The layout of a file that durio makes.
@@ -134,7 +134,7 @@ struct Entry {
     at: SourcePosition,
 }
 
-impl Entry {
+impl TargetEntry {
     fn is_made(&self) -> bool {
         matches!(
             self.location.facts,
@@ -153,14 +153,14 @@ pub(super) struct Existing {
 }
 
 /// What a job wants of a spot.
-pub(super) struct Claim<'c> {
+pub(super) struct SpotClaim<'c> {
     pub(super) at: &'c SourcePosition,
     pub(super) writes: bool,
     /// The layout of the file, if it must be made.
     pub(super) layout: FileLayout,
 }
 
-impl<'f> Targets<'f> {
+impl<'f> ImportTargets<'f> {
     pub(super) fn new(locate: Locate<'f>, file_name: &'f str) -> Self {
         Self { locate, file_name, entries: Vec::new(), places: HashMap::new() }
     }
@@ -175,8 +175,8 @@ impl<'f> Targets<'f> {
     pub(super) fn claim(
         &mut self,
         spot: TargetPath,
-        claim: &Claim<'_>,
-        said: &mut Said,
+        claim: &SpotClaim<'_>,
+        said: &mut ImportNotes,
     ) -> Option<usize> {
         let index = match self.places.get(&spot) {
             Some(&index) => index,
@@ -184,14 +184,19 @@ impl<'f> Targets<'f> {
                 let location = self.located(&spot, claim.at, said)?;
                 let (layout, at) = (claim.layout, claim.at.clone());
                 self.places.insert(spot.clone(), self.entries.len());
-                self.entries.push(Entry { spot, location, layout, end: 0, at });
+                self.entries.push(TargetEntry { spot, location, layout, end: 0, at });
                 self.entries.len() - 1
             }
         };
         permitted(self.entries.get(index)?, claim, said).then_some(index)
     }
 
-    fn located(&self, spot: &TargetPath, at: &SourcePosition, said: &mut Said) -> Option<Location> {
+    fn located(
+        &self,
+        spot: &TargetPath,
+        at: &SourcePosition,
+        said: &mut ImportNotes,
+    ) -> Option<Location> {
         let path = match spot {
             TargetPath::Named(path) | TargetPath::Own { directory: path, .. } => path,
         };
@@ -240,7 +245,7 @@ impl<'f> Targets<'f> {
     }
 
     pub(super) fn is_made(&self, index: usize) -> bool {
-        self.entries.get(index).is_some_and(Entry::is_made)
+        self.entries.get(index).is_some_and(TargetEntry::is_made)
     }
 
     /// A file that was there before.
@@ -251,7 +256,13 @@ impl<'f> Targets<'f> {
 
     /// A job touches a target up to `end`; a file that must grow for it is laid out as its first
     /// user wants it.
-    pub(super) fn reach(&mut self, index: usize, end: u64, claim: &Claim<'_>, said: &mut Said) {
+    pub(super) fn reach(
+        &mut self,
+        index: usize,
+        end: u64,
+        claim: &SpotClaim<'_>,
+        said: &mut ImportNotes,
+    ) {
         let Some(entry) = self.entries.get_mut(index) else { return };
         if entry.is_made() && entry.end > 0 && end > entry.end && entry.layout != claim.layout {
             let reason = "this job would make a file longer that an earlier job lays out in \
@@ -261,14 +272,14 @@ impl<'f> Targets<'f> {
         entry.end = entry.end.max(end);
     }
 
-    pub(super) fn finish(self, said: &mut Said) -> Vec<Target> {
+    pub(super) fn finish(self, said: &mut ImportNotes) -> Vec<Target> {
         self.check_free(said);
         let file_name = self.file_name;
         (0..).zip(self.entries).map(|(number, entry)| target(number, entry, file_name)).collect()
     }
 
     /// Refuses files that do not fit together into their directory.
-    fn check_free(&self, said: &mut Said) {
+    fn check_free(&self, said: &mut ImportNotes) {
         // Together, as all files are laid out before the first job.
         let mut sums: Vec<(PathBuf, u64)> = Vec::new();
         for entry in &self.entries {
@@ -297,7 +308,7 @@ impl<'f> Targets<'f> {
     }
 }
 
-fn permitted(entry: &Entry, claim: &Claim<'_>, said: &mut Said) -> bool {
+fn permitted(entry: &TargetEntry, claim: &SpotClaim<'_>, said: &mut ImportNotes) -> bool {
     let exists =
         matches!(entry.location.facts, LocationFacts::File { .. } | LocationFacts::Device { .. });
     if exists && claim.writes && !entry.location.destroy {
@@ -326,8 +337,8 @@ fn parent_of(path: &Path) -> PathBuf {
     parent.unwrap_or(Path::new(".")).to_owned()
 }
 
-fn target(number: usize, entry: Entry, file_name: &str) -> Target {
-    let Entry { location, layout, end, .. } = entry;
+fn target(number: usize, entry: TargetEntry, file_name: &str) -> Target {
+    let TargetEntry { location, layout, end, .. } = entry;
     let end = Bytes::new(end);
     let (noun, size) = match location.facts {
         LocationFacts::Directory { .. } | LocationFacts::Absent { .. } => ("file", end),

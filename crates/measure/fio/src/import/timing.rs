@@ -5,11 +5,11 @@
 
 use durio_base::Nanos;
 
-use super::{Said, or, place_or};
-use crate::job_file::{ExitScope, Given, SourcePosition, TimingOptions};
+use super::{ImportNotes, or, place_or};
+use crate::job_file::{ExitScope, GivenValue, SourcePosition, TimingOptions};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Timing {
+pub(super) struct JobTiming {
     /// True if `size` bounds it.
     pub(super) is_by_volume: bool,
     pub(super) duration: Option<Nanos>,
@@ -27,8 +27,8 @@ pub(super) struct Timing {
 pub(super) fn timing(
     options: &TimingOptions,
     (at, draw): (&SourcePosition, u64),
-    said: &mut Said,
-) -> Timing {
+    said: &mut ImportNotes,
+) -> JobTiming {
     let TimingOptions {
         runtime_us,
         time_based,
@@ -56,7 +56,7 @@ pub(super) fn timing(
         said.refuse_at(place_or(runtime_us, at), "runtime", "more than a year");
     }
     let start_delay = start_delay_us.as_ref().map_or(0, |given| drawn(given, draw, said));
-    Timing {
+    JobTiming {
         is_by_volume: !is_timed,
         duration,
         // Bytes moved in the ramp count towards the size of a job, in fio as in durio.
@@ -69,7 +69,7 @@ pub(super) fn timing(
 }
 
 /// Microseconds from the range, each as likely as another, as fio draws them.
-fn drawn(given: &Given<(u64, u64)>, draw: u64, said: &mut Said) -> u64 {
+fn drawn(given: &GivenValue<(u64, u64)>, draw: u64, said: &mut ImportNotes) -> u64 {
     let (least, most) = given.value;
     if most < least {
         said.refuse(given, "the range begins after its end");

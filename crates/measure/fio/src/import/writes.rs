@@ -6,14 +6,16 @@
 
 use durio_workload::{Contents, PerMille, Renewal, SyncMethod, SyncPolicy, Workload};
 
-use super::{Said, or};
-use crate::job_file::{DataOptions, DurabilityOptions, Given, One, SourcePosition, SyncOpen};
+use super::{ImportNotes, or};
+use crate::job_file::{
+    DataOptions, DurabilityOptions, GivenOption, GivenValue, SourcePosition, SyncOpen,
+};
 
 // durio spreads zeros over units of this size.
 const UNIT: u64 = 4096;
 
 /// Sets the data that `workload` writes; a read-only workload writes none.
-pub(super) fn set_data(options: &DataOptions, workload: &mut Workload, said: &mut Said) {
+pub(super) fn set_data(options: &DataOptions, workload: &mut Workload, said: &mut ImportNotes) {
     let DataOptions {
         compressible_percent,
         compress_chunk_bytes,
@@ -58,7 +60,7 @@ pub(super) fn set_data(options: &DataOptions, workload: &mut Workload, said: &mu
     }
 }
 
-fn per_mille(percent: &Given<u8>) -> PerMille {
+fn per_mille(percent: &GivenValue<u8>) -> PerMille {
     PerMille(u16::from(percent.value.min(100)) * 10)
 }
 
@@ -81,7 +83,7 @@ pub(super) fn set_syncs(
     options: &DurabilityOptions,
     writing: Writing,
     (workload, at): (&mut Workload, &SourcePosition),
-    said: &mut Said,
+    said: &mut ImportNotes,
 ) -> bool {
     let DurabilityOptions { open, fsync_every, fdatasync_every, fsync_at_end, fsync_on_close } =
         options;
@@ -96,7 +98,7 @@ pub(super) fn set_syncs(
         let reason = "it has no effect on mapped files, in fio as well; use fsync=1 or fdatasync=1";
         said.refuse_unless(open, |open| *open == SyncOpen::None, reason);
     }
-    let every = |given: &One<u32>, method| SyncPolicy { method, every: or(given, 0) };
+    let every = |given: &GivenOption<u32>, method| SyncPolicy { method, every: or(given, 0) };
     let policies = [
         match or(open, SyncOpen::None) {
             SyncOpen::None => SyncPolicy::NONE,
@@ -123,7 +125,7 @@ pub(super) fn set_syncs(
     writing.blocks && is_call && writing.depth > 1
 }
 
-fn at_end(given: &One<bool>, writing: Writing, said: &mut Said) -> bool {
+fn at_end(given: &GivenOption<bool>, writing: Writing, said: &mut ImportNotes) -> bool {
     if writing.has_passes {
         let reason = "fio syncs at the end of each of several passes over the file, durio once at \
                       the end of all; write one pass";
@@ -132,7 +134,12 @@ fn at_end(given: &One<bool>, writing: Writing, said: &mut Said) -> bool {
     or(given, false)
 }
 
-fn separate_calls(policy: SyncPolicy, writing: Writing, at: &SourcePosition, said: &mut Said) {
+fn separate_calls(
+    policy: SyncPolicy,
+    writing: Writing,
+    at: &SourcePosition,
+    said: &mut ImportNotes,
+) {
     if !policy.method.is_separate_call() {
         return;
     }

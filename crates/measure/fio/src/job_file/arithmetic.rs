@@ -31,7 +31,7 @@ enum Token {
 pub(super) fn arithmetic(text: &str, implied: i64, is_time: bool) -> Result<i64, String> {
     let tokens = tokens(text, is_time)?;
     let has_unit = tokens.iter().any(|token| matches!(token, Token::Unit(_)));
-    let mut parser = Parser { tokens: &tokens, depth: 0 };
+    let mut parser = ArithmeticParser { tokens: &tokens, depth: 0 };
     let value = parser.expression(0)?;
     check_fractions(&tokens, text)?;
     if !parser.tokens.is_empty() {
@@ -138,7 +138,7 @@ fn unit(text: &str, is_time: bool) -> Result<(Token, usize), String> {
     Ok((Token::Unit(Number { whole: scale, real: real(scale), is_real }), length))
 }
 
-struct Parser<'t> {
+struct ArithmeticParser<'t> {
     tokens: &'t [Token],
     depth: u32,
 }
@@ -146,7 +146,7 @@ struct Parser<'t> {
 // How strongly a unit binds: more than a sum, less than a product, so that `8k/2k` is `(8k/2)k`.
 const UNIT_STRENGTH: u8 = 2;
 
-impl Parser<'_> {
+impl ArithmeticParser<'_> {
     fn next(&mut self) -> Option<Token> {
         let (first, rest) = self.tokens.split_first()?;
         self.tokens = rest;

@@ -6,11 +6,11 @@
 
 use super::grammar::append_job_file;
 use super::options::{
-    ProgramClass, ProgramOption, Takes, find_program_option, names_that_begin_with,
+    ProgramClass, ProgramOption, TakesWord, find_program_option, names_that_begin_with,
 };
 use super::{
-    HostParameters, JobFile, Kind, LINE_BYTES_MAX, Question, Remark, SECTIONS_MAX, SETTINGS_MAX,
-    Section, Setting, SourcePosition, find_option, known_option,
+    HostParameters, JobFile, JobSection, JobSetting, LINE_BYTES_MAX, OptionKind, Question, Remark,
+    SECTIONS_MAX, SETTINGS_MAX, SourcePosition, find_option, known_option,
 };
 use crate::FioError;
 
@@ -27,9 +27,9 @@ pub fn parse_command_line(
     words: &[String],
     host: &mut HostParameters<'_>,
 ) -> Result<JobFile, FioError> {
-    let mut reader = Reader::default();
+    let mut reader = CommandLineReader::default();
     reader.words(words)?;
-    let Reader { mut file, job_files, sections, .. } = reader;
+    let CommandLineReader { mut file, job_files, sections, .. } = reader;
     for (number, (name, at)) in (0..).zip(&job_files) {
         let source = (host.read)(name, None)
             .map_err(|why| FioError::job_file(at, format!("cannot read {name:?}: {why}")))?;
@@ -37,7 +37,7 @@ pub fn parse_command_line(
     }
     // fio keeps the defaults whatever sections are asked for.
     if !sections.is_empty() {
-        let wanted = |section: &Section| section.is_global || sections.contains(&section.name);
+        let wanted = |section: &JobSection| section.is_global || sections.contains(&section.name);
         file.sections.retain(wanted);
     }
     let needs_jobs = matches!(file.printing.question, None | Some(Question::ParseOnly));
@@ -49,14 +49,14 @@ pub fn parse_command_line(
 }
 
 #[derive(Default)]
-struct Reader {
+struct CommandLineReader {
     file: JobFile,
     job_files: Vec<(String, SourcePosition)>,
     sections: Vec<String>,
     settings: usize,
 }
 
-impl Reader {
+impl CommandLineReader {
     fn words(&mut self, words: &[String]) -> Result<(), FioError> {
         let mut rest = (1..).map(SourcePosition::Word).zip(words.iter().map(String::as_str));
         let mut are_options_over = false;
@@ -92,11 +92,11 @@ impl Reader {
         // Both are a job's: fio's own long options have neither.
         if let Some(option) = find_program_option(name).filter(|_| find_option(name).is_none()) {
             // getopt looks for an optional value within the word alone.
-            let value = if option.takes == Takes::Value { value.or_else(next) } else { value };
+            let value = if option.takes == TakesWord::Value { value.or_else(next) } else { value };
             return self.program_option(option, value, at);
         }
         let row = known_option(name, at)?;
-        let is_flag = matches!(row.kind, Kind::Flag);
+        let is_flag = matches!(row.kind, OptionKind::Flag);
         let value = if is_flag { value } else { value.or_else(next) };
         if !is_flag && value.is_none_or(str::is_empty) {
             return Err(FioError::job_file(at, format!("{name} needs a value: --{name}=VALUE")));
@@ -114,7 +114,9 @@ impl Reader {
         let error = |what: String| Err(FioError::job_file(at, what));
         match (option.class, value) {
             (ProgramClass::Refused(reason), _) => error(format!("--{name}: {reason}")),
-            (_, None) if option.takes == Takes::Value => error(format!("--{name} needs a value")),
+            (_, None) if option.takes == TakesWord::Value => {
+                error(format!("--{name} needs a value"))
+            }
             (ProgramClass::Section, Some("global")) => {
                 error("--section names a job and not global".to_owned())
             }
@@ -153,11 +155,11 @@ impl Reader {
         if name == "name" || sections == 0 {
             // An option before any --name changes the defaults.
             let section = if name == "name" { value.unwrap_or_default() } else { "global" };
-            self.file.sections.push(Section::begun(section, 0, at));
+            self.file.sections.push(JobSection::begun(section, 0, at));
         }
         if let (Some(section), true) = (self.file.sections.last_mut(), name != "name") {
             let value = value.map(str::to_owned);
-            section.settings.push(Setting { name, value, at: at.clone() });
+            section.settings.push(JobSetting { name, value, at: at.clone() });
         }
         Ok(())
     }
@@ -182,25 +184,27 @@ fn completed<'w>(name: &'w str, at: &SourcePosition) -> Result<&'w str, FioError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job_file::{Machine, OutputFormat, PrintSettings, Source};
+    use crate::job_file::{JobSource, MachineValues, OutputFormat, PrintSettings};
 
     fn parse(line: &str) -> Result<JobFile, String> {
         let mut read = |name: &str, _: Option<&str>| match name {
-            "one.fio" => Ok(Source { name: name.into(), text: "[global]\nbs=8k\n[x]\n[y]".into() }),
-            "two.fio" => Ok(Source { name: name.into(), text: "[z]\nrw=read".into() }),
+            "one.fio" => {
+                Ok(JobSource { name: name.into(), text: "[global]\nbs=8k\n[x]\n[y]".into() })
+            }
+            "two.fio" => Ok(JobSource { name: name.into(), text: "[z]\nrw=read".into() }),
             _ => Err("no such file".to_owned()),
         };
-        let machine = Machine { page_bytes: 4096, memory_mib: 1000, cpus: 8 };
+        let machine = MachineValues { page_bytes: 4096, memory_mib: 1000, cpus: 8 };
         let mut host = HostParameters { read: &mut read, environment: &|_| None, machine };
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         parse_command_line(&words, &mut host).map_err(|error| error.to_string())
     }
 
     fn shape(file: &JobFile) -> Vec<String> {
-        let settings = |section: &Section| -> String {
+        let settings = |section: &JobSection| -> String {
             section.settings.iter().map(|it| format!(" {}={:?}", it.name, it.value)).collect()
         };
-        let kind = |section: &Section| if section.is_global { "global " } else { "" };
+        let kind = |section: &JobSection| if section.is_global { "global " } else { "" };
         let sections = file.sections.iter();
         sections
             .map(|it| format!("{}{}#{}:{}", kind(it), it.name, it.file_number, settings(it)))

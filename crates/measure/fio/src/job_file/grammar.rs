@@ -1,13 +1,13 @@
 //! The grammar of job files: sections, settings, comments, includes.
 //!
-//! Parses a [`Source`] into a [`JobFile`] without interpreting the settings.
+//! Parses a [`JobSource`] into a [`JobFile`] without interpreting the settings.
 
 use std::sync::Arc;
 
 use super::variables::replaced;
 use super::{
-    FILE_BYTES_MAX, HostParameters, INCLUDE_DEPTH_MAX, JobFile, LINE_BYTES_MAX, SECTIONS_MAX,
-    SETTINGS_MAX, Section, Setting, Source, SourcePosition, known_option,
+    FILE_BYTES_MAX, HostParameters, INCLUDE_DEPTH_MAX, JobFile, JobSection, JobSetting, JobSource,
+    LINE_BYTES_MAX, SECTIONS_MAX, SETTINGS_MAX, SourcePosition, known_option,
 };
 use crate::FioError;
 
@@ -20,7 +20,10 @@ const SECTION_NAME_BYTES_MAX: usize = 254;
 /// The first line that fio would reject, or would read as something else than it says: an option
 /// before any section, an unknown option, a section without its bracket, a missing or too deeply
 /// nested include, a text beyond the limits of this module.
-pub fn parse_job_file(source: &Source, host: &mut HostParameters<'_>) -> Result<JobFile, FioError> {
+pub fn parse_job_file(
+    source: &JobSource,
+    host: &mut HostParameters<'_>,
+) -> Result<JobFile, FioError> {
     let mut file = JobFile::default();
     append_job_file(&mut file, source, 0, host)?;
     Ok(file)
@@ -29,18 +32,18 @@ pub fn parse_job_file(source: &Source, host: &mut HostParameters<'_>) -> Result<
 /// Appends the sections of a job file, as the `file_number`th.
 pub(super) fn append_job_file(
     file: &mut JobFile,
-    source: &Source,
+    source: &JobSource,
     file_number: u32,
     host: &mut HostParameters<'_>,
 ) -> Result<(), FioError> {
     let first = file.sections.len();
     // Over all files of a command line: each could be as long as the limit.
     let settings = file.sections.iter().map(|section| section.settings.len()).sum();
-    let mut reader = Reader { file, first, file_number, settings, host };
+    let mut reader = JobFileReader { file, first, file_number, settings, host };
     reader.read(source, 0)
 }
 
-struct Reader<'r, 's> {
+struct JobFileReader<'r, 's> {
     file: &'r mut JobFile,
     /// Where the sections of this file begin.
     first: usize,
@@ -49,8 +52,8 @@ struct Reader<'r, 's> {
     host: &'r mut HostParameters<'s>,
 }
 
-impl Reader<'_, '_> {
-    fn read(&mut self, source: &Source, depth: u32) -> Result<(), FioError> {
+impl JobFileReader<'_, '_> {
+    fn read(&mut self, source: &JobSource, depth: u32) -> Result<(), FioError> {
         let name: Arc<str> = Arc::from(source.name.as_str());
         let place = |line| SourcePosition::Line { file: Arc::clone(&name), line };
         if source.text.len() > FILE_BYTES_MAX {
@@ -68,7 +71,7 @@ impl Reader<'_, '_> {
         &mut self,
         raw: &str,
         at: &SourcePosition,
-        source: &Source,
+        source: &JobSource,
         depth: u32,
     ) -> Result<(), FioError> {
         check_raw(raw, at)?;
@@ -98,7 +101,7 @@ impl Reader<'_, '_> {
         if self.file.sections.len() >= SECTIONS_MAX {
             return fail(at, format!("more than {SECTIONS_MAX} sections"));
         }
-        self.file.sections.push(Section::begun(name, self.file_number, at));
+        self.file.sections.push(JobSection::begun(name, self.file_number, at));
         Ok(())
     }
 
@@ -106,7 +109,7 @@ impl Reader<'_, '_> {
         &mut self,
         name: &str,
         at: &SourcePosition,
-        source: &Source,
+        source: &JobSource,
         depth: u32,
     ) -> Result<(), FioError> {
         if self.file.sections.len() == self.first {
@@ -135,7 +138,7 @@ impl Reader<'_, '_> {
             None => (line.as_str(), None),
         };
         let row = known_option(name, at)?;
-        let setting = Setting { name: row.name, value, at: at.clone() };
+        let setting = JobSetting { name: row.name, value, at: at.clone() };
         if let Some(section) = self.file.sections.last_mut() {
             section.settings.push(setting);
         }
@@ -196,23 +199,23 @@ fn included_name(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job_file::Machine;
+    use crate::job_file::MachineValues;
 
-    const MACHINE: Machine = Machine { page_bytes: 4096, memory_mib: 1000, cpus: 8 };
+    const MACHINE: MachineValues = MachineValues { page_bytes: 4096, memory_mib: 1000, cpus: 8 };
 
     fn parse(text: &str) -> Result<JobFile, String> {
         let mut read = |name: &str, _: Option<&str>| match name {
-            "inner" => Ok(Source { name: name.into(), text: "bs=8k\ninclude deeper".into() }),
-            "deeper" => Ok(Source { name: name.into(), text: "# none\nrw=read\n".into() }),
-            "itself" => Ok(Source { name: name.into(), text: "include itself".into() }),
-            "twice" => Ok(Source { name: name.into(), text: "include twice\n".repeat(1000) }),
-            "sections" => Ok(Source { name: name.into(), text: "\n[x]".into() }),
+            "inner" => Ok(JobSource { name: name.into(), text: "bs=8k\ninclude deeper".into() }),
+            "deeper" => Ok(JobSource { name: name.into(), text: "# none\nrw=read\n".into() }),
+            "itself" => Ok(JobSource { name: name.into(), text: "include itself".into() }),
+            "twice" => Ok(JobSource { name: name.into(), text: "include twice\n".repeat(1000) }),
+            "sections" => Ok(JobSource { name: name.into(), text: "\n[x]".into() }),
             _ => Err("no such file".to_owned()),
         };
         let environment = |name: &str| (name == "BS").then(|| "16k".to_owned());
         let mut host =
             HostParameters { read: &mut read, environment: &environment, machine: MACHINE };
-        let source = Source { name: "j.fio".into(), text: text.into() };
+        let source = JobSource { name: "j.fio".into(), text: text.into() };
         parse_job_file(&source, &mut host).map_err(|error| error.to_string())
     }
 

@@ -19,8 +19,8 @@ pub use honoured::{
     DataOptions, DurabilityOptions, JobOptions, NameOptions, OutputOptions, PatternOptions,
     PlacementOptions, QueueOptions, TargetOptions, TimingOptions,
 };
-pub(super) use program::{ProgramClass, ProgramOption, Takes, find_program_option};
-pub(super) use reader::Written;
+pub(super) use program::{ProgramClass, ProgramOption, TakesWord, find_program_option};
+pub(super) use reader::WrittenValue;
 pub use reference::option_help;
 
 use super::values::choice;
@@ -32,7 +32,7 @@ pub struct OptionRow {
     pub name: &'static str,
     pub alias: Option<&'static str>,
     /// What its value is.
-    pub kind: Kind,
+    pub kind: OptionKind,
     /// What it means to fio, in a few words.
     pub meaning: &'static str,
     /// What durio does with it.
@@ -47,7 +47,7 @@ const NO_VALUE: &str = "it needs a value";
 
 /// What an option's value is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum OptionKind {
     /// A bare word is enough; a number after `=` sets or clears it.
     Flag,
     /// 0 or 1.
@@ -79,23 +79,23 @@ pub enum Kind {
 }
 
 /// Each kind but the choice, its name in the file of options, and how it is called.
-const KINDS: [(Kind, &str, &str); 13] = [
-    (Kind::Flag, "flag", "flag: the bare word, or a number"),
-    (Kind::Bool, "bool", "0 or 1"),
-    (Kind::Integer, "integer", "whole number"),
-    (Kind::Integers, "integers", "whole numbers for reads, writes, trims"),
-    (Kind::Size, "size", "size"),
-    (Kind::SizeOrShare, "size or share", "size, or share in percent"),
-    (Kind::Sizes, "sizes", "sizes for reads, writes, trims"),
-    (Kind::Ranges, "ranges", "ranges of sizes for reads, writes, trims"),
-    (Kind::Seconds, "seconds", "time in seconds"),
-    (Kind::Microseconds, "microseconds", "time in microseconds"),
-    (Kind::Floats, "floats", "decimal numbers between colons"),
-    (Kind::Text, "text", "text"),
-    (Kind::Deprecated, "deprecated", "none any more"),
+const KINDS: [(OptionKind, &str, &str); 13] = [
+    (OptionKind::Flag, "flag", "flag: the bare word, or a number"),
+    (OptionKind::Bool, "bool", "0 or 1"),
+    (OptionKind::Integer, "integer", "whole number"),
+    (OptionKind::Integers, "integers", "whole numbers for reads, writes, trims"),
+    (OptionKind::Size, "size", "size"),
+    (OptionKind::SizeOrShare, "size or share", "size, or share in percent"),
+    (OptionKind::Sizes, "sizes", "sizes for reads, writes, trims"),
+    (OptionKind::Ranges, "ranges", "ranges of sizes for reads, writes, trims"),
+    (OptionKind::Seconds, "seconds", "time in seconds"),
+    (OptionKind::Microseconds, "microseconds", "time in microseconds"),
+    (OptionKind::Floats, "floats", "decimal numbers between colons"),
+    (OptionKind::Text, "text", "text"),
+    (OptionKind::Deprecated, "deprecated", "none any more"),
 ];
 
-impl Kind {
+impl OptionKind {
     /// The kind that the file of options names so.
     fn named(name: &'static str) -> Option<Self> {
         let plain = KINDS.iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| *kind);
@@ -114,7 +114,7 @@ impl Kind {
 
     /// Whether a noted option has no value that fio would take: a sentence if so. What fio misreads is
     /// fine here, as nothing depends on it.
-    pub(super) fn check(self, it: &Written<'_>) -> Result<(), String> {
+    pub(super) fn check(self, it: &WrittenValue<'_>) -> Result<(), String> {
         let text = match (self, it.text) {
             (Self::Text | Self::Deprecated, _) | (Self::Flag, None) => return Ok(()),
             (_, text) => text.ok_or(NO_VALUE)?,
@@ -137,7 +137,7 @@ impl Kind {
 
 /// Reads a value into the field of an honoured option. The text that may come back says why the value
 /// is refused although fio takes it; the error says why fio would not take it.
-pub type Effect = fn(&mut JobOptions, &Written<'_>) -> Result<Option<String>, String>;
+pub type Effect = fn(&mut JobOptions, &WrittenValue<'_>) -> Result<Option<String>, String>;
 
 /// What durio does with an option.
 #[derive(Debug, Clone, Copy)]
@@ -188,7 +188,7 @@ fn group(text: &'static str) -> Option<Vec<OptionRow>> {
             Some(("refused", other)) => Class::Refused { unless, refines: Some(other), reason },
             _ => return None,
         };
-        let (names, kind) = (list(names), Kind::named(kind.trim())?);
+        let (names, kind) = (list(names), OptionKind::named(kind.trim())?);
         let alias = names.get(1).copied();
         Some(OptionRow {
             name: names.first()?,

@@ -7,17 +7,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::options::{Class, OptionRow, Written, find_option};
+use super::options::{Class, OptionRow, WrittenValue, find_option};
 use super::values;
 use super::{
     ALL_FILENAMES_MAX, BlockSizeShare, Direction, FILENAMES_MAX, JOBS_MAX, JobFile, JobOptions,
-    PerDirection, Section, Setting, SourcePosition,
+    JobSection, JobSetting, PerDirection, SourcePosition,
 };
 use crate::FioError;
 
 /// A value and where it was given.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Given<T> {
+pub struct GivenValue<T> {
     /// The given value.
     pub value: T,
     /// The option that gave it.
@@ -26,10 +26,10 @@ pub struct Given<T> {
 }
 
 /// What a job file says about one thing, if it does.
-pub type One<T> = Option<Given<T>>;
+pub type GivenOption<T> = Option<GivenValue<T>>;
 
 /// What a job file says about reads, writes and trims.
-pub type Each<T> = PerDirection<One<T>>;
+pub type Each<T> = PerDirection<GivenOption<T>>;
 
 /// A remark on an option: a note if the option does not affect the work; else a refusal, as it
 /// cannot be honoured and the job must not run.
@@ -49,7 +49,7 @@ impl Remark {
         Self { option, value: None, at: at.clone(), what }
     }
 
-    fn of(setting: &Setting, what: &str) -> Self {
+    fn of(setting: &JobSetting, what: &str) -> Self {
         Self { value: setting.value.clone(), ..Self::new(&setting.at, setting.name, what) }
     }
 }
@@ -96,7 +96,7 @@ pub struct ResolvedJob {
 /// that are understood and cannot be honoured are refusals of their job, not errors.
 pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
     let mut jobs: Vec<ResolvedJob> = Vec::new();
-    let mut defaults = Draft::default();
+    let mut defaults = JobDraft::default();
     let mut is_partial = false;
     let mut file_number = 0;
     let mut is_first_of_file = false;
@@ -107,7 +107,7 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
             // Each job file of a command line begins with fresh defaults in fio, and its first job
             // waits.
             (file_number, is_first_of_file) = (section.file_number, true);
-            defaults = Draft::default();
+            defaults = JobDraft::default();
         }
         if section.is_global {
             defaults.add(section)?;
@@ -145,15 +145,15 @@ fn writes_read_only(job: &ResolvedJob, at: &SourcePosition) -> Option<Remark> {
 
 /// Where `exitall` stands.
 // fio takes it for all jobs, wherever it stands and whatever its value.
-fn exit_all_anywhere(file: &JobFile) -> Option<Given<bool>> {
+fn exit_all_anywhere(file: &JobFile) -> Option<GivenValue<bool>> {
     let mut settings = file.sections.iter().flat_map(|section| &section.settings);
     let found = settings.find(|setting| setting.name == "exitall")?;
-    Some(Given { value: true, option: found.name, at: found.at.clone() })
+    Some(GivenValue { value: true, option: found.name, at: found.at.clone() })
 }
 
 /// The state of a job while its settings are taken one by one.
 #[derive(Debug, Clone, Default)]
-struct Draft<'f> {
+struct JobDraft<'f> {
     options: JobOptions,
     /// For each option, the setting that counts.
     last: BTreeMap<&'static str, Last<'f>>,
@@ -162,7 +162,7 @@ struct Draft<'f> {
 
 #[derive(Debug, Clone)]
 struct Last<'f> {
-    setting: &'f Setting,
+    setting: &'f JobSetting,
     row: &'static OptionRow,
     /// Counts all settings of the job: a larger one came later.
     order: usize,
@@ -170,11 +170,11 @@ struct Last<'f> {
     refusal: Option<String>,
 }
 
-impl<'f> Draft<'f> {
+impl<'f> JobDraft<'f> {
     // fio reads `kb_base` before all others of a section in a file, and in order on a command line.
-    fn add(&mut self, section: &'f Section) -> Result<(), FioError> {
+    fn add(&mut self, section: &'f JobSection) -> Result<(), FioError> {
         let is_line =
-            |it: &&Setting| matches!(it.at, SourcePosition::Line { .. }) && it.name == "kb_base";
+            |it: &&JobSetting| matches!(it.at, SourcePosition::Line { .. }) && it.name == "kb_base";
         // Taken twice: the first time for the settings before it.
         for setting in section.settings.iter().filter(is_line).chain(&section.settings) {
             self.set(setting).map_err(|what| {
@@ -184,10 +184,10 @@ impl<'f> Draft<'f> {
         Ok(())
     }
 
-    fn set(&mut self, setting: &'f Setting) -> Result<(), String> {
+    fn set(&mut self, setting: &'f JobSetting) -> Result<(), String> {
         let Some(row) = find_option(setting.name) else { return Ok(()) };
         let base = self.options.name.kb_base.as_ref().map_or(1024, |given| given.value);
-        let written = Written { setting, text: setting.value.as_deref(), base };
+        let written = WrittenValue { setting, text: setting.value.as_deref(), base };
         let refusal = match row.class {
             Class::Honoured(effect) => effect(&mut self.options, &written)?,
             Class::Noted { .. } => row.kind.check(&written).map(|()| None)?,
@@ -205,7 +205,7 @@ impl<'f> Draft<'f> {
 
     fn job(
         self,
-        section: &Section,
+        section: &JobSection,
         (jobs, is_partial): (&[ResolvedJob], &mut bool),
         is_first_of_file: bool,
     ) -> ResolvedJob {
@@ -217,7 +217,7 @@ impl<'f> Draft<'f> {
         }
         self.check_block_sizes(&mut notes, &mut refusals);
         let timing = &self.options.timing;
-        let is_set = |given: &Option<Given<bool>>| given.as_ref().is_some_and(|it| it.value);
+        let is_set = |given: &Option<GivenValue<bool>>| given.as_ref().is_some_and(|it| it.value);
         let is_walled = is_set(&timing.stonewall) || is_first_of_file && section.file_number > 0;
         let awaited = timing.wait_for.as_ref().map(|given| given.value.as_str());
         let (waits, why_not) = waits(is_partial, is_walled, awaited, jobs);

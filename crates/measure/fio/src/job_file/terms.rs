@@ -71,7 +71,7 @@ pub struct BlockSizeShare {
 
 /// `random_distribution`. A center is the place of the hottest offset, 0 to 1 of the region.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Distribution {
+pub enum OffsetDistribution {
     /// All offsets alike.
     Uniform,
     /// Zipf's law with exponent `theta`, above 0 and not 1.
@@ -103,7 +103,6 @@ pub enum Distribution {
 /// A part of the region and its share of accesses, which add up to 100 percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZoneShare {
-    /// Percent of accesses.
     pub access_percent: u8,
     /// Percent of the region, or bytes.
     pub size: u64,
@@ -128,12 +127,12 @@ pub enum FileServiceOrder {
     /// The next one when this one is done.
     Sequential,
     /// Any, some more often.
-    Skewed(Distribution),
+    Skewed(OffsetDistribution),
 }
 
 /// `ioengine`, of those that durio has a counterpart for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
+pub enum FioEngine {
     /// read and write at a file position.
     Sync,
     /// pread and pwrite.
@@ -146,7 +145,6 @@ pub enum Engine {
     Pvsync2,
     /// Linux's io_submit.
     Libaio,
-    /// io_uring.
     IoUring,
     /// POSIX AIO.
     Posixaio,
@@ -165,7 +163,6 @@ pub enum SubmitMode {
     Offload,
 }
 
-/// `rate_process`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateProcess {
     /// At even distances.
@@ -174,7 +171,6 @@ pub enum RateProcess {
     Poisson,
 }
 
-/// `random_generator`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RandomGenerator {
     // tausworthe: random, and a map of touched blocks. durio treats it and tausworthe64 alike: it
@@ -186,7 +182,6 @@ pub enum RandomGenerator {
     Lfsr,
 }
 
-/// `sync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncOpen {
     /// As usual.
@@ -197,7 +192,6 @@ pub enum SyncOpen {
     Dsync,
 }
 
-/// `fallocate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallocate {
     /// Not at all.

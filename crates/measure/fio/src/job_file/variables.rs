@@ -3,7 +3,7 @@
 //! Names become values; a keyword next to an operator is computed (fio asks `bc` for that).
 //! Arithmetic in parentheses is left to `arithmetic`.
 
-use super::{HostParameters, LINE_BYTES_MAX, Machine};
+use super::{HostParameters, LINE_BYTES_MAX, MachineValues};
 
 // The longest line that fio computes, and the longest value in it.
 const COMPUTED_LINE_BYTES_MAX: usize = 127;
@@ -38,7 +38,7 @@ fn with_variables(line: &str, environment: &dyn Fn(&str) -> Option<String>) -> S
     out
 }
 
-fn with_keywords(line: String, machine: Machine) -> Result<String, String> {
+fn with_keywords(line: String, machine: MachineValues) -> Result<String, String> {
     let keywords = [
         ("$pagesize", machine.page_bytes),
         ("$mb_memory", machine.memory_mib),
@@ -131,7 +131,7 @@ impl Calculator<'_> {
 mod tests {
     use super::*;
 
-    const MACHINE: Machine = Machine { page_bytes: 4096, memory_mib: 7940, cpus: 2 };
+    const MACHINE: MachineValues = MachineValues { page_bytes: 4096, memory_mib: 7940, cpus: 2 };
 
     #[track_caller]
     fn check(line: &str, expected: &str) {

@@ -13,14 +13,14 @@ const DEPTH_MAX: u32 = 16;
 
 /// Why a document cannot be read, with the keys around the place, innermost first.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct JsonFault {
     pub(super) line: u64,
     keys: Vec<String>,
     /// `None` if the bytes end.
     what: Option<String>,
 }
 
-impl Fault {
+impl JsonFault {
     pub(super) fn new(line: u64, what: impl Into<String>) -> Self {
         Self { line, keys: Vec::new(), what: Some(what.into()) }
     }
@@ -37,8 +37,8 @@ impl Fault {
     }
 }
 
-impl From<Fault> for FioError {
-    fn from(fault: Fault) -> Self {
+impl From<JsonFault> for FioError {
+    fn from(fault: JsonFault) -> Self {
         let (line, inside) = (fault.line, fault.place());
         match fault.what {
             None => Self::CutOff { line, inside },
@@ -47,7 +47,7 @@ impl From<Fault> for FioError {
     }
 }
 
-pub(super) type Read<T> = Result<T, Fault>;
+pub(super) type JsonResult<T> = Result<T, JsonFault>;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
@@ -103,7 +103,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads an object; `each` reads or skips the value of each key.
-    pub(super) fn object(&mut self, mut each: impl FnMut(&mut Self, &str) -> Read<()>) -> Read<()> {
+    pub(super) fn object(
+        &mut self,
+        mut each: impl FnMut(&mut Self, &str) -> JsonResult<()>,
+    ) -> JsonResult<()> {
         self.open(b'{', "an object")?;
         let mut first = true;
         while self.goes_on(b'}', &mut first)? {
@@ -113,7 +116,10 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    pub(super) fn array(&mut self, mut each: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
+    pub(super) fn array(
+        &mut self,
+        mut each: impl FnMut(&mut Self) -> JsonResult<()>,
+    ) -> JsonResult<()> {
         self.open(b'[', "an array")?;
         let mut first = true;
         while self.goes_on(b']', &mut first)? {
@@ -137,7 +143,7 @@ impl<'a> Cursor<'a> {
         is_null
     }
 
-    fn key(&mut self) -> Read<Cow<'a, str>> {
+    fn key(&mut self) -> JsonResult<Cow<'a, str>> {
         let key = self.quoted("a key")?;
         self.skip_blank();
         match self.peek() {
@@ -148,7 +154,7 @@ impl<'a> Cursor<'a> {
         Ok(key)
     }
 
-    fn open(&mut self, bracket: u8, expected: &str) -> Read<()> {
+    fn open(&mut self, bracket: u8, expected: &str) -> JsonResult<()> {
         self.skip_blank();
         match self.peek() {
             Some(byte) if byte == bracket => self.step(),
@@ -158,7 +164,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Past the comma to the next entry, or past the closing bracket.
-    fn goes_on(&mut self, closing: u8, first: &mut bool) -> Read<bool> {
+    fn goes_on(&mut self, closing: u8, first: &mut bool) -> JsonResult<bool> {
         self.skip_blank();
         let is_first = std::mem::replace(first, false);
         match self.peek() {
@@ -176,15 +182,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn fault(&self, what: impl Into<String>) -> Fault {
-        Fault::new(self.line, what)
+    fn fault(&self, what: impl Into<String>) -> JsonFault {
+        JsonFault::new(self.line, what)
     }
 
-    fn end(&self) -> Fault {
-        Fault { line: self.line, keys: Vec::new(), what: None }
+    fn end(&self) -> JsonFault {
+        JsonFault { line: self.line, keys: Vec::new(), what: None }
     }
 
-    fn unexpected(&self, expected: &str) -> Fault {
+    fn unexpected(&self, expected: &str) -> JsonFault {
         let found = match self.peek() {
             None => return self.end(),
             Some(b'{') => "an object",
@@ -217,7 +223,7 @@ const LENGTH_MAX: usize = 400;
 impl Cursor<'_> {
     /// A count; a fraction is cut off.
     // fio prints counts as signed numbers: a negative one stands for its two's complement.
-    pub(super) fn u64(&mut self) -> Read<u64> {
+    pub(super) fn u64(&mut self) -> JsonResult<u64> {
         let text = self.number_text()?;
         let negative = || text.parse::<i64>().ok().map(i64::cast_unsigned);
         let found = text.parse::<u64>().ok().or_else(negative).or_else(|| whole(&text));
@@ -225,18 +231,18 @@ impl Cursor<'_> {
     }
 
     /// A whole number that may be negative.
-    pub(super) fn i64(&mut self) -> Read<i64> {
+    pub(super) fn i64(&mut self) -> JsonResult<i64> {
         let text = self.number_text()?;
         text.parse().map_err(|_| self.fault(format!("'{text}' is not a whole number")))
     }
 
     /// Any number; `nan` and `inf` too.
-    pub(super) fn f64(&mut self) -> Read<f64> {
+    pub(super) fn f64(&mut self) -> JsonResult<f64> {
         let text = self.number_text()?;
         text.parse().map_err(|_| self.fault(format!("'{text}' is not a number")))
     }
 
-    fn number_text(&mut self) -> Read<String> {
+    fn number_text(&mut self) -> JsonResult<String> {
         self.skip_blank();
         if self.peek() == Some(b'"') {
             return Ok(self.quoted("a number")?.trim().to_owned());
@@ -270,7 +276,7 @@ fn whole(text: &str) -> Option<u64> {
 
 impl<'a> Cursor<'a> {
     /// A string; numbers and words stand for their text.
-    pub(super) fn string(&mut self) -> Read<String> {
+    pub(super) fn string(&mut self) -> JsonResult<String> {
         self.skip_blank();
         if self.peek() == Some(b'"') {
             return Ok(self.quoted("a string")?.into_owned());
@@ -279,7 +285,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// An unquoted word or number as it stands.
-    fn word(&mut self, expected: &str) -> Read<&'a [u8]> {
+    fn word(&mut self, expected: &str) -> JsonResult<&'a [u8]> {
         let rest = self.rest();
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-._".contains(byte);
         let word = rest.split(|byte| !is_part(byte)).next().unwrap_or_default();
@@ -291,14 +297,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// A quoted string without its escapes.
-    fn quoted(&mut self, expected: &str) -> Read<Cow<'a, str>> {
+    fn quoted(&mut self, expected: &str) -> JsonResult<Cow<'a, str>> {
         let raw = self.quoted_bytes(expected)?;
         let text = String::from_utf8_lossy(raw);
         // Nearly no string has escapes: the text is borrowed.
         Ok(if raw.contains(&b'\\') { Cow::Owned(unescaped(&text)) } else { text })
     }
 
-    fn quoted_bytes(&mut self, expected: &str) -> Read<&'a [u8]> {
+    fn quoted_bytes(&mut self, expected: &str) -> JsonResult<&'a [u8]> {
         self.open(b'"', expected)?;
         let start = self.at;
         loop {
@@ -369,15 +375,15 @@ fn hexadecimal(rest: &mut std::str::Chars<'_>) -> u32 {
 
 /// The open brackets: bit 0 is the innermost, 1 for an object.
 #[derive(Default)]
-struct Open {
+struct OpenBrackets {
     objects: u32,
     depth: u32,
 }
 
 impl Cursor<'_> {
-    pub(super) fn skip_value(&mut self) -> Read<()> {
+    pub(super) fn skip_value(&mut self) -> JsonResult<()> {
         // No recursion: a million brackets would use up the stack.
-        let mut open = Open::default();
+        let mut open = OpenBrackets::default();
         loop {
             self.skip_blank();
             match self.peek() {
@@ -392,7 +398,7 @@ impl Cursor<'_> {
         }
     }
 
-    fn enter(&mut self, open: &mut Open, is_object: bool) -> Read<()> {
+    fn enter(&mut self, open: &mut OpenBrackets, is_object: bool) -> JsonResult<()> {
         if open.depth >= DEPTH_MAX {
             return Err(self.fault(format!("brackets are nested more than {DEPTH_MAX} deep")));
         }
@@ -403,7 +409,7 @@ impl Cursor<'_> {
     }
 
     /// To the next value inside the open brackets; false once all are closed.
-    fn leave(&mut self, open: &mut Open) -> Read<bool> {
+    fn leave(&mut self, open: &mut OpenBrackets) -> JsonResult<bool> {
         let mut needs_comma = !self.is_after_opening();
         while open.depth > 0 {
             let is_object = open.objects & 1 == 1;
@@ -424,14 +430,14 @@ impl Cursor<'_> {
         Ok(false)
     }
 
-    fn past_key(&mut self, is_object: bool) -> Read<bool> {
+    fn past_key(&mut self, is_object: bool) -> JsonResult<bool> {
         if is_object {
             self.key()?;
         }
         Ok(true)
     }
 
-    fn close(&mut self, open: &mut Open) {
+    fn close(&mut self, open: &mut OpenBrackets) {
         open.depth -= 1;
         open.objects >>= 1;
         self.step();

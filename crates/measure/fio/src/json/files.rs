@@ -9,8 +9,8 @@ use std::path::Path;
 use durio_base::Bytes;
 use durio_block::{open_input, read_bounded};
 
-use super::cursor::{Cursor, Fault};
-use super::job::{Direction, FioJob};
+use super::cursor::{Cursor, JsonFault};
+use super::job::{DirectionFigures, FioJob};
 use super::output::FioOutput;
 use crate::FioError;
 
@@ -67,7 +67,7 @@ pub fn read(bytes: &[u8]) -> Result<FioFile, FioError> {
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
         return Err(FioError::TooLarge { max: MAX_BYTES });
     }
-    let mut search = Search { text_from: Some(0), ..Search::default() };
+    let mut search = JsonSearch { text_from: Some(0), ..JsonSearch::default() };
     let mut cursor = Cursor::new(bytes);
     // Only a brace with one of fio's first keys begins a result: messages and what users print have
     // braces too.
@@ -106,12 +106,12 @@ const VERSION: &str = "fio version";
 const OTHER_MAX: u32 = 8;
 
 #[derive(Default)]
-struct Search {
+struct JsonSearch {
     /// One for each run.
     outputs: Vec<FioOutput>,
     documents: u64,
     /// The last damaged document of fio after the last complete one, and where it begins.
-    damaged: Option<Fault>,
+    damaged: Option<JsonFault>,
     damaged_from: Option<usize>,
     /// The first other JSON.
     other_line: Option<u64>,
@@ -121,7 +121,7 @@ struct Search {
     text_from: Option<usize>,
 }
 
-impl Search {
+impl JsonSearch {
     /// Reads a result that begins here; returns where it ends, or `None` if no result begins here.
     fn result_at<'a>(&mut self, mut cursor: Cursor<'a>) -> Option<Cursor<'a>> {
         if !cursor.has_first_key(&FIRST_KEYS) {
@@ -220,7 +220,7 @@ fn is_later_state(before: &FioOutput, after: &FioOutput) -> bool {
     let sides =
         |job: &FioJob| [&job.read, &job.write, &job.trim].map(|it| it.clone().unwrap_or_default());
     let has_gone_on = |(before, after): (&FioJob, &FioJob)| {
-        let went_on = |(before, after): (Direction, Direction)| {
+        let went_on = |(before, after): (DirectionFigures, DirectionFigures)| {
             before.total_ios <= after.total_ios && before.runtime <= after.runtime
         };
         (&before.jobname, before.groupid) == (&after.jobname, after.groupid)

@@ -4,7 +4,7 @@
 //! with the last one's options; see the fields.
 
 use super::latency::{LatencyBlock, LatencyShares, PriorityLatency, Shares};
-use super::output::Options;
+use super::output::OptionPairs;
 use super::table::{Json as _, object};
 use super::write::Printer;
 
@@ -13,7 +13,7 @@ const NO_GROUP: u64 = 0xffff_ffff;
 
 object! {
     /// Reads, writes, trims, or all of them together. Field names are fio's keys.
-    struct Direction {
+    struct DirectionFigures {
         /// Bytes moved.
         io_bytes: u64 => ["io_bytes", put put_kbytes],
         /// Bytes per second over `runtime`; from `bw` where fio (before 3.2) does not say.
@@ -63,7 +63,7 @@ object! {
     finish fill_bytes
 }
 
-impl Direction {
+impl DirectionFigures {
     /// Operations per second as fio's texts have them: from the counts, rounded down.
     #[must_use]
     pub fn whole_iops(&self) -> u64 {
@@ -118,14 +118,14 @@ object! {
         elapsed: Option<u64>,
         /// The options given for it, in order; in a reporting group those of its last job. An
         /// option given bare, as `time_based`, has the value "" since fio 3.39; older ones leave it out.
-        options: Option<Options> => ["job options", put put_mixed_first],
-        read: Option<Direction>,
-        write: Option<Direction>,
-        trim: Option<Direction>,
+        options: Option<OptionPairs> => ["job options", put put_mixed_first],
+        read: Option<DirectionFigures>,
+        write: Option<DirectionFigures>,
+        trim: Option<DirectionFigures>,
         /// Syncs; since fio 3.4.
         sync: Option<SyncSection> => ["sync", put put_mixed_last],
         /// All directions together, with `unified_rw_reporting`.
-        mixed: Option<Direction> => [read "mixed"],
+        mixed: Option<DirectionFigures> => [read "mixed"],
         /// In ms, the sum over the jobs of a group; since fio 3.8.
         job_runtime: Option<u64>,
         /// Percent of one processor in user mode.
@@ -155,8 +155,7 @@ object! {
             ],
         /// The job's description.
         desc: Option<String>,
-        /// With `steadystate`.
-        steadystate: Option<SteadyState>,
+        steadystate: Option<SteadyStateTest>,
         /// Client mode: the server.
         hostname: Option<String>,
         /// Client mode: the server's port.
@@ -180,7 +179,7 @@ pub struct LatencySearch {
 impl FioJob {
     /// The job's option, or the global one.
     #[must_use]
-    pub fn option<'a>(&'a self, name: &str, global: &'a Options) -> Option<&'a str> {
+    pub fn option<'a>(&'a self, name: &str, global: &'a OptionPairs) -> Option<&'a str> {
         // If an option is given twice, fio takes the later one.
         let own = self.options.iter().flatten().rev();
         let mut all = own.chain(global.iter().rev());
@@ -210,7 +209,7 @@ impl FioJob {
 object! {
     /// The result of fio's test of one criterion. The job's results cover the whole run; only the
     /// lists and means here cover the window.
-    struct SteadyState {
+    struct SteadyStateTest {
         /// The criterion, as `iops_slope:0.300000%`.
         ss: String,
         /// The window in s.
@@ -231,9 +230,7 @@ object! {
 object! {
     /// The intervals of the window.
     struct SteadyStateData {
-        /// Mean of `bw`.
         bw_mean: u64,
-        /// Mean of `iops`.
         iops_mean: u64,
         /// Latency; since fio 3.42 and with a criterion of latency.
         latency: Option<SteadyStateLatency> => ["lat_mean" ?.lat_mean, "lat_ns" ?.lat_ns],

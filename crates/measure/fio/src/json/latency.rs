@@ -3,7 +3,7 @@
 //! Reads `slat_ns`, `clat_ns`, `lat_ns` into a [`LatencyBlock`], and objects like `iodepth_level`
 //! or a histogram into [`Shares`].
 
-use super::cursor::{Cursor, Fault, Read};
+use super::cursor::{Cursor, JsonFault, JsonResult};
 use super::table::{Json, object};
 use super::write::Printer;
 use crate::histogram::FioBins;
@@ -57,7 +57,7 @@ impl LatencyBlock {
 
 // Without the entries for 0 %, with which fio 3.0 fills its list.
 impl Json for PercentileList {
-    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
         self.clear();
         cursor.object(|cursor, key| {
             let percent = key_number::<f64>(cursor, key)?;
@@ -84,13 +84,14 @@ impl Json for PercentileList {
 }
 
 impl Json for FioBins {
-    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
         *self = Self::default();
         cursor.object(|cursor, key| {
             let value_ns = key_number(cursor, key)?;
             let count = cursor.u64()?;
             let line = cursor.line();
-            self.add_middle(value_ns, count).map_err(|error| Fault::new(line, error.to_string()))
+            self.add_middle(value_ns, count)
+                .map_err(|error| JsonFault::new(line, error.to_string()))
         })
     }
 
@@ -106,9 +107,9 @@ impl Json for FioBins {
     }
 }
 
-fn key_number<T: std::str::FromStr>(cursor: &mut Cursor<'_>, key: &str) -> Read<T> {
+fn key_number<T: std::str::FromStr>(cursor: &mut Cursor<'_>, key: &str) -> JsonResult<T> {
     let line = cursor.line();
-    key.trim().parse().map_err(|_| Fault::new(line, "the key is not a number"))
+    key.trim().parse().map_err(|_| JsonFault::new(line, "the key is not a number"))
 }
 
 object! {

@@ -2,13 +2,13 @@
 //!
 //! Reads an object with `fio version` into a [`FioOutput`]; `files` finds it.
 
-use super::cursor::{Cursor, Read};
+use super::cursor::{Cursor, JsonResult};
 use super::job::FioJob;
 use super::table::{Json as _, Object, object};
 use super::write::Printer;
 
 /// Options in the order given; a value is text as the user wrote it.
-pub type Options = Vec<(String, String)>;
+pub type OptionPairs = Vec<(String, String)>;
 
 /// A result of fio. Field names are fio's keys.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,7 +22,7 @@ pub struct FioOutput {
     /// The same as text.
     pub time: Option<String>,
     /// Options of all jobs; may be empty.
-    pub global_options: Options,
+    pub global_options: OptionPairs,
     /// True if a client wrote it (`client_stats` in place of `jobs`).
     pub is_client: bool,
     /// The jobs or reporting groups, without the empty entries that fio adds to some groups.
@@ -33,7 +33,7 @@ pub struct FioOutput {
 
 impl FioOutput {
     /// Reads an object; `None` if it is not fio's.
-    pub(super) fn read_fio(cursor: &mut Cursor<'_>) -> Read<Option<Self>> {
+    pub(super) fn read_fio(cursor: &mut Cursor<'_>) -> JsonResult<Option<Self>> {
         let output = Self::read(cursor)?;
         // A document whose keys were sorted may lack the version before its jobs; one without both
         // is not fio's.
@@ -42,7 +42,7 @@ impl FioOutput {
         Ok(is_fio.then_some(output))
     }
 
-    fn read_jobs(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+    fn read_jobs(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
         cursor.array(|cursor| {
             let line = cursor.line();
             let job = FioJob { line, ..FioJob::read(cursor)? };
@@ -55,7 +55,7 @@ impl FioOutput {
 }
 
 impl Object for FioOutput {
-    fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()> {
+    fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> JsonResult<()> {
         match key {
             "fio version" => self.version.load(cursor),
             "timestamp" => self.timestamp.load(cursor),

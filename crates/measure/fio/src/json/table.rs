@@ -3,13 +3,13 @@
 //! Reads the value at a cursor, or prints a key and value in fio's form. `null` and missing keys
 //! leave the field unchanged.
 
-use super::cursor::{Cursor, Read};
+use super::cursor::{Cursor, JsonResult};
 use super::latency::Shares;
-use super::output::Options;
+use super::output::OptionPairs;
 use super::write::Printer;
 
 pub(super) trait Json {
-    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()>;
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()>;
 
     fn put(&self, printer: &mut Printer, key: &str);
 }
@@ -17,7 +17,7 @@ pub(super) trait Json {
 /// The contents of braces.
 pub(super) trait Object: Default {
     /// Reads the value of a key, or skips it.
-    fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()>;
+    fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> JsonResult<()>;
 
     /// Writes all keys in fio's order.
     fn fields(&self, printer: &mut Printer);
@@ -25,7 +25,7 @@ pub(super) trait Object: Default {
     /// Called once all keys were read.
     fn finish(&mut self) {}
 
-    fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
+    fn read(cursor: &mut Cursor<'_>) -> JsonResult<Self> {
         let mut object = Self::default();
         // null is not a value: the field stays unchanged, as with a missing key.
         cursor.object(|cursor, key| match cursor.takes_null() {
@@ -57,7 +57,7 @@ macro_rules! object {
                 &mut self,
                 cursor: &mut $crate::json::cursor::Cursor<'_>,
                 key: &str,
-            ) -> $crate::json::cursor::Read<()> {
+            ) -> $crate::json::cursor::JsonResult<()> {
                 use $crate::json::table::Json as _;
                 $(object!(@load self cursor key $field $($keys)?);)+
                 cursor.skip_value()
@@ -121,7 +121,7 @@ pub(super) use object;
 macro_rules! scalars {
     ($($Type:ty: $read:ident, $print:ident;)+) => {$(
         impl Json for $Type {
-            fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+            fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
                 *self = cursor.$read()?;
                 Ok(())
             }
@@ -142,7 +142,7 @@ scalars! {
 
 /// fio prints 0 and 1.
 impl Json for bool {
-    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
         *self = cursor.i64()? != 0;
         Ok(())
     }
@@ -153,7 +153,7 @@ impl Json for bool {
 }
 
 impl<T: Json + Default> Json for Option<T> {
-    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
         self.insert(T::default()).load(cursor)
     }
 
@@ -165,7 +165,7 @@ impl<T: Json + Default> Json for Option<T> {
 }
 
 impl<T: Object> Json for T {
-    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
         *self = T::read(cursor)?;
         Ok(())
     }
@@ -176,7 +176,7 @@ impl<T: Object> Json for T {
 }
 
 impl<T: Object> Json for Vec<T> {
-    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
         self.clear();
         cursor.array(|cursor| {
             self.push(T::read(cursor)?);
@@ -193,7 +193,7 @@ impl<T: Object> Json for Vec<T> {
 
 /// A list of counts.
 impl Json for Vec<u64> {
-    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
         self.clear();
         cursor.array(|cursor| {
             self.push(cursor.u64()?);
@@ -208,7 +208,7 @@ impl Json for Vec<u64> {
 
 /// Percentages by label, as in `iodepth_level`.
 impl Json for Shares {
-    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
         self.clear();
         cursor.object(|cursor, label| {
             self.push((label.to_owned(), cursor.f64()?));
@@ -224,8 +224,8 @@ impl Json for Shares {
 }
 
 /// Options as `{name: value}`, or, as some versions wrap them, in a list.
-impl Json for Options {
-    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+impl Json for OptionPairs {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()> {
         self.clear();
         let mut add = |cursor: &mut Cursor<'_>| {
             cursor.object(|cursor, name| {

@@ -7,7 +7,7 @@ use durio_plan::ClockChoice;
 use proptest::prelude::*;
 
 use super::{MACHINE, locate};
-use durio_fio::job_file::{HostParameters, Source, parse_job_file, resolve};
+use durio_fio::job_file::{HostParameters, JobSource, parse_job_file, resolve};
 
 const OPTIONS: &[&str] = &[
     "rw",
@@ -172,7 +172,7 @@ fn line() -> impl Strategy<Value = String> {
 fn check(text: &str) -> Result<(), TestCaseError> {
     let mut read = |_: &str, _: Option<&str>| Err("no such file".to_owned());
     let mut host = HostParameters { read: &mut read, environment: &|_| None, machine: MACHINE };
-    let source = Source { name: "j.fio".into(), text: text.into() };
+    let source = JobSource { name: "j.fio".into(), text: text.into() };
     let jobs = parse_job_file(&source, &mut host).and_then(|file| resolve(&file));
     let Ok(jobs) = jobs else { return Ok(()) };
     let settings = ImportSettings {

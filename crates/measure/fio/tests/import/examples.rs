@@ -6,7 +6,7 @@ use std::path::Path;
 
 use durio_base::{Bytes, Nanos};
 use durio_fio::import::{ImportSettings, ImportedPlan, import, named_paths};
-use durio_fio::job_file::{HostParameters, Source, parse_job_file, resolve};
+use durio_fio::job_file::{HostParameters, JobSource, parse_job_file, resolve};
 use durio_plan::{ClockChoice, EngineKind, Limit, Plan, Step};
 use durio_workload::{CacheMode, Coverage, Pattern, PerMille, Skew, SyncPolicy};
 
@@ -19,11 +19,11 @@ fn import_file(path: &Path) -> Result<ImportedPlan, String> {
     let folder = path.parent().unwrap().to_owned();
     let mut read = |name: &str, _: Option<&str>| {
         let text = fs::read_to_string(folder.join(name)).map_err(|error| error.to_string())?;
-        Ok(Source { name: name.to_owned(), text })
+        Ok(JobSource { name: name.to_owned(), text })
     };
     let environment = |_: &str| Some("1".to_owned());
     let mut host = HostParameters { read: &mut read, environment: &environment, machine: MACHINE };
-    let jobs = parse_job_file(&Source { name, text }, &mut host)
+    let jobs = parse_job_file(&JobSource { name, text }, &mut host)
         .and_then(|file| resolve(&file))
         .map_err(|error| error.to_string())?;
     let _ = named_paths(&jobs, &|_| false);

@@ -17,11 +17,11 @@ use std::path::Path;
 use durio_base::Bytes;
 use durio_fio::import::{ImportSettings, ImportedPlan, import};
 use durio_fio::job_file::{
-    HostParameters, Machine, Remark, ResolvedJob, Source, parse_job_file, resolve,
+    HostParameters, JobSource, MachineValues, Remark, ResolvedJob, parse_job_file, resolve,
 };
 use durio_plan::{ClockChoice, Load, Location, LocationFacts, RawPath, Step};
 
-const MACHINE: Machine = Machine { page_bytes: 4096, memory_mib: 7940, cpus: 6 };
+const MACHINE: MachineValues = MachineValues { page_bytes: 4096, memory_mib: 7940, cpus: 6 };
 
 /// Devices of 1 GiB in /dev, files of 64 MiB named old..., nothing else, much free space.
 fn locate(path: &Path) -> Option<Location> {
@@ -44,7 +44,7 @@ fn locate(path: &Path) -> Option<Location> {
 fn resolved(text: &str) -> Vec<ResolvedJob> {
     let mut read = |_: &str, _: Option<&str>| Err("no such file".to_owned());
     let mut host = HostParameters { read: &mut read, environment: &|_| None, machine: MACHINE };
-    let source = Source { name: "j.fio".into(), text: text.into() };
+    let source = JobSource { name: "j.fio".into(), text: text.into() };
     resolve(&parse_job_file(&source, &mut host).unwrap()).unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{MACHINE, jobs};
 use durio_fio::job_file::{
-    HostParameters, Source, option_rows, parse_command_line, parse_job_file, resolve,
+    HostParameters, JobSource, option_rows, parse_command_line, parse_job_file, resolve,
 };
 use proptest::prelude::*;
 
@@ -20,12 +20,12 @@ const FIXTURES: [&str; 3] = [
 
 fn read_all(text: &str) {
     let mut read = |name: &str, _: Option<&str>| match name {
-        "self" => Ok(Source { name: "self".into(), text: "include self\ninclude self".into() }),
-        _ => Ok(Source { name: name.into(), text: "bs=4k\nloops=(1+1)".into() }),
+        "self" => Ok(JobSource { name: "self".into(), text: "include self\ninclude self".into() }),
+        _ => Ok(JobSource { name: name.into(), text: "bs=4k\nloops=(1+1)".into() }),
     };
     let environment = |name: &str| Some(format!("${{{name}}}4k$ncpus"));
     let mut host = HostParameters { read: &mut read, environment: &environment, machine: MACHINE };
-    let source = Source { name: "any".into(), text: text.into() };
+    let source = JobSource { name: "any".into(), text: text.into() };
     if let Ok(file) = parse_job_file(&source, &mut host) {
         let _ = resolve(&file);
     }

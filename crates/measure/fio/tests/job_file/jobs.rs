@@ -2,8 +2,8 @@
 
 use super::{good, jobs, parse};
 use durio_fio::job_file::{
-    AccessPattern, Class, CpuPolicy, Direction, Distribution, Engine, ExitScope, FILENAMES_MAX,
-    Fallocate, MemoryPolicy, ReadWrite, SizeValue, SyncOpen, option_rows,
+    AccessPattern, Class, CpuPolicy, Direction, ExitScope, FILENAMES_MAX, Fallocate, FioEngine,
+    MemoryPolicy, OffsetDistribution, ReadWrite, SizeValue, SyncOpen, option_rows,
 };
 
 #[test]
@@ -83,7 +83,7 @@ fn drives_have_sections_of_their_own() {
     assert_eq!(one.placement.cpus.as_ref().unwrap().value, [0, 1, 2, 3]);
     assert_eq!(one.placement.cpu_policy.as_ref().unwrap().value, CpuPolicy::Split);
     assert_eq!(one.placement.memory.as_ref().unwrap().value, MemoryPolicy::Bind(vec![0]));
-    assert_eq!(one.queue.engine.as_ref().unwrap().value, Engine::IoUring);
+    assert_eq!(one.queue.engine.as_ref().unwrap().value, FioEngine::IoUring);
     assert_eq!(one.timing.runtime_us.as_ref().unwrap().value, 60_000_000);
     assert!(two.timing.time_based.as_ref().unwrap().value);
     assert!(two.timing.exit_all.as_ref().unwrap().value);
@@ -104,7 +104,7 @@ fn the_rest_of_a_log_s_options_is_typed() {
     let access = ReadWrite { direction: Direction::Write, pattern: skip };
     assert_eq!(it.pattern.access.as_ref().unwrap().value, access);
     assert_eq!(it.pattern.read_percent.as_ref().unwrap().value, 70);
-    let zipf = Distribution::Zipf { theta: 1.2, center: None };
+    let zipf = OffsetDistribution::Zipf { theta: 1.2, center: None };
     assert_eq!(it.pattern.distribution.as_ref().unwrap().value, zipf);
     assert_eq!(it.durability.open.as_ref().unwrap().value, SyncOpen::Dsync);
     assert_eq!(it.durability.fdatasync_every.as_ref().unwrap().value, 1);

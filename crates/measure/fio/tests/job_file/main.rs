@@ -9,17 +9,17 @@ mod oracle;
 
 use durio_fio::FioError;
 use durio_fio::job_file::{
-    HostParameters, JobFile, Machine, ResolvedJob, Source, parse_job_file, resolve,
+    HostParameters, JobFile, JobSource, MachineValues, ResolvedJob, parse_job_file, resolve,
 };
 
 /// A machine with unmistakable numbers.
-const MACHINE: Machine = Machine { page_bytes: 4096, memory_mib: 7940, cpus: 6 };
+const MACHINE: MachineValues = MachineValues { page_bytes: 4096, memory_mib: 7940, cpus: 6 };
 
 /// Parses a text without includes and without an environment.
 fn parse(text: &str) -> Result<JobFile, FioError> {
     let mut read = |_: &str, _: Option<&str>| Err("no such file".to_owned());
     let mut host = HostParameters { read: &mut read, environment: &|_| None, machine: MACHINE };
-    parse_job_file(&Source { name: "j.fio".into(), text: text.into() }, &mut host)
+    parse_job_file(&JobSource { name: "j.fio".into(), text: text.into() }, &mut host)
 }
 
 fn jobs(text: &str) -> Result<Vec<ResolvedJob>, FioError> {

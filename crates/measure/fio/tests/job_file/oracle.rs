@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use durio_fio::job_file::{
-    AccessPattern, BlockSizeShare, Given, HostParameters, JobOptions, Machine, SizeValue, Source,
-    find_option, option_help, parse_command_line, parse_job_file, resolve,
+    AccessPattern, BlockSizeShare, GivenValue, HostParameters, JobOptions, JobSource,
+    MachineValues, SizeValue, find_option, option_help, parse_command_line, parse_job_file,
+    resolve,
 };
 use durio_fio::{FioError, job_file::JobFile};
 
@@ -38,19 +39,19 @@ fn fio_on(test: &str, text: &str, arguments: &[&str]) -> Option<(bool, String)> 
 }
 
 /// Reads a file with the folder's includes and the environment that [`fio`] sets.
-fn parse_in(folder: &Path, name: &str, machine: Machine) -> Result<JobFile, FioError> {
-    let mut read = |name: &str, from: Option<&str>| -> Result<Source, String> {
+fn parse_in(folder: &Path, name: &str, machine: MachineValues) -> Result<JobFile, FioError> {
+    let mut read = |name: &str, from: Option<&str>| -> Result<JobSource, String> {
         let beside = from.and_then(|from| Path::new(from).parent()).map(|it| it.join(name));
         let paths = [Some(folder.join(name)), beside.map(|it| folder.join(it))];
         let path = paths.into_iter().flatten().find(|it| it.exists()).ok_or("no such file")?;
         let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-        Ok(Source { name: path.to_string_lossy().into_owned(), text })
+        Ok(JobSource { name: path.to_string_lossy().into_owned(), text })
     };
     let text = std::fs::read(folder.join(name)).unwrap();
     let text = String::from_utf8_lossy(&text).into_owned();
     let environment = |name: &str| (name == "DURIO_SIZE").then(|| "16k".to_owned());
     let mut host = HostParameters { read: &mut read, environment: &environment, machine };
-    parse_job_file(&Source { name: name.to_owned(), text }, &mut host)
+    parse_job_file(&JobSource { name: name.to_owned(), text }, &mut host)
 }
 
 /// The options of each section as `--showcmd` prints them, sorted.
@@ -89,7 +90,7 @@ fn ours(file: &JobFile) -> Vec<String> {
 }
 
 /// The machine as fio sees it.
-fn fio_s_machine(test: &str) -> Option<Machine> {
+fn fio_s_machine(test: &str) -> Option<MachineValues> {
     let text = "[a]\nbs=$pagesize\nsize=$mb_memory\nnumjobs=$ncpus\n";
     let (_, printed) = fio_on(test, text, &["--parse-only", "--showcmd"])?;
     let words = shown(&printed);
@@ -97,7 +98,7 @@ fn fio_s_machine(test: &str) -> Option<Machine> {
         let word = words.iter().find_map(|it| it.strip_prefix(name));
         word.unwrap().parse::<u64>().unwrap()
     };
-    Some(Machine {
+    Some(MachineValues {
         page_bytes: number("bs="),
         memory_mib: number("size="),
         cpus: u32::try_from(number("numjobs=")).unwrap(),
@@ -168,12 +169,12 @@ fn handled(debug: &str) -> Vec<(String, Vec<u64>)> {
 /// A setting, and how its numbers are taken from our options.
 type Row = (&'static str, fn(&JobOptions) -> Vec<u64>);
 
-fn one<T: Clone + Into<u64>>(given: Option<&Given<T>>) -> Vec<u64> {
+fn one<T: Clone + Into<u64>>(given: Option<&GivenValue<T>>) -> Vec<u64> {
     given.map(|it| it.value.clone().into()).into_iter().collect()
 }
 
-fn scaled(given: Option<&Given<SizeValue>>) -> Vec<u64> {
-    let number = |it: &Given<SizeValue>| match it.value {
+fn scaled(given: Option<&GivenValue<SizeValue>>) -> Vec<u64> {
+    let number = |it: &GivenValue<SizeValue>| match it.value {
         SizeValue::Bytes(bytes) => bytes,
         // fio keeps a percentage as the distance from its largest number.
         SizeValue::Percent(percent) => u64::MAX - u64::from(percent),

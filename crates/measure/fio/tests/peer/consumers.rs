@@ -5,7 +5,7 @@ use std::process::Command;
 
 use durio_fio::histogram::FioBins;
 use durio_fio::json::{
-    Direction, FioJob, FioOutput, LatencyBlock, LatencyShares, SyncSection, write,
+    DirectionFigures, FioJob, FioOutput, LatencyBlock, LatencyShares, SyncSection, write,
 };
 use serde_json::Value;
 
@@ -35,11 +35,11 @@ fn output(depth: u32, jobs: u32) -> FioOutput {
         option("iodepth", depth.to_string()),
         option("numjobs", jobs.to_string()),
     ];
-    let direction = Direction {
+    let direction = DirectionFigures {
         iops: f64::from(1000 * depth * jobs),
         bw: u64::from(4000 * depth * jobs),
         lat_ns: latency(),
-        ..Direction::default()
+        ..DirectionFigures::default()
     };
     let job = FioJob {
         jobname: "log".to_owned(),

@@ -6,13 +6,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use durio_fio::FioError;
-use durio_fio::installed::{Fio as Installed, FioCommand, JobOptions, OLDEST, run_fio};
+use durio_fio::installed::{Fio as Installed, FioCommand, NamedOptions, OLDEST, run_fio};
 
 use crate::requirements::Fio;
 
 fn command(fio: &Fio, options: &[(&str, &str)]) -> FioCommand {
     let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
-    let job = JobOptions { name: "job one".to_owned(), options: options.collect() };
+    let job = NamedOptions { name: "job one".to_owned(), options: options.collect() };
     FioCommand {
         fio: Installed::find(None).unwrap(),
         jobs: vec![job],
@@ -111,7 +111,7 @@ fn pretender(folder: &Path, script: &str) -> FioCommand {
              for it; do case $it in --output=*) result=${{it#--output=}};; esac; done\n{script}"
         ),
     );
-    let job = JobOptions { name: "a".to_owned(), options: Vec::new() };
+    let job = NamedOptions { name: "a".to_owned(), options: Vec::new() };
     FioCommand { fio: Installed::find(Some(&path)).unwrap(), jobs: vec![job], folder: None }
 }
 

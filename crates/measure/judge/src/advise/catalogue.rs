@@ -9,20 +9,20 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use super::error::AdviceError;
-use super::value::Kind;
+use super::value::ValueKind;
 
 const DATA: &str = include_str!("rules/facts.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct CatalogueDocument {
     databases: BTreeMap<String, String>,
-    facts: BTreeMap<String, Group>,
+    facts: BTreeMap<String, RuleGroup>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Group {
+struct RuleGroup {
     obtain: String,
     kinds: BTreeMap<String, String>,
 }
@@ -30,7 +30,7 @@ struct Group {
 /// The facts that conditions may name.
 #[derive(Debug)]
 pub(super) struct Catalogue {
-    kinds: BTreeMap<String, Kind>,
+    kinds: BTreeMap<String, ValueKind>,
     /// By the first part of a fact's name.
     obtain: BTreeMap<String, String>,
     /// A database's name, and the first part of its settings' names.
@@ -46,13 +46,14 @@ impl Catalogue {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let document: Document = toml::from_str(text).map_err(|error| error.to_string())?;
+        let document: CatalogueDocument =
+            toml::from_str(text).map_err(|error| error.to_string())?;
         let mut catalogue =
             Self { kinds: BTreeMap::new(), obtain: BTreeMap::new(), databases: document.databases };
-        for (group, Group { obtain, kinds }) in document.facts {
+        for (group, RuleGroup { obtain, kinds }) in document.facts {
             for (name, kind) in kinds {
                 let name = format!("{group}.{name}");
-                let kind = Kind::parse(&kind).map_err(|reason| format!("{name}: {reason}"))?;
+                let kind = ValueKind::parse(&kind).map_err(|reason| format!("{name}: {reason}"))?;
                 catalogue.kinds.insert(name, kind);
             }
             catalogue.obtain.insert(group, obtain);
@@ -60,7 +61,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    pub(super) fn kind(&self, name: &str) -> Option<Kind> {
+    pub(super) fn kind(&self, name: &str) -> Option<ValueKind> {
         self.kinds.get(name).copied()
     }
 

@@ -14,7 +14,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use super::catalogue::Catalogue;
 use super::facts::Facts;
-use super::value::{Kind, Value};
+use super::value::{FactValue, ValueKind};
 
 /// A condition, whose facts are not checked yet.
 #[derive(Debug, Clone)]
@@ -48,20 +48,20 @@ const COMPARISONS: [(&str, Holds); 6] = [
 #[derive(Debug, Clone)]
 pub(super) enum Term {
     Fact(String),
-    Literal(Value),
+    Literal(FactValue),
     /// A factor times a fact.
     Times(f64, String),
 }
 
 /// The facts that a condition looked at.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenFacts {
     pub(super) used: Vec<String>,
     pub(super) missing: Vec<String>,
 }
 
-impl Seen {
-    fn look<'a>(&mut self, facts: &'a Facts, name: &str) -> Option<&'a Value> {
+impl SeenFacts {
+    fn look<'a>(&mut self, facts: &'a Facts, name: &str) -> Option<&'a FactValue> {
         let value = facts.value(name);
         let list = if value.is_some() { &mut self.used } else { &mut self.missing };
         add_once(list, name.to_owned());
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for Condition {
 
 impl Condition {
     /// Whether the condition holds; `None` if unknown.
-    pub(super) fn holds(&self, facts: &Facts, seen: &mut Seen) -> Option<bool> {
+    pub(super) fn holds(&self, facts: &Facts, seen: &mut SeenFacts) -> Option<bool> {
         match self {
             Self::All(parts) => decided(parts, false, facts, seen),
             Self::Any(parts) => decided(parts, true, facts, seen),
@@ -96,15 +96,15 @@ impl Condition {
                 Some(holds(order))
             }
             Self::OneOf(name, words) => match seen.look(facts, name)? {
-                Value::Text(text) => Some(words.contains(text)),
+                FactValue::Text(text) => Some(words.contains(text)),
                 _ => None,
             },
             Self::Has(name, word) => match seen.look(facts, name)? {
-                Value::List(list) => Some(list.contains(word)),
+                FactValue::List(list) => Some(list.contains(word)),
                 _ => None,
             },
             Self::IsOn(name) => match seen.look(facts, name)? {
-                Value::Flag(flag) => Some(*flag),
+                FactValue::Flag(flag) => Some(*flag),
                 _ => None,
             },
         }
@@ -112,7 +112,7 @@ impl Condition {
 
     /// Checks it against the kinds of its facts; an error is a sentence.
     pub(super) fn check(&self, catalogue: &Catalogue) -> Result<(), String> {
-        let is = |name: &str, kind: Kind, words: &str| match kind_of(name, catalogue)? {
+        let is = |name: &str, kind: ValueKind, words: &str| match kind_of(name, catalogue)? {
             found if found.is_like(kind) => Ok(()),
             _ => Err(format!("'{name}' is no {words}")),
         };
@@ -121,9 +121,9 @@ impl Condition {
                 parts.iter().try_for_each(|part| part.check(catalogue))
             }
             Self::Not(part) => part.check(catalogue),
-            Self::OneOf(name, _) => is(name, Kind::Text, "text"),
-            Self::Has(name, _) => is(name, Kind::List, "list"),
-            Self::IsOn(name) => is(name, Kind::Flag, "flag"),
+            Self::OneOf(name, _) => is(name, ValueKind::Text, "text"),
+            Self::Has(name, _) => is(name, ValueKind::List, "list"),
+            Self::IsOn(name) => is(name, ValueKind::Flag, "flag"),
             Self::Compare(sign, left, right) => {
                 let (left, right) = (left.kind(catalogue)?, right.kind(catalogue)?);
                 if !left.is_like(right) {
@@ -131,7 +131,8 @@ impl Condition {
                 }
                 // Words and flags have no order, but can be equal.
                 let is_equality = ["==", "!="].contains(sign);
-                let has_order = matches!(left, Kind::Number | Kind::Bytes(_) | Kind::Time(_));
+                let has_order =
+                    matches!(left, ValueKind::Number | ValueKind::Bytes(_) | ValueKind::Time(_));
                 let fits = has_order || is_equality;
                 if fits { Ok(()) } else { Err(format!("{left:?} has no order")) }
             }
@@ -146,11 +147,16 @@ fn add_once(list: &mut Vec<String>, name: String) {
 }
 
 /// Joins parts: the result is `deciding` if any part is, else unknown if any part is.
-fn decided(parts: &[Condition], deciding: bool, facts: &Facts, seen: &mut Seen) -> Option<bool> {
+fn decided(
+    parts: &[Condition],
+    deciding: bool,
+    facts: &Facts,
+    seen: &mut SeenFacts,
+) -> Option<bool> {
     let mut unknown = false;
-    let mut all = Seen::default();
+    let mut all = SeenFacts::default();
     for part in parts {
-        let mut own = Seen::default();
+        let mut own = SeenFacts::default();
         match part.holds(facts, &mut own) {
             Some(holds) if holds == deciding => {
                 // This part decides alone: facts seen or missing in the others do not count.
@@ -167,12 +173,12 @@ fn decided(parts: &[Condition], deciding: bool, facts: &Facts, seen: &mut Seen) 
     (!unknown).then_some(!deciding)
 }
 
-fn kind_of(name: &str, catalogue: &Catalogue) -> Result<Kind, String> {
+fn kind_of(name: &str, catalogue: &Catalogue) -> Result<ValueKind, String> {
     catalogue.kind(name).ok_or_else(|| format!("there is no fact '{name}'"))
 }
 
 impl Term {
-    fn value(&self, facts: &Facts, seen: &mut Seen) -> Option<Value> {
+    fn value(&self, facts: &Facts, seen: &mut SeenFacts) -> Option<FactValue> {
         match self {
             Self::Fact(name) => seen.look(facts, name).cloned(),
             Self::Literal(value) => Some(value.clone()),
@@ -180,12 +186,12 @@ impl Term {
         }
     }
 
-    fn kind(&self, catalogue: &Catalogue) -> Result<Kind, String> {
+    fn kind(&self, catalogue: &Catalogue) -> Result<ValueKind, String> {
         match self {
             Self::Fact(name) => kind_of(name, catalogue),
             Self::Literal(value) => Ok(value.kind()),
             Self::Times(_, name) => match kind_of(name, catalogue)? {
-                kind @ (Kind::Number | Kind::Bytes(_) | Kind::Time(_)) => Ok(kind),
+                kind @ (ValueKind::Number | ValueKind::Bytes(_) | ValueKind::Time(_)) => Ok(kind),
                 other => Err(format!("'{name}' cannot be multiplied: {other:?}")),
             },
         }
@@ -193,7 +199,7 @@ impl Term {
 }
 
 /// `None` for values of different kinds, which the check of a rule refuses.
-fn order(left: &Value, right: &Value) -> Option<Ordering> {
+fn order(left: &FactValue, right: &FactValue) -> Option<Ordering> {
     match (left.magnitude(), right.magnitude()) {
         (Some(left), Some(right)) => left.partial_cmp(&right),
         // Words and flags are equal or not; that they have no order is checked.

@@ -1,7 +1,7 @@
 //! The JSON documents of `durio advise --format json`, plain data: what the rules found, and with
 //! `--prove` a rule that was measured before and after.
 //!
-//! The other modules and durio-bench fill [`AdviceReport`] and [`Proof`].
+//! The other modules and durio-bench fill [`AdviceReport`] and [`RuleProof`].
 
 use crate::compare::Comparison;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub struct AdviceReport {
     /// The run folder of the measured values.
     pub run: Option<String>,
     /// How many rules stand how.
-    pub counts: Counts,
+    pub counts: RuleCounts,
     /// One for each rule and subject, in the rules' order.
     pub advice: Vec<Advice>,
     /// Documents that contradict each other on a rule that is not met here.
@@ -38,7 +38,7 @@ pub struct AdviceReport {
 
 /// How many rules stand how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts {
+pub struct RuleCounts {
     /// As the rule wants it.
     pub met: u64,
     /// Otherwise.
@@ -58,7 +58,6 @@ pub struct Advice {
     /// The advice, in a sentence.
     pub title: String,
     pub layer: String,
-    /// The subject.
     pub subject: Subject,
     /// The device, mount point or database; empty if there is none here.
     pub about: String,
@@ -143,7 +142,7 @@ pub const PROOF_SCHEMA: &str = "durio-proof-1";
 
 /// A rule, measured before (A) and after (B).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Proof {
+pub struct RuleProof {
     /// [`PROOF_SCHEMA`].
     pub schema: String,
     /// The rule's identifier.

@@ -74,7 +74,7 @@ const UNMEASURED: &str = include_str!("rules/unmeasured.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Measured {
+struct EvidenceFile {
     place: BTreeMap<String, Testbed>,
     measured: Vec<Measurement>,
 }
@@ -103,7 +103,7 @@ struct Measurement {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Unmeasured {
+struct UnmeasuredFile {
     unmeasured: Vec<Need>,
 }
 
@@ -119,14 +119,14 @@ struct Need {
 pub(super) type ByRule = BTreeMap<String, Vec<Evidence>>;
 
 /// Which rule or file is wrong, and why.
-pub(super) type Wrong = (String, String);
+pub(super) type WrongRule = (String, String);
 
 /// Parses a file of rules, or says why it cannot.
-pub(super) fn parsed<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Wrong> {
+pub(super) fn parsed<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, WrongRule> {
     toml::from_str(text).map_err(|error| (file.to_owned(), error.to_string()))
 }
 
-pub(super) fn shipped() -> Result<ByRule, Wrong> {
+pub(super) fn shipped() -> Result<ByRule, WrongRule> {
     let mut found = measured(MEASURED)?;
     for (rule, evidence) in unmeasured(UNMEASURED)? {
         // One of the two would be out of date.
@@ -138,8 +138,8 @@ pub(super) fn shipped() -> Result<ByRule, Wrong> {
     Ok(found)
 }
 
-fn measured(text: &str) -> Result<ByRule, Wrong> {
-    let Measured { place: places, measured } = parsed("measured.toml", text)?;
+fn measured(text: &str) -> Result<ByRule, WrongRule> {
+    let EvidenceFile { place: places, measured } = parsed("measured.toml", text)?;
     let mut found = ByRule::new();
     for it in measured {
         let rule = it.rule.clone();
@@ -186,8 +186,8 @@ pub(super) fn is_date(text: &str) -> bool {
         if digits(year, 4) && digits(month, 2) && digits(day, 2))
 }
 
-fn unmeasured(text: &str) -> Result<ByRule, Wrong> {
-    let Unmeasured { unmeasured } = parsed("unmeasured.toml", text)?;
+fn unmeasured(text: &str) -> Result<ByRule, WrongRule> {
+    let UnmeasuredFile { unmeasured } = parsed("unmeasured.toml", text)?;
     let mut found = ByRule::new();
     for Need { needs, rules } in unmeasured {
         for rule in rules {

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::catalogue::Catalogue;
-use super::value::Value;
+use super::value::FactValue;
 
 /// A fact that is known, or whose text could not be understood.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Fact {
+pub(super) struct KnownFact {
     /// The value, or why the text does not give one.
-    pub(super) value: Result<Value, String>,
+    pub(super) value: Result<FactValue, String>,
     /// The original text: commands that undo a change need it to the letter.
     pub(super) text: String,
     /// A file, a document, a run folder.
@@ -18,13 +18,18 @@ pub(super) struct Fact {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Facts(BTreeMap<String, Fact>);
+pub(super) struct Facts(BTreeMap<String, KnownFact>);
 
 impl Facts {
     /// A value that needs no reading.
-    pub(super) fn put(&mut self, name: impl Into<String>, value: Value, place: impl Into<String>) {
+    pub(super) fn put(
+        &mut self,
+        name: impl Into<String>,
+        value: FactValue,
+        place: impl Into<String>,
+    ) {
         let text = value.to_string();
-        self.0.insert(name.into(), Fact { value: Ok(value), text, place: place.into() });
+        self.0.insert(name.into(), KnownFact { value: Ok(value), text, place: place.into() });
     }
 
     /// A text, read by the kind that the catalogue has for the name. False if no rule knows it.
@@ -38,15 +43,15 @@ impl Facts {
         let Some(kind) = catalogue.kind(name) else { return false };
         let (value, place) = (kind.read(text), place.into());
         // A text of another kind is kept with the reason: advice then says what stood there.
-        self.0.insert(name.to_owned(), Fact { value, text: text.trim().to_owned(), place });
+        self.0.insert(name.to_owned(), KnownFact { value, text: text.trim().to_owned(), place });
         true
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Fact> {
+    pub(super) fn get(&self, name: &str) -> Option<&KnownFact> {
         self.0.get(name)
     }
 
-    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+    pub(super) fn value(&self, name: &str) -> Option<&FactValue> {
         self.0.get(name)?.value.as_ref().ok()
     }
 
@@ -56,7 +61,7 @@ impl Facts {
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         match self.value(name)? {
-            Value::Text(text) => Some(text),
+            FactValue::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -99,12 +104,12 @@ pub(super) fn filled(text: &str, facts: &Facts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advise::value::Value;
+    use crate::advise::value::FactValue;
 
     #[test]
     fn facts_stand_as_they_were_read_and_missing_ones_by_name() {
         let mut known = Facts::default();
-        known.put("device.name", Value::Text("sda".into()), "x");
+        known.put("device.name", FactValue::Text("sda".into()), "x");
         let text = "echo 8 > /sys/block/${device.name}/queue/${device.fua}; ATTR{queue/x}=\"1\"";
         let expected = "echo 8 > /sys/block/sda/queue/<device.fua>; ATTR{queue/x}=\"1\"";
         assert_eq!(filled(text, &known), expected);

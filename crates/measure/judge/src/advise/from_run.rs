@@ -12,7 +12,7 @@ use durio_record::OperationName;
 use durio_workload::{CacheMode, Contents, Pattern, Renewal, SyncMethod, Workload};
 
 use super::facts::Facts;
-use super::value::{Value, real};
+use super::value::{FactValue, real};
 use durio_analyse::ladder::Knee;
 use durio_analyse::{Findings, WorkloadFindings};
 
@@ -71,7 +71,7 @@ struct RunFacts<'a> {
 }
 
 impl RunFacts<'_> {
-    fn put(&mut self, name: &str, value: Option<Value>) {
+    fn put(&mut self, name: &str, value: Option<FactValue>) {
         if let Some(value) = value {
             self.facts.put(format!("run.{name}"), value, self.place);
         }
@@ -80,26 +80,26 @@ impl RunFacts<'_> {
     fn number(&mut self, name: &str, number: Option<f64>) {
         // A ratio to nothing is no figure, and JSON has no infinities.
         let number = number.filter(|number| number.is_finite());
-        self.put(name, number.map(Value::Number));
+        self.put(name, number.map(FactValue::Number));
     }
 
     /// A single 8 kB write and its flush, and the delay of commits that it makes.
     fn flush(&mut self, nanos: f64) {
         // PostgreSQL's documents advise half a flush; a delay that was measured takes its place.
-        self.put("flush_8k", Some(Value::Time(nanos)));
+        self.put("flush_8k", Some(FactValue::Time(nanos)));
         self.number("half_flush_us", Some((nanos / 2000.0).round()));
         self.commit_delay(nanos / 2.0);
     }
 
     fn commit_delay(&mut self, nanos: f64) {
-        self.put("advised_commit_delay", Some(Value::Time(nanos)));
+        self.put("advised_commit_delay", Some(FactValue::Time(nanos)));
         self.number("advised_commit_delay_us", Some((nanos / 1000.0).round()));
     }
 
     /// Which of several methods takes least, and how much more the others take.
     fn best_of(&mut self, times: &[(&str, f64)]) {
         let Some((best, least)) = times.iter().min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
-        self.put("best_sync_method", Some(Value::Text((*best).to_owned())));
+        self.put("best_sync_method", Some(FactValue::Text((*best).to_owned())));
         for (name, time) in times {
             self.number(&format!("time_of_{name}_over_best"), Some(time / least));
         }
@@ -183,7 +183,7 @@ fn flushes(gathered: &mut RunFacts<'_>, findings: &Findings, commits: &Commits) 
     }
     let sync = alone(findings).filter(|it| is_one_writer(&it.definition));
     let p50 = sync.filter_map(|it| it.operation(OperationName::Sync)?.service.p50_ns).min();
-    gathered.put("flush_p50", p50.map(|nanos| Value::Time(real(nanos))));
+    gathered.put("flush_p50", p50.map(|nanos| FactValue::Time(real(nanos))));
 }
 
 fn methods(gathered: &mut RunFacts<'_>, commits: &Commits) {
@@ -226,7 +226,7 @@ fn appends(gathered: &mut RunFacts<'_>, commits: &Commits) {
 fn etcd(gathered: &mut RunFacts<'_>, findings: &Findings) {
     let commit = alone(findings).find(|it| it.name == "commit-etcd");
     let p99 = commit.and_then(|it| it.operation(OperationName::Sync)?.service.p99_ns);
-    gathered.put("etcd_sync_p99", p99.map(|nanos| Value::Time(real(nanos))));
+    gathered.put("etcd_sync_p99", p99.map(|nanos| FactValue::Time(real(nanos))));
 }
 
 fn reads(gathered: &mut RunFacts<'_>, findings: &Findings) {

@@ -3,13 +3,14 @@
 //! The stack and the settings were read before; each subject of a rule gets its [`Facts`].
 
 use durio_observe::{
-    CloudDisk, FilesystemFacts, Layer, LayerKind, LayerReadings, Reading, Readings, Stack,
+    CloudDisk, FilesystemFacts, Layer, LayerKind, LayerReadings, Stack, TuningReading,
+    TuningReadings,
 };
 
 use super::catalogue::Catalogue;
 use super::facts::Facts;
 use super::rule::Subject;
-use super::value::{Value, real};
+use super::value::{FactValue, real};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -35,7 +36,7 @@ pub(super) struct SystemFacts {
 }
 
 impl SystemFacts {
-    pub(super) fn new(catalogue: &Catalogue, stack: &Stack, readings: &Readings) -> Self {
+    pub(super) fn new(catalogue: &Catalogue, stack: &Stack, readings: &TuningReadings) -> Self {
         let mut base = Facts::default();
         for reading in &readings.host {
             put(&mut base, catalogue, "host", reading);
@@ -87,7 +88,7 @@ impl SystemFacts {
     }
 }
 
-fn put(facts: &mut Facts, catalogue: &Catalogue, group: &str, reading: &Reading) -> bool {
+fn put(facts: &mut Facts, catalogue: &Catalogue, group: &str, reading: &TuningReading) -> bool {
     let name = format!("{group}.{}", reading.name);
     facts.read(catalogue, &name, &reading.value, &reading.path)
 }
@@ -95,7 +96,7 @@ fn put(facts: &mut Facts, catalogue: &Catalogue, group: &str, reading: &Reading)
 fn aio_share(facts: &mut Facts) {
     let (used, all) = (facts.number("host.aio_nr"), facts.number("host.aio_max_nr"));
     if let (Some(used), Some(all)) = (used, all.filter(|all| *all > 0.0)) {
-        facts.put("host.aio_used_share", Value::Number(used / all), "/proc/sys/fs/aio-nr");
+        facts.put("host.aio_used_share", FactValue::Number(used / all), "/proc/sys/fs/aio-nr");
     }
 }
 
@@ -117,12 +118,12 @@ fn top_devices(layer: &Layer) -> Vec<String> {
 fn device_facts(
     catalogue: &Catalogue,
     stack: &Stack,
-    readings: &Readings,
+    readings: &TuningReadings,
     layer: &LayerReadings,
 ) -> Facts {
     let mut facts = Facts::default();
     let place = format!("/sys/class/block/{}", layer.name);
-    facts.put("device.name", Value::Text(layer.name.clone()), &place);
+    facts.put("device.name", FactValue::Text(layer.name.clone()), &place);
     for reading in &layer.readings {
         // An array has facts of a device too; names that no device has belong to the array.
         let _ = put(&mut facts, catalogue, "device", reading)
@@ -147,8 +148,8 @@ fn model(facts: &mut Facts, layer: &LayerReadings) {
     };
     let is_ephemeral = CloudDisk::of("", text) == Some(CloudDisk::Local);
     let is_ebs = text.starts_with("Amazon Elastic Block Store");
-    facts.put("device.is_ephemeral", Value::Flag(is_ephemeral), &place);
-    facts.put("device.is_ebs", Value::Flag(is_ebs), &place);
+    facts.put("device.is_ephemeral", FactValue::Flag(is_ephemeral), &place);
+    facts.put("device.is_ebs", FactValue::Flag(is_ebs), &place);
 }
 
 /// How far the start of a partition is from a whole MiB.
@@ -156,7 +157,7 @@ fn alignment(facts: &mut Facts) {
     const MIB: f64 = 1_048_576.0;
     let Some(start) = facts.number("device.start_sectors") else { return };
     let place = facts.get("device.start_sectors").map_or_else(String::new, |it| it.place.clone());
-    facts.put("device.start_beyond_mib", Value::Bytes(start % MIB), place);
+    facts.put("device.start_beyond_mib", FactValue::Bytes(start % MIB), place);
 }
 
 /// The bytes of a whole stripe, without parity and copies.
@@ -171,12 +172,12 @@ fn stripe(facts: &mut Facts) {
         _ => return,
     };
     if let Some(chunk) = chunk.filter(|_| data_disks > 0.0) {
-        facts.put("md.stripe_width", Value::Bytes(chunk * data_disks), STACK);
+        facts.put("md.stripe_width", FactValue::Bytes(chunk * data_disks), STACK);
     }
 }
 
 /// Whether the disks below an array rotate, and how they differ.
-fn members(facts: &mut Facts, stack: &Stack, readings: &Readings, array: &str) {
+fn members(facts: &mut Facts, stack: &Stack, readings: &TuningReadings, array: &str) {
     let Some((_, layer)) = stack.walk().find(|(_, layer)| layer.name == array) else { return };
     // Members may be partitions: what counts is the disk below.
     let below = layer.walk().filter(|(_, it)| it.kind == LayerKind::Disk);
@@ -190,30 +191,30 @@ fn members(facts: &mut Facts, stack: &Stack, readings: &Readings, array: &str) {
     };
     let rotate = values("rotational");
     if !rotate.is_empty() {
-        facts.put("md.members_rotational", Value::Flag(rotate.contains(&"1")), STACK);
+        facts.put("md.members_rotational", FactValue::Flag(rotate.contains(&"1")), STACK);
     }
     let differ = |name: &&&str| values(name).windows(2).any(|pair| pair[0] != pair[1]);
     let different: Vec<&str> = ALIKE.iter().filter(differ).copied().collect();
     let text = if different.is_empty() { "nothing".to_owned() } else { different.join(" and ") };
-    facts.put("md.members_differ_in", Value::Text(text), STACK);
+    facts.put("md.members_differ_in", FactValue::Text(text), STACK);
 }
 
 fn filesystem(
     catalogue: &Catalogue,
     stack: &Stack,
     volumes: &[SubjectFacts],
-    readings: &Readings,
+    readings: &TuningReadings,
 ) -> Option<SubjectFacts> {
     let layer = stack.walk().map(|(_, layer)| layer).find(|it| it.filesystem.is_some())?;
     let known = layer.filesystem.as_ref()?;
     let mut facts = Facts::default();
     let mounted = [
-        ("fs.type", Value::Text(known.fs_type.clone())),
-        ("fs.mount_point", Value::Text(known.mount_point.clone())),
-        ("fs.options", Value::List(known.options.clone())),
-        ("fs.network", Value::Flag(layer.kind == LayerKind::Network)),
-        ("fs.overlay", Value::Flag(layer.kind == LayerKind::Overlay)),
-        ("fs.memory", Value::Flag(known.memory_backed)),
+        ("fs.type", FactValue::Text(known.fs_type.clone())),
+        ("fs.mount_point", FactValue::Text(known.mount_point.clone())),
+        ("fs.options", FactValue::List(known.options.clone())),
+        ("fs.network", FactValue::Flag(layer.kind == LayerKind::Network)),
+        ("fs.overlay", FactValue::Flag(layer.kind == LayerKind::Overlay)),
+        ("fs.memory", FactValue::Flag(known.memory_backed)),
     ];
     for (name, value) in mounted {
         facts.put(name, value, MOUNTS);
@@ -228,7 +229,7 @@ fn used_share(facts: &mut Facts, known: &FilesystemFacts) {
     let (size, free) = (known.size.get(), known.free.get());
     if size > 0 {
         let share = 1.0 - real(free.min(size)) / real(size);
-        facts.put("fs.used_share", Value::Number(share), "statvfs of the mount");
+        facts.put("fs.used_share", FactValue::Number(share), "statvfs of the mount");
     }
 }
 
@@ -246,14 +247,14 @@ fn valued_options(facts: &mut Facts, catalogue: &Catalogue, known: &FilesystemFa
     }
 }
 
-fn below_filesystem(facts: &mut Facts, volumes: &[SubjectFacts], readings: &Readings) {
+fn below_filesystem(facts: &mut Facts, volumes: &[SubjectFacts], readings: &TuningReadings) {
     let array = volumes.iter().find(|volume| volume.facts.get("md.level").is_some());
-    facts.put("fs.on_array", Value::Flag(array.is_some()), STACK);
+    facts.put("fs.on_array", FactValue::Flag(array.is_some()), STACK);
     if let Some(array) = array {
         let sizes = [("chunk", "md.chunk_size"), ("stripe_width", "md.stripe_width")];
         for (name, from) in sizes {
             // A mirror has no stripe.
-            let value = array.facts.value(from).cloned().unwrap_or(Value::Bytes(0.0));
+            let value = array.facts.value(from).cloned().unwrap_or(FactValue::Bytes(0.0));
             facts.put(format!("fs.array_{name}"), value, STACK);
         }
     }
@@ -261,6 +262,6 @@ fn below_filesystem(facts: &mut Facts, volumes: &[SubjectFacts], readings: &Read
     let trims = disks.filter_map(|disk| disk.get("discard_max_bytes"));
     // Only what takes discards needs them.
     if let Some(any) = trims.map(|reading| reading.value != "0").reduce(|a, b| a || b) {
-        facts.put("fs.on_flash", Value::Flag(any), STACK);
+        facts.put("fs.on_flash", FactValue::Flag(any), STACK);
     }
 }

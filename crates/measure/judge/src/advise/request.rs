@@ -2,12 +2,13 @@
 //! Reading the system is the caller's job, and no side of a conflict is picked.
 
 use durio_analyse::Findings;
-use durio_observe::{Readings, Stack, leaf_devices};
+use durio_observe::{Stack, TuningReadings, leaf_devices};
 
 use super::catalogue::Catalogue;
-use super::condition::Seen;
+use super::condition::SeenFacts;
 use super::document::{
-    ADVICE_SCHEMA, Advice, AdviceReport, Apply, Conflict, Counts, MissingFact, ReadFact, Statement,
+    ADVICE_SCHEMA, Advice, AdviceReport, Apply, Conflict, MissingFact, ReadFact, RuleCounts,
+    Statement,
 };
 use super::error::AdviceError;
 use super::facts::{Facts, filled};
@@ -18,11 +19,11 @@ use super::settings::DatabaseSettings;
 
 /// Where a fact is searched for first.
 #[derive(Debug, Clone, Copy)]
-pub struct System<'a> {
+pub struct FactOrigin<'a> {
     /// The layers under the target.
     pub stack: &'a Stack,
     /// The settings as they stand.
-    pub readings: &'a Readings,
+    pub readings: &'a TuningReadings,
 }
 
 /// The target, the sources of its facts, and the rules to apply.
@@ -31,7 +32,7 @@ pub struct AdviceRequest<'a> {
     /// The path that the user named.
     pub target: String,
     /// Machine and storage.
-    pub system: System<'a>,
+    pub system: FactOrigin<'a>,
     /// Only rules for this use, and those for any.
     pub role: Option<AdviceRole>,
     /// Rules for this database too.
@@ -51,7 +52,7 @@ pub fn advise(request: &AdviceRequest<'_>) -> Result<AdviceReport, AdviceError> 
     let catalogue = Catalogue::shipped()?;
     check_database(catalogue, request)?;
     let only = request.rule.as_deref().map(rule_named).transpose()?;
-    let System { stack, readings } = request.system;
+    let FactOrigin { stack, readings } = request.system;
     let system = SystemFacts::new(catalogue, stack, readings);
     // A run's facts and settings hold for every subject, the system's for one each.
     let mut further = request.settings.facts(catalogue, request.database.as_deref())?;
@@ -102,8 +103,8 @@ fn notes(request: &AdviceRequest<'_>) -> Vec<String> {
     vec![text]
 }
 
-fn counts(advice: &[Advice]) -> Counts {
-    let mut counts = Counts::default();
+fn counts(advice: &[Advice]) -> RuleCounts {
+    let mut counts = RuleCounts::default();
     for one in advice {
         *match one.state {
             AdviceState::Met => &mut counts.met,
@@ -119,7 +120,7 @@ fn counts(advice: &[Advice]) -> Counts {
 struct Judgement {
     state: AdviceState,
     reason: String,
-    seen: Seen,
+    seen: SeenFacts,
 }
 
 struct Judge<'a> {
@@ -142,7 +143,7 @@ impl Judge<'_> {
                 true => format!("there is no {} here", rule.subject.name()),
                 false => format!("it is about {}", rule.databases.join(", ")),
             };
-            let (state, seen) = (AdviceState::NotApplicable, Seen::default());
+            let (state, seen) = (AdviceState::NotApplicable, SeenFacts::default());
             let judgement = Judgement { state, reason, seen };
             return vec![self.advice(rule, String::new(), self.system.base(), judgement)];
         }
@@ -155,7 +156,7 @@ impl Judge<'_> {
     }
 
     fn judged(&self, rule: &Rule, facts: &Facts) -> Judgement {
-        let mut seen = Seen::default();
+        let mut seen = SeenFacts::default();
         if let Some(applies) = &rule.applies {
             match applies.holds(facts, &mut seen) {
                 Some(true) => {}
@@ -178,7 +179,7 @@ impl Judge<'_> {
         Judgement { state, reason: deciding_facts(&seen, facts), seen }
     }
 
-    fn cannot_tell(&self, seen: Seen, facts: &Facts) -> Judgement {
+    fn cannot_tell(&self, seen: SeenFacts, facts: &Facts) -> Judgement {
         let mut reasons: Vec<String> = Vec::new();
         for name in &seen.missing {
             let reason = match why_unreadable(name, facts) {
@@ -240,7 +241,7 @@ fn read(name: &str, facts: &Facts) -> Option<ReadFact> {
 }
 
 /// The values that decided, each with its place.
-fn deciding_facts(seen: &Seen, facts: &Facts) -> String {
+fn deciding_facts(seen: &SeenFacts, facts: &Facts) -> String {
     let tell = |name: &String| {
         let ReadFact { fact, value, place } = read(name, facts)?;
         let short = fact.split_once('.').map_or(fact.as_str(), |(_, short)| short);

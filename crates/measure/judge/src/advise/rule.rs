@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::catalogue::Catalogue;
 use super::condition::Condition;
 use super::error::AdviceError;
-use super::evidence::{self, ByRule, Evidence, Wrong};
+use super::evidence::{self, ByRule, Evidence, WrongRule};
 use super::facts::named_in;
 
 word_enum! {
@@ -154,7 +154,7 @@ pub enum ProveLoad {
 /// How durio proves a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Prove {
+pub struct ProofMethod {
     pub switch: Switch,
     /// The starting value, for an option that has no value outside durio.
     #[serde(default)]
@@ -202,7 +202,7 @@ pub struct Rule {
     #[serde(skip)]
     pub evidence: Vec<Evidence>,
     /// How durio can prove it.
-    pub prove: Option<Prove>,
+    pub prove: Option<ProofMethod>,
     #[serde(rename = "sources")]
     source_keys: Vec<String>,
     pub(super) applies: Option<Condition>,
@@ -245,7 +245,7 @@ impl Rule {
 /// If the data that this program was built with cannot be read: a test would have said so.
 pub fn rules() -> Result<&'static [Rule], AdviceError> {
     // Read once: the command line, the proof and every report ask for them.
-    static RULES: OnceLock<Result<Vec<Rule>, Wrong>> = OnceLock::new();
+    static RULES: OnceLock<Result<Vec<Rule>, WrongRule>> = OnceLock::new();
     let catalogue = Catalogue::shipped()?;
     let rules = RULES.get_or_init(|| shipped(catalogue)).as_deref();
     rules.map_err(|(rule, reason)| AdviceError::bad_rule(rule, reason))
@@ -282,13 +282,13 @@ const FILES: &[(&str, &str)] = &[
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct RuleDocument {
     rule: Vec<Rule>,
 }
 
-type Sources = BTreeMap<String, AdviceSource>;
+type SourcesByName = BTreeMap<String, AdviceSource>;
 
-fn shipped(catalogue: &Catalogue) -> Result<Vec<Rule>, Wrong> {
+fn shipped(catalogue: &Catalogue) -> Result<Vec<Rule>, WrongRule> {
     let sources = evidence::parsed("sources.toml", SOURCES)?;
     let mut rules = Vec::new();
     for (file, text) in FILES {
@@ -300,7 +300,7 @@ fn shipped(catalogue: &Catalogue) -> Result<Vec<Rule>, Wrong> {
 }
 
 /// Attaches the measurements to the rules; every shipped rule must have one.
-fn checked(mut rules: Vec<Rule>, mut found: ByRule) -> Result<Vec<Rule>, Wrong> {
+fn checked(mut rules: Vec<Rule>, mut found: ByRule) -> Result<Vec<Rule>, WrongRule> {
     for rule in &mut rules {
         rule.evidence = found.remove(&rule.id).ok_or_else(|| {
             let reason = "no measurement of it, and no reason why there is none";
@@ -316,10 +316,10 @@ fn checked(mut rules: Vec<Rule>, mut found: ByRule) -> Result<Vec<Rule>, Wrong> 
 fn read(
     file: &str,
     text: &str,
-    sources: &Sources,
+    sources: &SourcesByName,
     catalogue: &Catalogue,
-) -> Result<Vec<Rule>, Wrong> {
-    let Document { rule: mut rules } = evidence::parsed(file, text)?;
+) -> Result<Vec<Rule>, WrongRule> {
+    let RuleDocument { rule: mut rules } = evidence::parsed(file, text)?;
     for rule in &mut rules {
         complete(rule, sources, catalogue).map_err(|reason| (rule.id.clone(), reason))?;
     }
@@ -327,7 +327,7 @@ fn read(
 }
 
 /// Looks the documents up, and checks the rule by itself.
-fn complete(rule: &mut Rule, sources: &Sources, catalogue: &Catalogue) -> Result<(), String> {
+fn complete(rule: &mut Rule, sources: &SourcesByName, catalogue: &Catalogue) -> Result<(), String> {
     let source = |key: &String| {
         sources.get(key).cloned().ok_or_else(|| format!("there is no source '{key}'"))
     };
@@ -375,7 +375,7 @@ fn check(rule: &Rule, catalogue: &Catalogue) -> Result<(), String> {
 }
 
 /// What can be wrong with rules only together.
-fn check_together(rules: &[Rule]) -> Result<(), Wrong> {
+fn check_together(rules: &[Rule]) -> Result<(), WrongRule> {
     // `--rule` takes either, so that one may not be another's.
     let mut names = BTreeSet::new();
     for rule in rules {

@@ -17,9 +17,8 @@ const SERVER_SECTIONS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
 // A larger file is not a configuration.
 const LINES_MAX: usize = 100_000;
 
-/// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
+pub struct DatabaseSetting {
     /// As the database calls it.
     pub name: String,
     /// As the file has it.
@@ -32,9 +31,9 @@ pub struct Setting {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DatabaseSettings {
     /// Named by the user: each must be one that a rule reads.
-    pub given: Vec<Setting>,
+    pub given: Vec<DatabaseSetting>,
     /// From a file: those that no rule reads are passed over.
-    pub from_file: Vec<Setting>,
+    pub from_file: Vec<DatabaseSetting>,
 }
 
 impl DatabaseSettings {
@@ -49,7 +48,7 @@ impl DatabaseSettings {
                 counts = is_of_server(section);
             } else if let (true, Some((name, value))) = (counts, setting(line)) {
                 let place = format!("{file}:{}", number + 1);
-                self.from_file.push(Setting { name, value, place });
+                self.from_file.push(DatabaseSetting { name, value, place });
             }
         }
     }
@@ -147,7 +146,7 @@ mod tests {
 
     fn given(database: &str, name: &str, value: &str) -> Result<Facts, AdviceError> {
         let place = "--setting".to_owned();
-        let given = vec![Setting { name: name.into(), value: value.into(), place }];
+        let given = vec![DatabaseSetting { name: name.into(), value: value.into(), place }];
         let settings = DatabaseSettings { given, from_file: Vec::new() };
         settings.facts(Catalogue::shipped().unwrap(), Some(database))
     }

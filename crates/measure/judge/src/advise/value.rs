@@ -8,7 +8,7 @@ use durio_base::{Bytes, Nanos};
 
 /// The kind of a fact's text.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// A count, a share, a ratio.
     Number,
     /// Bytes; a bare number is multiplied by this.
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 
 /// The value of a fact.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(super) enum FactValue {
     Number(f64),
     Bytes(f64),
     Time(f64),
@@ -62,7 +62,7 @@ const TIMES: &[(&str, f64)] = &[
     ("d", 86_400e9),
 ];
 
-impl Kind {
+impl ValueKind {
     /// The kind of `text`: number, bytes, `bytes 1KiB`, time, `time 1us`, text, flag, list.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (word, unit) = text.split_once(' ').unwrap_or((text, ""));
@@ -86,16 +86,18 @@ impl Kind {
     ///
     /// # Errors
     /// The expected form, if the text does not have it.
-    pub(super) fn read(self, text: &str) -> Result<Value, String> {
+    pub(super) fn read(self, text: &str) -> Result<FactValue, String> {
         let text = text.trim();
         let (value, expected) = match self {
-            Self::Number => (quantity(text, &[], 1.0).map(Value::Number), "number"),
-            Self::Bytes(unit) => (quantity(text, BYTES, unit).map(Value::Bytes), "number of bytes"),
-            Self::Time(unit) => (quantity(text, TIMES, unit).map(Value::Time), "time"),
-            Self::Flag => (flag(text).map(Value::Flag), "flag (on or off)"),
+            Self::Number => (quantity(text, &[], 1.0).map(FactValue::Number), "number"),
+            Self::Bytes(unit) => {
+                (quantity(text, BYTES, unit).map(FactValue::Bytes), "number of bytes")
+            }
+            Self::Time(unit) => (quantity(text, TIMES, unit).map(FactValue::Time), "time"),
+            Self::Flag => (flag(text).map(FactValue::Flag), "flag (on or off)"),
             Self::Text if text.is_empty() => return Err("it is empty".to_owned()),
-            Self::Text => return Ok(Value::Text(text.to_owned())),
-            Self::List => return Ok(Value::List(words(text))),
+            Self::Text => return Ok(FactValue::Text(text.to_owned())),
+            Self::List => return Ok(FactValue::List(words(text))),
         };
         // A file of the kernel or of a user may have anything in it; an error is one short line.
         let shown = || text.chars().take(40).flat_map(char::escape_debug).collect::<String>();
@@ -110,13 +112,13 @@ impl Kind {
 }
 
 /// A literal of a condition: a number, maybe with a unit.
-pub(super) fn literal(text: &str) -> Option<Value> {
+pub(super) fn literal(text: &str) -> Option<FactValue> {
     if let Some(number) = quantity(text, &[], 1.0) {
-        return Some(Value::Number(number));
+        return Some(FactValue::Number(number));
     }
     // No suffix is used for both times and bytes, so the order does not matter.
-    let time = quantity(text, TIMES, 1.0).map(Value::Time);
-    time.or_else(|| quantity(text, BYTES, 1.0).map(Value::Bytes))
+    let time = quantity(text, TIMES, 1.0).map(FactValue::Time);
+    time.or_else(|| quantity(text, BYTES, 1.0).map(FactValue::Bytes))
 }
 
 /// A finite number, negative ones included, with one of the suffixes or without, which is `bare`.
@@ -145,15 +147,15 @@ fn words(text: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-impl Value {
-    pub(super) fn kind(&self) -> Kind {
+impl FactValue {
+    pub(super) fn kind(&self) -> ValueKind {
         match self {
-            Self::Number(_) => Kind::Number,
-            Self::Bytes(_) => Kind::Bytes(1.0),
-            Self::Time(_) => Kind::Time(1.0),
-            Self::Text(_) => Kind::Text,
-            Self::Flag(_) => Kind::Flag,
-            Self::List(_) => Kind::List,
+            Self::Number(_) => ValueKind::Number,
+            Self::Bytes(_) => ValueKind::Bytes(1.0),
+            Self::Time(_) => ValueKind::Time(1.0),
+            Self::Text(_) => ValueKind::Text,
+            Self::Flag(_) => ValueKind::Flag,
+            Self::List(_) => ValueKind::List,
         }
     }
 
@@ -175,7 +177,7 @@ impl Value {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for FactValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // Ratios are quotients of floats, which would show all their digits.
@@ -210,46 +212,46 @@ mod tests {
 
     #[test]
     fn texts_are_read_by_their_kind() {
-        let kib = Kind::parse("bytes 1KiB").unwrap();
-        assert_eq!(kib.read("128"), Ok(Value::Bytes(131_072.0)));
-        assert_eq!(kib.read("8kB"), Ok(Value::Bytes(8192.0)));
-        let micros = Kind::parse("time 1us").unwrap();
-        assert_eq!(micros.read("75000"), Ok(Value::Time(75e6)));
-        assert_eq!(micros.read("10ms"), Ok(Value::Time(10e6)));
-        assert_eq!(Kind::Flag.read("ON"), Ok(Value::Flag(true)));
-        assert_eq!(Kind::List.read("rw,noatime").unwrap().to_string(), "rw,noatime");
-        assert_eq!(Kind::Number.read("-1"), Ok(Value::Number(-1.0)));
+        let kib = ValueKind::parse("bytes 1KiB").unwrap();
+        assert_eq!(kib.read("128"), Ok(FactValue::Bytes(131_072.0)));
+        assert_eq!(kib.read("8kB"), Ok(FactValue::Bytes(8192.0)));
+        let micros = ValueKind::parse("time 1us").unwrap();
+        assert_eq!(micros.read("75000"), Ok(FactValue::Time(75e6)));
+        assert_eq!(micros.read("10ms"), Ok(FactValue::Time(10e6)));
+        assert_eq!(ValueKind::Flag.read("ON"), Ok(FactValue::Flag(true)));
+        assert_eq!(ValueKind::List.read("rw,noatime").unwrap().to_string(), "rw,noatime");
+        assert_eq!(ValueKind::Number.read("-1"), Ok(FactValue::Number(-1.0)));
     }
 
     #[test]
     fn texts_of_another_kind_are_errors_that_say_what_was_expected() {
-        assert_eq!(Kind::Number.read("many").unwrap_err(), "'many' is no number");
-        assert_eq!(Kind::Flag.read("2").unwrap_err(), "'2' is no flag (on or off)");
+        assert_eq!(ValueKind::Number.read("many").unwrap_err(), "'many' is no number");
+        assert_eq!(ValueKind::Flag.read("2").unwrap_err(), "'2' is no flag (on or off)");
         for text in ["", "NaN", "inf", "1e999", "12 parsecs", "\u{0}\u{1}", "1MB2"] {
-            assert!(Kind::Bytes(1.0).read(text).is_err(), "{text}");
-            assert!(Kind::Time(1.0).read(text).is_err(), "{text}");
+            assert!(ValueKind::Bytes(1.0).read(text).is_err(), "{text}");
+            assert!(ValueKind::Time(1.0).read(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn literals_have_units() {
-        assert_eq!(literal("128KiB"), Some(Value::Bytes(131_072.0)));
-        assert_eq!(literal("0.5ms"), Some(Value::Time(5e5)));
-        assert_eq!(literal("16"), Some(Value::Number(16.0)));
+        assert_eq!(literal("128KiB"), Some(FactValue::Bytes(131_072.0)));
+        assert_eq!(literal("0.5ms"), Some(FactValue::Time(5e5)));
+        assert_eq!(literal("16"), Some(FactValue::Number(16.0)));
         assert_eq!(literal("16furlongs"), None);
     }
 
     #[test]
     fn values_are_shown_with_their_units() {
-        assert_eq!(Value::Bytes(131_072.0).to_string(), "128 KiB");
-        assert_eq!(Value::Time(2.5e6).to_string(), "2.5 ms");
-        assert_eq!(Value::Number(1.23456).to_string(), "1.235");
+        assert_eq!(FactValue::Bytes(131_072.0).to_string(), "128 KiB");
+        assert_eq!(FactValue::Time(2.5e6).to_string(), "2.5 ms");
+        assert_eq!(FactValue::Number(1.23456).to_string(), "1.235");
     }
 
     #[test]
     fn kinds_that_do_not_exist_are_errors() {
         for text in ["", "number 3", "bytes x", "furlongs"] {
-            assert!(Kind::parse(text).is_err(), "{text}");
+            assert!(ValueKind::parse(text).is_err(), "{text}");
         }
     }
 }

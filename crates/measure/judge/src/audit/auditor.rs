@@ -1,8 +1,8 @@
 //! Runs claims, one after another, through all rules, in bounded memory.
 
 use super::findings::{AUDIT_SCHEMA, AuditFinding, AuditFindings, RuleMeaning, Tier, TierCounts};
-use super::rules::{Check, Observation, RULES, Rule};
-use super::{Claim, Line};
+use super::rules::{ConsistencyRule, Observation, RULES, RuleCheck};
+use super::{Claim, ClaimPlace};
 
 /// Findings that are kept; more are only counted.
 pub const FINDINGS_MAX: usize = 10_000;
@@ -38,7 +38,7 @@ impl Auditor {
     pub fn observe(&mut self, claim: Claim) {
         self.claims += 1;
         for rule in &RULES {
-            if let Check::Claim(check) = rule.check
+            if let RuleCheck::Claim(check) = rule.check
                 && let Some(seen) = check(&claim)
             {
                 self.add(rule, seen, || (line_of(&claim), claim.label()));
@@ -54,7 +54,7 @@ impl Auditor {
     pub fn finish(mut self) -> AuditFindings {
         let compared = std::mem::take(&mut self.compared);
         for rule in &RULES {
-            if let Check::Table(check) = rule.check {
+            if let RuleCheck::Table(check) = rule.check {
                 for about in check(&compared) {
                     self.add(rule, about.seen, || (about.line, about.label));
                 }
@@ -77,7 +77,12 @@ impl Auditor {
         }
     }
 
-    fn add(&mut self, rule: &Rule, seen: Observation, place: impl FnOnce() -> (Line, String)) {
+    fn add(
+        &mut self,
+        rule: &ConsistencyRule,
+        seen: Observation,
+        place: impl FnOnce() -> (ClaimPlace, String),
+    ) {
         let Observation { tier, reason, evidence } = seen;
         self.counts.add(tier);
         // An impossible value decides the exit code: it must be seen even where much is left out.
@@ -104,14 +109,16 @@ pub fn audit(claims: &[Claim]) -> AuditFindings {
 }
 
 /// A claim without a line is named by its words.
-pub(super) fn line_of(claim: &Claim) -> Line {
-    claim.line.clone().unwrap_or_else(|| Line::Name(claim.label()))
+pub(super) fn line_of(claim: &Claim) -> ClaimPlace {
+    claim.line.clone().unwrap_or_else(|| ClaimPlace::Name(claim.label()))
 }
 
 fn meanings(findings: &[AuditFinding]) -> Vec<RuleMeaning> {
-    let found = |rule: &&Rule| findings.iter().any(|finding| finding.rule == rule.code);
-    let meaning =
-        |rule: &Rule| RuleMeaning { rule: rule.code.to_owned(), meaning: rule.meaning.to_owned() };
+    let found = |rule: &&ConsistencyRule| findings.iter().any(|finding| finding.rule == rule.code);
+    let meaning = |rule: &ConsistencyRule| RuleMeaning {
+        rule: rule.code.to_owned(),
+        meaning: rule.meaning.to_owned(),
+    };
     RULES.iter().filter(found).map(meaning).collect()
 }
 
@@ -185,7 +192,7 @@ mod tests {
     fn findings_stand_by_line_and_the_most_severe_first() {
         let mut claims = [impossible(), impossible(), impossible()];
         for (claim, line) in claims.iter_mut().zip([7, 2, 5]) {
-            claim.line = Some(Line::Number(line));
+            claim.line = Some(ClaimPlace::Number(line));
             claim.runtime = Some(durio_base::Nanos::from_secs(1));
         }
         claims[1].stack = "xfs".into();
@@ -194,11 +201,11 @@ mod tests {
             found.findings.iter().map(|it| (it.line.clone(), it.tier, &*it.rule)).collect();
         let of = |line| {
             [
-                (Line::Number(line), Tier::Impossible, "in-flight-impossible"),
-                (Line::Number(line), Tier::Doubtful, "too-short"),
+                (ClaimPlace::Number(line), Tier::Impossible, "in-flight-impossible"),
+                (ClaimPlace::Number(line), Tier::Doubtful, "too-short"),
             ]
         };
-        let header = (Line::Number(1), Tier::Method, "average-only");
+        let header = (ClaimPlace::Number(1), Tier::Method, "average-only");
         let expected: Vec<_> = [header].into_iter().chain([2, 5, 7].map(of).concat()).collect();
         assert_eq!(seen, expected);
         let counts = [Tier::Impossible, Tier::Shortfall, Tier::Doubtful, Tier::Method];
@@ -208,6 +215,6 @@ mod tests {
         assert_eq!(rules, ["in-flight-impossible", "too-short", "average-only"]);
         // One without a line is named by its words.
         let named = audit(&[Claim { stack: "xfs".into(), line: None, ..claims[0].clone() }]);
-        assert_eq!(named.findings[0].line, Line::Name("xfs, 1 job".into()));
+        assert_eq!(named.findings[0].line, ClaimPlace::Name("xfs, 1 job".into()));
     }
 }

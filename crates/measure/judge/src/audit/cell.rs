@@ -20,16 +20,16 @@ const DURATION: &str = "time such as 60s or 5m (plain numbers are seconds)";
 const YES_NO: &str = "yes or no";
 
 /// A cell's value, or the expected form.
-pub(super) type Cell<T> = Result<T, &'static str>;
+pub(super) type CellResult<T> = Result<T, &'static str>;
 
 /// I/Os per second.
-pub(super) fn rate(text: &str) -> Cell<Figure> {
+pub(super) fn rate(text: &str) -> CellResult<Figure> {
     let (figure, unit) = digits(text).ok_or(RATE)?;
     rate_unit(unit).map(|scale| figure.scaled(scale))
 }
 
 /// The factor of a unit of rates.
-pub(super) fn rate_unit(unit: &str) -> Cell<f64> {
+pub(super) fn rate_unit(unit: &str) -> CellResult<f64> {
     let unit = unit.trim_end_matches("/s").trim_end().to_ascii_lowercase();
     // Milli-operations do not exist: `m` is a million, like `M`.
     match unit.strip_suffix("iops").unwrap_or(&unit).trim_end() {
@@ -41,7 +41,7 @@ pub(super) fn rate_unit(unit: &str) -> Cell<f64> {
 }
 
 /// Nanoseconds; plain numbers are microseconds.
-pub(super) fn latency_ns(text: &str) -> Cell<Figure> {
+pub(super) fn latency_ns(text: &str) -> CellResult<Figure> {
     let (figure, unit) = digits(text).ok_or(LATENCY)?;
     let scale = match unit {
         "ns" | "nsec" => 1.0,
@@ -55,7 +55,7 @@ pub(super) fn latency_ns(text: &str) -> Cell<Figure> {
 }
 
 /// Bytes per second; plain numbers are MB/s, powers of 1000.
-pub(super) fn bandwidth(text: &str) -> Cell<Figure> {
+pub(super) fn bandwidth(text: &str) -> CellResult<Figure> {
     let (figure, unit) = digits(text).ok_or(BANDWIDTH)?;
     bandwidth_unit(unit).map(|scale| figure.scaled(scale)).ok_or(BANDWIDTH)
 }
@@ -92,20 +92,20 @@ pub(super) fn bandwidth_unit(unit: &str) -> Option<f64> {
     })
 }
 
-pub(super) fn count(text: &str) -> Cell<u32> {
+pub(super) fn count(text: &str) -> CellResult<u32> {
     text.parse().ok().filter(|&count| count > 0).ok_or(COUNT)
 }
 
 /// Bytes; `k` is 1024, as with fio and dd.
-pub(super) fn size(text: &str) -> Cell<Bytes> {
+pub(super) fn size(text: &str) -> CellResult<Bytes> {
     text.parse::<Bytes>().ok().filter(|size| size.get() > 0).ok_or(SIZE)
 }
 
-pub(super) fn duration(text: &str) -> Cell<Nanos> {
+pub(super) fn duration(text: &str) -> CellResult<Nanos> {
     text.parse().map_err(|_| DURATION)
 }
 
-pub(super) fn yes_no(text: &str) -> Cell<bool> {
+pub(super) fn yes_no(text: &str) -> CellResult<bool> {
     match text.to_ascii_lowercase().as_str() {
         "yes" | "true" | "1" => Ok(true),
         "no" | "false" | "0" => Ok(false),
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(cell: Cell<Figure>, value: f64, low: f64, high: f64) {
+    fn check(cell: CellResult<Figure>, value: f64, low: f64, high: f64) {
         let figure = cell.unwrap();
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
         assert!(close(figure.value, value), "{figure:?}");
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn each_unit_has_its_scale() {
-        let value = |cell: Cell<Figure>| cell.unwrap().value;
+        let value = |cell: CellResult<Figure>| cell.unwrap().value;
         for (unit, scale) in [
             ("", 1e3),
             ("ns", 1.0),

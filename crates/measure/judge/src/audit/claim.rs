@@ -10,7 +10,7 @@ use super::figure::real;
 /// Where a claim stands: a line of a file, or the name of a job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Line {
+pub enum ClaimPlace {
     /// Line of the file, from 1; the header is line 1.
     Number(u64),
     /// Name of a job or a workload.
@@ -65,7 +65,7 @@ pub struct Operations {
 /// One claim. Text is unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Claim {
-    pub line: Option<Line>,
+    pub line: Option<ClaimPlace>,
     /// Publication, tool or run.
     pub source: String,
     /// The storage that was measured.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Line;
+use super::ClaimPlace;
 
 /// Name and version of the document.
 pub const AUDIT_SCHEMA: &str = "durio-audit-1";
@@ -39,12 +39,12 @@ pub enum EvidenceValue {
 }
 
 /// The evidence of a finding, by name.
-pub type Evidence = BTreeMap<String, EvidenceValue>;
+pub type FindingEvidence = BTreeMap<String, EvidenceValue>;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditFinding {
     /// Line of the file (from 1, the header is line 1), or name of the job.
-    pub line: Line,
+    pub line: ClaimPlace,
     /// The row in words.
     pub label: String,
     /// How much it says.
@@ -53,8 +53,7 @@ pub struct AuditFinding {
     pub rule: String,
     /// Why, in a sentence.
     pub reason: String,
-    /// Its evidence.
-    pub evidence: Evidence,
+    pub evidence: FindingEvidence,
 }
 
 /// A rule that found something, and what that means.
@@ -73,7 +72,6 @@ pub struct TierCounts {
     pub impossible: u64,
     /// Unexplained time.
     pub shortfall: u64,
-    /// Doubts.
     pub doubtful: u64,
     pub method: u64,
 }

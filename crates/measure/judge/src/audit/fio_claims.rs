@@ -6,10 +6,10 @@
 //! the options of the last; where the names differ, its jobs and settings are unknown.
 
 use durio_base::{Bytes, Nanos};
-use durio_fio::json::{Direction, FioJob, FioOutput, LatencyBlock, Options};
+use durio_fio::json::{DirectionFigures, FioJob, FioOutput, LatencyBlock, OptionPairs};
 
 use super::figure::real;
-use super::{Claim, Durability, Figure, Line, Operations, describe};
+use super::{Claim, ClaimPlace, Durability, Figure, Operations, describe};
 
 /// The claims of a result, in its order.
 #[must_use]
@@ -19,12 +19,12 @@ pub fn fio_claims(output: &FioOutput) -> Vec<Claim> {
 }
 
 /// Looks options up: first the job's, then those of all jobs.
-struct Given<'o> {
+struct OptionLookup<'o> {
     job: &'o FioJob,
-    global: &'o Options,
+    global: &'o OptionPairs,
 }
 
-impl Given<'_> {
+impl OptionLookup<'_> {
     fn text(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| self.job.option(name, self.global))
     }
@@ -54,13 +54,13 @@ impl Given<'_> {
 }
 
 fn claim(output: &FioOutput, job: &FioJob, number: usize) -> Claim {
-    let given = Given { job, global: &output.global_options };
+    let given = OptionLookup { job, global: &output.global_options };
     let [read, write] = [&job.read, &job.write].map(|it| it.clone().unwrap_or_default());
     let mut claim = Claim {
         line: Some(match job.line {
-            0 if job.jobname.is_empty() => Line::Name(format!("entry {number}")),
-            0 => Line::Name(job.jobname.clone()),
-            line => Line::Number(line),
+            0 if job.jobname.is_empty() => ClaimPlace::Name(format!("entry {number}")),
+            0 => ClaimPlace::Name(job.jobname.clone()),
+            line => ClaimPlace::Number(line),
         }),
         source: output.version.clone(),
         workload: job.jobname.clone(),
@@ -99,7 +99,7 @@ fn is_name(own: &str, jobname: &str) -> bool {
     own == jobname || (is_cut && own.starts_with(kept))
 }
 
-fn settings(claim: &mut Claim, output: &FioOutput, given: &Given<'_>) {
+fn settings(claim: &mut Claim, output: &FioOutput, given: &OptionLookup<'_>) {
     let pattern = given.text(&["rw", "readwrite"]).unwrap_or("read").to_owned();
     claim.random = Some(pattern.starts_with("rand"));
     claim.read_share = read_share(&pattern, given);
@@ -120,7 +120,7 @@ fn settings(claim: &mut Claim, output: &FioOutput, given: &Given<'_>) {
 }
 
 /// As many entries of one name and group as the option says are not reported together.
-fn jobs(output: &FioOutput, given: &Given<'_>) -> Option<u32> {
+fn jobs(output: &FioOutput, given: &OptionLookup<'_>) -> Option<u32> {
     let asked = match given.text(&["numjobs"]) {
         Some(_) => given.number(&["numjobs"])?,
         None => 1,
@@ -129,7 +129,7 @@ fn jobs(output: &FioOutput, given: &Given<'_>) -> Option<u32> {
     if output.jobs.iter().filter(same).count() > 1 { Some(1) } else { Some(asked.max(1)) }
 }
 
-fn read_share(pattern: &str, given: &Given<'_>) -> Option<f64> {
+fn read_share(pattern: &str, given: &OptionLookup<'_>) -> Option<f64> {
     let kind = pattern.split(':').next().unwrap_or_default().trim_start_matches("rand");
     match kind {
         "read" => Some(1.0),
@@ -143,7 +143,7 @@ fn read_share(pattern: &str, given: &Given<'_>) -> Option<f64> {
     }
 }
 
-fn buffered(given: &Given<'_>) -> Option<bool> {
+fn buffered(given: &OptionLookup<'_>) -> Option<bool> {
     let flag = |name: &str| match given.text(&[name])? {
         "0" | "false" => Some(false),
         _ => Some(true),
@@ -152,7 +152,7 @@ fn buffered(given: &Given<'_>) -> Option<bool> {
 }
 
 /// The one size of all operations; 4 KiB if nothing is said.
-fn block_size(given: &Given<'_>) -> Option<Bytes> {
+fn block_size(given: &OptionLookup<'_>) -> Option<Bytes> {
     let mixed = ["bsrange", "blocksize_range", "bssplit", "bs_unaligned", "bs_is_seq_rand"];
     let names = ["bs", "blocksize"];
     match given.has(&names) {
@@ -163,12 +163,12 @@ fn block_size(given: &Given<'_>) -> Option<Bytes> {
 }
 
 /// Options that keep a job from running as fast as it can.
-fn is_paced(given: &Given<'_>) -> bool {
+fn is_paced(given: &OptionLookup<'_>) -> bool {
     let names = ["rate", "rate_iops", "rate_min", "rate_iops_min", "thinktime", "latency_target"];
     given.has(&names) || given.has(&["thinkcycles", "flow", "zonemode"])
 }
 
-fn durability(claim: &mut Claim, given: &Given<'_>) {
+fn durability(claim: &mut Claim, given: &OptionLookup<'_>) {
     let calls = ["fdatasync", "fsync"].map(|name| (name, given.number(&[name]).unwrap_or(0)));
     if let Some(&(name, every)) = calls.iter().find(|(_, every)| *every > 0) {
         claim.durability = Durability::SyncCall;
@@ -188,7 +188,7 @@ fn durability(claim: &mut Claim, given: &Given<'_>) {
     }
 }
 
-fn operations(direction: &Direction) -> Operations {
+fn operations(direction: &DirectionFigures) -> Operations {
     if direction.total_ios == 0 {
         return Operations::default();
     }
@@ -230,7 +230,7 @@ fn mean(latency: &LatencyBlock) -> Figure {
     Figure::exact(if latency.mean.is_finite() { latency.mean.max(0.0) } else { 0.0 })
 }
 
-fn syncs(job: &FioJob, write: &Direction) -> Operations {
+fn syncs(job: &FioJob, write: &DirectionFigures) -> Operations {
     let Some(sync) = &job.sync else { return Operations::default() };
     // The section's count is 0 for fdatasync up to fio 3.42; that of the latencies is right.
     let count = sync.lat_ns.samples();
@@ -251,7 +251,7 @@ fn rate(count: u64, runtime_ms: u64) -> Figure {
     Figure { value: per(ms), low: per(ms + 1.0), high: per((ms - 1.0).max(0.5)) }
 }
 
-fn bandwidth(directions: [&Direction; 2]) -> Option<Figure> {
+fn bandwidth(directions: [&DirectionFigures; 2]) -> Option<Figure> {
     let moved = directions.into_iter().filter(|it| it.total_ios > 0);
     let bytes = moved.fold(0_u64, |sum, it| sum.saturating_add(it.bw_bytes));
     (bytes > 0).then(|| Figure::of(bytes))

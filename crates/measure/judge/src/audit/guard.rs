@@ -18,7 +18,7 @@ pub(super) const ROW_MAX: usize = 1 << 20;
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum GuardState {
     FieldStart,
     Bare,
     Quoted,
@@ -43,7 +43,7 @@ pub(super) fn without_byte_order_mark(mut bytes: impl Read) -> io::Result<impl R
 #[derive(Debug)]
 pub(super) struct Guard<R> {
     inner: R,
-    state: State,
+    state: GuardState,
     line: u64,
     opened: u64,
     row_line: u64,
@@ -58,7 +58,7 @@ impl<R: Read> Guard<R> {
     pub(super) fn new(inner: R) -> Self {
         Self {
             inner,
-            state: State::FieldStart,
+            state: GuardState::FieldStart,
             line: 1,
             opened: 1,
             row_line: 1,
@@ -85,14 +85,14 @@ impl<R: Read> Guard<R> {
             return Err(AuditError::LongRow { line: self.row_line, limit: ROW_MAX });
         }
         self.state = match (self.state, byte) {
-            (State::FieldStart, b'"') => {
+            (GuardState::FieldStart, b'"') => {
                 self.opened = self.line;
-                State::Quoted
+                GuardState::Quoted
             }
-            (State::Quoted, b'"') => State::QuoteInQuoted,
-            (State::Quoted, _) | (State::QuoteInQuoted, b'"') => State::Quoted,
-            (_, b',' | b'\n' | b'\r') => State::FieldStart,
-            _ => State::Bare,
+            (GuardState::Quoted, b'"') => GuardState::QuoteInQuoted,
+            (GuardState::Quoted, _) | (GuardState::QuoteInQuoted, b'"') => GuardState::Quoted,
+            (_, b',' | b'\n' | b'\r') => GuardState::FieldStart,
+            _ => GuardState::Bare,
         };
         match byte {
             b'\n' | b'\r' => self.end_line(byte),
@@ -112,7 +112,7 @@ impl<R: Read> Guard<R> {
         if !(byte == b'\n' && self.after_return) {
             self.line += 1;
         }
-        if self.state != State::Quoted {
+        if self.state != GuardState::Quoted {
             self.in_row = false;
             self.row_bytes = 0;
         }
@@ -124,7 +124,7 @@ impl<R: Read> Read for Guard<R> {
         let count = self.inner.read(buffer)?;
         if count == 0 && !buffer.is_empty() && !self.ended {
             self.ended = true;
-            if self.state == State::Quoted {
+            if self.state == GuardState::Quoted {
                 return Err(io::Error::other(AuditError::OpenQuote { line: self.opened }));
             }
         }

@@ -20,16 +20,16 @@ mod units;
 use durio_analyse::{Explanation, ExplanationKind};
 
 use super::auditor::line_of;
-use super::findings::{Evidence, EvidenceValue, Tier};
+use super::findings::{EvidenceValue, FindingEvidence, Tier};
 use super::wording::significant;
-use super::{Claim, Line};
+use super::{Claim, ClaimPlace};
 
 /// A rule's observation in a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Observation {
     pub(super) tier: Tier,
     pub(super) reason: String,
-    pub(super) evidence: Evidence,
+    pub(super) evidence: FindingEvidence,
 }
 
 impl Observation {
@@ -55,7 +55,7 @@ impl Observation {
 /// A rule's observation, and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LocatedObservation {
-    pub(super) line: Line,
+    pub(super) line: ClaimPlace,
     pub(super) label: String,
     pub(super) seen: Observation,
 }
@@ -68,7 +68,7 @@ impl LocatedObservation {
 
 /// How a rule looks.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Check {
+pub(super) enum RuleCheck {
     /// At each claim by itself.
     Claim(fn(&Claim) -> Option<Observation>),
     /// At the claims together.
@@ -77,25 +77,25 @@ pub(super) enum Check {
 
 /// A rule of the audit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rule {
+pub(super) struct ConsistencyRule {
     /// For programs; it does not change.
     pub(super) code: &'static str,
     /// The meaning of its findings.
     pub(super) meaning: &'static str,
     /// What to do about it.
     advice: &'static str,
-    pub(super) check: Check,
+    pub(super) check: RuleCheck,
 }
 
 macro_rules! rules {
     ($($look:ident $code:literal $check:path: $meaning:literal, $advice:literal;)*) => {
         /// Every rule. The order is that of the meanings in the findings.
-        pub(super) const RULES: [Rule; [$($code),*].len()] =
-            [$(Rule {
+        pub(super) const RULES: [ConsistencyRule; [$($code),*].len()] =
+            [$(ConsistencyRule {
                 code: $code,
                 meaning: $meaning,
                 advice: $advice,
-                check: Check::$look($check),
+                check: RuleCheck::$look($check),
             }),*];
     };
 }
@@ -211,7 +211,7 @@ rules! {
 /// What each rule means, in the order of findings.
 #[must_use]
 pub fn audit_explanations() -> Vec<Explanation> {
-    let explained = |rule: &Rule| {
+    let explained = |rule: &ConsistencyRule| {
         // A rule's meaning covers both the observation and its consequence.
         Explanation::new(ExplanationKind::AuditRule, [rule.code, rule.meaning, "", rule.advice])
     };
@@ -238,7 +238,7 @@ mod tests {
     /// Sound in every respect: 990 of 1000 ms of one worker are accounted for.
     pub(crate) fn sound(workload: &str) -> Claim {
         let mut claim = Claim {
-            line: Some(Line::Number(2)),
+            line: Some(ClaimPlace::Number(2)),
             stack: "raw NVMe".into(),
             workload: workload.into(),
             block_size: Some(durio_base::Bytes::from_kib(4)),

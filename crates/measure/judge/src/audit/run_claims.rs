@@ -7,7 +7,7 @@ use durio_record::{OperationName, Phase};
 use durio_workload::{CacheMode, CommitterThreads, Pattern, SyncMethod, Workload};
 
 use super::figure::real;
-use super::{Claim, Durability, Figure, Line, Operations};
+use super::{Claim, ClaimPlace, Durability, Figure, Operations};
 use durio_analyse::{
     BatchFindings, Distribution, Findings, IntervalPoint, OperationFindings, WorkloadFindings,
 };
@@ -32,7 +32,7 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
         && definition.sync.method.is_linked()
         && workload.operation(OperationName::Commit).is_some();
     Claim {
-        line: Some(Line::Name(place(workload))),
+        line: Some(ClaimPlace::Name(place(workload))),
         source: findings.run.run.clone(),
         stack: workload.location.clone(),
         workload: workload.name.clone(),

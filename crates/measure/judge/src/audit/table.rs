@@ -12,16 +12,16 @@ use std::io::Read;
 use csv::{ByteRecord, ErrorKind, ReaderBuilder};
 
 use super::auditor::Auditor;
-use super::cell::{self, Cell};
+use super::cell::{self, CellResult};
 use super::guard::{Guard, without_byte_order_mark};
 use super::phrases::describe;
-use super::{AuditError, AuditFindings, Claim, Line, Operations};
+use super::{AuditError, AuditFindings, Claim, ClaimPlace, Operations};
 
 /// Puts a cell into its field.
-type Set = fn(&mut Claim, &str) -> Cell<()>;
+type CellSetter = fn(&mut Claim, &str) -> CellResult<()>;
 
 /// The columns but those of latencies other than the mean, and what takes their cells.
-const COLUMNS: [(&str, Set); 23] = [
+const COLUMNS: [(&str, CellSetter); 23] = [
     ("source", |claim, text| put(&mut claim.source, text)),
     ("stack", |claim, text| put(&mut claim.stack, text)),
     ("workload", |claim, text| put(&mut claim.workload, text)),
@@ -30,9 +30,9 @@ const COLUMNS: [(&str, Set); 23] = [
     ("iodepth", |claim, text| cell::count(text).map(|it| claim.depth = Some(it))),
     ("durable", |claim, text| put(&mut claim.durable, text)),
     ("read_iops", |claim, text| set_rate(&mut claim.read, text)),
-    ("read_latency_us", |claim, text| set_latency(&mut claim.read, Latency::Mean, text)),
+    ("read_latency_us", |claim, text| set_latency(&mut claim.read, LatencyColumn::Mean, text)),
     ("write_iops", |claim, text| set_rate(&mut claim.write, text)),
-    ("write_latency_us", |claim, text| set_latency(&mut claim.write, Latency::Mean, text)),
+    ("write_latency_us", |claim, text| set_latency(&mut claim.write, LatencyColumn::Mean, text)),
     ("bandwidth_mb_s", set_bandwidth),
     ("note", |claim, text| put(&mut claim.note, text)),
     ("engine", |claim, text| put(claim.engine.get_or_insert_default(), text)),
@@ -49,12 +49,12 @@ const COLUMNS: [(&str, Set); 23] = [
     }),
 ];
 
-fn put(field: &mut String, text: &str) -> Cell<()> {
+fn put(field: &mut String, text: &str) -> CellResult<()> {
     text.clone_into(field);
     Ok(())
 }
 
-fn set_rate(operations: &mut Operations, text: &str) -> Cell<()> {
+fn set_rate(operations: &mut Operations, text: &str) -> CellResult<()> {
     operations.rate = Some(cell::rate(text)?);
     let unit = cell::written_unit(text);
     let scale = cell::rate_unit(unit.unwrap_or_default())?;
@@ -63,7 +63,7 @@ fn set_rate(operations: &mut Operations, text: &str) -> Cell<()> {
     Ok(())
 }
 
-fn set_bandwidth(claim: &mut Claim, text: &str) -> Cell<()> {
+fn set_bandwidth(claim: &mut Claim, text: &str) -> CellResult<()> {
     claim.bandwidth = Some(cell::bandwidth(text)?);
     claim.bandwidth_unit = cell::written_unit(text).map(str::to_owned);
     let scale = cell::bandwidth_unit(claim.bandwidth_unit.as_deref().unwrap_or_default());
@@ -137,7 +137,7 @@ fn columns(header: &ByteRecord, line: u64) -> Result<Vec<String>, AuditError> {
 const TOLERANCE: f64 = 0.01;
 
 fn claim(columns: &[String], record: &ByteRecord, line: u64) -> Result<Claim, AuditError> {
-    let line_of = Some(Line::Number(line));
+    let line_of = Some(ClaimPlace::Number(line));
     let mut claim = Claim { line: line_of, tolerance: TOLERANCE, ..Claim::default() };
     for (column, field) in columns.iter().zip(record) {
         let cell = text(field, line)?.trim();
@@ -162,7 +162,7 @@ fn is_known(column: &str) -> bool {
     COLUMNS.iter().any(|(name, _)| *name == column)
 }
 
-fn set(claim: &mut Claim, column: &str, text: &str) -> Cell<()> {
+fn set(claim: &mut Claim, column: &str, text: &str) -> CellResult<()> {
     if let Some((_, set)) = COLUMNS.iter().find(|(name, _)| *name == column) {
         return set(claim, text);
     }
@@ -176,7 +176,7 @@ fn set(claim: &mut Claim, column: &str, text: &str) -> Cell<()> {
 }
 
 #[derive(Clone, Copy)]
-enum Latency {
+enum LatencyColumn {
     Mean,
     Min,
     Max,
@@ -184,30 +184,30 @@ enum Latency {
 }
 
 /// Operation and kind of `read_latency_us`, `write_latency_p99.9_us` and the like.
-fn latency_column(column: &str) -> Option<(&str, Latency)> {
+fn latency_column(column: &str) -> Option<(&str, LatencyColumn)> {
     let (operation, rest) = column.split_once("_latency_")?;
     let latency = match rest {
-        "us" => Latency::Mean,
-        "min_us" => Latency::Min,
-        "max_us" => Latency::Max,
+        "us" => LatencyColumn::Mean,
+        "min_us" => LatencyColumn::Min,
+        "max_us" => LatencyColumn::Max,
         _ => {
             let percent: f64 = rest.strip_prefix('p')?.strip_suffix("_us")?.parse().ok()?;
-            Latency::Percentile(Some(percent).filter(|it| (0.0..=100.0).contains(it))?)
+            LatencyColumn::Percentile(Some(percent).filter(|it| (0.0..=100.0).contains(it))?)
         }
     };
     ["read", "write", "sync"].contains(&operation).then_some((operation, latency))
 }
 
-fn set_latency(operations: &mut Operations, latency: Latency, text: &str) -> Cell<()> {
+fn set_latency(operations: &mut Operations, latency: LatencyColumn, text: &str) -> CellResult<()> {
     let figure = cell::latency_ns(text)?;
     match latency {
-        Latency::Mean => {
+        LatencyColumn::Mean => {
             operations.latency_ns_mean = Some(figure);
             operations.latency_has_unit = cell::written_unit(text).is_some();
         }
-        Latency::Min => operations.latency_ns_min = Some(figure),
-        Latency::Max => operations.latency_ns_max = Some(figure),
-        Latency::Percentile(percent) => operations.percentiles_ns.push((percent, figure)),
+        LatencyColumn::Min => operations.latency_ns_min = Some(figure),
+        LatencyColumn::Max => operations.latency_ns_max = Some(figure),
+        LatencyColumn::Percentile(percent) => operations.percentiles_ns.push((percent, figure)),
     }
     Ok(())
 }

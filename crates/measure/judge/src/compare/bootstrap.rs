@@ -13,7 +13,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::bins::Bins;
 use super::mixture::{Mixture, QUANTILES, sum_of};
-use super::side::{Cell, Latencies};
+use super::side::{IntervalGroup, OperationLatencies};
 
 /// Times that each run's intervals are drawn again.
 // Only the scatter of the draws is used, which a thousand of them tell to 2 % (1 ÷ √2000).
@@ -43,7 +43,7 @@ pub(super) struct Replicates {
 }
 
 /// Draws [`RESAMPLES`] times from the cells; `None` with fewer than [`CELLS_MIN`].
-pub(super) fn replicates(cells: &[Cell], seed: u64) -> Option<Replicates> {
+pub(super) fn replicates(cells: &[IntervalGroup], seed: u64) -> Option<Replicates> {
     if cells.len() < CELLS_MIN {
         return None;
     }
@@ -70,12 +70,12 @@ pub(super) fn replicates(cells: &[Cell], seed: u64) -> Option<Replicates> {
 /// and an eighth of the cells at most. Blocks of that length miss the share 2 r / (1 − r²) / length
 /// of the variance, the correlation across their ends (Künsch 1989, theorem 3.1, in the
 /// autoregression's terms); the stretch makes up for it, up to a factor of two.
-fn blocks(cells: &[Cell]) -> (usize, f64) {
+fn blocks(cells: &[IntervalGroup]) -> (usize, f64) {
     // Rates or mean latencies, whichever are more correlated, decide for all results: blocks that
     // are too short make intervals too narrow, blocks that are too long only make them less
     // certain.
     let rates: Vec<f64> = cells.iter().map(|it| quotient(it.count, it.span_ns)).collect();
-    let mean = |it: &Cell| quotient(it.headline.sum_ns, it.headline.count);
+    let mean = |it: &IntervalGroup| quotient(it.headline.sum_ns, it.headline.count);
     let means: Vec<f64> = cells.iter().map(mean).collect();
     // At 0.95 blocks are as long as they may be, whatever the number of cells.
     let r = autocorrelation(&rates).max(autocorrelation(&means)).clamp(0.0, 0.95);
@@ -103,19 +103,19 @@ struct Sums {
     span_ns: Vec<u64>,
     count: Vec<u64>,
     bytes: Vec<u64>,
-    headline: Counts,
-    sync: Counts,
+    headline: OperationSums,
+    sync: OperationSums,
 }
 
 impl Sums {
-    fn new(cells: &[Cell], length: usize) -> Self {
-        let of = |value: &dyn Fn(&Cell) -> u64| around(cells, length, value);
+    fn new(cells: &[IntervalGroup], length: usize) -> Self {
+        let of = |value: &dyn Fn(&IntervalGroup) -> u64| around(cells, length, value);
         Self {
             span_ns: of(&|it| it.span_ns),
             count: of(&|it| it.count),
             bytes: of(&|it| it.bytes),
-            headline: Counts::new(cells, length, |it| &it.headline),
-            sync: Counts::new(cells, length, |it| &it.sync),
+            headline: OperationSums::new(cells, length, |it| &it.headline),
+            sync: OperationSums::new(cells, length, |it| &it.sync),
         }
     }
 
@@ -137,14 +137,18 @@ pub(super) fn logarithm(value: f64) -> f64 {
 }
 
 /// One kind of operation's sums and percentiles.
-struct Counts {
+struct OperationSums {
     count: Vec<u64>,
     sum_ns: Vec<u64>,
     mixture: Mixture,
 }
 
-impl Counts {
-    fn new(cells: &[Cell], length: usize, of: impl Fn(&Cell) -> &Latencies) -> Self {
+impl OperationSums {
+    fn new(
+        cells: &[IntervalGroup],
+        length: usize,
+        of: impl Fn(&IntervalGroup) -> &OperationLatencies,
+    ) -> Self {
         let bins: Vec<&Bins> = cells.iter().map(|it| &of(it).bins).collect();
         Self {
             count: around(cells, length, &|it| of(it).count),
@@ -161,7 +165,11 @@ impl Counts {
 }
 
 /// The sum over each block of `length` cells, around the end.
-fn around(cells: &[Cell], length: usize, value: &dyn Fn(&Cell) -> u64) -> Vec<u64> {
+fn around(
+    cells: &[IntervalGroup],
+    length: usize,
+    value: &dyn Fn(&IntervalGroup) -> u64,
+) -> Vec<u64> {
     let block = |start: usize| {
         let members = (start..start + length).filter_map(|at| cells.get(at % cells.len()));
         members.map(value).fold(0, u64::saturating_add)
@@ -177,8 +185,9 @@ fn quotient(a: u64, b: u64) -> f64 {
 mod tests {
     use super::*;
 
-    fn cells(rates: impl IntoIterator<Item = u64>) -> Vec<Cell> {
-        let cell = |count| Cell { span_ns: 1_000_000_000, count, ..Cell::default() };
+    fn cells(rates: impl IntoIterator<Item = u64>) -> Vec<IntervalGroup> {
+        let cell =
+            |count| IntervalGroup { span_ns: 1_000_000_000, count, ..IntervalGroup::default() };
         rates.into_iter().map(cell).collect()
     }
 
@@ -205,8 +214,9 @@ mod tests {
         (1..=20_000_u64).for_each(|it| latency.record(it * it));
         let latency = durio_record::Latency::from(latency);
         let bins = super::super::bins::Bins::of(latency.histogram().unwrap());
-        let headline = Latencies { count: 20_000, sum_ns: latency.exact.sum_ns, bins };
-        let cell = Cell { span_ns: 1, count: 20_000, headline, ..Cell::default() };
+        let headline = OperationLatencies { count: 20_000, sum_ns: latency.exact.sum_ns, bins };
+        let cell =
+            IntervalGroup { span_ns: 1, count: 20_000, headline, ..IntervalGroup::default() };
         let found = replicates(&vec![cell; 10], 1).unwrap();
         for (at, quantile) in [0.5_f64, 0.99, 0.999].iter().enumerate() {
             let exact = (quantile * 20_000.0).powi(2);
@@ -239,12 +249,20 @@ mod tests {
         assert_eq!(length, 8);
         assert!((stretch - 2.0).abs() < 1e-9, "{stretch}");
         // A latency that wanders counts as a rate does.
-        let latency =
-            |at: u64| Latencies { count: 10, sum_ns: 1000 + at * at, ..Latencies::default() };
-        let cell = |at| Cell { span_ns: 1, count: 10, headline: latency(at), ..Cell::default() };
-        let wandering: Vec<Cell> = (0..64).map(cell).collect();
+        let latency = |at: u64| OperationLatencies {
+            count: 10,
+            sum_ns: 1000 + at * at,
+            ..OperationLatencies::default()
+        };
+        let cell = |at| IntervalGroup {
+            span_ns: 1,
+            count: 10,
+            headline: latency(at),
+            ..IntervalGroup::default()
+        };
+        let wandering: Vec<IntervalGroup> = (0..64).map(cell).collect();
         assert_eq!(blocks(&wandering).0, 8);
-        let even = vec![Cell { span_ns: 1, count: 5, ..Cell::default() }; 64];
+        let even = vec![IntervalGroup { span_ns: 1, count: 5, ..IntervalGroup::default() }; 64];
         assert_eq!(blocks(&even), (4, 1.0));
     }
 
@@ -252,16 +270,19 @@ mod tests {
     fn each_figure_of_a_draw_is_in_its_place() {
         // Ten cells that differ in all: sums by hand over the four cells drawn.
         let bins = |nanos: u64| Bins::of_latencies(&mut [nanos]);
-        let latencies =
-            |count: u64, sum_ns: u64| Latencies { count, sum_ns, bins: bins(sum_ns / count) };
-        let cell = |at: u64| Cell {
+        let latencies = |count: u64, sum_ns: u64| OperationLatencies {
+            count,
+            sum_ns,
+            bins: bins(sum_ns / count),
+        };
+        let cell = |at: u64| IntervalGroup {
             span_ns: 10 + at,
             count: 3 * at + 1,
             bytes: 4096 * (at + 2),
             headline: latencies(at + 1, 100 * (at + 1)),
             sync: latencies(2, 2 * (at + 40)),
         };
-        let cells: Vec<Cell> = (0..10).map(cell).collect();
+        let cells: Vec<IntervalGroup> = (0..10).map(cell).collect();
         // Blocks of two from cells 1 and 9, which goes around the end: cells 1, 2, 9 and 0.
         let found = Sums::new(&cells, 2).figures(&[1, 9]).map(f64::exp);
         let span = 11.0 + 12.0 + 19.0 + 10.0;

@@ -12,7 +12,7 @@ pub const COMPARE_SCHEMA: &str = "durio-compare-1";
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct CompareSettings {
     /// Smaller effects have no practical interest; a share, 0 or more.
     pub threshold: f64,
     /// Seed of the resampling.
@@ -23,14 +23,14 @@ pub struct Settings {
     pub fail_over: Option<f64>,
 }
 
-impl Settings {
+impl CompareSettings {
     /// 3 %: single runs of the same thing on one machine differ by as much.
     pub const THRESHOLD_DEFAULT: f64 = 0.03;
     /// Any number would do; a fixed one gives the same intervals again.
     pub const SEED_DEFAULT: u64 = 1;
 }
 
-impl Default for Settings {
+impl Default for CompareSettings {
     fn default() -> Self {
         Self {
             threshold: Self::THRESHOLD_DEFAULT,
@@ -47,7 +47,7 @@ pub struct Comparison {
     /// [`COMPARE_SCHEMA`].
     pub schema: String,
     /// How it was compared.
-    pub settings: Settings,
+    pub settings: CompareSettings,
     /// Times that each run's intervals were drawn again.
     pub resamples: usize,
     /// The compared sides; the first is the baseline.
@@ -107,7 +107,7 @@ impl Pair {
 
     /// How many rates and 99th percentiles have this word.
     #[must_use]
-    pub fn gated_with(&self, word: Word) -> usize {
+    pub fn gated_with(&self, word: SideWord) -> usize {
         let figures = self.steps.iter().flat_map(|step| &step.figures);
         figures.filter(|it| it.figure.is_gated() && it.word == word).count()
     }
@@ -249,7 +249,7 @@ impl FigureName {
 /// The other side, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Word {
+pub enum SideWord {
     /// Better by more than the threshold, and the interval does not reach zero.
     Faster,
     /// Worse by more than the threshold, and the interval does not reach zero.
@@ -301,7 +301,7 @@ pub struct FigureComparison {
     /// The smallest effect, as a share, that would be found in four of five such comparisons.
     #[serde(default)]
     pub visible: Option<f64>,
-    pub word: Word,
+    pub word: SideWord,
     /// Why it is undecided.
     pub reason: Option<String>,
 }
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    fn figure(figure: FigureName, effect: Option<f64>, word: Word) -> FigureComparison {
+    fn figure(figure: FigureName, effect: Option<f64>, word: SideWord) -> FigureComparison {
         FigureComparison { figure, effect, word, ..FigureComparison::default() }
     }
 
@@ -378,21 +378,22 @@ mod tests {
 
     #[test]
     fn rates_and_99th_percentiles_are_gated_and_counted_by_their_word() {
-        let figures = FigureName::ALL.map(|name| figure(name, Some(0.1), Word::Slower));
+        let figures = FigureName::ALL.map(|name| figure(name, Some(0.1), SideWord::Slower));
         let mut all = step(["", ""], figures.to_vec());
         assert_eq!(all.figure(FigureName::P99).unwrap().figure, FigureName::P99);
-        all.figures.push(figure(FigureName::P99, None, Word::Faster));
+        all.figures.push(figure(FigureName::P99, None, SideWord::Faster));
         let pair = pair(vec![all.clone(), all]);
         assert_eq!(
-            [Word::Slower, Word::Faster, Word::NoDifference].map(|word| pair.gated_with(word)),
+            [SideWord::Slower, SideWord::Faster, SideWord::NoDifference]
+                .map(|word| pair.gated_with(word)),
             [4, 2, 0]
         );
     }
 
     #[test]
     fn sides_without_any_effect_were_not_compared() {
-        let without = figure(FigureName::Rate, None, Word::Undecided);
-        let with = figure(FigureName::P50, Some(0.0), Word::Undecided);
+        let without = figure(FigureName::Rate, None, SideWord::Undecided);
+        let with = figure(FigureName::P50, Some(0.0), SideWord::Undecided);
         assert!(!pair(vec![step(["", ""], vec![without.clone()])]).is_any_compared());
         assert!(!pair(Vec::new()).is_any_compared());
         let steps =
@@ -402,7 +403,7 @@ mod tests {
 
     #[test]
     fn less_of_a_rate_and_more_of_a_latency_are_worse() {
-        let worse = |name, effect| figure(name, effect, Word::Undecided).worse_by();
+        let worse = |name, effect| figure(name, effect, SideWord::Undecided).worse_by();
         assert_eq!(worse(FigureName::Rate, Some(-0.25)), Some(0.25));
         assert_eq!(worse(FigureName::Bandwidth, Some(0.5)), Some(-0.5));
         let others = FigureName::ALL.into_iter().skip(2);
@@ -431,7 +432,7 @@ mod tests {
 
     #[test]
     fn three_percent_is_the_threshold_unless_another_is_given() {
-        let settings = Settings::default();
+        let settings = CompareSettings::default();
         assert_eq!((settings.threshold, settings.seed), (0.03, 1));
         assert_eq!((settings.forced, settings.fail_over), (false, None));
     }

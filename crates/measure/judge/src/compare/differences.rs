@@ -9,27 +9,27 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::comparison::Difference;
-use super::side::{Run, Side};
-use super::units::{Member, Unit};
+use super::side::{ComparedRun, Side};
+use super::units::{UnitMember, WorkloadUnit};
 use durio_analyse::Findings;
 use durio_analyse::grouping::{each_once, grouped};
 
-/// A named fact.
-type Named = (String, String);
+type NamedFact = (String, String);
 
 /// In which facts of machine, storage and program the sides differ.
 pub(super) fn of_environment(baseline: &Side, other: &Side) -> Vec<Difference> {
-    let facts = |side: &Side| joined(side.runs.iter().map(Run::findings).map(facts).collect());
+    let facts =
+        |side: &Side| joined(side.runs.iter().map(ComparedRun::findings).map(facts).collect());
     between(&facts(baseline), &facts(other))
 }
 
 /// The facts of all runs of a side: where they differ among each other, all values.
-fn joined(runs: Vec<Vec<Named>>) -> Vec<Named> {
+fn joined(runs: Vec<Vec<NamedFact>>) -> Vec<NamedFact> {
     by_name(runs.into_iter().flatten(), " or ")
 }
 
 /// One fact for each name, with all its values.
-fn by_name(facts: impl Iterator<Item = Named>, between: &str) -> Vec<Named> {
+fn by_name(facts: impl Iterator<Item = NamedFact>, between: &str) -> Vec<NamedFact> {
     let facts = grouped(facts, |a, b| a.0 == b.0).into_iter().map(|alike| {
         let (names, values): (Vec<String>, Vec<String>) = alike.into_iter().unzip();
         (names.into_iter().next().unwrap_or_default(), each_once(values).join(between))
@@ -37,10 +37,10 @@ fn by_name(facts: impl Iterator<Item = Named>, between: &str) -> Vec<Named> {
     facts.collect()
 }
 
-fn facts(findings: &Findings) -> Vec<Named> {
+fn facts(findings: &Findings) -> Vec<NamedFact> {
     let host = &findings.host;
     let optional = |value: &Option<String>| value.clone().unwrap_or_default();
-    let mut facts: Vec<Named> = [
+    let mut facts: Vec<NamedFact> = [
         ("durio", findings.run.durio_version.clone()),
         ("kernel", host.kernel.clone()),
         ("operating system", optional(&host.os)),
@@ -59,7 +59,7 @@ fn facts(findings: &Findings) -> Vec<Named> {
     facts
 }
 
-fn storage(stack: &Stack) -> Vec<Named> {
+fn storage(stack: &Stack) -> Vec<NamedFact> {
     let mut facts = vec![("location".to_owned(), stack.target.clone())];
     if let Some(filesystem) = stack.filesystem() {
         let options = filesystem.relevant_options.join(",");
@@ -70,7 +70,7 @@ fn storage(stack: &Stack) -> Vec<Named> {
 }
 
 /// A block device in words: its properties, not the kernel's name for it.
-fn device(layer: &Layer) -> Vec<Named> {
+fn device(layer: &Layer) -> Vec<NamedFact> {
     let Some(block) = &layer.block else { return Vec::new() };
     // Not the kernel's name: sda and sdb may change places with the next boot.
     let serial = block.serial.as_ref().map(|it| format!("serial {it}"));
@@ -90,8 +90,11 @@ fn device(layer: &Layer) -> Vec<Named> {
 }
 
 /// The differences of two steps, and whether their workloads differ.
-pub(super) fn of_steps(baseline: &Unit<'_>, other: &Unit<'_>) -> (bool, Vec<Difference>) {
-    let defined = |unit: &Unit<'_>| {
+pub(super) fn of_steps(
+    baseline: &WorkloadUnit<'_>,
+    other: &WorkloadUnit<'_>,
+) -> (bool, Vec<Difference>) {
+    let defined = |unit: &WorkloadUnit<'_>| {
         let mut facts = fields(&unit.first.workload.definition);
         // Labels for people: two workloads are the same if they do the same.
         facts.retain(|(name, _)| name != "name" && name != "summary");
@@ -99,7 +102,7 @@ pub(super) fn of_steps(baseline: &Unit<'_>, other: &Unit<'_>) -> (bool, Vec<Diff
     };
     let mut differences = between(&defined(baseline), &defined(other));
     let different_workload = !differences.is_empty();
-    let effective = |unit: &Unit<'_>| fields(&unit.first.workload.effective);
+    let effective = |unit: &WorkloadUnit<'_>| fields(&unit.first.workload.effective);
     let further = between(&effective(baseline), &effective(other)).into_iter();
     let further = further.chain(between(&circumstances(baseline), &circumstances(other)));
     // The effective settings repeat the differences of the definitions: each is reported once.
@@ -112,8 +115,8 @@ pub(super) fn of_steps(baseline: &Unit<'_>, other: &Unit<'_>) -> (bool, Vec<Diff
 }
 
 /// Target and duration.
-fn circumstances(unit: &Unit<'_>) -> Vec<Named> {
-    let member: &Member<'_> = &unit.first;
+fn circumstances(unit: &WorkloadUnit<'_>) -> Vec<NamedFact> {
+    let member: &UnitMember<'_> = &unit.first;
     let plan = &member.run.findings.plan;
     let Some(step) = member.step() else { return Vec::new() };
     let mut facts = fields(&step.limit);
@@ -124,13 +127,13 @@ fn circumstances(unit: &Unit<'_>) -> Vec<Named> {
 }
 
 /// The fields of a saved form, those of inner ones with both names.
-fn fields(value: &impl Serialize) -> Vec<Named> {
+fn fields(value: &impl Serialize) -> Vec<NamedFact> {
     let mut facts = Vec::new();
     flatten("", &serde_json::to_value(value).unwrap_or_default(), &mut facts);
     facts
 }
 
-fn flatten(name: &str, value: &Value, facts: &mut Vec<Named>) {
+fn flatten(name: &str, value: &Value, facts: &mut Vec<NamedFact>) {
     match value {
         Value::Object(fields) => {
             for (inner, value) in fields {
@@ -151,8 +154,8 @@ fn flatten(name: &str, value: &Value, facts: &mut Vec<Named>) {
 /// The words for something that one side lacks.
 const ABSENT: &str = "none";
 
-fn between(baseline: &[Named], other: &[Named]) -> Vec<Difference> {
-    let find = |facts: &[Named], name: &str| {
+fn between(baseline: &[NamedFact], other: &[NamedFact]) -> Vec<Difference> {
+    let find = |facts: &[NamedFact], name: &str| {
         let value = facts.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         value.filter(|value| !value.trim().is_empty()).unwrap_or_else(|| ABSENT.to_owned())
     };
@@ -244,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_one_side_lacks_or_leaves_empty_is_none() {
-        let of = |facts: &[(&str, &str)]| -> Vec<Named> {
+        let of = |facts: &[(&str, &str)]| -> Vec<NamedFact> {
             facts.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
         let told = |a: &[(&str, &str)], b: &[(&str, &str)]| {

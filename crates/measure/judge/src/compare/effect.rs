@@ -10,9 +10,9 @@
 //! logarithms, so that an effect and its inverse are the same.
 
 use super::bootstrap::{Logarithms, Replicates, logarithm};
-use super::comparison::{FigureComparison, FigureName, Method, Settings, Word};
+use super::comparison::{CompareSettings, FigureComparison, FigureName, Method, SideWord};
 use durio_base::stats::least_squares::{count, mean};
-use durio_base::stats::repeats::{Answer, Mean, Shift, repeats_to_see, scatter, why_open};
+use durio_base::stats::repeats::{Mean, Shift, ShiftAnswer, repeats_to_see, scatter, why_open};
 
 /// One repeat's results.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) fn figure(
     figure: FigureName,
     baseline: &[Repeat],
     other: &[Repeat],
-    settings: &Settings,
+    settings: &CompareSettings,
 ) -> Option<FigureComparison> {
     let at = FigureName::ALL.iter().position(|it| *it == figure)?;
     if !baseline.iter().chain(other).any(|it| value(it, at).is_some()) {
@@ -114,7 +114,7 @@ fn judge(
     found: &mut FigureComparison,
     by_repeats: Shift,
     by_blocks: Option<Shift>,
-    settings: &Settings,
+    settings: &CompareSettings,
 ) {
     // The scatter of two or three repeats can be small by luck, but not below the scatter within a
     // run (docs/design/0005).
@@ -132,13 +132,13 @@ fn judge(
     // there.
     found.worse_at_most = Some(loss(found.figure, worse.value + worse.margin()));
     found.word = match (shift.answer(settings.threshold), found.figure.is_more_better()) {
-        (Answer::Higher, true) | (Answer::Lower, false) => Word::Faster,
-        (Answer::Higher, false) | (Answer::Lower, true) => Word::Slower,
-        (Answer::Same, _) => Word::NoDifference,
-        (Answer::Open, _) => Word::Undecided,
+        (ShiftAnswer::Higher, true) | (ShiftAnswer::Lower, false) => SideWord::Faster,
+        (ShiftAnswer::Higher, false) | (ShiftAnswer::Lower, true) => SideWord::Slower,
+        (ShiftAnswer::Same, _) => SideWord::NoDifference,
+        (ShiftAnswer::Open, _) => SideWord::Undecided,
     };
     let why = || why_open(found.repeats_scatter, shift.visible().exp_m1());
-    found.reason = (found.word == Word::Undecided).then(why);
+    found.reason = (found.word == SideWord::Undecided).then(why);
 }
 
 /// The same shift with worse above zero.

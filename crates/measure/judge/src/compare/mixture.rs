@@ -21,7 +21,7 @@ pub(super) struct Mixture {
     /// How many latencies each block has.
     counts: Vec<u64>,
     /// One per percentile; empty without any latency.
-    windows: [Window; QUANTILES],
+    windows: [BinWindow; QUANTILES],
 }
 
 impl Mixture {
@@ -39,7 +39,7 @@ impl Mixture {
                 *range = Some((low.min(column), high.max(column)));
             }
         });
-        let mut windows = ranges.map(|range| Window::new(&rows, range));
+        let mut windows = ranges.map(|range| BinWindow::new(&rows, range));
         rows.each_block(|block, upto| {
             windows.iter_mut().for_each(|window| window.fill(block, upto));
         });
@@ -70,7 +70,7 @@ pub(super) fn sum_of(values: &[u64], starts: &[usize]) -> u64 {
 
 /// The bins in which one percentile of any draw can lie.
 #[derive(Debug)]
-struct Window {
+struct BinWindow {
     /// The column of its first bin among all that have a latency.
     first: usize,
     /// Its bins, rising.
@@ -81,7 +81,7 @@ struct Window {
     slots: Vec<u64>,
 }
 
-impl Window {
+impl BinWindow {
     fn new(rows: &Rows<'_>, range: Option<(usize, usize)>) -> Self {
         let blocks = rows.cells.len();
         let bins = range.and_then(|(low, high)| rows.bins.get(low..=high)).unwrap_or_default();

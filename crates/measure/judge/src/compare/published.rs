@@ -7,14 +7,14 @@ use durio_record::OperationName;
 use durio_workload::{Pattern, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::shape::{Point, Shape, TOLERANCE, shape};
+use super::shape::{RatePoint, ShapeComparison, TOLERANCE, shape};
 use durio_analyse::Findings;
 
 const DATA: &str = include_str!("../../data/published-results.csv");
 
 /// One row as published. Fields that the publication leaves out are empty.
 #[derive(Debug, Deserialize)]
-struct Row {
+struct PublishedLine {
     source: String,
     stack: String,
     workload: String,
@@ -42,7 +42,7 @@ pub struct PublishedTable {
     /// Read or write.
     pub operation: OperationName,
     /// The rates; at least two levels.
-    pub points: Vec<Point>,
+    pub points: Vec<RatePoint>,
 }
 
 impl PublishedTable {
@@ -86,13 +86,13 @@ fn share(words: &str) -> Option<u16> {
 pub fn tables() -> Result<Vec<PublishedTable>, csv::Error> {
     let mut tables: Vec<PublishedTable> = Vec::new();
     for row in csv::Reader::from_reader(DATA.as_bytes()).deserialize() {
-        let row: Row = row?;
+        let row: PublishedLine = row?;
         // Where a publication gives no jobs or depth, its rate has no place on the axis of load.
         let Some(level) = level(&row) else { continue };
         let rates = [(OperationName::Read, row.read_iops), (OperationName::Write, row.write_iops)];
         for (operation, rate) in rates {
             let Some(rate) = rate else { continue };
-            let table = table(&row, operation, Point { level, rate });
+            let table = table(&row, operation, RatePoint { level, rate });
             let key = |it: &PublishedTable| (it.words(), it.method.clone(), it.operation);
             match tables.iter_mut().find(|it| key(it) == key(&table)) {
                 Some(known) => known.points.extend(table.points),
@@ -105,11 +105,11 @@ pub fn tables() -> Result<Vec<PublishedTable>, csv::Error> {
     Ok(tables)
 }
 
-fn level(row: &Row) -> Option<u32> {
+fn level(row: &PublishedLine) -> Option<u32> {
     row.jobs.parse::<u32>().ok()?.checked_mul(row.iodepth.parse().ok()?)
 }
 
-fn table(row: &Row, operation: OperationName, point: Point) -> PublishedTable {
+fn table(row: &PublishedLine, operation: OperationName, point: RatePoint) -> PublishedTable {
     PublishedTable {
         source: row.source.clone(),
         stack: row.stack.clone(),
@@ -139,10 +139,9 @@ pub struct AgainstPublished {
     pub location: String,
     /// Bytes per operation.
     pub block_size_bytes: u64,
-    /// The publication.
     pub table: PublishedTable,
     /// Level by level.
-    pub shape: Shape,
+    pub shape: ShapeComparison,
 }
 
 /// Every ladder of the run (the same operation at a location, by load) against every table of the
@@ -160,17 +159,17 @@ pub fn against(findings: &Findings, tables: &[PublishedTable]) -> Vec<AgainstPub
     found
 }
 
-type Ladder = (String, u64, Vec<Point>);
+type PublishedLadder = (String, u64, Vec<RatePoint>);
 
-fn ladders(findings: &Findings, table: &PublishedTable) -> Vec<Ladder> {
-    let mut ladders: Vec<Ladder> = Vec::new();
+fn ladders(findings: &Findings, table: &PublishedTable) -> Vec<PublishedLadder> {
+    let mut ladders: Vec<PublishedLadder> = Vec::new();
     let steps = findings.workloads.iter().filter(|it| it.complete && table.is_like(&it.definition));
     for step in steps {
         let Some(operation) = step.operation(table.operation) else { continue };
         let level = step.effective.jobs.saturating_mul(step.effective.depth);
-        let point = Point { level, rate: operation.rate };
+        let point = RatePoint { level, rate: operation.rate };
         let bytes = step.definition.block_size.get();
-        let is_it = |it: &&mut Ladder| it.0 == step.location && it.1 == bytes;
+        let is_it = |it: &&mut PublishedLadder| it.0 == step.location && it.1 == bytes;
         match ladders.iter_mut().find(is_it) {
             Some(ladder) => ladder.2.push(point),
             None => ladders.push((step.location.clone(), bytes, vec![point])),
@@ -243,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_load_is_jobs_times_depth_and_one_level_has_no_shape() {
-        let row = |jobs: &str, iodepth: &str| Row {
+        let row = |jobs: &str, iodepth: &str| PublishedLine {
             source: "s".into(),
             stack: "t".into(),
             workload: "randread".into(),
@@ -259,7 +258,7 @@ mod tests {
             [level(&row("", "8")), level(&row("4", "")), level(&row("65536", "65536"))],
             [None; 3]
         );
-        let point = Point { level: 32, rate: 5.0 };
+        let point = RatePoint { level: 32, rate: 5.0 };
         let made = table(&row("4", "8"), OperationName::Read, point);
         assert_eq!((made.words(), made.method.as_str()), ("s t randread 4k".to_owned(), "no"));
         let all = tables().unwrap();

@@ -1,13 +1,13 @@
 //! Shapes: how a rate grows with the load, whatever the storage's speed.
 //!
-//! A [`Shape`] compares ratios within each table, measured and published; absolute rates of another
+//! A [`ShapeComparison`] compares ratios within each table, measured and published; absolute rates of another
 //! machine's publication cannot be compared.
 
 use serde::{Deserialize, Serialize};
 
 /// A rate at a level of load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct RatePoint {
     /// Operations in flight in total: jobs × depth.
     pub level: u32,
     /// Operations per second.
@@ -64,14 +64,14 @@ pub struct ShapeLevel {
 
 /// Both tables, level by level, in rising order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Shape {
+pub struct ShapeComparison {
     /// The lowest level that both have; `None` if they share no level, and then there are no
     /// ratios.
     pub reference_level: Option<u32>,
     pub levels: Vec<ShapeLevel>,
 }
 
-impl Shape {
+impl ShapeComparison {
     /// True if both tables share at least one level other than the reference.
     #[must_use]
     pub fn is_any_compared(&self) -> bool {
@@ -85,12 +85,12 @@ pub const TOLERANCE: f64 = 0.10;
 /// Sets the shapes of two tables against each other. Rates that are not positive are passed over;
 /// of several rates at one level the first counts.
 #[must_use]
-pub fn shape(measured: &[Point], published: &[Point], tolerance: f64) -> Shape {
+pub fn shape(measured: &[RatePoint], published: &[RatePoint], tolerance: f64) -> ShapeComparison {
     let all = measured.iter().chain(published).filter(|it| it.rate > 0.0);
     let mut levels: Vec<u32> = all.map(|it| it.level).collect();
     levels.sort_unstable();
     levels.dedup();
-    let rate = |points: &[Point], level| {
+    let rate = |points: &[RatePoint], level| {
         points.iter().find(|it| it.level == level && it.rate > 0.0).map(|it| it.rate)
     };
     let of = |level| (rate(measured, level), rate(published, level));
@@ -114,21 +114,22 @@ pub fn shape(measured: &[Point], published: &[Point], tolerance: f64) -> Shape {
         };
         ShapeLevel { level, measured_ratio, published_ratio, deviation, word }
     };
-    Shape { reference_level: reference, levels: levels.iter().map(one).collect() }
+    ShapeComparison { reference_level: reference, levels: levels.iter().map(one).collect() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn points(table: &[(u32, f64)]) -> Vec<Point> {
-        table.iter().map(|&(level, rate)| Point { level, rate }).collect()
+    fn points(table: &[(u32, f64)]) -> Vec<RatePoint> {
+        table.iter().map(|&(level, rate)| RatePoint { level, rate }).collect()
     }
 
     #[test]
     fn a_slower_storage_of_the_same_shape_is_alike() {
         let published = points(&[(1, 14_000.0), (4, 56_800.0), (16, 216_000.0)]);
-        let own: Vec<_> = published.iter().map(|it| Point { rate: it.rate / 7.0, ..*it }).collect();
+        let own: Vec<_> =
+            published.iter().map(|it| RatePoint { rate: it.rate / 7.0, ..*it }).collect();
         let found = shape(&own, &published, TOLERANCE);
         let words: Vec<_> = found.levels.iter().map(|it| it.word).collect();
         assert_eq!(words, [ShapeWord::Reference, ShapeWord::Alike, ShapeWord::Alike]);

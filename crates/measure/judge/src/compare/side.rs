@@ -1,5 +1,5 @@
-//! One side of a comparison: its [`Run`]s, read from events. Each has findings, and for each step a
-//! [`Series`] of at most [`CELLS_MAX`] cells, the form that is resampled.
+//! One side of a comparison: its [`ComparedRun`]s, read from events. Each has findings, and for each step a
+//! [`StepSeries`] of at most [`CELLS_MAX`] cells, the form that is resampled.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use durio_record::{Environment, Event, Interval, Manifest, OperationName, Phase}
 use super::bins::Bins;
 
 /// Step, round and stream.
-pub(super) type StepKey = (u32, u32, u32);
+pub(super) type StreamKey = (u32, u32, u32);
 
 /// Gathers one run from its events.
 #[derive(Debug)]
 pub struct RunReader {
     analyser: Analyser,
     plan: Plan,
-    series: BTreeMap<StepKey, Series>,
+    series: BTreeMap<StreamKey, StepSeries>,
 }
 
 impl RunReader {
@@ -50,18 +50,18 @@ impl RunReader {
 
     /// The run up to the last event seen.
     #[must_use]
-    pub fn finish(self, run_folder: String) -> Run {
-        Run { findings: self.analyser.finish(run_folder).findings, series: self.series }
+    pub fn finish(self, run_folder: String) -> ComparedRun {
+        ComparedRun { findings: self.analyser.finish(run_folder).findings, series: self.series }
     }
 }
 
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct ComparedRun {
     pub(super) findings: Findings,
-    pub(super) series: BTreeMap<StepKey, Series>,
+    pub(super) series: BTreeMap<StreamKey, StepSeries>,
 }
 
-impl Run {
+impl ComparedRun {
     #[must_use]
     pub fn findings(&self) -> &Findings {
         &self.findings
@@ -73,7 +73,7 @@ impl Run {
 pub struct Side {
     /// As the user named it.
     pub source: String,
-    pub runs: Vec<Run>,
+    pub runs: Vec<ComparedRun>,
 }
 
 /// More cells than this are merged in pairs: blocks of them are resampled anyway, and memory stays
@@ -82,28 +82,28 @@ const CELLS_MAX: usize = 512;
 
 /// One or more intervals that follow each other.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cell {
+pub(super) struct IntervalGroup {
     pub(super) span_ns: u64,
     /// Commits, or else reads and writes.
     pub(super) count: u64,
     /// Bytes moved.
     pub(super) bytes: u64,
     /// The headline operation's latencies.
-    pub(super) headline: Latencies,
+    pub(super) headline: OperationLatencies,
     /// The sync calls' latencies.
-    pub(super) sync: Latencies,
+    pub(super) sync: OperationLatencies,
 }
 
 /// Latencies of one kind of operation in a cell.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Latencies {
+pub(super) struct OperationLatencies {
     pub(super) count: u64,
     pub(super) sum_ns: u64,
     /// Where they lie.
     pub(super) bins: Bins,
 }
 
-impl Latencies {
+impl OperationLatencies {
     fn add(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
@@ -111,7 +111,7 @@ impl Latencies {
     }
 }
 
-impl Cell {
+impl IntervalGroup {
     fn add(&mut self, other: &Self) {
         self.span_ns = self.span_ns.saturating_add(other.span_ns);
         self.count = self.count.saturating_add(other.count);
@@ -123,14 +123,14 @@ impl Cell {
 
 /// The measured phase of one step.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Series {
-    cells: Vec<Cell>,
+pub(super) struct StepSeries {
+    cells: Vec<IntervalGroup>,
     /// Intervals per cell, and how many the last cell has.
     per_cell: usize,
     in_last: usize,
 }
 
-impl Series {
+impl StepSeries {
     /// Takes the next interval; the ramp does not count.
     pub(super) fn take(&mut self, interval: &Interval, step: &Step, load: &Load) {
         if interval.phase == Phase::Ramp {
@@ -140,7 +140,7 @@ impl Series {
         self.push(cell(interval, load), is_cut_short(interval, step));
     }
 
-    fn push(&mut self, cell: Cell, is_rest: bool) {
+    fn push(&mut self, cell: IntervalGroup, is_rest: bool) {
         let joins = is_rest || self.in_last < self.per_cell;
         match self.cells.last_mut() {
             Some(last) if joins => last.add(&cell),
@@ -159,7 +159,7 @@ impl Series {
             return;
         }
         let pairs = self.cells.chunks(2).map(|pair| {
-            let mut sum = Cell::default();
+            let mut sum = IntervalGroup::default();
             pair.iter().for_each(|cell| sum.add(cell));
             sum
         });
@@ -168,7 +168,7 @@ impl Series {
     }
 
     /// The cells; the last one is left out where it has less than half of the others' intervals.
-    pub(super) fn cells(&self) -> &[Cell] {
+    pub(super) fn cells(&self) -> &[IntervalGroup] {
         match self.cells.split_last() {
             // In a draw it would weigh as much as the others, and a rate over a short time scatters
             // farther.
@@ -178,10 +178,12 @@ impl Series {
     }
 }
 
-fn cell(interval: &Interval, load: &Load) -> Cell {
+fn cell(interval: &Interval, load: &Load) -> IntervalGroup {
     let headline = headline(load);
-    let mut cell =
-        Cell { span_ns: interval.to.saturating_sub(interval.from).get(), ..Cell::default() };
+    let mut cell = IntervalGroup {
+        span_ns: interval.to.saturating_sub(interval.from).get(),
+        ..IntervalGroup::default()
+    };
     for record in &interval.operations {
         let exact = &record.service.exact;
         if matches!(record.operation, OperationName::Read | OperationName::Write) {
@@ -191,7 +193,8 @@ fn cell(interval: &Interval, load: &Load) -> Cell {
             cell.count = cell.count.saturating_add(exact.count);
         }
         let bins = || record.service.histogram().map(Bins::of).unwrap_or_default();
-        let latencies = || Latencies { count: exact.count, sum_ns: exact.sum_ns, bins: bins() };
+        let latencies =
+            || OperationLatencies { count: exact.count, sum_ns: exact.sum_ns, bins: bins() };
         if record.operation == headline {
             cell.headline = latencies();
         } else if record.operation == OperationName::Sync {
@@ -213,10 +216,10 @@ fn is_counted(operation: OperationName, headline: OperationName) -> bool {
 mod tests {
     use super::*;
 
-    fn taken(intervals: u64) -> Series {
-        let mut series = Series::default();
+    fn taken(intervals: u64) -> StepSeries {
+        let mut series = StepSeries::default();
         for count in 0..intervals {
-            series.push(Cell { span_ns: 10, count, ..Cell::default() }, false);
+            series.push(IntervalGroup { span_ns: 10, count, ..IntervalGroup::default() }, false);
         }
         series
     }
@@ -243,7 +246,7 @@ mod tests {
     #[test]
     fn what_the_end_cut_short_belongs_to_the_interval_before() {
         let mut series = taken(3);
-        series.push(Cell { span_ns: 1, count: 5, ..Cell::default() }, true);
+        series.push(IntervalGroup { span_ns: 1, count: 5, ..IntervalGroup::default() }, true);
         assert_eq!(series.cells().len(), 3);
         assert_eq!(series.cells().last().unwrap().count, 7);
     }
@@ -263,11 +266,11 @@ mod tests {
         assert_eq!(of(1026), (4, 257, 257, 2));
         assert_eq!(of(0), (0, 0, 0, 0));
         // The first may be a rest.
-        let mut series = Series::default();
-        series.push(Cell { count: 5, ..Cell::default() }, true);
-        series.push(Cell { count: 7, ..Cell::default() }, false);
+        let mut series = StepSeries::default();
+        series.push(IntervalGroup { count: 5, ..IntervalGroup::default() }, true);
+        series.push(IntervalGroup { count: 7, ..IntervalGroup::default() }, false);
         assert_eq!(series.cells.iter().map(|it| it.count).collect::<Vec<_>>(), [12]);
-        series.push(Cell { count: 1, ..Cell::default() }, false);
+        series.push(IntervalGroup { count: 1, ..IntervalGroup::default() }, false);
         assert_eq!(series.cells.len(), 2);
     }
 
@@ -318,7 +321,8 @@ mod tests {
             (Write, 4, 900, 70),
             (Sync, 2, 1000, 80),
         ]);
-        let told = |it: &Latencies| (it.count, it.sum_ns, it.bins.iter().collect::<Vec<_>>());
+        let told =
+            |it: &OperationLatencies| (it.count, it.sum_ns, it.bins.iter().collect::<Vec<_>>());
         let commits = cell(&all, &load(0, durio_workload::SyncMethod::Fsync));
         assert_eq!((commits.span_ns, commits.count, commits.bytes), (250, 3, 1700));
         assert_eq!(told(&commits.headline), (3, 150, vec![(50, 3)]));
@@ -337,7 +341,7 @@ mod tests {
             durio_plan::Limit::Operations(1),
             durio_base::Nanos::new(250),
         );
-        let mut series = Series::default();
+        let mut series = StepSeries::default();
         series.take(&ramp, &step, &step.load);
         assert_eq!(series.cells().len(), 0);
         series.take(&Interval { phase: Phase::Measure, ..ramp }, &step, &step.load);

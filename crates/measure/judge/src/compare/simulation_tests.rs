@@ -6,10 +6,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::bins::Bins;
 use super::bootstrap::replicates;
-use super::comparison::{FigureComparison, FigureName, Gate, Pair, Settings, StepComparison, Word};
+use super::comparison::{
+    CompareSettings, FigureComparison, FigureName, Gate, Pair, SideWord, StepComparison,
+};
 use super::effect::{Repeat, figure};
 use super::gate::gate;
-use super::side::{Cell, Latencies};
+use super::side::{IntervalGroup, OperationLatencies};
 
 const SEED: u64 = 20_261_121;
 const INTERVALS: usize = 50;
@@ -44,7 +46,7 @@ fn whole(nanos: f64) -> u64 {
 }
 
 /// One run: latencies are log-normal with a fifth of scatter, around the interval's state.
-fn cells(model: Model, draws: &mut Draws) -> Vec<Cell> {
+fn cells(model: Model, draws: &mut Draws) -> Vec<IntervalGroup> {
     let run = model.between * draws.normal();
     let mut state = draws.normal();
     let innovation = (1.0 - model.r * model.r).sqrt();
@@ -54,19 +56,20 @@ fn cells(model: Model, draws: &mut Draws) -> Vec<Cell> {
         if model.samples == 0 {
             // Rates alone, where latencies are not looked at.
             let sum_ns = whole(centre.exp() * 1000.0);
-            return Cell { span_ns: sum_ns, count: 1000, ..Cell::default() };
+            return IntervalGroup { span_ns: sum_ns, count: 1000, ..IntervalGroup::default() };
         }
         let mut latencies: Vec<u64> =
             (0..model.samples).map(|_| whole((centre + 0.2 * draws.normal()).exp())).collect();
         let (count, sum_ns) = (latencies.len() as u64, latencies.iter().sum());
-        let headline = Latencies { count, sum_ns, bins: Bins::of_latencies(&mut latencies) };
+        let headline =
+            OperationLatencies { count, sum_ns, bins: Bins::of_latencies(&mut latencies) };
         // One in flight: the time is the sum of the latencies.
-        Cell { span_ns: sum_ns, count, headline, ..Cell::default() }
+        IntervalGroup { span_ns: sum_ns, count, headline, ..IntervalGroup::default() }
     };
     (0..INTERVALS).map(cell).collect()
 }
 
-fn repeat(cells: &[Cell], seed: u64) -> Repeat {
+fn repeat(cells: &[IntervalGroup], seed: u64) -> Repeat {
     let replicates = replicates(cells, seed).unwrap();
     let mut values = [None; FigureName::ALL.len()];
     for (value, centre) in values.iter_mut().zip(replicates.centre) {
@@ -81,7 +84,7 @@ fn compared(
     models: [Model; 2],
     repeats: usize,
     times: u64,
-    settings: &Settings,
+    settings: &CompareSettings,
 ) -> Vec<Vec<FigureComparison>> {
     // What errs there errs everywhere, and need not be simulated.
     assert_known();
@@ -90,7 +93,7 @@ fn compared(
 
 /// Two comparisons, figure by figure, as every version made them.
 fn assert_known() {
-    let settings = Settings { fail_over: Some(0.05), ..Settings::default() };
+    let settings = CompareSettings { fail_over: Some(0.05), ..CompareSettings::default() };
     let slower = Model { shift: 1.1_f64.ln(), ..RUNS };
     let names = [FigureName::Rate, FigureName::P50, FigureName::P99, FigureName::P99_9];
     let all = drawn(&names, [RUNS, slower], 3, 2, &settings);
@@ -132,7 +135,7 @@ fn drawn(
     [a, b]: [Model; 2],
     repeats: usize,
     times: u64,
-    settings: &Settings,
+    settings: &CompareSettings,
 ) -> Vec<Vec<FigureComparison>> {
     let mut draws = Draws(Xoshiro256PlusPlus::seed_from_u64(SEED));
     let mut seed = 0;
@@ -152,7 +155,7 @@ fn drawn(
 
 /// How often the gate ends so, as shares: a regression, undecided.
 fn gated(models: [Model; 2], repeats: usize, times: u64, steps: usize) -> [f64; 2] {
-    let settings = Settings { fail_over: Some(0.05), ..Settings::default() };
+    let settings = CompareSettings { fail_over: Some(0.05), ..CompareSettings::default() };
     let names = [FigureName::Rate, FigureName::P99];
     // Figures of several steps come from as many comparisons.
     let all = compared(&names, models, repeats, times * steps as u64, &settings);
@@ -249,7 +252,7 @@ fn a_loss_beyond_what_is_allowed_is_seldom_said_to_be_excluded() {
 fn intervals_of_single_runs_hold_what_happens_within_them() {
     for r in [0.0, 0.3, 0.6] {
         let model = Model { r, between: 0.0, scatter: 0.1, samples: 0, shift: 0.0 };
-        let found = compared(&[FigureName::Rate], [model; 2], 1, 400, &Settings::default());
+        let found = compared(&[FigureName::Rate], [model; 2], 1, 400, &CompareSettings::default());
         let misses = |it: &Vec<FigureComparison>| {
             it[0].interval.is_none_or(|[low, high]| low > 0.0 || high < 0.0)
         };
@@ -263,7 +266,8 @@ fn intervals_of_single_runs_hold_what_happens_within_them() {
 fn with_the_threshold_small_real_differences_are_left_alone() {
     let a = Model { between: 0.01, scatter: 0.03, samples: 0, ..RUNS };
     let b = Model { shift: 1.01_f64.ln(), ..a };
-    let found = compared(&[FigureName::Rate], [a, b], 5, 100, &Settings::default());
-    let told = |it: &&Vec<FigureComparison>| matches!(it[0].word, Word::Faster | Word::Slower);
+    let found = compared(&[FigureName::Rate], [a, b], 5, 100, &CompareSettings::default());
+    let told =
+        |it: &&Vec<FigureComparison>| matches!(it[0].word, SideWord::Faster | SideWord::Slower);
     assert!(found.iter().filter(told).count() <= 5);
 }

@@ -2,8 +2,8 @@
 //! Environment and definitions are compared elsewhere.
 
 use super::bootstrap::autocorrelation;
-use super::side::Cell;
-use super::units::Member;
+use super::side::IntervalGroup;
+use super::units::UnitMember;
 use durio_base::stats::least_squares::{count, float, line, mean};
 
 /// The best line through the rates may rise or fall by this share of their mean over the whole
@@ -19,8 +19,8 @@ const DRIFT_ERRORS: f64 = 3.0;
 const CELLS_MIN: usize = 10;
 
 /// Why one side's results are unusable; empty if they are fine.
-pub(super) fn faults(label: &str, members: &[Member<'_>]) -> Vec<String> {
-    let of = |member: &Member<'_>| {
+pub(super) fn faults(label: &str, members: &[UnitMember<'_>]) -> Vec<String> {
+    let of = |member: &UnitMember<'_>| {
         let place = match members.len() {
             1 => label.to_owned(),
             _ => format!("{label}, run {} ({})", member.run_index + 1, member.run.findings.run.run),
@@ -36,7 +36,7 @@ pub(super) fn faults(label: &str, members: &[Member<'_>]) -> Vec<String> {
     faults.into_iter().flatten().chain(drifts.into_iter().filter(|_| is_of_most)).collect()
 }
 
-fn faults_of_one(place: &str, member: &Member<'_>) -> Vec<String> {
+fn faults_of_one(place: &str, member: &UnitMember<'_>) -> Vec<String> {
     let workload = member.workload;
     let mut faults = Vec::new();
     if !workload.complete {
@@ -52,7 +52,7 @@ fn faults_of_one(place: &str, member: &Member<'_>) -> Vec<String> {
     faults
 }
 
-fn drifted(place: &str, member: &Member<'_>) -> Option<String> {
+fn drifted(place: &str, member: &UnitMember<'_>) -> Option<String> {
     let drift = drift(member.series.map(|it| it.cells()).unwrap_or_default())?;
     let way = if drift > 0.0 { "rose" } else { "fell" };
     let share = drift.abs() * 100.0;
@@ -60,8 +60,8 @@ fn drifted(place: &str, member: &Member<'_>) -> Option<String> {
 }
 
 /// The share of the mean by which the rate drifted, if more than steady state allows.
-fn drift(cells: &[Cell]) -> Option<f64> {
-    let rate = |cell: &Cell| float(cell.count) / float(cell.span_ns.max(1));
+fn drift(cells: &[IntervalGroup]) -> Option<f64> {
+    let rate = |cell: &IntervalGroup| float(cell.count) / float(cell.span_ns.max(1));
     let rates: Vec<f64> = cells.iter().map(rate).collect();
     if rates.len() < CELLS_MIN {
         return None;
@@ -85,8 +85,9 @@ fn drift(cells: &[Cell]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn cells(rates: impl IntoIterator<Item = u64>) -> Vec<Cell> {
-        let cell = |count| Cell { span_ns: 1_000_000_000, count, ..Cell::default() };
+    fn cells(rates: impl IntoIterator<Item = u64>) -> Vec<IntervalGroup> {
+        let cell =
+            |count| IntervalGroup { span_ns: 1_000_000_000, count, ..IntervalGroup::default() };
         rates.into_iter().map(cell).collect()
     }
 
@@ -105,8 +106,11 @@ mod tests {
         assert_eq!(drift(&[]), None);
     }
 
-    fn of_counts(counts: impl IntoIterator<Item = u64>) -> Vec<Cell> {
-        counts.into_iter().map(|count| Cell { span_ns: 1, count, ..Cell::default() }).collect()
+    fn of_counts(counts: impl IntoIterator<Item = u64>) -> Vec<IntervalGroup> {
+        counts
+            .into_iter()
+            .map(|count| IntervalGroup { span_ns: 1, count, ..IntervalGroup::default() })
+            .collect()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Matching the steps of two sides.
 //!
-//! The results are [`Matched`] pairs of [`Unit`]s, and the units without a counterpart.
+//! The results are [`MatchedUnits`] pairs of [`WorkloadUnit`]s, and the units without a counterpart.
 //!
 //! Steps are alike if name, definition, target and engine are; then, if one of a name is left on
 //! each side, those are compared, and their differences are stated.
@@ -10,20 +10,20 @@ use std::collections::HashMap;
 use durio_plan::{ParameterValue, RawPath, Rounds, Step, Until};
 use durio_workload::Workload;
 
-use super::side::{Run, Series, Side};
+use super::side::{ComparedRun, Side, StepSeries};
 use durio_analyse::WorkloadFindings;
 
 /// One execution of a unit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Member<'a> {
-    pub(super) run: &'a Run,
+pub(super) struct UnitMember<'a> {
+    pub(super) run: &'a ComparedRun,
     /// Position of the run in its side.
     pub(super) run_index: usize,
     pub(super) workload: &'a WorkloadFindings,
-    pub(super) series: Option<&'a Series>,
+    pub(super) series: Option<&'a StepSeries>,
 }
 
-impl<'a> Member<'a> {
+impl<'a> UnitMember<'a> {
     /// The step in the run's plan.
     pub(super) fn step(&self) -> Option<&'a Step> {
         self.run.findings.plan.steps.get(self.workload.step as usize)
@@ -32,13 +32,13 @@ impl<'a> Member<'a> {
 
 /// A workload in its place, as often as a side ran it.
 #[derive(Debug)]
-pub(super) struct Unit<'a> {
+pub(super) struct WorkloadUnit<'a> {
     keys: [String; 4],
-    pub(super) first: Member<'a>,
-    pub(super) members: Vec<Member<'a>>,
+    pub(super) first: UnitMember<'a>,
+    pub(super) members: Vec<UnitMember<'a>>,
 }
 
-impl Unit<'_> {
+impl WorkloadUnit<'_> {
     /// As readers see it.
     pub(super) fn title(&self) -> String {
         let workload = self.first.workload;
@@ -52,7 +52,7 @@ impl Unit<'_> {
 
 /// The units of both sides, by the position of each in its side.
 #[derive(Debug)]
-pub(super) struct Matched {
+pub(super) struct MatchedUnits {
     /// Those that belong together, in the baseline's order.
     pub(super) pairs: Vec<(usize, usize)>,
     pub(super) only_baseline: Vec<usize>,
@@ -60,19 +60,19 @@ pub(super) struct Matched {
 }
 
 /// The units of a side, in the order of its first run.
-pub(super) fn units(side: &Side) -> Vec<Unit<'_>> {
-    let mut units: Vec<Unit<'_>> = Vec::new();
+pub(super) fn units(side: &Side) -> Vec<WorkloadUnit<'_>> {
+    let mut units: Vec<WorkloadUnit<'_>> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for (run_index, run) in side.runs.iter().enumerate() {
         for workload in run.findings.workloads.iter().filter(|it| counts(run, it)) {
             let series = run.series.get(&(workload.step, workload.round, workload.stream));
-            let member = Member { run, run_index, workload, series };
+            let member = UnitMember { run, run_index, workload, series };
             let keys = keys(&member);
             match places.get(&keys[0]).and_then(|&place| units.get_mut(place)) {
                 Some(unit) => unit.members.push(member),
                 None => {
                     places.insert(keys[0].clone(), units.len());
-                    units.push(Unit { keys, first: member, members: vec![member] });
+                    units.push(WorkloadUnit { keys, first: member, members: vec![member] });
                 }
             }
         }
@@ -87,7 +87,7 @@ pub(super) fn named(workload: &WorkloadFindings) -> String {
 }
 
 /// False for rounds before the window that judges a steady state: they only led to it.
-fn counts(run: &Run, workload: &WorkloadFindings) -> bool {
+fn counts(run: &ComparedRun, workload: &WorkloadFindings) -> bool {
     let plan = &run.findings.plan;
     let step = plan.steps.get(workload.step as usize);
     let rounds = step.and_then(|step| plan.section_of(step)?.rounds);
@@ -98,7 +98,7 @@ fn counts(run: &Run, workload: &WorkloadFindings) -> bool {
 }
 
 /// What identifies a step: everything; name and place; name alone; its section in a campaign.
-fn keys(member: &Member<'_>) -> [String; 4] {
+fn keys(member: &UnitMember<'_>) -> [String; 4] {
     let (workload, plan) = (member.workload, &member.run.findings.plan);
     let is_here = |it: &&RawPath| it.to_string() == workload.location;
     // By its position, not by its path: another machine, or another drive, has another path there.
@@ -117,8 +117,8 @@ fn keys(member: &Member<'_>) -> [String; 4] {
 }
 
 /// Sets units against each other, first by all that they are, at last by their names.
-pub(super) fn matched(baseline: &[Unit<'_>], other: &[Unit<'_>]) -> Matched {
-    let mut found = Matched {
+pub(super) fn matched(baseline: &[WorkloadUnit<'_>], other: &[WorkloadUnit<'_>]) -> MatchedUnits {
+    let mut found = MatchedUnits {
         pairs: Vec::new(),
         only_baseline: (0..baseline.len()).collect(),
         only_other: (0..other.len()).collect(),
@@ -132,10 +132,10 @@ pub(super) fn matched(baseline: &[Unit<'_>], other: &[Unit<'_>]) -> Matched {
     found
 }
 
-impl Matched {
+impl MatchedUnits {
     /// Takes the units whose key of this kind is unique on both sides.
-    fn take(&mut self, baseline: &[Unit<'_>], other: &[Unit<'_>], key: usize) {
-        let single = |units: &[Unit<'_>], open: &[usize]| {
+    fn take(&mut self, baseline: &[WorkloadUnit<'_>], other: &[WorkloadUnit<'_>], key: usize) {
+        let single = |units: &[WorkloadUnit<'_>], open: &[usize]| {
             let mut places: HashMap<String, Option<usize>> = HashMap::new();
             for &place in open {
                 let Some(name) = units.get(place).and_then(|it| it.keys.get(key)) else { continue };

@@ -4,8 +4,8 @@
 use durio_observe::{BlockFacts, CloudDisk, Host, Layer, LayerKind, WriteCache};
 
 use super::{
-    Reading, Signal, SignalWord, cache_reading, is_end, is_flushed, layer_name, reading, signal,
-    sysfs,
+    EvidenceReading, Signal, SignalWord, cache_reading, is_end, is_flushed, layer_name, reading,
+    signal, sysfs,
 };
 
 // The PCI vendor number of QEMU's devices (QEMU, docs/specs/pci-ids).
@@ -47,7 +47,7 @@ pub(super) fn cache_view(layer: &Layer, _: &Host) -> Option<Signal> {
 
 /// The block layer strips flushes for a device whose cache it takes for write through, and ends a
 /// sync at once.
-fn flush_stripped(layer: &Layer, block: &BlockFacts, read: Vec<Reading>) -> Option<Signal> {
+fn flush_stripped(layer: &Layer, block: &BlockFacts, read: Vec<EvidenceReading>) -> Option<Signal> {
     let bus = layer.fact("bus").unwrap_or_default();
     let own = block.device_write_cache.as_deref();
     let (id, word, implies, advice) = match () {

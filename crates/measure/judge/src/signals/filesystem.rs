@@ -2,7 +2,7 @@
 
 use durio_observe::{Host, Layer, LayerKind};
 
-use super::{MOUNTS, Reading, Signal, SignalWord, layer_name, reading, signal};
+use super::{EvidenceReading, MOUNTS, Signal, SignalWord, layer_name, reading, signal};
 
 // Options that stop a filesystem from sending flushes (ext4, btrfs, reiserfs; f2fs has another
 // name).
@@ -15,7 +15,7 @@ const VOLATILE: [&str; 2] = ["volatile", "fsync=volatile"];
 const JOURNALLESS: [&str; 6] = ["ext2", "vfat", "msdos", "exfat", "minix", "ufs"];
 
 /// The first of the filesystem's options that is one of `wanted`, with the place where it stands.
-fn option_among(layer: &Layer, wanted: &[&str]) -> Option<Reading> {
+fn option_among(layer: &Layer, wanted: &[&str]) -> Option<EvidenceReading> {
     let filesystem = layer.filesystem.as_ref()?;
     let given = filesystem.options.iter().find(|option| wanted.contains(&option.as_str()));
     if let Some(option) = given {
@@ -34,12 +34,12 @@ fn ext4_file(layer: &Layer, folder: &str, file: &str) -> String {
 }
 
 /// The type of the filesystem, as a reading.
-fn type_reading(fs_type: &str) -> Reading {
+fn type_reading(fs_type: &str) -> EvidenceReading {
     reading("type of filesystem", MOUNTS, fs_type)
 }
 
 /// The option that makes a filesystem drop flushes, with its value, if it has one.
-pub(crate) fn dropping_options(layer: &Layer) -> Option<Reading> {
+pub(crate) fn dropping_options(layer: &Layer) -> Option<EvidenceReading> {
     let dropping: Vec<&str> = NO_BARRIERS.iter().chain(&VOLATILE).copied().collect();
     option_among(layer, &dropping)
 }
@@ -106,7 +106,7 @@ fn is_zfs(layer: &Layer) -> bool {
     layer.filesystem.as_ref().is_some_and(|filesystem| filesystem.fs_type == "zfs")
 }
 
-fn zfs_switches(host: &Host) -> Vec<Reading> {
+fn zfs_switches(host: &Host) -> Vec<EvidenceReading> {
     let parameters = host.kernel_parameters.iter();
     let switches = parameters.filter(|it| ZFS_SWITCHES.contains(&it.name.as_str()));
     let place = |name: &str| format!("/sys/{name}");
@@ -114,8 +114,8 @@ fn zfs_switches(host: &Host) -> Vec<Reading> {
 }
 
 pub(super) fn zfs_no_flush(layer: &Layer, host: &Host) -> Option<Signal> {
-    let is_on = |it: &Reading| !matches!(it.value.as_str(), "0" | "N");
-    let on: Vec<Reading> = zfs_switches(host).into_iter().filter(is_on).collect();
+    let is_on = |it: &EvidenceReading| !matches!(it.value.as_str(), "0" | "N");
+    let on: Vec<EvidenceReading> = zfs_switches(host).into_iter().filter(is_on).collect();
     if !is_zfs(layer) || on.is_empty() {
         return None;
     }

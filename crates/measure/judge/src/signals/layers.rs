@@ -3,21 +3,21 @@
 use durio_observe::{Host, Layer, LayerKind, WriteCache};
 
 use super::{
-    Reading, Signal, SignalWord, cache_reading, is_end, is_flushed, layer_name, reading, signal,
-    sysfs,
+    EvidenceReading, Signal, SignalWord, cache_reading, is_end, is_flushed, layer_name, reading,
+    signal, sysfs,
 };
 
 // Ends of the names that LVM gives the parts of a cached volume (lvmcache(7)).
 const CACHE_PARTS: [&str; 7] =
     ["_cdata", "_cmeta", "_cpool", "_corig", "_cvol", "_wcorig", "_vcorig"];
 
-fn fact_reading(layer: &Layer, name: &str, file: &str) -> Option<Reading> {
+fn fact_reading(layer: &Layer, name: &str, file: &str) -> Option<EvidenceReading> {
     let value = layer.fact(name)?;
     Some(reading(&name.replace('_', " "), sysfs(layer, file), value))
 }
 
 /// A fact of an array, whose file has the fact's name.
-fn md_reading(layer: &Layer, name: &str) -> Option<Reading> {
+fn md_reading(layer: &Layer, name: &str) -> Option<EvidenceReading> {
     fact_reading(layer, name, &format!("md/{name}"))
 }
 
@@ -165,7 +165,7 @@ pub(super) fn cached_volume(layer: &Layer, _: &Host) -> Option<Signal> {
         CACHE_PARTS.iter().any(|end| name.contains(end)).then(|| name.to_owned())
     };
     let part = |part: &Layer| Some(reading("part", sysfs(part, "dm/name"), named(part)?));
-    let parts: Vec<Reading> = layer.below.iter().filter_map(part).collect();
+    let parts: Vec<EvidenceReading> = layer.below.iter().filter_map(part).collect();
     // The parts of parts have such names too; the volume itself has not.
     if parts.is_empty() || named(layer).is_some() {
         return None;

@@ -12,7 +12,7 @@ use durio_record::OperationName;
 use durio_workload::{CacheMode, SyncMethod};
 
 use super::device::is_cloud_volume;
-use super::{Reading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
+use super::{EvidenceReading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
 use crate::Basis;
 use durio_analyse::{OperationFindings, WorkloadFindings};
 
@@ -85,21 +85,21 @@ fn names(stack: &Stack) -> String {
 }
 
 /// Syncs and flushes of one method at one location.
-struct Counted<'a> {
+struct SyncCounts<'a> {
     stack: &'a Stack,
     syncs: u64,
     flushes: u64,
     workloads: Vec<&'a str>,
 }
 
-impl Counted<'_> {
+impl SyncCounts<'_> {
     fn is_few(&self) -> bool {
         #[expect(clippy::cast_precision_loss, reason = "a ratio of counts")]
         let share = self.flushes as f64 / self.syncs.max(1) as f64;
         share < FLUSHES_PER_SYNC_MIN
     }
 
-    fn readings(&self, method: &str, location: &str) -> [Reading; 2] {
+    fn readings(&self, method: &str, location: &str) -> [EvidenceReading; 2] {
         let place = format!("{} at {location}", self.workloads.join(", "));
         let mut devices: Vec<&str> = Vec::new();
         flushed_ends(self.stack).for_each(|layer| add_once(&mut devices, &layer.name));
@@ -112,7 +112,7 @@ impl Counted<'_> {
 }
 
 /// Per location and method.
-fn counts<'a>(basis: &'a Basis<'_>) -> BTreeMap<(&'a str, &'static str), Counted<'a>> {
+fn counts<'a>(basis: &'a Basis<'_>) -> BTreeMap<(&'a str, &'static str), SyncCounts<'a>> {
     let mut counts = BTreeMap::new();
     for (workload, stack) in alone(basis) {
         let Some(sync) = synced(workload) else { continue };
@@ -127,7 +127,7 @@ fn counts<'a>(basis: &'a Basis<'_>) -> BTreeMap<(&'a str, &'static str), Counted
             continue;
         }
         let key = (workload.location.as_str(), method.name());
-        let new = || Counted { stack, syncs: 0, flushes: 0, workloads: Vec::new() };
+        let new = || SyncCounts { stack, syncs: 0, flushes: 0, workloads: Vec::new() };
         let counted = counts.entry(key).or_insert_with(new);
         counted.syncs = counted.syncs.saturating_add(sync.service.count);
         counted.flushes = counted.flushes.saturating_add(flushes);
@@ -145,14 +145,14 @@ fn add_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
 /// Flushes that the devices completed, against the syncs that were acknowledged: of a location one
 /// signal for the methods with too few, and one for the others.
 pub(super) fn flushes_per_sync(basis: &Basis<'_>) -> Vec<Signal> {
-    let mut found: BTreeMap<(&str, bool), (&Stack, Vec<Reading>)> = BTreeMap::new();
+    let mut found: BTreeMap<(&str, bool), (&Stack, Vec<EvidenceReading>)> = BTreeMap::new();
     let counts = counts(basis);
     for ((location, method), counted) in &counts {
         let key = (*location, !counted.is_few());
         let (_, read) = found.entry(key).or_insert((counted.stack, Vec::new()));
         read.extend(counted.readings(method, location));
     }
-    let one = |((_, are_sent), (stack, read)): ((&str, bool), (&Stack, Vec<Reading>))| {
+    let one = |((_, are_sent), (stack, read)): ((&str, bool), (&Stack, Vec<EvidenceReading>))| {
         match are_sent {
             true => signal(
                 ("flushes-counted", SignalWord::Fact, names(stack)),

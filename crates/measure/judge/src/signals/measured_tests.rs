@@ -1,7 +1,7 @@
 //! Each rule about measured times and counts, with its smallest positive and negative case.
 
 use durio_observe::{DeviceCounters, LayerKind, WriteCache};
-use durio_plan::{Campaign, Experiment, Section, SectionKind};
+use durio_plan::{Campaign, Experiment, PlanSection, SectionKind};
 
 use super::*;
 use crate::tests::{Sample, disk, over, sample};
@@ -294,7 +294,7 @@ fn experiment(flush_micros: fn(u32) -> u64) -> impl FnOnce(&mut Sample) {
     move |sample| {
         let numbers = [1, 8, 64, 512, 1024];
         sample.plan.campaign = Some(Campaign {
-            sections: vec![Section {
+            sections: vec![PlanSection {
                 name: "slope".into(),
                 summary: "time of a flush".into(),
                 kind: SectionKind::Experiment { experiment: Experiment::FlushSlope },

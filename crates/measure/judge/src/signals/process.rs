@@ -3,7 +3,7 @@
 
 use durio_observe::{Host, ProcessFacts, Stack};
 
-use super::{Reading, Signal, SignalWord, ends, reading, signal};
+use super::{EvidenceReading, Signal, SignalWord, ends, reading, signal};
 
 // The date that gVisor gives for its kernel, in every version (gVisor, pkg/sentry/syscalls).
 const GVISOR_VERSION: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
@@ -11,7 +11,7 @@ const GVISOR_VERSION: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
 // Version 2 of the subsystem has a Linux kernel, and writes `-microsoft-standard`.
 const WSL1_RELEASE: &str = "-Microsoft";
 
-fn preload_readings(process: &ProcessFacts) -> Vec<Reading> {
+fn preload_readings(process: &ProcessFacts) -> Vec<EvidenceReading> {
     let [environment, file] = [&process.preload_environment, &process.preload_file];
     let environment = environment.iter().map(|it| ("LD_PRELOAD", "/proc/self/environ", it));
     let file = file.iter().map(|it| ("preloaded", "/etc/ld.so.preload", it));
@@ -22,7 +22,7 @@ fn preload_readings(process: &ProcessFacts) -> Vec<Reading> {
 pub(super) fn sync_swallower(host: &Host, _: &[Stack]) -> Option<Signal> {
     let process = host.process.as_ref().filter(|process| !process.sync_swallowers.is_empty())?;
     let mapped = process.sync_swallowers.iter();
-    let mut read: Vec<Reading> =
+    let mut read: Vec<EvidenceReading> =
         mapped.map(|path| reading("mapped library", "/proc/self/maps", path.clone())).collect();
     read.extend(preload_readings(process));
     signal(

@@ -3,13 +3,15 @@
 
 use durio_observe::{Host, Layer, LayerKind};
 
-use super::{MOUNTS, Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
+use super::{
+    EvidenceReading, MOUNTS, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs,
+};
 
 /// FUSE filesystems on object stores, which can acknowledge from a local cache.
 const OBJECT_STORES: [&str; 7] =
     ["juicefs", "s3fs", "goofys", "rclone", "gcsfuse", "blobfuse", "mount-s3"];
 
-fn mount_readings(layer: &Layer, wanted: impl Fn(&str) -> bool) -> Vec<Reading> {
+fn mount_readings(layer: &Layer, wanted: impl Fn(&str) -> bool) -> Vec<EvidenceReading> {
     let options = layer.filesystem.iter().flat_map(|filesystem| &filesystem.options);
     let found = options.filter(|option| wanted(option));
     found.map(|option| reading("mount option", MOUNTS, option.clone())).collect()
@@ -86,7 +88,7 @@ pub(super) fn fuse(layer: &Layer, _: &Host) -> Option<Signal> {
 }
 
 /// The network over which a disk is reached; `None` for a local disk.
-fn network_of(layer: &Layer) -> Option<Reading> {
+fn network_of(layer: &Layer) -> Option<EvidenceReading> {
     let transport = layer.fact("transport").unwrap_or_default();
     let bus = layer.fact("bus").unwrap_or_default();
     // `loop` is a target of this machine's kernel, but is still reached by NVMe over Fabrics.

@@ -5,7 +5,7 @@ use durio_base::Nanos;
 use durio_observe::Stack;
 use durio_record::{ProbedCalls, SyncCaller, SyncCallsProbed};
 
-use super::{Reading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
+use super::{EvidenceReading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
 use crate::Basis;
 
 // Fewer flushes or writes per call than this, and the calls did not reach the device; others' I/O
@@ -23,7 +23,7 @@ const FASTER_MAX: u64 = 20;
 
 /// The judgement of a pair of counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Finding {
+enum SyncFinding {
     /// Both reached the device.
     Agree,
     /// Neither did, though the device would take flushes.
@@ -56,7 +56,11 @@ fn of_step(basis: &Basis<'_>, probed: &SyncCallsProbed) -> Option<Signal> {
     finding_signal(worst, stack, read)
 }
 
-fn compare(library: &ProbedCalls, kernel: &ProbedCalls, takes_flushes: bool) -> Option<Finding> {
+fn compare(
+    library: &ProbedCalls,
+    kernel: &ProbedCalls,
+    takes_flushes: bool,
+) -> Option<SyncFinding> {
     // A failed call may have done nothing, on either path.
     let has_failed = library.errno.is_some() || kernel.errno.is_some();
     if has_failed || library.calls == 0 || kernel.calls == 0 {
@@ -72,16 +76,16 @@ fn compare(library: &ProbedCalls, kernel: &ProbedCalls, takes_flushes: bool) -> 
             && missed(by_library, library.calls)
             && reached(by_kernel, kernel.calls)
         {
-            return Some(Finding::Swallowed);
+            return Some(SyncFinding::Swallowed);
         }
     }
     match flushes {
         (Some(by_library), Some(by_kernel)) if takes_flushes => {
             let both = reached(by_library, library.calls) && reached(by_kernel, kernel.calls);
             let neither = missed(by_library, library.calls) && missed(by_kernel, kernel.calls);
-            both.then_some(Finding::Agree).or(neither.then_some(Finding::NeitherSent))
+            both.then_some(SyncFinding::Agree).or(neither.then_some(SyncFinding::NeitherSent))
         }
-        _ => is_too_fast(library, kernel).then_some(Finding::TooFast),
+        _ => is_too_fast(library, kernel).then_some(SyncFinding::TooFast),
     }
 }
 
@@ -99,7 +103,7 @@ fn time_of_each(calls: &ProbedCalls) -> Nanos {
     Nanos::new(calls.elapsed.get() / calls.calls.max(1))
 }
 
-fn readings(calls: &ProbedCalls, stack: &Stack) -> Vec<Reading> {
+fn readings(calls: &ProbedCalls, stack: &Stack) -> Vec<EvidenceReading> {
     let caller = match calls.caller {
         SyncCaller::Library => "the C library",
         SyncCaller::Kernel => "the system call",
@@ -119,13 +123,17 @@ fn readings(calls: &ProbedCalls, stack: &Stack) -> Vec<Reading> {
     counts.into_iter().filter_map(count).chain([time]).collect()
 }
 
-fn finding_signal(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option<Signal> {
+fn finding_signal(
+    finding: SyncFinding,
+    stack: &Stack,
+    read: Vec<EvidenceReading>,
+) -> Option<Signal> {
     let below = || {
         let names: Vec<String> = ends(stack).map(layer_name).collect();
         if names.is_empty() { stack.target.clone() } else { names.join(", ") }
     };
     match finding {
-        Finding::Swallowed => signal(
+        SyncFinding::Swallowed => signal(
             ("syncs-swallowed", SignalWord::UnsafeConfig, "process".to_owned()),
             read,
             "the same sync reaches the device as a system call and not through the C library: \
@@ -133,21 +141,21 @@ fn finding_signal(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option
              loses what it has acknowledged",
             "look at LD_PRELOAD and /etc/ld.so.preload",
         ),
-        Finding::TooFast => signal(
+        SyncFinding::TooFast => signal(
             ("library-sync-too-fast", SignalWord::Suspect, "process".to_owned()),
             read,
             "the C library's sync returns far sooner than the system call: most likely something \
              replaces it",
             "look at LD_PRELOAD and /etc/ld.so.preload",
         ),
-        Finding::NeitherSent => signal(
+        SyncFinding::NeitherSent => signal(
             ("syncs-not-sent", SignalWord::Suspect, below()),
             read,
             "the kernel treats the device's cache as volatile, and yet neither call sent it a \
              flush: something between the system call and the device drops them",
             "look at mount options and layers; prove it with a power cut",
         ),
-        Finding::Agree => signal(
+        SyncFinding::Agree => signal(
             ("sync-calls-reach-device", SignalWord::Fact, below()),
             read,
             "the C library's syncs and the kernel's both reach the device; what the device does \
@@ -287,10 +295,10 @@ mod tests {
             let library = counted(SyncCaller::Library, by_library);
             compare(&library, &counted(SyncCaller::Kernel, by_kernel), true)
         };
-        assert_eq!([of(99, 500), of(99, 499)], [Some(Finding::Swallowed), None]);
-        assert_eq!([of(99, 500), of(101, 500)], [Some(Finding::Swallowed), None]);
-        assert_eq!([of(500, 500), of(499, 500)], [Some(Finding::Agree), None]);
-        assert_eq!([of(99, 99), of(99, 101)], [Some(Finding::NeitherSent), None]);
+        assert_eq!([of(99, 500), of(99, 499)], [Some(SyncFinding::Swallowed), None]);
+        assert_eq!([of(99, 500), of(101, 500)], [Some(SyncFinding::Swallowed), None]);
+        assert_eq!([of(500, 500), of(499, 500)], [Some(SyncFinding::Agree), None]);
+        assert_eq!([of(99, 99), of(99, 101)], [Some(SyncFinding::NeitherSent), None]);
     }
 
     #[test]
@@ -303,7 +311,7 @@ mod tests {
             let library = timed(SyncCaller::Library, by_library);
             compare(&library, &timed(SyncCaller::Kernel, by_kernel), true)
         };
-        let too_fast = Some(Finding::TooFast);
+        let too_fast = Some(SyncFinding::TooFast);
         assert_eq!([of(249, 5000), of(249, 4999)], [too_fast, None]);
         assert_eq!([of(499, 10_000), of(500, 10_000)], [too_fast, None]);
     }

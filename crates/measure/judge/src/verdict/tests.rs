@@ -60,7 +60,7 @@ fn few_operations_miss_a_limit_on_their_p99_by_their_median_and_never_meet_it() 
 
 #[test]
 fn goals_are_held_against_rates_of_commits_and_bandwidths_whatever_the_processors() {
-    let met = |bound: Bound| {
+    let met = |bound: ThresholdBound| {
         let verdict = verdict_on_etcd(|sample| {
             let goal = Threshold::goal("a goal".to_owned(), "commit-etcd".to_owned(), bound);
             sample.plan.thresholds = vec![goal];
@@ -68,11 +68,11 @@ fn goals_are_held_against_rates_of_commits_and_bandwidths_whatever_the_processor
         assert_eq!((verdict.database.as_str(), verdict.criterion.as_str()), ("goal", "a goal"));
         (verdict.verdict, verdict.value.unwrap())
     };
-    let (word, rate) = met(Bound::RateAtLeast { at_least_per_second: 1.0 });
+    let (word, rate) = met(ThresholdBound::RateAtLeast { at_least_per_second: 1.0 });
     assert_eq!(word, VerdictWord::Fit);
-    let beyond = Bound::RateAtLeast { at_least_per_second: rate * 1.01 };
+    let beyond = ThresholdBound::RateAtLeast { at_least_per_second: rate * 1.01 };
     assert_eq!(met(beyond).0, VerdictWord::Unfit);
-    let (word, bytes) = met(Bound::BandwidthAtLeast { at_least: Bytes::new(1) });
+    let (word, bytes) = met(ThresholdBound::BandwidthAtLeast { at_least: Bytes::new(1) });
     assert!(word == VerdictWord::Fit && bytes > rate);
 }
 
@@ -111,7 +111,7 @@ fn the_number_of_processors_is_in_the_criterion() {
 fn a_record_is_judged_by_the_thresholds_that_its_plan_took_along() {
     let strict = verdict_on_etcd(|sample| {
         let mut threshold = check_thresholds().unwrap().remove(0);
-        threshold.bound = Bound::LatencyBelow {
+        threshold.bound = ThresholdBound::LatencyBelow {
             operation: TimedOperation::Sync,
             figure: LatencyFigure::P99,
             limit: Nanos::new(1),

@@ -8,7 +8,7 @@ use durio_plan::{
     ClockChoice, EngineKind, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Step, Target, TargetKind,
 };
 use durio_record::{Event, Journal, Manifest};
-use durio_run::{Context, EventSink, StopFlag, run};
+use durio_run::{EventSink, RunContext, StopFlag, run};
 use durio_workload::Workload;
 
 #[derive(Default)]
@@ -51,7 +51,7 @@ pub(crate) fn plan(steps: Vec<Step>) -> Plan {
 pub(crate) fn events(plan: &Plan) -> Vec<Event> {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context::new(&mut journal, StopFlag::default());
+    let context = RunContext::new(&mut journal, StopFlag::default());
     let mut sink = Events::default();
     run(plan, context, &mut sink).unwrap();
     sink.0

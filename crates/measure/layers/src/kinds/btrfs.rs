@@ -5,13 +5,13 @@
 use super::mounted::{MadeFilesystem, mkfs, mount, uuid_words, words};
 use super::prelude::*;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "btrfs",
     help: "A Btrfs over all devices below.",
-    role: Role::Filesystem,
+    role: LayerRole::Filesystem,
     drivers: &[DRIVER],
     tools: &[Tool::MKFS_BTRFS, Tool::MOUNT_BTRFS],
-    superblock: Some(Superblock { signatures: &["btrfs"], read: superblock }),
+    superblock: Some(SuperblockFormat { signatures: &["btrfs"], read: superblock }),
     #[cfg(test)]
     examples: tests::examples,
 };
@@ -48,7 +48,7 @@ spec_words! {
     }
 }
 
-impl LayerKind for Btrfs {
+impl BuildableLayer for Btrfs {
     fn label(&self) -> Vec<String> {
         let profile = if self.profile == BtrfsProfile::Single { "" } else { self.profile.word() };
         self.options.label(KIND.word, profile)
@@ -59,7 +59,7 @@ impl LayerKind for Btrfs {
     }
 
     /// btrfs(5), "PROFILES", for btrfs since Linux 5.15.
-    fn check(&self, below: Below) -> Result<Below, Fault> {
+    fn check(&self, below: Below) -> Result<Below, CheckFault> {
         let (devices, least) = match self.profile {
             BtrfsProfile::Single => (1, LEAST_SINGLE),
             BtrfsProfile::Raid1 | BtrfsProfile::Raid10 => (2, LEAST_MIRRORED),
@@ -78,7 +78,7 @@ impl LayerKind for Btrfs {
         })
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, below: &[String]) -> PlannedLayer {
         let profile = self.profile.word();
         // -f, for mkfs refuses where an earlier filesystem left its superblock; -K discards
         // nothing.
@@ -98,7 +98,7 @@ fn with_members(options: &[String], below: &[String]) -> Vec<String> {
 
 /// `fsid`, `label` (fs/btrfs/accessors.h). The number of generations that mkfs makes depends on its
 /// version: no field proves that it was never mounted.
-fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
     // BTRFS_SUPER_INFO_OFFSET: the bytes before it are left to boot loaders.
     const SUPER: usize = 0x1_0000;
     let uuid = filesystem_uuid(tag).1;
@@ -108,11 +108,15 @@ fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
 
 impl Tool {
     /// mkfs.btrfs(8).
-    pub(crate) const MKFS_BTRFS: Self =
-        Self { name: "mkfs.btrfs", heading: "`mkfs` of btrfs", form: Form::Options, words: MKFS };
+    pub(crate) const MKFS_BTRFS: Self = Self {
+        name: "mkfs.btrfs",
+        heading: "`mkfs` of btrfs",
+        form: WordForm::Options,
+        words: MKFS,
+    };
     /// mount(8) of Btrfs.
     pub(crate) const MOUNT_BTRFS: Self =
-        Self { name: "mount", heading: "`mount` of btrfs", form: Form::List, words: MOUNT };
+        Self { name: "mount", heading: "`mount` of btrfs", form: WordForm::List, words: MOUNT };
 }
 
 const PROFILES: &[&str] =
@@ -126,38 +130,38 @@ const FEATURES: &[&str] = &[
     "free-space-tree", "block-group-tree", "raid-stripe-tree",
 ];
 
-const MKFS: &[Word] = word_list! {
-    Takes::Size => "-b" "--byte-count";
-    Takes::One(PROFILES) => "-d" "--data" "-m" "--metadata";
-    Takes::Nothing => "-M" "--mixed";
-    Takes::Size => "-n" "--nodesize" "-s" "--sectorsize";
-    Takes::One(CHECKSUMS) => "--csum" "--checksum";
-    Takes::Some(FEATURES) => "-O" "--features" "-R" "--runtime-features";
+const MKFS: &[ToolWord] = word_list! {
+    WordArgument::Size => "-b" "--byte-count";
+    WordArgument::One(PROFILES) => "-d" "--data" "-m" "--metadata";
+    WordArgument::Nothing => "-M" "--mixed";
+    WordArgument::Size => "-n" "--nodesize" "-s" "--sectorsize";
+    WordArgument::One(CHECKSUMS) => "--csum" "--checksum";
+    WordArgument::Some(FEATURES) => "-O" "--features" "-R" "--runtime-features";
 };
 
-const COMPRESSION: Takes = Takes::Level(':', &["zlib", "lzo", "zstd", "no", "none"]);
+const COMPRESSION: WordArgument = WordArgument::Level(':', &["zlib", "lzo", "zstd", "no", "none"]);
 
-const MOUNT: &[Word] = word_list! {
-    Takes::Nothing => "defaults" "rw" "atime" "noatime" "diratime" "nodiratime" "relatime"
+const MOUNT: &[ToolWord] = word_list! {
+    WordArgument::Nothing => "defaults" "rw" "atime" "noatime" "diratime" "nodiratime" "relatime"
         "norelatime" "strictatime" "nostrictatime" "lazytime" "nolazytime" "sync" "async" "dirsync"
         "acl" "noacl" "autodefrag" "noautodefrag" "barrier" "nobarrier";
-    Takes::Count => "commit";
+    WordArgument::Count => "commit";
     COMPRESSION => "compress" "compress-force";
-    Takes::Nothing => "datacow" "nodatacow" "datasum" "nodatasum";
-    Takes::Maybe(&["sync", "async"]) => "discard";
-    Takes::Nothing => "nodiscard" "flushoncommit" "noflushoncommit";
-    Takes::Size => "max_inline";
-    Takes::Count => "metadata_ratio";
-    Takes::Maybe(&["v1", "v2"]) => "space_cache";
-    Takes::Nothing => "nospace_cache" "clear_cache" "ssd" "ssd_spread" "nossd" "nossd_spread";
-    Takes::Count => "thread_pool";
-    Takes::Nothing => "treelog" "notreelog";
+    WordArgument::Nothing => "datacow" "nodatacow" "datasum" "nodatasum";
+    WordArgument::Maybe(&["sync", "async"]) => "discard";
+    WordArgument::Nothing => "nodiscard" "flushoncommit" "noflushoncommit";
+    WordArgument::Size => "max_inline";
+    WordArgument::Count => "metadata_ratio";
+    WordArgument::Maybe(&["v1", "v2"]) => "space_cache";
+    WordArgument::Nothing => "nospace_cache" "clear_cache" "ssd" "ssd_spread" "nossd" "nossd_spread";
+    WordArgument::Count => "thread_pool";
+    WordArgument::Nothing => "treelog" "notreelog";
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::superblock::Written;
+    use crate::superblock::WrittenSuperblock;
     use crate::tests::stacks::{TAG, btrfs, loops, on_loops, plan_above, stack, types_on};
     use crate::{DeclaredKind, DeclaredStack, check_declared};
 
@@ -193,6 +197,6 @@ mod tests {
     fn it_is_ours_by_label_and_identifier_and_never_known_to_be_fresh() {
         let (uuid, label) = (filesystem_uuid(TAG).1, TAG.as_bytes());
         let found = types_on("btrfs", &[(0x1_0020, &uuid), (0x1_012b, label)]).unwrap();
-        assert_eq!(found, Written { types: vec!["btrfs"], is_fresh: false });
+        assert_eq!(found, WrittenSuperblock { types: vec!["btrfs"], is_fresh: false });
     }
 }

@@ -12,10 +12,10 @@ use crate::permit::{PermittedBlock, PermittedCommand, held};
 use crate::step::refused;
 use crate::superblock::written;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "device",
     help: "Existing block devices, each of which --destroy must name.",
-    role: Role::Source,
+    role: LayerRole::Source,
     drivers: &[],
     tools: &[],
     superblock: None,
@@ -40,7 +40,7 @@ impl SpecField for Device {
     }
 }
 
-impl LayerKind for Device {
+impl BuildableLayer for Device {
     fn label(&self) -> Vec<String> {
         vec![self.paths.join(" ")]
     }
@@ -49,7 +49,7 @@ impl LayerKind for Device {
         vec![Missing::program("wipefs", "util-linux")]
     }
 
-    fn check(&self, _below: Below) -> Result<Below, Fault> {
+    fn check(&self, _below: Below) -> Result<Below, CheckFault> {
         let count = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
         if count == 0 || count > MOST_DEVICES {
             return Err(format!("it names {count} devices; name 1 to {MOST_DEVICES}"));
@@ -68,11 +68,11 @@ impl LayerKind for Device {
     }
 
     /// First all are looked at, then all are wiped: a refusal leaves every device as it is.
-    fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, _below: &[String]) -> PlannedLayer {
         for device in &self.paths {
             let destroy = draft.place.destroy.iter().any(|path| path == Path::new(device));
             let (device, force) = (device.clone(), draft.place.force);
-            draft.check(Check::Unused(Unused { device, destroy, force }));
+            draft.check(StepCheck::Unused(Unused { device, destroy, force }));
         }
         for device in &self.paths {
             let undo = Undo::Wipe(Wipe { device: device.clone(), tag: draft.place.tag() });
@@ -84,7 +84,7 @@ impl LayerKind for Device {
 
 /// The path becomes a word of commands, a part of mount options, of a table of the device mapper
 /// and of a pattern of LVM: nothing in it may mean something there.
-fn check_path(path: &str) -> Result<(), Fault> {
+fn check_path(path: &str) -> Result<(), CheckFault> {
     let shown = path.escape_debug();
     if !path.starts_with("/dev/") {
         return Err(format!("'{shown}' is not the path of a device; begin it with /dev/"));
@@ -177,56 +177,60 @@ impl UndoStep for Wipe {
         format!("wipefs what this bench wrote on {}", self.device)
     }
 
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
         // The build writes nothing to it before the step has ended.
         if !prover.known.done {
             return Ok(None);
         }
         let identity = held(prover.system, &self.device).ok().map(|(_held, identity)| identity);
-        Ok(Found::of(&self.device, identity))
+        Ok(LiveThing::of(&self.device, identity))
     }
 
-    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &LiveThing) -> Option<String> {
         None
     }
 
-    fn after_restart(&self, prover: &Prover<'_>) -> Finding {
+    fn after_restart(&self, prover: &Prover<'_>) -> ThingState {
         let usage = prover.system.usage(Path::new(&self.device));
         match usage.is_ok_and(|it| it.signatures.is_empty() && !it.is_in_use()) {
-            true => Finding::Gone,
-            false => Finding::restarted(),
+            true => ThingState::Gone,
+            false => ThingState::restarted(),
         }
     }
 
     /// Only this build's data may be on it, unused since.
-    fn further(&self, prover: &mut Prover<'_>, _found: &Found) -> Result<Finding, Failure> {
+    fn further(
+        &self,
+        prover: &mut Prover<'_>,
+        _found: &LiveThing,
+    ) -> Result<ThingState, UndoFailure> {
         let device = Path::new(&self.device);
         let usage = prover.system.usage(device).map_err(|error| error.to_string())?;
         if usage.is_in_use() {
             return Err(format!("{} is in use", self.device));
         }
         if usage.signatures.is_empty() && usage.partitions.is_empty() {
-            return Ok(Finding::Gone);
+            return Ok(ThingState::Gone);
         }
         let head = prover.head(&self.device)?;
         let written = match written(&head, &usage.signatures, &self.tag) {
             _ if !usage.partitions.is_empty() => {
-                return Ok(Finding::NotOurs("it has partitions".to_owned()));
+                return Ok(ThingState::NotOurs("it has partitions".to_owned()));
             }
-            Err(what) => return Ok(Finding::NotOurs(what)),
+            Err(what) => return Ok(ThingState::NotOurs(what)),
             Ok(written) => written,
         };
         if let Some(why) = prover.known.broken {
-            return Ok(Finding::NotOurs(why.to_owned()));
+            return Ok(ThingState::NotOurs(why.to_owned()));
         }
         if !prover.known.vouched && !written.is_fresh {
-            return Ok(Finding::NotOurs(UNKNOWN_USE.to_owned()));
+            return Ok(ThingState::NotOurs(UNKNOWN_USE.to_owned()));
         }
-        Ok(Finding::Ours(written.types))
+        Ok(ThingState::Ours(written.types))
     }
 
     /// Erases this build's data, by its types alone.
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         let device = proven.target();
         let is_of_durio = |name: &&str| *name == MEMBER_SIGNATURE;
         let types: Vec<&str> =
@@ -252,7 +256,7 @@ impl UndoStep for Wipe {
 const COPIES_MOST: usize = 8;
 
 /// Erases superblocks of durio's arrays, which wipefs(8) does not know.
-fn erase_members(system: &mut dyn System, proven: &Proven) -> Result<(), Failure> {
+fn erase_members(system: &mut dyn System, proven: &Proven) -> Result<(), UndoFailure> {
     for _ in 0..COPIES_MOST {
         let found = signatures(system, proven.target())?;
         let Some(copy) = found.iter().find(|it| it.name == MEMBER_SIGNATURE) else { break };
@@ -262,7 +266,7 @@ fn erase_members(system: &mut dyn System, proven: &Proven) -> Result<(), Failure
     Ok(())
 }
 
-fn signatures(system: &dyn System, device: &str) -> Result<Vec<Signature>, Failure> {
+fn signatures(system: &dyn System, device: &str) -> Result<Vec<Signature>, UndoFailure> {
     let usage = system.usage(Path::new(device)).map_err(|error| error.to_string())?;
     Ok(usage.signatures)
 }
@@ -290,7 +294,11 @@ mod tests {
         let layers = vec![devices(&["/dev/sdx", "/dev/sdy"]), btrfs(BtrfsProfile::Raid1)];
         let plan = commands(&stack(layers), &place).unwrap();
         let unused = |device: &str, destroy| {
-            Action::Check(Check::Unused(Unused { device: device.into(), destroy, force: false }))
+            Action::Check(StepCheck::Unused(Unused {
+                device: device.into(),
+                destroy,
+                force: false,
+            }))
         };
         assert_eq!(plan[0].action, unused("/dev/sdx", true));
         assert_eq!(plan[1].action, unused("/dev/sdy", false));

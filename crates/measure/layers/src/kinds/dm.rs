@@ -2,10 +2,10 @@
 
 use super::prelude::*;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "dm",
     help: "A target of the device mapper over one device.",
-    role: Role::Devices,
+    role: LayerRole::Devices,
     drivers: &[MAPPER, CRYPT, DELAY, FLAKEY],
     tools: &[],
     superblock: None,
@@ -16,8 +16,11 @@ pub(crate) const KIND: Kind = Kind {
 const PURPOSE: &str = "device mapper";
 
 /// The device mapper itself.
-pub(super) const MAPPER: Driver =
-    Driver { module: "dm_mod", purpose: PURPOSE, shown: Shown::In("/proc/misc", "device-mapper") };
+pub(super) const MAPPER: Driver = Driver {
+    module: "dm_mod",
+    purpose: PURPOSE,
+    shown: DriverSign::In("/proc/misc", "device-mapper"),
+};
 const CRYPT: Driver = Driver::module("dm_crypt", PURPOSE);
 const DELAY: Driver = Driver::module("dm_delay", PURPOSE);
 const FLAKEY: Driver = Driver::module("dm_flakey", PURPOSE);
@@ -136,7 +139,7 @@ impl DmTarget {
     }
 }
 
-impl LayerKind for Dm {
+impl BuildableLayer for Dm {
     fn label(&self) -> Vec<String> {
         let target = match self.target {
             DmTarget::Linear => "linear".to_owned(),
@@ -158,7 +161,7 @@ impl LayerKind for Dm {
         [program, MAPPER.missing()].into_iter().chain(driver).collect()
     }
 
-    fn check(&self, below: Below) -> Result<Below, Fault> {
+    fn check(&self, below: Below) -> Result<Below, CheckFault> {
         // As many groups as devices say the same as none; any other number asks for a target over
         // several.
         if below.groups != 1 && below.groups != below.devices {
@@ -179,7 +182,7 @@ impl LayerKind for Dm {
         below.sizes.to_vec()
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, below: &[String]) -> PlannedLayer {
         draft.load(MAPPER.module, &[]);
         if let Some(driver) = self.target.driver() {
             draft.load(driver.module, &[]);
@@ -190,7 +193,7 @@ impl LayerKind for Dm {
 }
 
 impl Dm {
-    fn map_one(&self, draft: &mut Draft<'_>, n: usize, device: &str) -> String {
+    fn map_one(&self, draft: &mut PlanDraft<'_>, n: usize, device: &str) -> String {
         let name = draft.name(n);
         let undo = Some(Undo::RemoveMapped(RemoveMapped { name: name.clone() }));
         match self.target {
@@ -213,7 +216,7 @@ impl Dm {
 
 /// Maps a device by one line of a table.
 pub(super) fn table(
-    draft: &mut Draft<'_>,
+    draft: &mut PlanDraft<'_>,
     n: usize,
     device: &str,
     target: &str,
@@ -229,7 +232,7 @@ pub(super) fn table(
 }
 
 /// The key is read from the kernel's random numbers and never shown or kept.
-fn crypt(draft: &mut Draft<'_>, name: &str, device: &str, undo: Option<Undo>) {
+fn crypt(draft: &mut PlanDraft<'_>, name: &str, device: &str, undo: Option<Undo>) {
     // Plain, because it has no header: nothing is written but data, and with the mapping the key is
     // gone.
     let words = ["open", "--batch-mode", "--type", "plain", "--cipher", "aes-xts-plain64"];
@@ -255,22 +258,22 @@ impl UndoStep for RemoveMapped {
         true
     }
 
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
         let system = &*prover.system;
         let Some(disk) = mapped(system, &self.name) else { return Ok(None) };
         let uuid = system.read(Path::new(&format!("/sys/block/{disk}/dm/uuid")));
         let identity = disk_identity(system, &format!("/sys/block/{disk}"));
         let identity = identity.map(|disk| disk.with("uuid", &uuid.unwrap_or_default()));
-        Ok(Found::of(&self.name, identity))
+        Ok(LiveThing::of(&self.name, identity))
     }
 
-    fn fault_of_begun(&self, _prover: &Prover<'_>, found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, found: &LiveThing) -> Option<String> {
         let uuid = found.identity.get("uuid").unwrap_or_default();
         // `dmsetup rename` gives a name away; an identifier, once it is set, stays.
         (!uuid.ends_with(&self.name)).then(|| "its identifier is another one".to_owned())
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         let gone = |system: &dyn System| mapped(system, &self.name).is_none();
         undoer.run_until(proven, "dmsetup", &["remove", "--verifyudev", proven.target()], gone)
     }

@@ -5,13 +5,13 @@
 use super::mounted::{MadeFilesystem, mkfs, mount, uuid_words, words};
 use super::prelude::*;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "ext4",
     help: "An ext4 filesystem.",
-    role: Role::Filesystem,
+    role: LayerRole::Filesystem,
     drivers: &[DRIVER],
     tools: &[Tool::MKFS_EXT4, Tool::MOUNT_EXT4],
-    superblock: Some(Superblock { signatures: &["ext2", "ext3", "ext4"], read: superblock }),
+    superblock: Some(SuperblockFormat { signatures: &["ext2", "ext3", "ext4"], read: superblock }),
     #[cfg(test)]
     examples: tests::examples,
 };
@@ -32,7 +32,7 @@ spec_keys! {
     }
 }
 
-impl LayerKind for Ext4 {
+impl BuildableLayer for Ext4 {
     fn label(&self) -> Vec<String> {
         self.options.label(KIND.word, "")
     }
@@ -41,7 +41,7 @@ impl LayerKind for Ext4 {
         vec![Missing::program("mkfs.ext4", "e2fsprogs"), DRIVER.missing()]
     }
 
-    fn check(&self, below: Below) -> Result<Below, Fault> {
+    fn check(&self, below: Below) -> Result<Below, CheckFault> {
         below.filesystem(1..=1, LEAST, "with a journal")
     }
 
@@ -53,7 +53,7 @@ impl LayerKind for Ext4 {
         filesystem_sizes(below, |group| group.sum)
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, below: &[String]) -> PlannedLayer {
         let mut all = own_words(&self.options.mkfs);
         all.extend(uuid_words(draft));
         mkfs(draft, "mkfs.ext4", all, below);
@@ -82,7 +82,7 @@ fn own_words(declared: &[String]) -> Vec<String> {
 }
 
 /// `s_uuid`, `s_volume_name`, `s_mnt_count` (Documentation/filesystems/ext4/super.rst).
-fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
     let uuid = filesystem_uuid(tag).1;
     let is_ours = head.at(0x468, 16)? == uuid && head.is_text(0x478, 16, tag);
     // ext4 counts mounts for writing, so zero means unused since mkfs.
@@ -93,42 +93,42 @@ fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
 impl Tool {
     /// mkfs.ext4(8).
     pub(crate) const MKFS_EXT4: Self =
-        Self { name: "mkfs.ext4", heading: "`mkfs` of ext4", form: Form::Options, words: MKFS };
+        Self { name: "mkfs.ext4", heading: "`mkfs` of ext4", form: WordForm::Options, words: MKFS };
     /// mount(8) of ext4.
     pub(crate) const MOUNT_EXT4: Self =
-        Self { name: "mount", heading: "`mount` of ext4", form: Form::List, words: MOUNT };
+        Self { name: "mount", heading: "`mount` of ext4", form: WordForm::List, words: MOUNT };
 }
 
-const MKFS: &[Word] = word_list! {
-    Takes::Size => "-b" "-C";
-    Takes::Nothing => "-D";
-    Takes::Pairs(EXTENDED) => "-E";
-    Takes::One(&["continue", "remount-ro"]) => "-e";
-    Takes::Count => "-g" "-G";
-    Takes::Size => "-i";
-    Takes::Count => "-I";
-    Takes::Nothing => "-j";
-    Takes::Pairs(JOURNAL) => "-J";
-    Takes::Percent => "-m";
-    Takes::Count => "-N";
-    Takes::Some(FEATURES) => "-O";
-    Takes::One(&["floppy", "small", "default", "big", "huge", "news", "largefile", "largefile4"]) =>
+const MKFS: &[ToolWord] = word_list! {
+    WordArgument::Size => "-b" "-C";
+    WordArgument::Nothing => "-D";
+    WordArgument::Pairs(EXTENDED) => "-E";
+    WordArgument::One(&["continue", "remount-ro"]) => "-e";
+    WordArgument::Count => "-g" "-G";
+    WordArgument::Size => "-i";
+    WordArgument::Count => "-I";
+    WordArgument::Nothing => "-j";
+    WordArgument::Pairs(JOURNAL) => "-J";
+    WordArgument::Percent => "-m";
+    WordArgument::Count => "-N";
+    WordArgument::Some(FEATURES) => "-O";
+    WordArgument::One(&["floppy", "small", "default", "big", "huge", "news", "largefile", "largefile4"]) =>
         "-T";
 };
 
-const EXTENDED: &[Word] = word_list! {
-    Takes::Count => "stride" "stripe_width" "stripe-width" "mmp_update_interval" "resize";
-    Takes::Maybe(ZERO_ONE) => "lazy_itable_init" "lazy_journal_init" "assume_storage_prezeroed"
+const EXTENDED: &[ToolWord] = word_list! {
+    WordArgument::Count => "stride" "stripe_width" "stripe-width" "mmp_update_interval" "resize";
+    WordArgument::Maybe(ZERO_ONE) => "lazy_itable_init" "lazy_journal_init" "assume_storage_prezeroed"
         "packed_meta_blocks";
-    Takes::One(&["0", "1", "2"]) => "num_backup_sb";
-    Takes::Size => "orphan_file_size";
-    Takes::One(&["utf8", "utf8-12.1"]) => "encoding";
-    Takes::One(&["strict"]) => "encoding_flags";
-    Takes::Nothing => "no_copy_xattrs" "discard" "nodiscard";
+    WordArgument::One(&["0", "1", "2"]) => "num_backup_sb";
+    WordArgument::Size => "orphan_file_size";
+    WordArgument::One(&["utf8", "utf8-12.1"]) => "encoding";
+    WordArgument::One(&["strict"]) => "encoding_flags";
+    WordArgument::Nothing => "no_copy_xattrs" "discard" "nodiscard";
 };
 
-const JOURNAL: &[Word] = word_list! {
-    Takes::Size => "size" "fast_commit_size" "location";
+const JOURNAL: &[ToolWord] = word_list! {
+    WordArgument::Size => "size" "fast_commit_size" "location";
 };
 
 #[rustfmt::skip]
@@ -140,28 +140,28 @@ const FEATURES: &[&str] = &[
     "sparse_super", "sparse_super2", "stable_inodes", "uninit_bg", "verity",
 ];
 
-const MOUNT: &[Word] = word_list! {
-    Takes::Nothing => "defaults" "rw" "atime" "noatime" "diratime" "nodiratime" "relatime"
+const MOUNT: &[ToolWord] = word_list! {
+    WordArgument::Nothing => "defaults" "rw" "atime" "noatime" "diratime" "nodiratime" "relatime"
         "norelatime" "strictatime" "nostrictatime" "lazytime" "nolazytime" "sync" "async" "dirsync"
         "iversion" "noiversion" "i_version";
-    Takes::One(&["journal", "ordered", "writeback"]) => "data";
-    Takes::One(&["ignore", "abort"]) => "data_err";
-    Takes::Maybe(ZERO_ONE) => "barrier";
-    Takes::Nothing => "nobarrier";
-    Takes::Count => "commit";
-    Takes::Nothing => "journal_checksum" "nojournal_checksum" "journal_async_commit";
-    Takes::One(&["0", "1", "2", "3", "4", "5", "6", "7"]) => "journal_ioprio";
-    Takes::Nothing => "delalloc" "nodelalloc" "dioread_lock" "dioread_nolock" "nodioread_nolock";
-    Takes::Count => "min_batch_time" "max_batch_time" "stripe" "inode_readahead_blks";
-    Takes::Maybe(ZERO_ONE) => "auto_da_alloc";
-    Takes::Nothing => "noauto_da_alloc" "discard" "nodiscard" "init_itable" "noinit_itable"
+    WordArgument::One(&["journal", "ordered", "writeback"]) => "data";
+    WordArgument::One(&["ignore", "abort"]) => "data_err";
+    WordArgument::Maybe(ZERO_ONE) => "barrier";
+    WordArgument::Nothing => "nobarrier";
+    WordArgument::Count => "commit";
+    WordArgument::Nothing => "journal_checksum" "nojournal_checksum" "journal_async_commit";
+    WordArgument::One(&["0", "1", "2", "3", "4", "5", "6", "7"]) => "journal_ioprio";
+    WordArgument::Nothing => "delalloc" "nodelalloc" "dioread_lock" "dioread_nolock" "nodioread_nolock";
+    WordArgument::Count => "min_batch_time" "max_batch_time" "stripe" "inode_readahead_blks";
+    WordArgument::Maybe(ZERO_ONE) => "auto_da_alloc";
+    WordArgument::Nothing => "noauto_da_alloc" "discard" "nodiscard" "init_itable" "noinit_itable"
         "block_validity" "noblock_validity" "no_mbcache" "nombcache" "prefetch_block_bitmaps"
         "no_prefetch_block_bitmaps";
-    Takes::One(ZERO_ONE) => "mb_optimize_scan";
-    Takes::Count => "max_dir_size_kb";
-    Takes::Maybe(&["always", "never", "inode"]) => "dax";
-    Takes::One(&["continue", "remount-ro"]) => "errors";
-    Takes::Nothing => "acl" "noacl" "user_xattr" "nouser_xattr" "quota" "noquota" "usrquota"
+    WordArgument::One(ZERO_ONE) => "mb_optimize_scan";
+    WordArgument::Count => "max_dir_size_kb";
+    WordArgument::Maybe(&["always", "never", "inode"]) => "dax";
+    WordArgument::One(&["continue", "remount-ro"]) => "errors";
+    WordArgument::Nothing => "acl" "noacl" "user_xattr" "nouser_xattr" "quota" "noquota" "usrquota"
         "grpquota" "prjquota" "inlinecrypt";
 };
 

@@ -8,10 +8,10 @@ use crate::permit::Grounds;
 use crate::proof::backing_of;
 use crate::undo::RemoveFile;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "loop",
     help: "Files of this machine as block devices, with direct I/O where it is possible.",
-    role: Role::Source,
+    role: LayerRole::Source,
     drivers: &[DRIVER],
     tools: &[],
     superblock: None,
@@ -19,8 +19,11 @@ pub(crate) const KIND: Kind = Kind {
     examples: tests::examples,
 };
 
-const DRIVER: Driver =
-    Driver { module: "loop", purpose: "files as disks", shown: Shown::At("/dev/loop-control") };
+const DRIVER: Driver = Driver {
+    module: "loop",
+    purpose: "files as disks",
+    shown: DriverSign::At("/dev/loop-control"),
+};
 
 spec_keys! {
     /// Files as block devices.
@@ -35,7 +38,7 @@ spec_keys! {
     }
 }
 
-impl LayerKind for Loop {
+impl BuildableLayer for Loop {
     fn label(&self) -> Vec<String> {
         vec![self.made.label(KIND.word)]
     }
@@ -44,7 +47,7 @@ impl LayerKind for Loop {
         vec![Missing::program("losetup", "mount"), DRIVER.missing()]
     }
 
-    fn check(&self, _below: Below) -> Result<Below, Fault> {
+    fn check(&self, _below: Below) -> Result<Below, CheckFault> {
         if let Some(path) = self.directory.as_ref().filter(|path| !path.starts_with('/')) {
             return Err(format!("its directory, '{path}', is not an absolute path"));
         }
@@ -55,7 +58,7 @@ impl LayerKind for Loop {
         self.made.sizes()
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, _below: &[String]) -> PlannedLayer {
         let directory = self.directory.as_deref().map_or(draft.place.files.as_path(), Path::new);
         let folder = directory.join(draft.place.tag()).display().to_string();
         draft.load(DRIVER.module, &[]);
@@ -70,7 +73,7 @@ impl LayerKind for Loop {
     }
 }
 
-fn one_device(draft: &mut Draft<'_>, folder: &str, n: u32, size: Bytes) -> String {
+fn one_device(draft: &mut PlanDraft<'_>, folder: &str, n: u32, size: Bytes) -> String {
     let name = format!("loop{n}");
     let file = format!("{folder}/{name}");
     let undo = Undo::RemoveFile(RemoveFile { path: file.clone() });
@@ -106,7 +109,7 @@ impl UndoStep for DetachLoop {
     }
 
     /// By its name if its program answered, else by the file behind it.
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
         let node = filled(&self.device, prover.known.values);
         let backing = prover.known.file.and_then(backing_of);
         for (name, behind) in prover.loops()? {
@@ -118,23 +121,27 @@ impl UndoStep for DetachLoop {
             let directory = format!("/sys/block/{}", name.trim_start_matches("/dev/"));
             let disk = disk_identity(prover.system, &directory);
             if let (true, Some(disk)) = (is_meant, disk) {
-                return Ok(Found::of(&name, Some(disk.with("file", &behind))));
+                return Ok(LiveThing::of(&name, Some(disk.with("file", &behind))));
             }
         }
         Ok(None)
     }
 
-    fn fault_of_begun(&self, prover: &Prover<'_>, found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, prover: &Prover<'_>, found: &LiveThing) -> Option<String> {
         let backing = prover.known.file.and_then(backing_of);
         let is_ours = backing.is_some() && found.identity.get("file") == backing.as_deref();
         (!is_ours).then(|| "another file is behind it".to_owned())
     }
 
-    fn further(&self, prover: &mut Prover<'_>, found: &Found) -> Result<Finding, Failure> {
+    fn further(
+        &self,
+        prover: &mut Prover<'_>,
+        found: &LiveThing,
+    ) -> Result<ThingState, UndoFailure> {
         prover.nothing_foreign_on(std::slice::from_ref(&found.target))
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         let disk = proven.target().trim_start_matches("/dev/");
         let behind = format!("/sys/block/{disk}/loop/backing_file");
         // Since Linux 3.7 losetup succeeds also while the device is in use: the kernel then
@@ -144,7 +151,7 @@ impl UndoStep for DetachLoop {
         undoer.run_until(proven, "losetup", &["--detach", proven.target()], gone)
     }
 
-    fn check_made(&self, grounds: &Grounds, facts: Option<&Identity>) -> Result<(), String> {
+    fn check_made(&self, grounds: &Grounds, facts: Option<&LayerIdentity>) -> Result<(), String> {
         // losetup was given a name: between the making of the file and its start the name could
         // change hands.
         let behind = facts.and_then(|facts| facts.get("file"));

@@ -5,13 +5,13 @@ use super::prelude::*;
 use crate::check::MOST_LAYERS;
 use crate::place::volume_uuid;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "lvm",
     help: "A logical volume.",
-    role: Role::Devices,
+    role: LayerRole::Devices,
     drivers: &[MAPPER, RAID],
     tools: &[],
-    superblock: Some(Superblock { signatures: &["lvm2"], read: superblock }),
+    superblock: Some(SuperblockFormat { signatures: &["lvm2"], read: superblock }),
     #[cfg(test)]
     examples: tests::examples,
 };
@@ -57,7 +57,7 @@ impl LvmLayout {
     }
 }
 
-impl LayerKind for Lvm {
+impl BuildableLayer for Lvm {
     fn label(&self) -> Vec<String> {
         let chunk = self.chunk.map(|chunk| format!("chunk {chunk}"));
         [KIND.word, self.layout.word()].map(str::to_owned).into_iter().chain(chunk).collect()
@@ -70,7 +70,7 @@ impl LayerKind for Lvm {
 
     /// lvmraid(7): raid1 takes two devices or more, raid10 four or more. A stripe size is a power of
     /// two from 4 KiB up to an extent, by default 4 MiB (lvcreate(8)).
-    fn check(&self, below: Below) -> Result<Below, Fault> {
+    fn check(&self, below: Below) -> Result<Below, CheckFault> {
         let group = below.group()?;
         let devices = group.devices;
         let (least, data) = match self.layout {
@@ -104,13 +104,13 @@ impl LayerKind for Lvm {
         })
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, below: &[String]) -> PlannedLayer {
         draft.in_groups(below, |draft, group, below| self.volume(draft, group, below))
     }
 }
 
 impl Lvm {
-    fn volume(&self, draft: &mut Draft<'_>, group: usize, below: &[String]) -> String {
+    fn volume(&self, draft: &mut PlanDraft<'_>, group: usize, below: &[String]) -> String {
         draft.load(MAPPER.module, &[]);
         if self.layout.is_raid() {
             draft.load(RAID.module, &[]);
@@ -209,26 +209,26 @@ impl UndoStep for RemoveVolumeGroup {
     }
 
     /// By its name, and the identifier that LVM chose.
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
         let config = filled(&self.config, prover.known.values);
-        let groups = prover.look(Look::Groups { config: &config })?.stdout;
+        let groups = prover.look(ProgramQuery::Groups { config: &config })?.stdout;
         let uuid = groups.lines().find_map(|line| {
             let mut words = line.split_ascii_whitespace();
             (words.next() == Some(&self.name)).then(|| words.next().map(str::to_owned))
         });
-        Ok(Found::of(&self.name, uuid.map(|uuid| Identity::of([("uuid", uuid)]))))
+        Ok(LiveThing::of(&self.name, uuid.map(|uuid| LayerIdentity::of([("uuid", uuid)]))))
     }
 
     /// Its name has this build's tag.
-    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &LiveThing) -> Option<String> {
         None
     }
 
-    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
-        Finding::restarted()
+    fn after_restart(&self, _prover: &Prover<'_>) -> ThingState {
+        ThingState::restarted()
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         let name = proven.target();
         let words = ["vgremove", "--config", &self.config, "--yes", "--force", "--quiet", name];
         let ran = undoer.run(proven, "lvm", &words);
@@ -238,7 +238,7 @@ impl UndoStep for RemoveVolumeGroup {
 
 /// The identifier of the physical volume, and no group on it but one of this build's: another
 /// group keeps the identifier (LVM, lib/format_text/layout.h).
-fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
     const LABEL: usize = 512;
     const METADATA: usize = 4096;
     let uuid = head.at(LABEL + 32, 32)?;

@@ -11,18 +11,18 @@ use crate::place::md_uuid;
 
 pub(crate) use array::{ArrayCheck, StopArray};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "md",
     help: "A software RAID array of the kernel's md.",
-    role: Role::Devices,
+    role: LayerRole::Devices,
     drivers: &[MD, RAID0, RAID1, RAID10, RAID456],
     tools: &[],
-    superblock: Some(Superblock { signatures: &["md 1.2"], read: array::superblock }),
+    superblock: Some(SuperblockFormat { signatures: &["md 1.2"], read: array::superblock }),
     #[cfg(test)]
     examples: tests::examples,
 };
 
-const MD: Driver = Driver { module: "md_mod", purpose: PURPOSE, shown: Shown::At(MDSTAT) };
+const MD: Driver = Driver { module: "md_mod", purpose: PURPOSE, shown: DriverSign::At(MDSTAT) };
 const RAID0: Driver = personality("raid0", "[raid0]");
 const RAID1: Driver = personality("raid1", "[raid1]");
 const RAID10: Driver = personality("raid10", "[raid10]");
@@ -33,7 +33,7 @@ const PURPOSE: &str = "RAID arrays";
 const MDSTAT: &str = "/proc/mdstat";
 
 const fn personality(module: &'static str, word: &'static str) -> Driver {
-    Driver { module, purpose: PURPOSE, shown: Shown::In(MDSTAT, word) }
+    Driver { module, purpose: PURPOSE, shown: DriverSign::In(MDSTAT, word) }
 }
 
 /// Where md keeps which parts of an array may differ between its members.
@@ -115,7 +115,7 @@ const fn is_zero(value: &u32) -> bool {
     *value == 0
 }
 
-impl LayerKind for DeclaredMd {
+impl BuildableLayer for DeclaredMd {
     fn label(&self) -> Vec<String> {
         let mut words = vec![format!("md RAID{}", self.level)];
         words.extend(self.layout.clone());
@@ -134,7 +134,7 @@ impl LayerKind for DeclaredMd {
         vec![Missing::program("mdadm", "mdadm"), self.driver().missing()]
     }
 
-    fn check(&self, below: Below) -> Result<Below, Fault> {
+    fn check(&self, below: Below) -> Result<Below, CheckFault> {
         limits::check(self, below.group()?)
     }
 
@@ -153,7 +153,7 @@ impl LayerKind for DeclaredMd {
         per_group(below, |group| self.held(group))
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, below: &[String]) -> PlannedLayer {
         draft.in_groups(below, |draft, group, below| self.array(draft, group, below))
     }
 }
@@ -195,13 +195,13 @@ impl DeclaredMd {
         digits.and_then(|digits| digits.parse().ok()).unwrap_or(2).max(1)
     }
 
-    fn array(&self, draft: &mut Draft<'_>, group: usize, below: &[String]) -> String {
+    fn array(&self, draft: &mut PlanDraft<'_>, group: usize, below: &[String]) -> String {
         let name = draft.name(group);
         let device = format!("/dev/md/{name}");
         // mdadm does not count the journal among --raid-devices.
         let members = if self.journal { &below[..below.len().saturating_sub(1)] } else { below };
         if self.bitmap == MdBitmap::Lockless {
-            draft.check(Check::ArrayCheck(ArrayCheck::LocklessBitmap));
+            draft.check(StepCheck::ArrayCheck(ArrayCheck::LocklessBitmap));
         }
         // By name: the kernel loads a personality by itself through /sbin/modprobe, which in a
         // small guest may not be kmod's.
@@ -222,12 +222,12 @@ impl DeclaredMd {
         // Otherwise nothing needs a sync: RAM disks and new files are zeros, whose copies and
         // parities (of RAID 6 both) are zeros as well.
         if self.initial_sync && self.level != 0 {
-            draft.check(Check::ArrayCheck(ArrayCheck::Synced { device: device.clone() }));
+            draft.check(StepCheck::ArrayCheck(ArrayCheck::Synced { device: device.clone() }));
         }
         self.remove_members(draft, &device, members);
         let level = format!("raid{}", self.level);
         let runs = ArrayCheck::Runs { device: device.clone(), level, missing: self.removed };
-        draft.check(Check::ArrayCheck(runs));
+        draft.check(StepCheck::ArrayCheck(runs));
         device
     }
 
@@ -272,14 +272,14 @@ impl DeclaredMd {
 
     // mdadm makes the file itself, also through a link and over one that is there: so it is made in
     // a folder that only this build has.
-    fn external_bitmap(&self, draft: &mut Draft<'_>, name: &str) -> Option<String> {
+    fn external_bitmap(&self, draft: &mut PlanDraft<'_>, name: &str) -> Option<String> {
         let MdBitmap::External(file) = &self.bitmap else { return None };
         let (folder, path) = bitmap_file(file, name);
         draft.make_directory(&folder);
         Some(path)
     }
 
-    fn remove_members(&self, draft: &mut Draft<'_>, device: &str, members: &[String]) {
+    fn remove_members(&self, draft: &mut PlanDraft<'_>, device: &str, members: &[String]) {
         let removed = usize::try_from(self.removed).unwrap_or(usize::MAX);
         for member in members.iter().rev().take(removed) {
             // md lets go of no member that it uses: it has to be failed first.

@@ -40,12 +40,12 @@ pub(super) fn words(own: &[&str], declared: &[String]) -> Vec<String> {
 }
 
 /// The words by which mkfs gives the identifier of the build: `-U` and it, for most.
-pub(super) fn uuid_words(draft: &Draft<'_>) -> [String; 2] {
+pub(super) fn uuid_words(draft: &PlanDraft<'_>) -> [String; 2] {
     ["-U".to_owned(), filesystem_uuid(&draft.place.tag()).0]
 }
 
 /// Makes a filesystem with the label of the build.
-pub(super) fn mkfs(draft: &mut Draft<'_>, program: &str, words: Vec<String>, below: &[String]) {
+pub(super) fn mkfs(draft: &mut PlanDraft<'_>, program: &str, words: Vec<String>, below: &[String]) {
     let label = ["-L".to_owned(), draft.place.tag()];
     let words: Vec<String> = words.into_iter().chain(label).chain(below.to_vec()).collect();
     draft.run(program, &words, None);
@@ -53,7 +53,7 @@ pub(super) fn mkfs(draft: &mut Draft<'_>, program: &str, words: Vec<String>, bel
 
 /// Mounts it below the folder of the build.
 pub(super) fn mount(
-    draft: &mut Draft<'_>,
+    draft: &mut PlanDraft<'_>,
     filesystem: &str,
     options: &[String],
     below: &[String],
@@ -70,7 +70,7 @@ pub(super) fn mount(
 }
 
 /// A directory of the build's own.
-pub(super) fn mount_point(draft: &mut Draft<'_>) -> String {
+pub(super) fn mount_point(draft: &mut PlanDraft<'_>) -> String {
     let at = draft.place.mounts.join(draft.place.tag()).display().to_string();
     draft.make_directory(&at);
     at
@@ -78,26 +78,26 @@ pub(super) fn mount_point(draft: &mut Draft<'_>) -> String {
 
 /// The layer, once it is seen that the filesystem is mounted.
 pub(super) fn mounted(
-    draft: &mut Draft<'_>,
+    draft: &mut PlanDraft<'_>,
     filesystem: &str,
     at: String,
     below: &[String],
 ) -> PlannedLayer {
     let (mount_point, filesystem) = (at.clone(), filesystem.to_owned());
-    draft.check(Check::Mounted(Mounted { mount_point, filesystem }));
+    draft.check(StepCheck::Mounted(MountedFilesystem { mount_point, filesystem }));
     PlannedLayer { devices: below.to_vec(), mount: Some(at) }
 }
 
 /// A filesystem of this type is mounted there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mounted {
+pub struct MountedFilesystem {
     /// The mount point.
     pub(crate) mount_point: String,
     /// The kernel's name of the filesystem.
     pub(crate) filesystem: String,
 }
 
-impl Checking for Mounted {
+impl Checking for MountedFilesystem {
     fn text(&self) -> String {
         format!("check that {} is mounted at {}", self.filesystem, self.mount_point)
     }
@@ -139,16 +139,16 @@ impl UndoStep for Unmount {
     }
 
     /// By the kernel's number of the mount, device and source.
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
         let mount_point = Path::new(&self.mount_point);
         // umount takes the uppermost: it would unmount another's filesystem and leave ours.
         if prover.system.mounted_at(mount_point).len() > 1 {
             return Err("another filesystem is mounted over it; unmount that first".into());
         }
-        Ok(Found::of(&self.mount_point, prover.system.mount_identity(mount_point)))
+        Ok(LiveThing::of(&self.mount_point, prover.system.mount_identity(mount_point)))
     }
 
-    fn fault_of_begun(&self, prover: &Prover<'_>, found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, prover: &Prover<'_>, found: &LiveThing) -> Option<String> {
         let source = filled(&self.source, prover.known.values);
         let there = found.identity.get("source").map(Path::new);
         let there = there.and_then(|source| prover.system.resolve(source));
@@ -156,7 +156,7 @@ impl UndoStep for Unmount {
         (!is_ours).then(|| "another device is mounted there".to_owned())
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         let gone = |system: &dyn System| system.mounted_at(Path::new(&self.mount_point)).is_empty();
         undoer.run_until(proven, "umount", &[proven.target()], gone)
     }

@@ -16,7 +16,7 @@ spec_keys! {
 
 impl NewDevices {
     /// Checks `count`, and that the size is a multiple of `unit`.
-    pub(crate) fn check(self, unit: Bytes) -> Result<Below, Fault> {
+    pub(crate) fn check(self, unit: Bytes) -> Result<Below, CheckFault> {
         if self.count == 0 || self.count > MOST_DEVICES {
             return Err(format!("count is {}; 1 to {MOST_DEVICES} can be made", self.count));
         }

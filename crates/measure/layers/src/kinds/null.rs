@@ -3,10 +3,10 @@
 use super::prelude::*;
 use crate::permit::{NULL_CONFIG, PermittedWrite};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "null",
     help: "null_blk, memory-backed, with a request queue.",
-    role: Role::Source,
+    role: LayerRole::Source,
     drivers: &[CONFIGFS, DRIVER],
     tools: &[],
     superblock: None,
@@ -15,8 +15,11 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 const CONFIGFS: Driver = Driver::filesystem("configfs", "configuration of null_blk");
-const DRIVER: Driver =
-    Driver { module: "null_blk", purpose: "disks that do nothing", shown: Shown::At(NULL_CONFIG) };
+const DRIVER: Driver = Driver {
+    module: "null_blk",
+    purpose: "disks that do nothing",
+    shown: DriverSign::At(NULL_CONFIG),
+};
 
 spec_keys! {
     /// Disks of null_blk.
@@ -34,7 +37,7 @@ spec_keys! {
     }
 }
 
-impl LayerKind for Null {
+impl BuildableLayer for Null {
     fn label(&self) -> Vec<String> {
         let completion = self.completion.map(|span| format!("completion {span}"));
         let depth = self.queue_depth.map(|depth| format!("depth {depth}"));
@@ -45,7 +48,7 @@ impl LayerKind for Null {
         vec![DRIVER.missing()]
     }
 
-    fn check(&self, _below: Below) -> Result<Below, Fault> {
+    fn check(&self, _below: Below) -> Result<Below, CheckFault> {
         // Beyond BLK_MQ_MAX_DEPTH the kernel silently takes less (block/blk-mq.c).
         if let Some(depth) = self.queue_depth.filter(|depth| !(1..=10_240).contains(depth)) {
             return Err(format!("its queue_depth is {depth}; 1 to 10240 can be had"));
@@ -58,7 +61,7 @@ impl LayerKind for Null {
         self.made.sizes()
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, _below: &[String]) -> PlannedLayer {
         draft.load(CONFIGFS.module, &[]);
         draft.push(Action::MountConfigfs, None);
         // By itself the driver makes one disk when it is loaded, which no journal would know.
@@ -74,7 +77,7 @@ impl LayerKind for Null {
 
 impl Null {
     /// Since Linux 5.19 the device has the name of its directory in configfs.
-    fn one_disk(&self, draft: &mut Draft<'_>, n: u32) -> String {
+    fn one_disk(&self, draft: &mut PlanDraft<'_>, n: u32) -> String {
         let name = format!("{}n{n}", draft.place.tag());
         let path = format!("{NULL_CONFIG}/{name}");
         let undo = Undo::RemoveNull(RemoveNull { name: name.clone() });
@@ -112,17 +115,17 @@ impl UndoStep for RemoveNull {
         format!("write 0 to {NULL_CONFIG}/{name}/power, remove directory {NULL_CONFIG}/{name}")
     }
 
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
         let directory = format!("{NULL_CONFIG}/{}", self.name);
-        Ok(Found::of(&directory, prover.system.file_identity(Path::new(&directory))))
+        Ok(LiveThing::of(&directory, prover.system.file_identity(Path::new(&directory))))
     }
 
     /// Its name has this build's tag.
-    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &LiveThing) -> Option<String> {
         None
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         let power = Path::new(proven.target()).join("power");
         in_words(undoer.system.write(&PermittedWrite::undoing(proven, &power, "0")))?;
         in_words(undoer.system.remove_directory(proven)).map(|()| Undone::Done)

@@ -10,13 +10,13 @@ use crate::declared::GroupSizes;
 
 pub(crate) use server::EndServer;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "raid",
     help: "An array of durio's own engine, served as a block device by a process.",
-    role: Role::Devices,
+    role: LayerRole::Devices,
     drivers: &[UBLK, NBD],
     tools: &[],
-    superblock: Some(Superblock {
+    superblock: Some(SuperblockFormat {
         signatures: &[durio_block::MEMBER_SIGNATURE],
         read: server::superblock,
     }),
@@ -27,7 +27,7 @@ pub(crate) const KIND: Kind = Kind {
 const UBLK: Driver = Driver {
     module: "ublk_drv",
     purpose: "block devices that a process serves; Linux 6.0 or later has it",
-    shown: Shown::At("/sys/class/misc/ublk-control"),
+    shown: DriverSign::At("/sys/class/misc/ublk-control"),
 };
 
 const NBD: Driver =
@@ -46,9 +46,9 @@ const MEMBER_LEAST: Bytes = Bytes::from_mib(4);
 /// RAID 0, 1, 5, 6 or 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct RaidLevel(pub u8);
+pub struct DurioRaidLevel(pub u8);
 
-impl SpecScalar for RaidLevel {
+impl SpecScalar for DurioRaidLevel {
     const FORM: SpecForm = SpecForm::Numbers(&[0, 1, 5, 6, 10]);
 
     fn of(value: &SpecValue) -> Option<Self> {
@@ -71,7 +71,7 @@ spec_keys! {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Raid {
         /// 0, 1, 5, 6 or 10. Level 10 mirrors the first device with the second, and so on.
-        pub level: RaidLevel,
+        pub level: DurioRaidLevel,
         /// Chunk size: a power of two from 4 KiB to 1 MiB. Default: 16 KiB.
         #[serde(rename = "chunk_bytes")]
         pub chunk: Bytes = CHUNK_DEFAULT,
@@ -103,9 +103,9 @@ impl RaidFront {
     }
 }
 
-impl LayerKind for Raid {
+impl BuildableLayer for Raid {
     fn label(&self) -> Vec<String> {
-        let RaidLevel(level) = self.level;
+        let DurioRaidLevel(level) = self.level;
         let mut label = vec![
             format!("durio RAID{level}"),
             format!("chunk {}", self.chunk),
@@ -119,7 +119,7 @@ impl LayerKind for Raid {
         vec![self.front.driver().missing()]
     }
 
-    fn check(&self, below: Below) -> Result<Below, Fault> {
+    fn check(&self, below: Below) -> Result<Below, CheckFault> {
         let group = below.group()?;
         let (least, most) = self.members();
         let count = group.devices;
@@ -161,7 +161,7 @@ impl LayerKind for Raid {
         per_group(below, held)
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, below: &[String]) -> PlannedLayer {
         draft.load(self.front.driver().module, &[]);
         draft.in_groups(below, |draft, group, below| self.array(draft, group, below))
     }
@@ -198,7 +198,7 @@ impl Raid {
         if self.parities() == 0 { 0 } else { ((4 << 20) / chunk).max(16) * (chunk + 4096) }
     }
 
-    fn array(&self, draft: &mut Draft<'_>, group: usize, members: &[String]) -> String {
+    fn array(&self, draft: &mut PlanDraft<'_>, group: usize, members: &[String]) -> String {
         let name = draft.name(group);
         // Only this user can enter it, so only our server can serve there.
         let folder = draft.place.mounts.join(&name).display().to_string();

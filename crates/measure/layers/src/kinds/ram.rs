@@ -5,10 +5,10 @@
 
 use super::prelude::*;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "ram",
     help: "RAM disks of the kernel's brd.",
-    role: Role::Source,
+    role: LayerRole::Source,
     drivers: &[BRD],
     tools: &[],
     superblock: None,
@@ -28,7 +28,7 @@ spec_keys! {
     }
 }
 
-impl LayerKind for Ram {
+impl BuildableLayer for Ram {
     fn label(&self) -> Vec<String> {
         vec![self.made.label(KIND.word)]
     }
@@ -37,7 +37,7 @@ impl LayerKind for Ram {
         vec![Missing::program("modprobe", "kmod"), Missing::program("rmmod", "kmod"), BRD.missing()]
     }
 
-    fn check(&self, _below: Below) -> Result<Below, Fault> {
+    fn check(&self, _below: Below) -> Result<Below, CheckFault> {
         self.made.check(Bytes::from_kib(4))
     }
 
@@ -45,12 +45,12 @@ impl LayerKind for Ram {
         self.made.sizes()
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, _below: &[String]) -> PlannedLayer {
         let NewDevices { count, size } = self.made;
         let size_kib = size.get() / 1024;
         // A driver that is loaded keeps its disks and their size: modprobe would change nothing and
         // succeed.
-        draft.check(Check::NoRamDisks(NoRamDisks));
+        draft.check(StepCheck::NoRamDisks(NoRamDisks));
         let words = [format!("rd_nr={count}"), format!("rd_size={size_kib}")];
         let undo = Undo::UnloadBrd(UnloadBrd { count, size_kib });
         draft.run("modprobe", &["brd", &words[0], &words[1]], Some(undo));
@@ -124,22 +124,26 @@ impl UndoStep for UnloadBrd {
         "rmmod brd".to_owned()
     }
 
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
-        Ok(Found::of("brd", disk_identity(prover.system, "/sys/block/ram0")))
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
+        Ok(LiveThing::of("brd", disk_identity(prover.system, "/sys/block/ram0")))
     }
 
-    fn fault_of_begun(&self, prover: &Prover<'_>, _found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, prover: &Prover<'_>, _found: &LiveThing) -> Option<String> {
         let is_ours = self.are_as_asked(prover) && self.are_blank(prover);
         let fault =
             "its RAM disks are not those that this bench asked for, or something is on them";
         (!is_ours).then(|| fault.to_owned())
     }
 
-    fn further(&self, prover: &mut Prover<'_>, _found: &Found) -> Result<Finding, Failure> {
+    fn further(
+        &self,
+        prover: &mut Prover<'_>,
+        _found: &LiveThing,
+    ) -> Result<ThingState, UndoFailure> {
         prover.nothing_foreign_on(&self.nodes())
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         undoer.run_until(proven, "rmmod", &[proven.target()], |system| {
             !system.is_there(Path::new("/sys/module/brd"))
         })

@@ -5,13 +5,13 @@
 use super::mounted::{MadeFilesystem, mkfs, mount, words};
 use super::prelude::*;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "xfs",
     help: "An XFS filesystem.",
-    role: Role::Filesystem,
+    role: LayerRole::Filesystem,
     drivers: &[DRIVER],
     tools: &[Tool::MKFS_XFS, Tool::MOUNT_XFS],
-    superblock: Some(Superblock { signatures: &["xfs"], read: superblock }),
+    superblock: Some(SuperblockFormat { signatures: &["xfs"], read: superblock }),
     #[cfg(test)]
     examples: tests::examples,
 };
@@ -31,7 +31,7 @@ spec_keys! {
     }
 }
 
-impl LayerKind for Xfs {
+impl BuildableLayer for Xfs {
     fn label(&self) -> Vec<String> {
         self.options.label(KIND.word, "")
     }
@@ -40,7 +40,7 @@ impl LayerKind for Xfs {
         vec![Missing::program("mkfs.xfs", "xfsprogs"), DRIVER.missing()]
     }
 
-    fn check(&self, below: Below) -> Result<Below, Fault> {
+    fn check(&self, below: Below) -> Result<Below, CheckFault> {
         below.filesystem(1..=1, LEAST, "of one device")
     }
 
@@ -52,7 +52,7 @@ impl LayerKind for Xfs {
         filesystem_sizes(below, |group| group.sum)
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, below: &[String]) -> PlannedLayer {
         // -f, for mkfs refuses where an earlier filesystem left its superblock; -K discards
         // nothing.
         let mut all = words(&["-q", "-f", "-K"], &self.options.mkfs);
@@ -66,7 +66,7 @@ impl LayerKind for Xfs {
 
 /// `sb_uuid`, `sb_fname`; a new filesystem has one chunk of inodes and three of them in use (XFS
 /// Algorithms and Data Structures, "Superblocks").
-fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
     let uuid = filesystem_uuid(tag).1;
     let is_ours = head.at(32, 16)? == uuid && head.is_text(108, 12, tag);
     // XFS counts no mounts, as ext4 does: that it has no file is the nearest to it.
@@ -77,80 +77,80 @@ fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
 impl Tool {
     /// mkfs.xfs(8).
     pub(crate) const MKFS_XFS: Self =
-        Self { name: "mkfs.xfs", heading: "`mkfs` of xfs", form: Form::Options, words: MKFS };
+        Self { name: "mkfs.xfs", heading: "`mkfs` of xfs", form: WordForm::Options, words: MKFS };
     /// mount(8) of XFS.
     pub(crate) const MOUNT_XFS: Self =
-        Self { name: "mount", heading: "`mount` of xfs", form: Form::List, words: MOUNT };
+        Self { name: "mount", heading: "`mount` of xfs", form: WordForm::List, words: MOUNT };
 }
 
-const MKFS: &[Word] = word_list! {
-    Takes::Pairs(word_list! { Takes::Size => "size"; Takes::Count => "log"; }) => "-b";
-    Takes::Pairs(DATA) => "-d";
-    Takes::Pairs(INODES) => "-i";
-    Takes::Pairs(LOG) => "-l";
-    Takes::Pairs(METADATA) => "-m";
-    Takes::Pairs(NAMING) => "-n";
-    Takes::Pairs(word_list! { Takes::Size => "size" "sectsize"; Takes::Count => "log"; }) => "-s";
+const MKFS: &[ToolWord] = word_list! {
+    WordArgument::Pairs(word_list! { WordArgument::Size => "size"; WordArgument::Count => "log"; }) => "-b";
+    WordArgument::Pairs(DATA) => "-d";
+    WordArgument::Pairs(INODES) => "-i";
+    WordArgument::Pairs(LOG) => "-l";
+    WordArgument::Pairs(METADATA) => "-m";
+    WordArgument::Pairs(NAMING) => "-n";
+    WordArgument::Pairs(word_list! { WordArgument::Size => "size" "sectsize"; WordArgument::Count => "log"; }) => "-s";
 };
 
-const DATA: &[Word] = word_list! {
-    Takes::Count => "agcount";
-    Takes::Size => "agsize" "size" "su";
-    Takes::Count => "sw" "sunit" "swidth";
-    Takes::Maybe(ZERO_ONE) => "noalign";
-    Takes::Size => "sectsize";
-    Takes::Count => "concurrency";
-    Takes::Size => "cowextsize" "extszinherit";
-    Takes::One(&["0"]) => "rtinherit";
-    Takes::One(ZERO_ONE) => "daxinherit";
-    Takes::Count => "projinherit";
+const DATA: &[ToolWord] = word_list! {
+    WordArgument::Count => "agcount";
+    WordArgument::Size => "agsize" "size" "su";
+    WordArgument::Count => "sw" "sunit" "swidth";
+    WordArgument::Maybe(ZERO_ONE) => "noalign";
+    WordArgument::Size => "sectsize";
+    WordArgument::Count => "concurrency";
+    WordArgument::Size => "cowextsize" "extszinherit";
+    WordArgument::One(&["0"]) => "rtinherit";
+    WordArgument::One(ZERO_ONE) => "daxinherit";
+    WordArgument::Count => "projinherit";
 };
 
-const INODES: &[Word] = word_list! {
-    Takes::Size => "size";
-    Takes::Count => "perblock" "maxpct";
-    Takes::Maybe(ZERO_ONE) => "align";
-    Takes::One(&["0", "1", "2"]) => "attr";
-    Takes::Maybe(ZERO_ONE) => "projid32bit" "sparse" "nrext64" "exchange";
+const INODES: &[ToolWord] = word_list! {
+    WordArgument::Size => "size";
+    WordArgument::Count => "perblock" "maxpct";
+    WordArgument::Maybe(ZERO_ONE) => "align";
+    WordArgument::One(&["0", "1", "2"]) => "attr";
+    WordArgument::Maybe(ZERO_ONE) => "projid32bit" "sparse" "nrext64" "exchange";
 };
 
-const LOG: &[Word] = word_list! {
-    Takes::Maybe(&["1"]) => "internal";
-    Takes::Size => "size";
-    Takes::Count => "agnum";
-    Takes::One(&["1", "2"]) => "version";
-    Takes::Size => "su";
-    Takes::Count => "sunit";
-    Takes::Size => "sectsize";
-    Takes::Maybe(ZERO_ONE) => "lazy-count";
-    Takes::Count => "concurrency";
+const LOG: &[ToolWord] = word_list! {
+    WordArgument::Maybe(&["1"]) => "internal";
+    WordArgument::Size => "size";
+    WordArgument::Count => "agnum";
+    WordArgument::One(&["1", "2"]) => "version";
+    WordArgument::Size => "su";
+    WordArgument::Count => "sunit";
+    WordArgument::Size => "sectsize";
+    WordArgument::Maybe(ZERO_ONE) => "lazy-count";
+    WordArgument::Count => "concurrency";
 };
 
-const METADATA: &[Word] = word_list! {
-    Takes::Maybe(ZERO_ONE) => "crc" "finobt" "inobtcount" "rmapbt" "reflink" "bigtime" "metadir";
+const METADATA: &[ToolWord] = word_list! {
+    WordArgument::Maybe(ZERO_ONE) => "crc" "finobt" "inobtcount" "rmapbt" "reflink" "bigtime" "metadir";
 };
 
-const NAMING: &[Word] = word_list! {
-    Takes::Size => "size";
-    Takes::One(&["2", "ci"]) => "version";
-    Takes::Maybe(ZERO_ONE) => "ftype" "parent";
+const NAMING: &[ToolWord] = word_list! {
+    WordArgument::Size => "size";
+    WordArgument::One(&["2", "ci"]) => "version";
+    WordArgument::Maybe(ZERO_ONE) => "ftype" "parent";
 };
 
-const MOUNT: &[Word] = word_list! {
-    Takes::Nothing => "defaults" "rw" "atime" "noatime" "diratime" "nodiratime" "relatime"
+const MOUNT: &[ToolWord] = word_list! {
+    WordArgument::Nothing => "defaults" "rw" "atime" "noatime" "diratime" "nodiratime" "relatime"
         "norelatime" "strictatime" "nostrictatime" "lazytime" "nolazytime" "sync" "async" "dirsync";
-    Takes::Size => "allocsize";
-    Takes::Nothing => "attr2" "noattr2" "barrier" "nobarrier";
-    Takes::Maybe(&["always", "never", "inode"]) => "dax";
-    Takes::Nothing => "discard" "nodiscard" "filestreams" "ikeep" "noikeep" "inode32" "inode64"
+    WordArgument::Size => "allocsize";
+    WordArgument::Nothing => "attr2" "noattr2" "barrier" "nobarrier";
+    WordArgument::Maybe(&["always", "never", "inode"]) => "dax";
+    WordArgument::Nothing => "discard" "nodiscard" "filestreams" "ikeep" "noikeep" "inode32" "inode64"
         "largeio" "nolargeio";
-    Takes::Count => "logbufs";
-    Takes::Size => "logbsize";
-    Takes::Nothing => "noalign" "swalloc" "wsync";
-    Takes::Count => "sunit" "swidth";
-    Takes::Nothing => "noquota" "quota" "uquota" "usrquota" "uqnoenforce" "gquota" "grpquota"
+    WordArgument::Count => "logbufs";
+    WordArgument::Size => "logbsize";
+    WordArgument::Nothing => "noalign" "swalloc" "wsync";
+    WordArgument::Count => "sunit" "swidth";
+    WordArgument::Nothing => "noquota" "quota" "uquota" "usrquota" "uqnoenforce" "gquota" "grpquota"
         "gqnoenforce" "pquota" "prjquota" "pqnoenforce";
-    Takes::Size => "max_atomic_write";
+    WordArgument::Size => "max_atomic_write";
 };
 
 #[cfg(test)]

@@ -5,13 +5,13 @@
 use super::mounted::{mount_point, mounted};
 use super::prelude::*;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "zfs",
     help: "A ZFS pool over all devices below, and a filesystem.",
-    role: Role::Filesystem,
+    role: LayerRole::Filesystem,
     drivers: &[DRIVER],
     tools: &[Tool::ZFS_PROPERTIES, Tool::ZPOOL_PROPERTIES],
-    superblock: Some(Superblock { signatures: &["zfs"], read: superblock }),
+    superblock: Some(SuperblockFormat { signatures: &["zfs"], read: superblock }),
     #[cfg(test)]
     examples: tests::examples,
 };
@@ -57,7 +57,7 @@ impl ZfsLayout {
     }
 }
 
-impl LayerKind for Zfs {
+impl BuildableLayer for Zfs {
     fn label(&self) -> Vec<String> {
         let first = [KIND.word, self.layout.vdev().unwrap_or_default()].map(str::to_owned);
         let properties = self.properties.iter().chain(&self.pool_properties).cloned();
@@ -69,7 +69,7 @@ impl LayerKind for Zfs {
     }
 
     /// zpoolconcepts(7).
-    fn check(&self, below: Below) -> Result<Below, Fault> {
+    fn check(&self, below: Below) -> Result<Below, CheckFault> {
         let devices = match self.layout {
             ZfsLayout::Single => 1,
             ZfsLayout::Mirror | ZfsLayout::Raidz1 => 2,
@@ -94,7 +94,7 @@ impl LayerKind for Zfs {
         })
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, below: &[String]) -> PlannedLayer {
         draft.load(DRIVER.module, &[]);
         let at = mount_point(draft);
         let name = draft.place.tag();
@@ -130,27 +130,27 @@ impl UndoStep for DestroyPool {
     }
 
     /// By its name, and the identifier that ZFS chose.
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
         let name = &self.name;
         // zpool fails alike for a pool that is not there and for any other reason; ZFS keeps a
         // folder of counters here for each pool that is imported.
         if !prover.system.is_there(&Path::new("/proc/spl/kstat/zfs").join(name)) {
             return Ok(None);
         }
-        let guid = prover.look(Look::Pool { name })?.stdout.trim().to_owned();
-        Ok(Found::of(name, Some(Identity::of([("guid", Some(guid))]))))
+        let guid = prover.look(ProgramQuery::Pool { name })?.stdout.trim().to_owned();
+        Ok(LiveThing::of(name, Some(LayerIdentity::of([("guid", Some(guid))]))))
     }
 
     /// Its name is this build's tag.
-    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &LiveThing) -> Option<String> {
         None
     }
 
-    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
-        Finding::restarted()
+    fn after_restart(&self, _prover: &Prover<'_>) -> ThingState {
+        ThingState::restarted()
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         let destroyed = undoer.run(proven, "zpool", &["destroy", "-f", proven.target()]);
         destroyed.map(|_| Undone::Done)
     }
@@ -158,7 +158,7 @@ impl UndoStep for DestroyPool {
 
 /// The name of the pool in the first label: a list of names and values in XDR, from 16 KiB on (ZFS
 /// On-Disk Specification, chapter 1).
-fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
     let label = head.at(16 << 10, 112 << 10)?;
     let key: &[u8] = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01";
     let place = label.windows(key.len()).position(|window| window == key)? + key.len();
@@ -172,14 +172,14 @@ impl Tool {
     pub(crate) const ZFS_PROPERTIES: Self = Self {
         name: "the ZFS filesystem",
         heading: "`properties` of zfs",
-        form: Form::Pair,
+        form: WordForm::Pair,
         words: FILESYSTEM,
     };
     /// Properties of a ZFS pool.
     pub(crate) const ZPOOL_PROPERTIES: Self = Self {
         name: "the ZFS pool",
         heading: "`pool_properties` of zfs",
-        form: Form::Pair,
+        form: WordForm::Pair,
         words: POOL,
     };
 }
@@ -196,32 +196,32 @@ const COMPRESSIONS: &[&str] = &["on", "off", "lzjb", "lz4", "zle", "gzip", "zstd
 
 const CACHES: &[&str] = &["all", "none", "metadata"];
 
-const FILESYSTEM: &[Word] = word_list! {
-    Takes::Size => "recordsize";
-    Takes::One(&["standard", "always", "disabled"]) => "sync";
-    Takes::One(&["latency", "throughput"]) => "logbias";
-    Takes::Level('-', COMPRESSIONS) => "compression";
-    Takes::One(CHECKSUMS) => "checksum";
-    Takes::One(ON_OFF) => "atime" "relatime";
-    Takes::One(CACHES) => "primarycache" "secondarycache" "prefetch";
-    Takes::One(&["disabled", "standard", "always"]) => "direct";
-    Takes::One(&["on", "off", "verify", "sha256", "sha512", "skein", "edonr", "blake3"]) => "dedup";
-    Takes::One(&["1", "2", "3"]) => "copies";
-    Takes::One(&["all", "most", "some", "none"]) => "redundant_metadata";
-    Takes::One(&["legacy", "auto", "1k", "2k", "4k", "8k", "16k"]) => "dnodesize";
-    Takes::Size => "special_small_blocks";
-    Takes::One(&["on", "off", "sa", "dir"]) => "xattr";
-    Takes::One(&["off", "nfsv4", "posix"]) => "acltype";
+const FILESYSTEM: &[ToolWord] = word_list! {
+    WordArgument::Size => "recordsize";
+    WordArgument::One(&["standard", "always", "disabled"]) => "sync";
+    WordArgument::One(&["latency", "throughput"]) => "logbias";
+    WordArgument::Level('-', COMPRESSIONS) => "compression";
+    WordArgument::One(CHECKSUMS) => "checksum";
+    WordArgument::One(ON_OFF) => "atime" "relatime";
+    WordArgument::One(CACHES) => "primarycache" "secondarycache" "prefetch";
+    WordArgument::One(&["disabled", "standard", "always"]) => "direct";
+    WordArgument::One(&["on", "off", "verify", "sha256", "sha512", "skein", "edonr", "blake3"]) => "dedup";
+    WordArgument::One(&["1", "2", "3"]) => "copies";
+    WordArgument::One(&["all", "most", "some", "none"]) => "redundant_metadata";
+    WordArgument::One(&["legacy", "auto", "1k", "2k", "4k", "8k", "16k"]) => "dnodesize";
+    WordArgument::Size => "special_small_blocks";
+    WordArgument::One(&["on", "off", "sa", "dir"]) => "xattr";
+    WordArgument::One(&["off", "nfsv4", "posix"]) => "acltype";
 };
 
 const SWITCH: &[&str] = &["enabled", "disabled"];
 
-const POOL: &[Word] = word_list! {
-    Takes::Count => "ashift";
-    Takes::One(ON_OFF) => "autotrim";
-    Takes::One(&["wait", "continue"]) => "failmode";
-    Takes::One(&["off", "legacy"]) => "compatibility";
-    Takes::One(SWITCH) => "feature@allocation_classes" "feature@async_destroy" "feature@blake3"
+const POOL: &[ToolWord] = word_list! {
+    WordArgument::Count => "ashift";
+    WordArgument::One(ON_OFF) => "autotrim";
+    WordArgument::One(&["wait", "continue"]) => "failmode";
+    WordArgument::One(&["off", "legacy"]) => "compatibility";
+    WordArgument::One(SWITCH) => "feature@allocation_classes" "feature@async_destroy" "feature@blake3"
         "feature@block_cloning" "feature@bookmark_v2" "feature@bookmark_written"
         "feature@bookmarks" "feature@device_rebuild" "feature@device_removal" "feature@draid"
         "feature@dynamic_gang_header" "feature@edonr" "feature@embedded_data" "feature@empty_bpobj"

@@ -6,10 +6,10 @@
 use super::prelude::*;
 use crate::permit::{ZRAM_ADD, zram_size_file};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: KindEntry = KindEntry {
     word: "zram",
     help: "Compressed RAM disks: several µs per write, which flatters the layers above.",
-    role: Role::Source,
+    role: LayerRole::Source,
     drivers: &[DRIVER],
     tools: &[],
     superblock: None,
@@ -20,7 +20,7 @@ pub(crate) const KIND: Kind = Kind {
 const DRIVER: Driver = Driver {
     module: "zram",
     purpose: "compressed RAM disks",
-    shown: Shown::At("/sys/class/zram-control"),
+    shown: DriverSign::At("/sys/class/zram-control"),
 };
 
 spec_keys! {
@@ -33,7 +33,7 @@ spec_keys! {
     }
 }
 
-impl LayerKind for Zram {
+impl BuildableLayer for Zram {
     fn label(&self) -> Vec<String> {
         vec![self.made.label(KIND.word)]
     }
@@ -42,7 +42,7 @@ impl LayerKind for Zram {
         vec![DRIVER.missing()]
     }
 
-    fn check(&self, _below: Below) -> Result<Below, Fault> {
+    fn check(&self, _below: Below) -> Result<Below, CheckFault> {
         self.made.check(Bytes::from_kib(4))
     }
 
@@ -50,7 +50,7 @@ impl LayerKind for Zram {
         self.made.sizes()
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
+    fn plan(&self, draft: &mut PlanDraft<'_>, _below: &[String]) -> PlannedLayer {
         // By itself the driver makes one disk when it is loaded, which no journal would know.
         draft.load(DRIVER.module, &["num_devices=0"]);
         let devices = (0..self.made.count).map(|n| one_disk(draft, n, self.made.size)).collect();
@@ -62,7 +62,7 @@ impl LayerKind for Zram {
     }
 }
 
-fn one_disk(draft: &mut Draft<'_>, n: u32, size: Bytes) -> String {
+fn one_disk(draft: &mut PlanDraft<'_>, n: u32, size: Bytes) -> String {
     let name = format!("zram{n}");
     let undo = Undo::RemoveZram(RemoveZram { number: format!("{{{name}}}") });
     // By a program, whose answer is in a file even if this process dies: otherwise a disk with an
@@ -88,7 +88,7 @@ impl UndoStep for RemoveZram {
         self.number = filled(&self.number, values);
     }
 
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
         let number = filled(&self.number, prover.known.values);
         // Without a number its driver was not asked, or did not answer.
         if is_open(&number) || number.parse::<u32>().is_err() {
@@ -97,20 +97,24 @@ impl UndoStep for RemoveZram {
         // Numbers are given again: the identity, not the number, says whose it is.
         let disk = disk_identity(prover.system, &format!("/sys/block/zram{number}"));
         // It is given its size later.
-        Ok(Found::of(&number, disk.map(|disk| disk.without("size"))))
+        Ok(LiveThing::of(&number, disk.map(|disk| disk.without("size"))))
     }
 
     /// Only a disk without a size can be the one that was just made.
-    fn fault_of_begun(&self, prover: &Prover<'_>, found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, prover: &Prover<'_>, found: &LiveThing) -> Option<String> {
         let size = prover.system.read(Path::new(&zram_size_file(&found.target)));
         (size.as_deref() != Some("0")).then(|| "somebody has given it a size".to_owned())
     }
 
-    fn further(&self, prover: &mut Prover<'_>, found: &Found) -> Result<Finding, Failure> {
+    fn further(
+        &self,
+        prover: &mut Prover<'_>,
+        found: &LiveThing,
+    ) -> Result<ThingState, UndoFailure> {
         prover.nothing_foreign_on(&[format!("/dev/zram{}", found.target)])
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         let disk = format!("/sys/block/zram{}", proven.target());
         undoer.write_until_gone(proven, "/sys/class/zram-control/hot_remove", &disk)
     }

@@ -13,10 +13,10 @@ use std::time::Duration;
 use durio_base::Bytes;
 use rustix::process::Signal;
 
-use crate::identity::{HeldDevice, Identity};
-use crate::permit::{Look, PermittedBlock, PermittedCommand, PermittedWrite, Proven};
-use crate::server::Served;
-use crate::system::{Ended, System};
+use crate::identity::{HeldDevice, LayerIdentity};
+use crate::permit::{PermittedBlock, PermittedCommand, PermittedWrite, ProgramQuery, Proven};
+use crate::server::ServerRemains;
+use crate::system::{ExitedProcess, System};
 use durio_observe::{DeviceUse, Signature, StackError};
 
 /// What is there.
@@ -77,10 +77,12 @@ impl Account {
         &mut self,
         text: String,
         act: impl FnOnce(&mut Self) -> Option<String>,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<ExitedProcess> {
         let number = self.log.len();
         self.log.push(text);
-        let failed = || Ok(Ended { failure: Some("exit status: 1".into()), ..Ended::default() });
+        let failed = || {
+            Ok(ExitedProcess { failure: Some("exit status: 1".into()), ..ExitedProcess::default() })
+        };
         let fails_early = match self.fails {
             Some(Fails::Early(failing)) => number == failing,
             Some(Fails::From(first)) => number >= first,
@@ -90,10 +92,12 @@ impl Account {
             return failed();
         }
         match act(self) {
-            Some(stdout) if self.fails == Some(Fails::Late(number)) => {
-                Ok(Ended { failure: Some("exit status: 1".into()), stdout, ..Ended::default() })
-            }
-            Some(stdout) => Ok(Ended { stdout, ..Ended::default() }),
+            Some(stdout) if self.fails == Some(Fails::Late(number)) => Ok(ExitedProcess {
+                failure: Some("exit status: 1".into()),
+                stdout,
+                ..ExitedProcess::default()
+            }),
+            Some(stdout) => Ok(ExitedProcess { stdout, ..ExitedProcess::default() }),
             None => failed(),
         }
     }
@@ -378,20 +382,24 @@ impl Account {
     }
 }
 
-fn as_io(ended: Ended) -> io::Result<()> {
+fn as_io(ended: ExitedProcess) -> io::Result<()> {
     ended.failure.map_or(Ok(()), |failure| Err(io::Error::other(failure)))
 }
 
 impl System for Scripted {
-    fn look(&mut self, look: Look<'_>, _output: &Path) -> io::Result<Ended> {
+    fn look(&mut self, look: ProgramQuery<'_>, _output: &Path) -> io::Result<ExitedProcess> {
         let (program, words) = look.command();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let stdout = self.0.borrow_mut().program(program, &words);
         let failure = stdout.is_none().then(|| "exit status: 1".to_owned());
-        Ok(Ended { failure, stdout: stdout.unwrap_or_default(), ..Ended::default() })
+        Ok(ExitedProcess {
+            failure,
+            stdout: stdout.unwrap_or_default(),
+            ..ExitedProcess::default()
+        })
     }
 
-    fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<Ended> {
+    fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<ExitedProcess> {
         let (program, words) = (command.program(), command.words());
         let text = crate::command::in_shell(program, words);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -405,17 +413,17 @@ impl System for Scripted {
         command: &PermittedCommand,
         output: &Path,
         _stop: &dyn Fn() -> bool,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<ExitedProcess> {
         let ended = self.run(command, output)?;
-        Ok(Ended { stderr: "it said why".into(), ..ended })
+        Ok(ExitedProcess { stderr: "it said why".into(), ..ended })
     }
 
-    fn served(&self, socket: &str, array: &str) -> io::Result<Served> {
+    fn served(&self, socket: &str, array: &str) -> io::Result<ServerRemains> {
         let account = self.0.borrow();
         let has_server = account.servers.contains(socket);
         let mut devices = account.served.values();
         let has_device = devices.any(|(_, identity)| identity == array);
-        Ok(Served { has_server, has_device, is_in_use: account.busy })
+        Ok(ServerRemains { has_server, has_device, is_in_use: account.busy })
     }
 
     fn signal_server(&mut self, proven: &Proven, signal: Signal) -> io::Result<()> {
@@ -457,11 +465,16 @@ impl System for Scripted {
         as_io(written?)
     }
 
-    fn make_directory(&mut self, path: &Path) -> io::Result<Identity> {
-        self.make_file(path, Bytes::new(0), &Identity::default())
+    fn make_directory(&mut self, path: &Path) -> io::Result<LayerIdentity> {
+        self.make_file(path, Bytes::new(0), &LayerIdentity::default())
     }
 
-    fn make_file(&mut self, file: &Path, size: Bytes, _folder: &Identity) -> io::Result<Identity> {
+    fn make_file(
+        &mut self,
+        file: &Path,
+        size: Bytes,
+        _folder: &LayerIdentity,
+    ) -> io::Result<LayerIdentity> {
         let path = file.display().to_string();
         let made = self.0.borrow_mut().act(format!("make {path}"), |account| {
             account.make(&path);
@@ -495,20 +508,20 @@ impl System for Scripted {
         Ok(HeldDevice::new(format!("/sys/block/{name}"), None))
     }
 
-    fn file_identity(&self, path: &Path) -> Option<Identity> {
+    fn file_identity(&self, path: &Path) -> Option<LayerIdentity> {
         let account = self.0.borrow();
         let path = path.display().to_string();
         let inode = account.inodes.get(&path).copied().unwrap_or(0).to_string();
         let facts = [("device", Some("8:1".to_owned())), ("inode", Some(inode))];
-        account.there.paths.contains_key(&path).then(|| Identity::of(facts))
+        account.there.paths.contains_key(&path).then(|| LayerIdentity::of(facts))
     }
 
-    fn mount_identity(&self, mount_point: &Path) -> Option<Identity> {
+    fn mount_identity(&self, mount_point: &Path) -> Option<LayerIdentity> {
         let account = self.0.borrow();
         let place = mount_point.display().to_string();
         account.there.mounts.get(&place)?;
         let (number, source) = account.mounted.get(&place).cloned().unwrap_or_default();
-        Some(Identity::of([("mount", Some(number.to_string())), ("source", Some(source))]))
+        Some(LayerIdentity::of([("mount", Some(number.to_string())), ("source", Some(source))]))
     }
 
     fn read(&self, path: &Path) -> Option<String> {

@@ -6,11 +6,11 @@ use durio_base::Bytes;
 use durio_observe::Signature;
 
 use crate::kinds::KINDS;
-use crate::superblock::{Written, written};
+use crate::superblock::{WrittenSuperblock, written};
 use crate::{
     Btrfs, BtrfsProfile, BuildCommand, BuildPlace, DeclaredKind, DeclaredLayer, DeclaredMd,
-    DeclaredStack, Ext4, Loop, MadeFilesystem, MdBitmap, NewDevices, Raid, RaidFront, RaidLevel,
-    Ram, Xfs, check_declared, commands,
+    DeclaredStack, DurioRaidLevel, Ext4, Loop, MadeFilesystem, MdBitmap, NewDevices, Raid,
+    RaidFront, Ram, Xfs, check_declared, commands,
 };
 
 /// The tag of [`place`].
@@ -57,7 +57,7 @@ pub(crate) fn raid(level: u8) -> DeclaredKind {
 }
 
 pub(crate) fn raid_by(level: u8, front: RaidFront) -> DeclaredKind {
-    let (level, chunk) = (RaidLevel(level), Bytes::from_kib(16));
+    let (level, chunk) = (DurioRaidLevel(level), Bytes::from_kib(16));
     DeclaredKind::Raid(Raid { level, chunk, front, queues: 1 })
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn plan_above(kinds: Vec<DeclaredKind>) -> Vec<String> {
 }
 
 /// What is found on a device with this signature and these bytes.
-pub(crate) fn types_on(name: &str, parts: &[(usize, &[u8])]) -> Result<Written, String> {
+pub(crate) fn types_on(name: &str, parts: &[(usize, &[u8])]) -> Result<WrittenSuperblock, String> {
     written(&head(parts), &[signature(name)], TAG)
 }
 

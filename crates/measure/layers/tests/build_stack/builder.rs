@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use durio_layers::DeclaredStack;
-use durio_layers::{BuildOptions, BuildPlace, Builder, Progress};
+use durio_layers::{BuildOptions, BuildPlace, BuildProgress, Builder};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -59,11 +59,11 @@ fn build(
     place.force = options.contains(&"--force");
     let named = options.windows(2).filter(|pair| pair.first() == Some(&"--destroy"));
     place.destroy = named.filter_map(|pair| pair.get(1)).map(Into::into).collect();
-    let told = |progress: Progress<'_>| match progress {
-        Progress::Command(text) => say(&format!("  {text}")),
-        Progress::Syncing { done, all, .. } => say(&format!("  in sync: {done} of {all}")),
-        Progress::Undo(text) => say(&format!("  undo: {text}")),
-        Progress::LeftAlone { undo, why } => say(&format!("  left alone: {undo}: {why}")),
+    let told = |progress: BuildProgress<'_>| match progress {
+        BuildProgress::Command(text) => say(&format!("  {text}")),
+        BuildProgress::Syncing { done, all, .. } => say(&format!("  in sync: {done} of {all}")),
+        BuildProgress::Undo(text) => say(&format!("  undo: {text}")),
+        BuildProgress::LeftAlone { undo, why } => say(&format!("  left alone: {undo}: {why}")),
     };
     let options = BuildOptions { stop: &|| false, progress: &told };
     let mut builder = Builder::new(&stack, &place, journals, options)?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use durio_layers::DeclaredStack;
 use durio_layers::{
-    BuildError, BuildOptions, BuildPlace, Builder, BuiltLayer, CleanState, Progress, clean,
+    BuildError, BuildOptions, BuildPlace, BuildProgress, Builder, BuiltLayer, CleanState, clean,
 };
 use machine::{Ours, Users, one_at_a_time, ready};
 
@@ -250,8 +250,8 @@ fn the_stop_flag_tears_down_what_is_there() {
     let undone = std::cell::Cell::new(0);
     let asked = std::cell::Cell::new(0);
     let stop = || asked.replace(asked.get() + 1) >= 5;
-    let told = |progress: Progress<'_>| {
-        undone.set(undone.get() + u32::from(matches!(progress, Progress::Undo(_))));
+    let told = |progress: BuildProgress<'_>| {
+        undone.set(undone.get() + u32::from(matches!(progress, BuildProgress::Undo(_))));
     };
     let options = BuildOptions { stop: &stop, progress: &told };
     let stack = declared("loop", 1, 16 * MIB, EXT4);

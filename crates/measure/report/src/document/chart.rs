@@ -5,7 +5,7 @@
 
 use durio_analyse::CurvePoint;
 
-use super::Level;
+use super::DetailLevel;
 use crate::figures::{bandwidth, decimal, mean_latency, precise, rate_bare, size};
 
 /// What a colour stands for.
@@ -37,7 +37,7 @@ impl Colour {
 pub(crate) struct Chart {
     pub(crate) title: String,
     /// In a summary a chart has room for a sparkline only.
-    pub(crate) level: Level,
+    pub(crate) level: DetailLevel,
     pub(crate) drawing: Drawing,
 }
 
@@ -47,15 +47,15 @@ pub(crate) enum Drawing {
     Plot(Vec<Panel>),
     Bars(Bars),
     Map(Map),
-    Tiles(Tiles),
+    Tiles(TileArea),
 }
 
 /// Two axes and the area between them.
 #[derive(Debug)]
 pub(crate) struct Panel {
-    pub(crate) x: Scale,
-    pub(crate) y: Scale,
-    pub(crate) series: Vec<Series>,
+    pub(crate) x: AxisScale,
+    pub(crate) y: AxisScale,
+    pub(crate) series: Vec<ChartSeries>,
 }
 
 /// On a linear axis, values further apart than this factor are lost at its foot.
@@ -71,13 +71,15 @@ impl Panel {
                 finite.fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
             low > 0.0 && high > low * LINEAR_MAX
         };
-        let is_figure = |it: &&Series| !matches!(it.style, Style::Spans | Style::Area);
+        let is_figure = |it: &&ChartSeries| !matches!(it.style, Style::Spans | Style::Area);
         let points = || self.series.iter().filter(is_figure).flat_map(|it| &it.points);
         let (x, y) = (far(&mut points().map(|it| it.0)), far(&mut points().map(|it| it.1)));
         for (scale, is_far) in [(&mut self.x, x), (&mut self.y, y)] {
             match scale {
-                Scale::Linear(unit @ (Unit::Rate | Unit::Latency | Unit::Bandwidth)) if is_far => {
-                    *scale = Scale::Logarithmic(*unit);
+                AxisScale::Linear(
+                    unit @ (AxisUnit::Rate | AxisUnit::Latency | AxisUnit::Bandwidth),
+                ) if is_far => {
+                    *scale = AxisScale::Logarithmic(*unit);
                 }
                 _ => {}
             }
@@ -87,10 +89,10 @@ impl Panel {
 
 /// How an axis is divided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Scale {
+pub(crate) enum AxisScale {
     /// From zero, or from the lowest where that is below.
-    Linear(Unit),
-    Logarithmic(Unit),
+    Linear(AxisUnit),
+    Logarithmic(AxisUnit),
     /// Quantiles by their nines, −log10(1 − q).
     Nines,
     /// One step each, from zero.
@@ -98,7 +100,7 @@ pub(crate) enum Scale {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum AxisUnit {
     Bytes,
     Number,
     /// Also before a moment, below zero.
@@ -112,7 +114,7 @@ pub(crate) enum Unit {
     Rate,
 }
 
-impl Unit {
+impl AxisUnit {
     pub(crate) fn label(self, value: f64) -> String {
         match self {
             Self::Bytes => size(value),
@@ -128,7 +130,7 @@ impl Unit {
 
 /// Figures of one meaning.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub(crate) struct ChartSeries {
     /// For the legend; empty where another series with its colour has a name.
     pub(crate) name: String,
     pub(crate) colour: Colour,
@@ -157,7 +159,7 @@ pub(crate) enum Style {
     Across,
 }
 
-impl Series {
+impl ChartSeries {
     pub(crate) fn new(
         name: impl Into<String>,
         colour: Colour,
@@ -222,11 +224,11 @@ pub(crate) struct Map {
     pub(crate) x: Vec<String>,
     /// Downwards.
     pub(crate) y: Vec<String>,
-    pub(crate) cells: Vec<MapCell>,
+    pub(crate) cells: Vec<ChartMapCell>,
 }
 
 #[derive(Debug)]
-pub(crate) struct MapCell {
+pub(crate) struct ChartMapCell {
     pub(crate) x: usize,
     pub(crate) y: usize,
     /// Decides the shade.
@@ -238,7 +240,7 @@ pub(crate) struct MapCell {
 
 /// What fills an area, piece by piece, in lines as a text has them.
 #[derive(Debug)]
-pub(crate) struct Tiles {
+pub(crate) struct TileArea {
     pub(crate) kinds: Vec<TileKind>,
     /// Labels, and the kind of each piece by its place in the list.
     pub(crate) areas: Vec<(String, Vec<usize>)>,
@@ -254,7 +256,7 @@ pub(crate) struct TileKind {
     pub(crate) fill: f64,
 }
 
-impl Tiles {
+impl TileArea {
     /// Lines of at most `most` pieces; the first of an area has its label.
     pub(crate) fn lines(&self, most: usize) -> Vec<(&str, &[usize])> {
         let mut lines = Vec::new();
@@ -269,10 +271,15 @@ impl Tiles {
 
 impl Chart {
     fn new(title: impl Into<String>, drawing: Drawing) -> Self {
-        Self { title: title.into(), level: Level::Detail, drawing }
+        Self { title: title.into(), level: DetailLevel::Detail, drawing }
     }
 
-    pub(crate) fn plot(title: impl Into<String>, x: Scale, y: Scale, series: Vec<Series>) -> Self {
+    pub(crate) fn plot(
+        title: impl Into<String>,
+        x: AxisScale,
+        y: AxisScale,
+        series: Vec<ChartSeries>,
+    ) -> Self {
         Self::panels(title, vec![Panel { x, y, series }])
     }
 
@@ -285,7 +292,7 @@ impl Chart {
         Self::new(title, Drawing::Map(map))
     }
 
-    pub(crate) fn tiles(title: impl Into<String>, tiles: Tiles) -> Self {
+    pub(crate) fn tiles(title: impl Into<String>, tiles: TileArea) -> Self {
         Self::new(title, Drawing::Tiles(tiles))
     }
 
@@ -299,7 +306,7 @@ impl Chart {
     }
 
     pub(crate) fn in_summary(mut self) -> Self {
-        self.level = Level::Summary;
+        self.level = DetailLevel::Summary;
         self
     }
 
@@ -319,7 +326,7 @@ impl Chart {
                     let series = panels.iter().flat_map(|panel| &panel.series);
                     series.filter(|it| !it.name.is_empty() && !it.points.is_empty())
                 };
-                let is_line = |it: &&Series| matches!(it.style, Style::Line | Style::Columns);
+                let is_line = |it: &&ChartSeries| matches!(it.style, Style::Line | Style::Columns);
                 // Spans and marks that lie behind would else begin the legend.
                 for it in named().filter(is_line).chain(named()) {
                     if legend.iter().all(|(name, _)| *name != it.name) {

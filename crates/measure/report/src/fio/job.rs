@@ -6,7 +6,9 @@
 
 use durio_analyse::{Findings, IntervalPoint, OperationFindings, WorkloadFindings};
 use durio_base::Nanos;
-use durio_fio::json::{Direction, FioJob, LatencySearch, LatencyShares, Shares, SyncSection};
+use durio_fio::json::{
+    DirectionFigures, FioJob, LatencySearch, LatencyShares, Shares, SyncSection,
+};
 use durio_record::{OperationName, Phase};
 
 use super::{latency, options};
@@ -47,7 +49,7 @@ pub(super) fn job(findings: &Findings, number: u64, workload: &WorkloadFindings)
 
 /// A job that has done nothing, with every key.
 pub(super) fn nothing() -> FioJob {
-    let direction = || Some(Direction { bw_agg: 0.0, ..nothing_moved() });
+    let direction = || Some(DirectionFigures { bw_agg: 0.0, ..nothing_moved() });
     FioJob {
         read: direction(),
         write: direction(),
@@ -68,9 +70,9 @@ const fn search(depth: u64) -> LatencySearch {
     LatencySearch { depth, target: 0, percentile: 100.0, window: 0 }
 }
 
-fn nothing_moved() -> Direction {
+fn nothing_moved() -> DirectionFigures {
     let (slat_ns, clat_ns, lat_ns) = (latency::nothing(), latency::nothing(), latency::nothing());
-    Direction { slat_ns, clat_ns, lat_ns, ..Direction::default() }
+    DirectionFigures { slat_ns, clat_ns, lat_ns, ..DirectionFigures::default() }
 }
 
 fn switches(workload: &WorkloadFindings) -> f64 {
@@ -86,10 +88,13 @@ fn operations(workload: &WorkloadFindings) -> f64 {
     names.into_iter().map(count).sum::<u64>() as f64
 }
 
-fn direction(workload: &WorkloadFindings, operation: Option<&OperationFindings>) -> Direction {
+fn direction(
+    workload: &WorkloadFindings,
+    operation: Option<&OperationFindings>,
+) -> DirectionFigures {
     let Some(it) = operation else { return nothing_moved() };
     let bandwidth = whole(it.bandwidth);
-    let mut direction = Direction {
+    let mut direction = DirectionFigures {
         io_bytes: whole(it.bandwidth * seconds(workload.measured)),
         bw_bytes: bandwidth,
         bw: bandwidth >> 10,
@@ -100,7 +105,7 @@ fn direction(workload: &WorkloadFindings, operation: Option<&OperationFindings>)
         clat_ns: latency::completion(it),
         lat_ns: latency::service(it),
         bw_agg: 100.0,
-        ..Direction::default()
+        ..DirectionFigures::default()
     };
     sample(workload, it, &mut direction);
     direction
@@ -108,7 +113,11 @@ fn direction(workload: &WorkloadFindings, operation: Option<&OperationFindings>)
 
 // fio's samples of rate and bandwidth, from durio's whole intervals of the measured phase. If these
 // do not separate reads from writes, only for loads that do one of the two.
-fn sample(workload: &WorkloadFindings, operation: &OperationFindings, direction: &mut Direction) {
+fn sample(
+    workload: &WorkloadFindings,
+    operation: &OperationFindings,
+    direction: &mut DirectionFigures,
+) {
     let is_mixed = workload.definition.reads() && workload.definition.writes();
     let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
     let whole_ones = measured.filter(|it| !it.cut_short && it.rate.is_finite());

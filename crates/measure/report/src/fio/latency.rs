@@ -4,7 +4,7 @@
 
 use durio_analyse::{Distribution, OperationFindings};
 use durio_fio::histogram::FioBins;
-use durio_fio::import::Percentiles;
+use durio_fio::import::ShownPercentiles;
 use durio_fio::json::LatencyBlock;
 use durio_record::Latency;
 
@@ -67,7 +67,7 @@ fn bins(latency: &Latency) -> FioBins {
 
 fn of_bins(bins: &FioBins) -> Vec<(f64, u64)> {
     let known = |percent| Some((percent, bins.percentile_ns(percent)?));
-    Percentiles::default().list.into_iter().filter_map(known).collect()
+    ShownPercentiles::default().list.into_iter().filter_map(known).collect()
 }
 
 // The first point of the curve that is not below the percentile; beyond its end the longest.
@@ -79,7 +79,7 @@ fn of_curve(operation: &OperationFindings) -> Vec<(f64, u64)> {
     };
     match operation.curve.is_empty() {
         true => Vec::new(),
-        false => Percentiles::default().list.into_iter().map(at).collect(),
+        false => ShownPercentiles::default().list.into_iter().map(at).collect(),
     }
 }
 

@@ -4,7 +4,7 @@
 //! latencies are those of all operations; samples of rates are added up, as the loads ran side by
 //! side. Rates and percentiles are computed from the result afterwards.
 
-use durio_fio::json::{Direction, FioJob, LatencyBlock, Shares, SyncSection};
+use durio_fio::json::{DirectionFigures, FioJob, LatencyBlock, Shares, SyncSection};
 
 pub(super) fn add(one: FioJob, other: FioJob) -> FioJob {
     let runtimes = [&one, &other].map(|job| figure(job.job_runtime.unwrap_or(0)));
@@ -34,7 +34,10 @@ fn accesses(job: &FioJob) -> u64 {
     [&job.read, &job.write].into_iter().flatten().map(|it| it.total_ios).sum()
 }
 
-fn direction(one: Option<Direction>, other: Option<Direction>) -> Option<Direction> {
+fn direction(
+    one: Option<DirectionFigures>,
+    other: Option<DirectionFigures>,
+) -> Option<DirectionFigures> {
     let (one, other) = match (one, other) {
         (Some(one), Some(other)) => (one, other),
         (one, other) => return one.or(other),
@@ -45,8 +48,8 @@ fn direction(one: Option<Direction>, other: Option<Direction>) -> Option<Directi
     let io_bytes = one.io_bytes.saturating_add(other.io_bytes);
     let total_ios = one.total_ios.saturating_add(other.total_ios);
     let runtime = one.runtime.max(other.runtime);
-    let both = |of: fn(&Direction) -> u64| of(&one).saturating_add(of(&other));
-    Some(Direction {
+    let both = |of: fn(&DirectionFigures) -> u64| of(&one).saturating_add(of(&other));
+    Some(DirectionFigures {
         io_bytes,
         total_ios,
         runtime,
@@ -160,7 +163,12 @@ mod tests {
     #[test]
     fn a_group_has_the_bytes_of_all_over_the_longest_runtime() {
         let of = |io_bytes, runtime| FioJob {
-            write: Some(Direction { io_bytes, total_ios: 4, runtime, ..Direction::default() }),
+            write: Some(DirectionFigures {
+                io_bytes,
+                total_ios: 4,
+                runtime,
+                ..DirectionFigures::default()
+            }),
             job_runtime: Some(runtime),
             usr_cpu: figure(runtime) / 100.0,
             ..FioJob::default()

@@ -5,12 +5,12 @@
 
 use durio_analyse::{Findings, WorkloadFindings};
 use durio_fio::import::ResultJob;
-use durio_fio::json::Options;
+use durio_fio::json::OptionPairs;
 use durio_fio::normal::JobHead;
 use durio_plan::{EngineKind, Limit, Load, Plan, Step, Target, TargetKind};
 use durio_workload::{Arrivals, CacheMode, Pattern, SyncMethod, Workload};
 
-pub(super) fn options(findings: &Findings, workload: &WorkloadFindings) -> Options {
+pub(super) fn options(findings: &Findings, workload: &WorkloadFindings) -> OptionPairs {
     let step = findings.plan.steps.get(workload.step as usize);
     let load = step.and_then(|step| step.stream(workload.stream));
     let mut options = vec![
@@ -56,7 +56,7 @@ pub(super) fn head(findings: &Findings, job: &ResultJob) -> Option<JobHead> {
     })
 }
 
-type Named = (&'static str, String);
+type NamedOption = (&'static str, String);
 
 fn pattern(workload: &Workload) -> &'static str {
     let random = workload.pattern == Pattern::Random;
@@ -84,13 +84,13 @@ fn engine(workload: &WorkloadFindings, load: Option<&Load>) -> String {
     name.to_owned()
 }
 
-fn mix(workload: &Workload) -> Option<Named> {
+fn mix(workload: &Workload) -> Option<NamedOption> {
     let is_mixed = workload.reads() && workload.writes();
     // fio has whole percents.
     is_mixed.then(|| ("rwmixread", (workload.read_share.0 / 10).to_string()))
 }
 
-fn durability(workload: &Workload) -> Option<Named> {
+fn durability(workload: &Workload) -> Option<NamedOption> {
     let every = workload.sync.every.to_string();
     let option = match workload.sync.method {
         SyncMethod::None => return None,
@@ -105,7 +105,7 @@ fn durability(workload: &Workload) -> Option<Named> {
     workload.writes().then_some(option)
 }
 
-fn target(plan: &Plan, load: &Load) -> Option<[Named; 2]> {
+fn target(plan: &Plan, load: &Load) -> Option<[NamedOption; 2]> {
     let target: &Target = plan.targets.get(load.target)?;
     let place = match &target.kind {
         TargetKind::Scripted => "scripted".to_owned(),
@@ -114,7 +114,7 @@ fn target(plan: &Plan, load: &Load) -> Option<[Named; 2]> {
     Some([("filename", place), ("size", target.size.get().to_string())])
 }
 
-fn limit(step: &Step) -> Vec<Named> {
+fn limit(step: &Step) -> Vec<NamedOption> {
     let seconds = |time: durio_base::Nanos| format!("{}ms", time.get() / 1_000_000);
     let mut options = match step.limit {
         Limit::Duration(time) => vec![("runtime", seconds(time)), ("time_based", "1".to_owned())],
@@ -131,7 +131,7 @@ fn limit(step: &Step) -> Vec<Named> {
 }
 
 // fio's rate is per job.
-fn arrivals(workload: &WorkloadFindings) -> Vec<Named> {
+fn arrivals(workload: &WorkloadFindings) -> Vec<NamedOption> {
     let Some(open) = &workload.open_loop else { return Vec::new() };
     let each = open.offered_per_second / f64::from(workload.effective.jobs.max(1));
     let process =

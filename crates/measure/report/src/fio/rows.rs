@@ -3,8 +3,8 @@
 //! Makes the [`FioJob`]s in order, given the loads of each row.
 
 use durio_analyse::Findings;
-use durio_fio::import::{Percentiles, ResultRow, ResultShape};
-use durio_fio::json::{Direction, FioJob, FioOutput, LatencyBlock, LatencyShares};
+use durio_fio::import::{ResultRow, ResultShape, ShownPercentiles};
+use durio_fio::json::{DirectionFigures, FioJob, FioOutput, LatencyBlock, LatencyShares};
 
 use super::{job, merge, workload_at};
 
@@ -34,7 +34,7 @@ fn row(findings: &Findings, row: &ResultRow, elapsed: u64) -> FioJob {
         desc: Some(row.description.clone()).filter(|text| !text.is_empty()),
         ..whole
     };
-    let bins = |direction: &Option<Direction>| {
+    let bins = |direction: &Option<DirectionFigures>| {
         direction.iter().flat_map(|it| it.clat_ns.bins.iter()).collect::<Vec<_>>()
     };
     // fio's shares by latency are those of completions (io_u.c, `io_u_mark_latency`).
@@ -47,7 +47,7 @@ fn row(findings: &Findings, row: &ResultRow, elapsed: u64) -> FioJob {
 
 // Rates over the runtime in whole ms, as fio has them: dividing the printed numbers gives the same.
 #[expect(clippy::cast_precision_loss, reason = "a rate")]
-fn divide_as_fio(direction: &mut Direction) {
+fn divide_as_fio(direction: &mut DirectionFigures) {
     if direction.total_ios == 0 {
         return;
     }
@@ -59,8 +59,8 @@ fn divide_as_fio(direction: &mut Direction) {
 }
 
 /// Percentiles as the options ask for them. Those of syncs are there if any are.
-fn show(job: &mut FioJob, percentiles: &Percentiles) {
-    let Percentiles { submit, completion, total, list } = percentiles;
+fn show(job: &mut FioJob, percentiles: &ShownPercentiles) {
+    let ShownPercentiles { submit, completion, total, list } = percentiles;
     for direction in [&mut job.read, &mut job.write].into_iter().flatten() {
         for (block, is_shown) in [
             (&mut direction.slat_ns, submit),
@@ -98,7 +98,7 @@ pub(super) fn without_bins(mut output: FioOutput) -> FioOutput {
 
 /// Bytes per second of a group: its bytes over its longest runtime.
 fn of_group(jobs: &[FioJob], group: u64) -> [u64; 2] {
-    let of = |direction: fn(&FioJob) -> Option<&Direction>| {
+    let of = |direction: fn(&FioJob) -> Option<&DirectionFigures>| {
         let all = jobs.iter().filter(|job| job.groupid == group).filter_map(direction);
         let (bytes, runtime) = all.fold((0_u64, 0), |(bytes, runtime), it| {
             (bytes.saturating_add(it.io_bytes), it.runtime.max(runtime))
@@ -110,7 +110,7 @@ fn of_group(jobs: &[FioJob], group: u64) -> [u64; 2] {
 
 // The mean of the samples in percent of the group's bandwidth; 0 without samples, as in fio.
 #[expect(clippy::cast_precision_loss, reason = "a share in percent")]
-fn share_of_group(direction: Option<&mut Direction>, bytes_per_second: u64) {
+fn share_of_group(direction: Option<&mut DirectionFigures>, bytes_per_second: u64) {
     let Some(direction) = direction else { return };
     let kib = (bytes_per_second >> 10) as f64;
     let share = if kib > 0.0 { 100.0 * direction.bw_mean / kib } else { 100.0 };

@@ -7,7 +7,7 @@ use durio_observe::DriveCounters;
 use durio_plan::proof::{GuestTarget, ProofTarget};
 use durio_record::proof::Inventory;
 
-use crate::document::{Body, Cell, Level, Section, Table};
+use crate::document::{Cell, DetailLevel, Section, SectionBody, Table};
 use crate::figures::counted;
 use crate::run::host_short;
 use crate::stack_tree::tree;
@@ -42,7 +42,10 @@ fn machine(series: &SeriesFindings, inventory: &Inventory, section: &mut Section
         section.fact("power", shown(series));
     }
     if let Some(stack) = stack {
-        section.push(Level::Summary, Body::Tree(vec![tree(&stack.root, Level::Summary)]));
+        section.push(
+            DetailLevel::Summary,
+            SectionBody::Tree(vec![tree(&stack.root, DetailLevel::Summary)]),
+        );
     }
 }
 

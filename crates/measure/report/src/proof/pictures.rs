@@ -3,9 +3,11 @@
 //! Makes charts from a [`LossPicture`].
 
 use durio_plan::proof::LossClass;
-use durio_record::proof::{LossPicture, Slot, TileState};
+use durio_record::proof::{LossPicture, TileState, TimeSlot};
 
-use crate::document::chart::{Chart, Colour, Panel, Scale, Series, Style, TileKind, Tiles, Unit};
+use crate::document::chart::{
+    AxisScale, AxisUnit, Chart, ChartSeries, Colour, Panel, Style, TileArea, TileKind,
+};
 use crate::figures::{counted, latency, precise};
 
 const CELL: u64 = 4096;
@@ -17,20 +19,20 @@ pub(super) fn charts(picture: &LossPicture) -> [Chart; 2] {
 /// Above, how many writes were acknowledged; below, where each of the last ones went.
 fn timeline(picture: &LossPicture) -> Chart {
     let middle = precise(picture.slot_ns) / 2.0 - precise(picture.begin_before_ns);
-    let slots = |of: fn(&Slot) -> u32| -> Vec<(f64, f64)> {
+    let slots = |of: fn(&TimeSlot) -> u32| -> Vec<(f64, f64)> {
         let slots = (0_u64..).zip(&picture.slots);
         let place = |at: u64| precise(at.saturating_mul(picture.slot_ns)) + middle;
         slots.map(|(at, slot)| (milliseconds(place(at)), f64::from(of(slot)))).collect()
     };
-    let cut = || Series::new("the cut", Colour::Ink, Style::Upright, [(0.0, 0.0)]);
+    let cut = || ChartSeries::new("the cut", Colour::Ink, Style::Upright, [(0.0, 0.0)]);
     let upper = vec![
-        Series::new(
+        ChartSeries::new(
             format!("acknowledged per {}", latency(picture.slot_ns)),
             Colour::First,
             Style::Columns,
             slots(|it| it.acknowledged),
         ),
-        Series::new("not there", Colour::Alarm, Style::Columns, slots(|it| it.missing)),
+        ChartSeries::new("not there", Colour::Alarm, Style::Columns, slots(|it| it.missing)),
         cut(),
     ];
     let writes = |is_there: bool| {
@@ -38,15 +40,15 @@ fn timeline(picture: &LossPicture) -> Chart {
         those.map(|it| (milliseconds(signed(it.at_ns)), precise(it.cell.saturating_mul(CELL))))
     };
     let lower = vec![
-        Series::new("there", Colour::Third, Style::Dots, writes(true)),
-        Series::new("not there", Colour::Alarm, Style::Crosses, writes(false)),
+        ChartSeries::new("there", Colour::Third, Style::Dots, writes(true)),
+        ChartSeries::new("not there", Colour::Alarm, Style::Crosses, writes(false)),
         cut(),
     ];
-    let panel = |unit: Unit, series: Vec<Series>| {
-        let x = Scale::Linear(Unit::Milliseconds);
-        Panel { x, y: Scale::Linear(unit), series }
+    let panel = |unit: AxisUnit, series: Vec<ChartSeries>| {
+        let x = AxisScale::Linear(AxisUnit::Milliseconds);
+        Panel { x, y: AxisScale::Linear(unit), series }
     };
-    let panels = vec![panel(Unit::Number, upper), panel(Unit::Bytes, lower)];
+    let panels = vec![panel(AxisUnit::Number, upper), panel(AxisUnit::Bytes, lower)];
     let title = "Acknowledgements around the cut, and where the last of these writes went";
     Chart::panels(title, panels)
 }
@@ -75,7 +77,7 @@ fn map(picture: &LossPicture) -> Chart {
         let name = if area.name == "control" { "controls" } else { &area.name };
         (name.to_owned(), area.tiles.0.iter().map(place).collect())
     });
-    let tiles = Tiles { kinds, areas: areas.collect() };
+    let tiles = TileArea { kinds, areas: areas.collect() };
     let each = match picture.cells_per_tile {
         0 | 1 => "4 KiB each".to_owned(),
         cells => format!("{} of 4 KiB each, the gravest shown", counted(cells, "cell")),

@@ -1,7 +1,7 @@
 //! A document as one self-contained page for a browser.
 //!
 //! One HTML file with style, charts, values and script inside; complete without the script, and its
-//! own policy forbids all requests. All text in it goes through [`Escaped`].
+//! own policy forbids all requests. All text in it goes through [`EscapedText`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -10,7 +10,10 @@ use std::io;
 use super::svg;
 use crate::Options;
 use crate::document::chart::Chart;
-use crate::document::{Block, Body, Card, Cell, Document, Fact, Level, Node, Section, Table, Tone};
+use crate::document::{
+    Block, Card, Cell, DetailLevel, Document, LabelledFact, LayerNode, Section, SectionBody, Table,
+    Tone,
+};
 use crate::visible::{is_hidden, visible_lines};
 
 const STYLE: &str = include_str!("../../templates/report.css");
@@ -23,9 +26,9 @@ const SCRIPT: &str = include_str!("../../templates/report.js");
 const SCRIPT_POLICY: &str = " script-src 'sha256-JmF5JDFpkWCm6dUVYJoNXrRs6650O2Prnm9H6J88ey4=';";
 
 /// Text as HTML, and as the value of an attribute.
-pub(super) struct Escaped<'a>(pub(super) &'a str);
+pub(super) struct EscapedText<'a>(pub(super) &'a str);
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
         while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
@@ -39,7 +42,7 @@ impl fmt::Display for Escaped<'_> {
 }
 
 pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
-    let mut page = Page::default();
+    let mut page = HtmlPage::default();
     write_page(document, &mut page).map_err(io::Error::other)?;
     // Last, so that no text can be forgotten: characters that the browser would not show are spelt
     // out.
@@ -48,21 +51,21 @@ pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) 
 
 /// A page that grows.
 #[derive(Default)]
-struct Page<'a> {
+struct HtmlPage<'a> {
     text: String,
     /// By the name of the chart in the page; in order, so that one run always gives the same page.
-    values: BTreeMap<String, Vec<svg::Values<'a>>>,
+    values: BTreeMap<String, Vec<svg::PanelValues<'a>>>,
     /// Names of anchors.
     anchors: BTreeSet<String>,
 }
 
-impl fmt::Write for Page<'_> {
+impl fmt::Write for HtmlPage<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.text.write_str(text)
     }
 }
 
-impl Page<'_> {
+impl HtmlPage<'_> {
     /// A name for a heading, which no other has.
     fn anchor(&mut self, heading: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
@@ -74,11 +77,11 @@ impl Page<'_> {
     }
 }
 
-fn write_page<'a>(document: &'a Document, out: &mut Page<'a>) -> fmt::Result {
+fn write_page<'a>(document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result {
     let version = env!("CARGO_PKG_VERSION");
     let heading = document.heading();
     // A list has no heading.
-    let heading = Escaped(if heading.is_empty() { "durio" } else { &heading });
+    let heading = EscapedText(if heading.is_empty() { "durio" } else { &heading });
     // The policy permits no loading, and links reveal no address: a report is sent around, and
     // names in it come from outside. Styles stand in the page, which is one file.
     write!(
@@ -102,7 +105,7 @@ fn write_page<'a>(document: &'a Document, out: &mut Page<'a>) -> fmt::Result {
     let named = named.into_iter().filter(|(text, ..)| !text.is_empty());
     out.write_str("\n<header>")?;
     for (text, open, close) in named {
-        write!(out, "\n<{open}>{}</{close}>", Escaped(text))?;
+        write!(out, "\n<{open}>{}</{close}>", EscapedText(text))?;
     }
     out.write_str("\n</header>")?;
     let anchors: Vec<String> =
@@ -111,7 +114,7 @@ fn write_page<'a>(document: &'a Document, out: &mut Page<'a>) -> fmt::Result {
     if headed().nth(1).is_some() {
         out.write_str("\n<nav aria-label=\"Contents\">")?;
         for (section, anchor) in headed() {
-            write!(out, "<a href=\"#{anchor}\">{}</a>", Escaped(&section.heading))?;
+            write!(out, "<a href=\"#{anchor}\">{}</a>", EscapedText(&section.heading))?;
         }
         out.write_str("</nav>")?;
     }
@@ -130,22 +133,25 @@ fn write_page<'a>(document: &'a Document, out: &mut Page<'a>) -> fmt::Result {
     write!(out, "\n<script>{SCRIPT}</script>\n</body>\n</html>")
 }
 
-fn section<'a>(section: &'a Section, anchor: &str, out: &mut Page<'a>) -> fmt::Result {
-    let heading = Escaped(&section.heading);
+fn section<'a>(section: &'a Section, anchor: &str, out: &mut HtmlPage<'a>) -> fmt::Result {
+    let heading = EscapedText(&section.heading);
     if section.heading.is_empty() {
         out.write_str("\n<section class=\"section\">")?;
         section.blocks.iter().try_for_each(|it| block(it, out))?;
     } else {
         // The answer is open; sections behind it open where there is room, if they have pictures.
         let has_charts = |it: &Block| match &it.body {
-            Body::Group(group) => group.blocks.iter().any(|it| matches!(it.body, Body::Charts(_))),
-            body => matches!(body, Body::Charts(_)),
+            SectionBody::Group(group) => {
+                group.blocks.iter().any(|it| matches!(it.body, SectionBody::Charts(_)))
+            }
+            body => matches!(body, SectionBody::Charts(_)),
         };
-        let open = match (section.level <= Level::Summary, section.blocks.iter().any(has_charts)) {
-            (true, _) => " open",
-            (false, true) => " data-wide",
-            (false, false) => "",
-        };
+        let open =
+            match (section.level <= DetailLevel::Summary, section.blocks.iter().any(has_charts)) {
+                (true, _) => " open",
+                (false, true) => " data-wide",
+                (false, false) => "",
+            };
         write!(
             out,
             "\n<section class=\"section\" id=\"{anchor}\"><details{open}>\n\
@@ -158,11 +164,11 @@ fn section<'a>(section: &'a Section, anchor: &str, out: &mut Page<'a>) -> fmt::R
 }
 
 /// In an open section, details are folded.
-fn blocks<'a>(section: &'a Section, out: &mut Page<'a>) -> fmt::Result {
+fn blocks<'a>(section: &'a Section, out: &mut HtmlPage<'a>) -> fmt::Result {
     let is_folded = |it: &Block| {
-        let is_group = matches!(it.body, Body::Group(_) | Body::Charts(_));
+        let is_group = matches!(it.body, SectionBody::Group(_) | SectionBody::Charts(_));
         // Blocks for a page alone are there to be seen.
-        section.level <= Level::Summary && it.level == Level::Detail && !is_group
+        section.level <= DetailLevel::Summary && it.level == DetailLevel::Detail && !is_group
     };
     for run in section.blocks.chunk_by(|a, b| is_folded(a) == is_folded(b)) {
         let is_folded = run.first().is_some_and(is_folded);
@@ -177,18 +183,18 @@ fn blocks<'a>(section: &'a Section, out: &mut Page<'a>) -> fmt::Result {
     Ok(())
 }
 
-fn block<'a>(block: &'a Block, out: &mut Page<'a>) -> fmt::Result {
+fn block<'a>(block: &'a Block, out: &mut HtmlPage<'a>) -> fmt::Result {
     match &block.body {
-        Body::Text(tone, text) => {
+        SectionBody::Text(tone, text) => {
             let banner = if is_banner(*tone) { "banner " } else { "" };
             let class = attribute(&format!("{banner}{}", class(*tone)));
-            write!(out, "\n<p{class}>{}</p>", Escaped(text))
+            write!(out, "\n<p{class}>{}</p>", EscapedText(text))
         }
-        Body::Facts(facts) if block.level == Level::Headline => headline(facts, out),
-        Body::Facts(facts) => {
+        SectionBody::Facts(facts) if block.level == DetailLevel::Headline => headline(facts, out),
+        SectionBody::Facts(facts) => {
             out.write_str("\n<table class=\"named\">")?;
             for fact in facts {
-                let (class, label) = (attribute(class(fact.tone)), Escaped(&fact.label));
+                let (class, label) = (attribute(class(fact.tone)), EscapedText(&fact.label));
                 match fact.label.is_empty() {
                     true => write!(out, "\n<tr{class}><td></td><td>"),
                     false => write!(out, "\n<tr{class}><th scope=\"row\">{label}</th><td>"),
@@ -198,24 +204,26 @@ fn block<'a>(block: &'a Block, out: &mut Page<'a>) -> fmt::Result {
             }
             out.write_str("\n</table>")
         }
-        Body::Table(it) => table(it, out),
-        Body::Charts(charts) => {
+        SectionBody::Table(it) => table(it, out),
+        SectionBody::Charts(charts) => {
             out.write_str("\n<div class=\"pictures\">")?;
             charts.iter().try_for_each(|it| figure(it, out))?;
             out.write_str("\n</div>")
         }
-        Body::Cards(cards) => {
+        SectionBody::Cards(cards) => {
             out.write_str("\n<div class=\"cards\">")?;
             cards.iter().try_for_each(|it| card(it, out))?;
             out.write_str("\n</div>")
         }
-        Body::Tree(nodes) => nodes.iter().try_for_each(|it| node(it, out)),
-        Body::Verbatim(text) => write!(out, "\n<pre tabindex=\"0\">{}</pre>", Escaped(text)),
-        Body::Group(group) => {
-            let heading = Escaped(&group.heading);
+        SectionBody::Tree(nodes) => nodes.iter().try_for_each(|it| node(it, out)),
+        SectionBody::Verbatim(text) => {
+            write!(out, "\n<pre tabindex=\"0\">{}</pre>", EscapedText(text))
+        }
+        SectionBody::Group(group) => {
+            let heading = EscapedText(&group.heading);
             // Folded: for a reader who doubts a number, or has room.
             let begin = match group.level {
-                Level::Detail | Level::Page => {
+                DetailLevel::Detail | DetailLevel::Page => {
                     format!("<details class=\"account\"><summary>{heading}</summary>")
                 }
                 _ => format!(
@@ -229,10 +237,10 @@ fn block<'a>(block: &'a Block, out: &mut Page<'a>) -> fmt::Result {
     }
 }
 
-fn headline(facts: &[Fact], out: &mut Page<'_>) -> fmt::Result {
+fn headline(facts: &[LabelledFact], out: &mut HtmlPage<'_>) -> fmt::Result {
     out.write_str("\n<div class=\"hero\">")?;
-    for Fact { label, tone, value, .. } in facts {
-        let (label, value) = (Escaped(label), Escaped(value));
+    for LabelledFact { label, tone, value, .. } in facts {
+        let (label, value) = (EscapedText(label), EscapedText(value));
         match tone {
             Tone::Plain => write!(
                 out,
@@ -249,34 +257,34 @@ fn headline(facts: &[Fact], out: &mut Page<'_>) -> fmt::Result {
 }
 
 /// The value of a fact, as a link if it has the address of a source.
-fn value(fact: &Fact, out: &mut Page<'_>) -> fmt::Result {
-    let value = Escaped(&fact.value);
+fn value(fact: &LabelledFact, out: &mut HtmlPage<'_>) -> fmt::Result {
+    let value = EscapedText(&fact.value);
     // A profile may be of other hands, and `javascript:` is an address too.
     let is_web = |link: &&str| link.starts_with("https://") || link.starts_with("http://");
-    match fact.link.as_deref().filter(is_web).map(Escaped) {
+    match fact.link.as_deref().filter(is_web).map(EscapedText) {
         // The page that is opened learns nothing of this one.
         Some(link) => write!(out, "<a href=\"{link}\" rel=\"noopener noreferrer\">{value}</a>"),
         None => write!(out, "{value}"),
     }
 }
 
-fn table(table: &Table, out: &mut Page<'_>) -> fmt::Result {
+fn table(table: &Table, out: &mut HtmlPage<'_>) -> fmt::Result {
     // A wide table scrolls within itself; otherwise the whole page would.
     out.write_str("\n<div class=\"scroll\" tabindex=\"0\"><table class=\"figures\">\n<thead><tr>")?;
-    let shown = table.columns_up_to(Level::Page);
+    let shown = table.columns_up_to(DetailLevel::Page);
     for at in &shown {
         let column = &table.columns[*at];
         let class = attribute(if column.is_words { "words" } else { "" });
         let cell = if column.title.is_empty() { "td" } else { "th scope=\"col\"" };
-        write!(out, "<{cell}{class}>{}</{}>", Escaped(&column.title), &cell[..2])?;
+        write!(out, "<{cell}{class}>{}</{}>", EscapedText(&column.title), &cell[..2])?;
     }
     out.write_str("</tr></thead>\n<tbody>")?;
     for row in &table.rows {
         write!(out, "\n<tr{}>", attribute(if row.is_part { "part" } else { "" }))?;
         for at in &shown {
             let (cell, column) = (row.cells.get(*at).unwrap_or(&Cell::Empty), &table.columns[*at]);
-            let (shown, title) = (cell.shown(), Escaped(&column.title));
-            let shown = Escaped(&shown);
+            let (shown, title) = (cell.shown(), EscapedText(&column.title));
+            let shown = EscapedText(&shown);
             // Screen readers say it before each cell of its row.
             if *at == 0 && cell.shown().is_empty() {
                 out.write_str("<td></td>")?;
@@ -291,7 +299,7 @@ fn table(table: &Table, out: &mut Page<'_>) -> fmt::Result {
             let is_absent = matches!(cell, Cell::Empty | Cell::Absent(_));
             let classes = [
                 (if column.is_words { "words" } else { "" }),
-                (if is_absent || column.level > Level::Summary { "fine" } else { "" }),
+                (if is_absent || column.level > DetailLevel::Summary { "fine" } else { "" }),
                 (if let Cell::Word(tone, _) = cell { class(*tone) } else { "" }),
             ];
             let classes: Vec<&str> = classes.into_iter().filter(|it| !it.is_empty()).collect();
@@ -311,8 +319,8 @@ fn table(table: &Table, out: &mut Page<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn figure<'a>(chart: &'a Chart, out: &mut Page<'a>) -> fmt::Result {
-    let title = Escaped(&chart.title);
+fn figure<'a>(chart: &'a Chart, out: &mut HtmlPage<'a>) -> fmt::Result {
+    let title = EscapedText(&chart.title);
     let id = match svg::values(chart) {
         Some(values) => {
             let name = format!("chart-{}", out.values.len() + 1);
@@ -324,14 +332,14 @@ fn figure<'a>(chart: &'a Chart, out: &mut Page<'a>) -> fmt::Result {
     };
     write!(out, "\n<figure{id}>\n<figcaption>{title}</figcaption>\n<p class=\"legend\">")?;
     for (name, colour) in chart.legend() {
-        write!(out, "<span class=\"key {}\">{}</span>", svg::key(colour), Escaped(name))?;
+        write!(out, "<span class=\"key {}\">{}</span>", svg::key(colour), EscapedText(name))?;
     }
     // The picture's words for a screen reader; the values are in the tables.
     let svg = svg::draw(chart).replacen("<svg", &format!("<svg aria-label=\"{title}\""), 1);
     write!(out, "</p>\n<div class=\"plot\">{svg}</div>\n</figure>")
 }
 
-fn card(card: &Card, out: &mut Page<'_>) -> fmt::Result {
+fn card(card: &Card, out: &mut HtmlPage<'_>) -> fmt::Result {
     let anchor = out.anchor(&card.title);
     write!(
         out,
@@ -339,16 +347,16 @@ fn card(card: &Card, out: &mut Page<'_>) -> fmt::Result {
          aria-hidden=\"true\">{}</span>{}</p>\n<h3>{}</h3>",
         class(card.tone),
         icon(card.tone),
-        Escaped(&card.word),
-        Escaped(&card.title)
+        EscapedText(&card.word),
+        EscapedText(&card.title)
     )?;
     for (class, text) in [(" class=\"place\"", &card.about), ("", &card.text)] {
         if !text.is_empty() {
-            write!(out, "\n<p{class}>{}</p>", Escaped(text))?;
+            write!(out, "\n<p{class}>{}</p>", EscapedText(text))?;
         }
     }
     for fact in &card.facts {
-        write!(out, "\n<p><span class=\"term\">{}</span> ", Escaped(&fact.label))?;
+        write!(out, "\n<p><span class=\"term\">{}</span> ", EscapedText(&fact.label))?;
         value(fact, out)?;
         out.write_str("</p>")?;
     }
@@ -356,14 +364,14 @@ fn card(card: &Card, out: &mut Page<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn node(node: &Node, out: &mut Page<'_>) -> fmt::Result {
+fn node(node: &LayerNode, out: &mut HtmlPage<'_>) -> fmt::Result {
     let list = |facts: &[(&str, String)]| {
         let item = |(name, value): &(&str, String)| {
-            format!("<li><span>{}</span> {}</li>", Escaped(name), Escaped(value))
+            format!("<li><span>{}</span> {}</li>", EscapedText(name), EscapedText(value))
         };
         format!("<ul class=\"facts\">{}</ul>", facts.iter().map(item).collect::<String>())
     };
-    write!(out, "\n<div class=\"layer\">\n<p><strong>{}</strong></p>", Escaped(&node.name))?;
+    write!(out, "\n<div class=\"layer\">\n<p><strong>{}</strong></p>", EscapedText(&node.name))?;
     if !node.further.is_empty() {
         write!(out, "\n{}", list(&node.further))?;
     }

@@ -9,7 +9,9 @@ use std::io;
 use super::text::{map_table, sparklines, tile_lines, tile_words};
 use crate::Options;
 use crate::document::chart::{Chart, Drawing};
-use crate::document::{Body, Card, Document, Fact, Level, Node, Section, Table, Tone};
+use crate::document::{
+    Card, DetailLevel, Document, LabelledFact, LayerNode, Section, SectionBody, Table, Tone,
+};
 use crate::visible::visible;
 
 pub(crate) fn render(
@@ -33,23 +35,25 @@ pub(crate) fn render(
 }
 
 /// `heading` is that of groups within.
-fn blocks(section: &Section, level: Level, heading: &str, out: &mut String) {
+fn blocks(section: &Section, level: DetailLevel, heading: &str, out: &mut String) {
     for block in section.up_to(level) {
         // Each block stands apart: otherwise a list or table would continue the block above.
         out.push('\n');
         match &block.body {
-            Body::Text(tone, text) => line("", &toned(*tone, &escaped(text)), out),
-            Body::Facts(facts) => facts.iter().for_each(|it| fact("", it, out)),
-            Body::Table(it) => table(it, level, out),
-            Body::Charts(charts) => {
-                let drawn = charts.iter().filter(|it| it.level <= Level::Summary);
+            SectionBody::Text(tone, text) => line("", &toned(*tone, &escaped(text)), out),
+            SectionBody::Facts(facts) => facts.iter().for_each(|it| fact("", it, out)),
+            SectionBody::Table(it) => table(it, level, out),
+            SectionBody::Charts(charts) => {
+                let drawn = charts.iter().filter(|it| it.level <= DetailLevel::Summary);
                 drawn.for_each(|it| chart(it, level, out));
             }
-            Body::Cards(cards) => cards.iter().for_each(|it| card(it, out)),
-            Body::Tree(nodes) => nodes.iter().for_each(|it| node("", it, level, out)),
+            SectionBody::Cards(cards) => cards.iter().for_each(|it| card(it, out)),
+            SectionBody::Tree(nodes) => nodes.iter().for_each(|it| node("", it, level, out)),
             // Indented code needs no fence, which the text might hold.
-            Body::Verbatim(text) => text.lines().for_each(|it| line("    ", &visible(it), out)),
-            Body::Group(group) => {
+            SectionBody::Verbatim(text) => {
+                text.lines().for_each(|it| line("    ", &visible(it), out))
+            }
+            SectionBody::Group(group) => {
                 line(&format!("{heading} "), &escaped(&group.heading), out);
                 blocks(group, level, &format!("{heading}#"), out);
             }
@@ -61,7 +65,7 @@ fn line(begin: &str, text: &str, out: &mut String) {
     out.push_str(&format!("{begin}{text}\n"));
 }
 
-fn fact(indent: &str, it: &Fact, out: &mut String) {
+fn fact(indent: &str, it: &LabelledFact, out: &mut String) {
     let label = match it.label.as_str() {
         "" => String::new(),
         label => format!("{}: ", toned(Tone::Strong, &escaped(label))),
@@ -75,16 +79,16 @@ fn card(it: &Card, out: &mut String) {
     it.facts.iter().for_each(|it| fact("  ", it, out));
 }
 
-fn node(indent: &str, it: &Node, level: Level, out: &mut String) {
+fn node(indent: &str, it: &LayerNode, level: DetailLevel, out: &mut String) {
     line(&format!("{indent}- "), &toned(Tone::Strong, &escaped(&it.name)), out);
-    let other = if level < Level::Detail { &[][..] } else { &it.other };
+    let other = if level < DetailLevel::Detail { &[][..] } else { &it.other };
     for (label, text) in it.further.iter().chain(other) {
         line(&format!("{indent}  - "), &escaped(&format!("{label}: {text}")), out);
     }
     it.below.iter().for_each(|it| node(&format!("{indent}  "), it, level, out));
 }
 
-fn chart(it: &Chart, level: Level, out: &mut String) {
+fn chart(it: &Chart, level: DetailLevel, out: &mut String) {
     let title = escaped(&it.title);
     match &it.drawing {
         Drawing::Plot(panels) => {
@@ -105,7 +109,7 @@ fn chart(it: &Chart, level: Level, out: &mut String) {
     }
 }
 
-fn table(it: &Table, level: Level, out: &mut String) {
+fn table(it: &Table, level: DetailLevel, out: &mut String) {
     let shown = it.columns_up_to(level);
     let row = |cell: &dyn Fn(usize) -> String| {
         shown.iter().map(|at| format!("| {} ", cell(*at))).collect::<String>()

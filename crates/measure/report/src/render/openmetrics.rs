@@ -16,15 +16,15 @@ use crate::visible::visible;
 
 /// Figures of one name.
 #[derive(Debug)]
-pub(crate) struct Family {
+pub(crate) struct MetricFamily {
     pub(crate) name: String,
     pub(crate) help: String,
-    pub(crate) kind: Kind,
-    pub(crate) samples: Vec<Sample>,
+    pub(crate) kind: MetricKind,
+    pub(crate) samples: Vec<MetricSample>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     Gauge,
     Counter,
     Histogram,
@@ -33,17 +33,17 @@ pub(crate) enum Kind {
 }
 
 /// Names and texts.
-type Labels = Vec<(String, String)>;
+type MetricLabels = Vec<(String, String)>;
 
 /// One value. The suffix belongs to the kind: `_total`, `_bucket`, `_sum`, `_count`.
 #[derive(Debug)]
-pub(crate) struct Sample {
+pub(crate) struct MetricSample {
     pub(crate) suffix: &'static str,
-    pub(crate) labels: Labels,
+    pub(crate) labels: MetricLabels,
     pub(crate) value: f64,
 }
 
-impl Sample {
+impl MetricSample {
     /// What it is a quantile of; the quantile is the last label.
     fn series(&self) -> &[(String, String)] {
         let is_quantile = self.labels.last().is_some_and(|(name, _)| name == "quantile");
@@ -51,20 +51,20 @@ impl Sample {
     }
 }
 
-impl Family {
-    pub(crate) fn new(name: &str, kind: Kind, help: &str) -> Self {
+impl MetricFamily {
+    pub(crate) fn new(name: &str, kind: MetricKind, help: &str) -> Self {
         Self { name: name.to_owned(), help: help.to_owned(), kind, samples: Vec::new() }
     }
 
     /// Adds a value of a gauge or a counter.
     pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
-        let suffix = if self.kind == Kind::Counter { "_total" } else { "" };
+        let suffix = if self.kind == MetricKind::Counter { "_total" } else { "" };
         self.add_part(suffix, labels, value);
     }
 
     pub(crate) fn add_part(&mut self, suffix: &'static str, labels: &[(&str, &str)], value: f64) {
         let labels = labels.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
-        self.samples.push(Sample { suffix, labels: labels.collect(), value });
+        self.samples.push(MetricSample { suffix, labels: labels.collect(), value });
     }
 }
 
@@ -77,17 +77,17 @@ pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) 
 }
 
 /// Writes families; those without a value are left out.
-pub(crate) fn write(families: &[Family], out: &mut dyn io::Write) -> io::Result<()> {
+pub(crate) fn write(families: &[MetricFamily], out: &mut dyn io::Write) -> io::Result<()> {
     for family in families.iter().filter(|it| !it.samples.is_empty()) {
-        let Family { name, help, kind, .. } = family;
+        let MetricFamily { name, help, kind, .. } = family;
         let kind = match kind {
-            Kind::Gauge => "gauge",
-            Kind::Counter => "counter",
-            Kind::Histogram => "histogram",
-            Kind::Summary => "summary",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Histogram => "histogram",
+            MetricKind::Summary => "summary",
         };
         writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {}", escaped(help))?;
-        for Sample { suffix, labels, value } in &family.samples {
+        for MetricSample { suffix, labels, value } in &family.samples {
             let labels = labels.iter().map(|(name, text)| format!("{name}=\"{}\"", escaped(text)));
             let labels = labels.collect::<Vec<_>>().join(",");
             let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
@@ -102,10 +102,11 @@ fn escaped(text: &str) -> String {
     visible(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-fn families(records: &Table) -> Vec<Family> {
-    let figures: Vec<Option<Figure>> = records.columns.iter().map(|it| figure(&it.title)).collect();
+fn families(records: &Table) -> Vec<MetricFamily> {
+    let figures: Vec<Option<ColumnMetric>> =
+        records.columns.iter().map(|it| figure(&it.title)).collect();
     let run = the_run(records);
-    let labels_of = |row: &Row| -> Labels {
+    let labels_of = |row: &Row| -> MetricLabels {
         let columns = records.columns.iter().zip(&figures).zip(&row.cells);
         let labels = columns.filter(|((column, figure), cell)| {
             // A position of zero is the only one for most records.
@@ -114,10 +115,11 @@ fn families(records: &Table) -> Vec<Family> {
         });
         labels.map(|((column, _), cell)| (label_name(&column.title), cell.plain())).collect()
     };
-    let labels: Vec<Labels> = records.rows.iter().map(labels_of).collect();
-    let mut families: Vec<Family> = Vec::new();
+    let labels: Vec<MetricLabels> = records.rows.iter().map(labels_of).collect();
+    let mut families: Vec<MetricFamily> = Vec::new();
     if let Some(run) = &run {
-        let mut info = Family::new("durio_run_info", Kind::Gauge, "Name of the run folder.");
+        let mut info =
+            MetricFamily::new("durio_run_info", MetricKind::Gauge, "Name of the run folder.");
         info.add(&[(RUN, run)], 1.0);
         families.push(info);
     }
@@ -131,8 +133,12 @@ fn families(records: &Table) -> Vec<Family> {
                 same.samples.sort_by(|a, b| a.series().cmp(b.series()));
             }
             None => {
-                let kind = if figure.quantile.is_some() { Kind::Summary } else { Kind::Gauge };
-                families.push(Family { samples, ..Family::new(&figure.name, kind, &figure.help) });
+                let kind =
+                    if figure.quantile.is_some() { MetricKind::Summary } else { MetricKind::Gauge };
+                families.push(MetricFamily {
+                    samples,
+                    ..MetricFamily::new(&figure.name, kind, &figure.help)
+                });
             }
         }
     }
@@ -150,24 +156,24 @@ fn the_run(records: &Table) -> Option<String> {
 }
 
 fn samples<'a>(
-    figure: &Figure,
+    figure: &ColumnMetric,
     cells: impl Iterator<Item = Option<&'a Cell>>,
-    labels: &[Labels],
-) -> Vec<Sample> {
+    labels: &[MetricLabels],
+) -> Vec<MetricSample> {
     let mut seen = BTreeSet::new();
-    let sample = |(cell, labels): (Option<&Cell>, &Labels)| {
+    let sample = |(cell, labels): (Option<&Cell>, &MetricLabels)| {
         let value = cell?.number()? / figure.divisor;
         let quantile = figure.quantile.iter().map(|it| ("quantile".to_owned(), it.clone()));
-        let labels: Labels = labels.iter().cloned().chain(quantile).collect();
+        let labels: MetricLabels = labels.iter().cloned().chain(quantile).collect();
         // A series that is there twice makes a scraper refuse all others too.
-        seen.insert(labels.clone()).then_some(Sample { suffix: "", labels, value })
+        seen.insert(labels.clone()).then_some(MetricSample { suffix: "", labels, value })
     };
     cells.zip(labels).filter_map(sample).collect()
 }
 
 /// The meaning of a column's values, by its name.
 #[derive(Debug, PartialEq)]
-struct Figure {
+struct ColumnMetric {
     name: String,
     help: String,
     quantile: Option<String>,
@@ -186,7 +192,7 @@ const UNITS: [(&str, &str, f64); 6] = [
 ];
 
 /// None for a column of labels.
-fn figure(title: &str) -> Option<Figure> {
+fn figure(title: &str) -> Option<ColumnMetric> {
     let unit = UNITS.iter().find_map(|(ending, base, divisor)| {
         title.strip_suffix(ending).map(|stem| (stem, *base, *divisor))
     });
@@ -209,7 +215,7 @@ fn figure(title: &str) -> Option<Figure> {
     let name = format!("durio_{words}{base}");
     let help = format!("{}.", name["durio_".len()..].replace('_', " "));
     let quantile = percentile.map(|it| format!("{}", (it * 1e4).round() / 1e6));
-    Some(Figure { name, help, quantile, divisor })
+    Some(ColumnMetric { name, help, quantile, divisor })
 }
 
 /// `[a-zA-Z_][a-zA-Z0-9_]*`, as the format has it.
@@ -221,7 +227,7 @@ fn label_name(title: &str) -> String {
 mod tests {
     use super::*;
 
-    fn text(families: &[Family]) -> String {
+    fn text(families: &[MetricFamily]) -> String {
         let mut out = Vec::new();
         write(families, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -269,9 +275,9 @@ mod tests {
 
     #[test]
     fn counters_and_histograms_have_their_suffixes() {
-        let mut probes = Family::new("durio_probes", Kind::Counter, "Probes.");
+        let mut probes = MetricFamily::new("durio_probes", MetricKind::Counter, "Probes.");
         probes.add(&[], 3.0);
-        let empty = Family::new("durio_empty", Kind::Gauge, "Nothing.");
+        let empty = MetricFamily::new("durio_empty", MetricKind::Gauge, "Nothing.");
         let expected = "# TYPE durio_probes counter\n# HELP durio_probes Probes.\ndurio_probes_total 3\n# EOF\n";
         assert_eq!(text(&[probes, empty]), expected);
     }

@@ -6,7 +6,7 @@
 //! entry.
 
 use crate::Options;
-use crate::document::{Level, Tone};
+use crate::document::{DetailLevel, Tone};
 use crate::visible::visible;
 
 // Narrower terminals get lines of this length, which they break themselves.
@@ -26,14 +26,14 @@ const fn code(tone: Tone) -> &'static str {
 
 /// The text so far.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct TextPage {
     width: usize,
     colour: bool,
-    level: Level,
+    level: DetailLevel,
     text: String,
 }
 
-impl Page {
+impl TextPage {
     pub(crate) fn new(options: &Options) -> Self {
         let width = options.width.max(WIDTH_MIN);
         Self { width, colour: options.colour, level: options.level(), text: String::new() }
@@ -48,7 +48,7 @@ impl Page {
     }
 
     /// How much is shown.
-    pub(crate) fn level(&self) -> Level {
+    pub(crate) fn level(&self) -> DetailLevel {
         self.level
     }
 
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn all_that_comes_in_is_spelt_out() {
-        let mut page = Page::new(&Options { width: 80, colour: true, ..Options::default() });
+        let mut page = TextPage::new(&Options { width: 80, colour: true, ..Options::default() });
         page.line("a\x1b]0;b");
         page.labelled("  ", "c\x07", 2, Tone::Plain, "d\u{9b}");
         page.hanging("e\r", Tone::Strong, "", Tone::Plain, "f");
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn further_lines_stand_under_the_first() {
-        let mut page = Page::new(&Options { width: 40, colour: false, ..Options::default() });
+        let mut page = TextPage::new(&Options { width: 40, colour: false, ..Options::default() });
         page.labelled("  ", "seen", 6, Tone::Warning, "one two three four five six seven eight");
         assert_eq!(page.text(), "  seen    one two three four five six\n          seven eight\n");
     }
 
     #[test]
     fn colours_come_only_when_asked_for() {
-        let mut page = Page::new(&Options { width: 80, colour: true, ..Options::default() });
+        let mut page = TextPage::new(&Options { width: 80, colour: true, ..Options::default() });
         page.paragraph("  ", Tone::Good, "FIT");
         assert_eq!(page.text(), "  \x1b[1;32mFIT\x1b[0m\n");
     }

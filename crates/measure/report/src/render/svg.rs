@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::html::Escaped;
+use super::html::EscapedText;
 use crate::document::chart::{Chart, Colour, Drawing, Map};
 use crate::figures::precise;
 
@@ -38,11 +38,11 @@ pub(super) fn draw(chart: &Chart) -> String {
 
 /// What the script knows of a panel of a chart.
 #[derive(Debug, Serialize)]
-pub(super) struct Values<'a> {
-    frame: Frame,
+pub(super) struct PanelValues<'a> {
+    frame: PanelFrame,
     x: AxisValues<'a>,
     y: AxisValues<'a>,
-    lines: Vec<Line<'a>>,
+    lines: Vec<SvgLine<'a>>,
 }
 
 /// How a value becomes a place, and words.
@@ -56,7 +56,7 @@ struct AxisValues<'a> {
 
 /// A series, with its points' values.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct SvgLine<'a> {
     name: &'a str,
     key: &'static str,
     points: Vec<(f64, f64)>,
@@ -64,7 +64,7 @@ struct Line<'a> {
 
 /// Where a panel's coordinates lie on the sheet.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Frame {
+pub(super) struct PanelFrame {
     /// From left to right, in the units of the SVG.
     across: (f64, f64),
     /// From top to bottom.
@@ -76,7 +76,7 @@ pub(super) struct Frame {
 }
 
 /// The values of each panel; none of a chart that has its values as words.
-pub(super) fn values(chart: &Chart) -> Option<Vec<Values<'_>>> {
+pub(super) fn values(chart: &Chart) -> Option<Vec<PanelValues<'_>>> {
     let Drawing::Plot(panels) = &chart.drawing else { return None };
     Some(plot::values(panels))
 }
@@ -110,7 +110,7 @@ const GRID: &str = "#E2E6EB";
 
 /// On which side of its place a text ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum TextAnchor {
     Left,
     Middle,
     Right,
@@ -118,9 +118,9 @@ enum Side {
 
 /// A drawing that grows.
 #[derive(Debug, Default)]
-struct Sheet(String);
+struct SvgSheet(String);
 
-impl Sheet {
+impl SvgSheet {
     /// The element; `class` may be empty.
     fn finish(self, class: &str, height: f64) -> String {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
@@ -176,13 +176,13 @@ impl Sheet {
     }
 
     /// Text, in the middle of its line's height at the place.
-    fn text(&mut self, (x, y): (f64, f64), side: Side, size: f64, text: &str) {
+    fn text(&mut self, (x, y): (f64, f64), side: TextAnchor, size: f64, text: &str) {
         let anchor = match side {
-            Side::Left => "start",
-            Side::Middle => "middle",
-            Side::Right => "end",
+            TextAnchor::Left => "start",
+            TextAnchor::Middle => "middle",
+            TextAnchor::Right => "end",
         };
-        let (x, y, text) = (short(x), short(y), Escaped(text));
+        let (x, y, text) = (short(x), short(y), EscapedText(text));
         // Digits are about 0.7 em high: with `dy` half of that, their middle is at the place.
         self.add(format_args!(
             "<text x=\"{x}\" y=\"{y}\" dy=\".35em\" text-anchor=\"{anchor}\" font-size=\"{size}\">{text}</text>"
@@ -228,11 +228,11 @@ fn draw_map(map: &Map) -> String {
     let bottom = MAP_TOP + count(map.y.len().max(1)) * CELL_HEIGHT;
     let corner =
         |x: usize, y: usize| (MAP_LEFT + count(x) * width, MAP_TOP + count(y) * CELL_HEIGHT);
-    let mut sheet = Sheet::default();
+    let mut sheet = SvgSheet::default();
     let size = if width < CELL_ROOMY { FONT_SIZE * 2.0 / 3.0 } else { FONT_SIZE };
-    let write = |sheet: &mut Sheet, at: (f64, f64), text: &str| {
+    let write = |sheet: &mut SvgSheet, at: (f64, f64), text: &str| {
         if width >= CELL_LEAST {
-            sheet.text(at, Side::Middle, size, text);
+            sheet.text(at, TextAnchor::Middle, size, text);
         }
     };
     let shade = shades(map);
@@ -247,7 +247,7 @@ fn draw_map(map: &Map) -> String {
     }
     for (at, label) in map.y.iter().enumerate() {
         let middle = corner(0, at).1 + CELL_HEIGHT / 2.0;
-        sheet.text((MAP_LEFT - 14.0, middle), Side::Right, FONT_SIZE, label);
+        sheet.text((MAP_LEFT - 14.0, middle), TextAnchor::Right, FONT_SIZE, label);
     }
     sheet.finish("", bottom + MAP_BELOW)
 }

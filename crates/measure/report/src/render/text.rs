@@ -10,11 +10,12 @@ use comfy_table::{
     Table as TextTable, TableStyle,
 };
 
-use super::page::Page;
+use super::page::TextPage;
 use crate::Options;
-use crate::document::chart::{Chart, Drawing, Map, Panel, Series, Style, Tiles};
+use crate::document::chart::{Chart, ChartSeries, Drawing, Map, Panel, Style, TileArea};
 use crate::document::{
-    Block, Body, Card, Cell, Document, Fact, Level, Node, Row, Section, Table, Tone,
+    Block, Card, Cell, DetailLevel, Document, LabelledFact, LayerNode, Row, Section, SectionBody,
+    Table, Tone,
 };
 use crate::figures::{sparkline, sparkline_below};
 use crate::visible::visible;
@@ -42,7 +43,7 @@ pub(crate) fn render(
     options: &Options,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    let mut page = Page::new(options);
+    let mut page = TextPage::new(options);
     let title = document.heading();
     if !title.is_empty() {
         page.paragraph("", Tone::Strong, &title);
@@ -63,35 +64,42 @@ pub(crate) fn render(
     out.write_all(page.text().as_bytes())
 }
 
-fn blocks(section: &Section, indent: &str, page: &mut Page) {
+fn blocks(section: &Section, indent: &str, page: &mut TextPage) {
     let mut is_after_figures = false;
     let shown = page.level();
     for Block { level, body } in section.up_to(shown) {
-        let is_apart =
-            matches!(body, Body::Table(_) | Body::Group(_) | Body::Text(Tone::Strong, _));
+        let is_apart = matches!(
+            body,
+            SectionBody::Table(_) | SectionBody::Group(_) | SectionBody::Text(Tone::Strong, _)
+        );
         // Labels of one width and columns of another would run into each other.
         if is_after_figures && is_apart {
             page.blank();
         }
-        is_after_figures = matches!(body, Body::Table(_) | Body::Facts(_));
+        is_after_figures = matches!(body, SectionBody::Table(_) | SectionBody::Facts(_));
         match body {
-            Body::Text(tone, text) => page.paragraph(indent, *tone, text),
-            Body::Facts(facts) if *level == Level::Headline => headline(facts, indent, page),
-            Body::Facts(all) => facts(all, indent, page),
-            Body::Table(it) => table(it, indent, page),
-            Body::Charts(charts) => {
+            SectionBody::Text(tone, text) => page.paragraph(indent, *tone, text),
+            SectionBody::Facts(facts) if *level == DetailLevel::Headline => {
+                headline(facts, indent, page)
+            }
+            SectionBody::Facts(all) => facts(all, indent, page),
+            SectionBody::Table(it) => table(it, indent, page),
+            SectionBody::Charts(charts) => {
                 // The others have more points than a line has columns.
-                let drawn = charts.iter().filter(|it| it.level <= Level::Summary);
+                let drawn = charts.iter().filter(|it| it.level <= DetailLevel::Summary);
                 drawn.for_each(|it| chart(it, indent, page));
             }
-            Body::Cards(all) => cards(all, indent, page),
-            Body::Tree(nodes) => nodes.iter().for_each(|it| node(it, indent, indent, page)),
+            SectionBody::Cards(all) => cards(all, indent, page),
+            SectionBody::Tree(nodes) => nodes.iter().for_each(|it| node(it, indent, indent, page)),
             // A path that is broken over lines cannot be copied. What a shell takes for a comment may go.
-            Body::Verbatim(text) => text.lines().map(|it| format!("{indent}{it}")).for_each(|it| {
-                let command = it.split_once("  # ").map_or(&*it, |(command, _)| command.trim_end());
-                page.line(if it.chars().count() > page.width() { command } else { &it });
-            }),
-            Body::Group(group) => {
+            SectionBody::Verbatim(text) => {
+                text.lines().map(|it| format!("{indent}{it}")).for_each(|it| {
+                    let command =
+                        it.split_once("  # ").map_or(&*it, |(command, _)| command.trim_end());
+                    page.line(if it.chars().count() > page.width() { command } else { &it });
+                })
+            }
+            SectionBody::Group(group) => {
                 page.paragraph(indent, Tone::Strong, &group.heading);
                 blocks(group, &format!("{indent}{INDENT}"), page);
             }
@@ -100,7 +108,7 @@ fn blocks(section: &Section, indent: &str, page: &mut Page) {
 }
 
 /// Values with their names; a value with a tone is shown like any fact.
-fn headline(all: &[Fact], indent: &str, page: &mut Page) {
+fn headline(all: &[LabelledFact], indent: &str, page: &mut TextPage) {
     for part in all.chunk_by(|a, b| (a.tone == Tone::Plain) == (b.tone == Tone::Plain)) {
         match part.first() {
             Some(first) if first.tone == Tone::Plain => part.iter().for_each(|it| {
@@ -111,14 +119,14 @@ fn headline(all: &[Fact], indent: &str, page: &mut Page) {
     }
 }
 
-fn facts(facts: &[Fact], indent: &str, page: &mut Page) {
+fn facts(facts: &[LabelledFact], indent: &str, page: &mut TextPage) {
     let widest = facts.iter().map(|it| visible(&it.label).chars().count()).max().unwrap_or(0);
-    for Fact { label, tone, value, .. } in facts {
+    for LabelledFact { label, tone, value, .. } in facts {
         page.labelled(indent, label, widest, *tone, value);
     }
 }
 
-fn cards(cards: &[Card], indent: &str, page: &mut Page) {
+fn cards(cards: &[Card], indent: &str, page: &mut TextPage) {
     let widest = cards.iter().map(|it| it.word.chars().count()).max().unwrap_or(0);
     for card in cards {
         page.labelled(indent, &card.word.to_uppercase(), widest, card.tone, &card.sentence());
@@ -130,10 +138,10 @@ fn cards(cards: &[Card], indent: &str, page: &mut Page) {
 }
 
 /// Draws a layer and those below: `first` stands before its line, `further` before the rest.
-fn node(node: &Node, first: &str, further: &str, page: &mut Page) {
+fn node(node: &LayerNode, first: &str, further: &str, page: &mut TextPage) {
     let bar = format!("{further}{}", if node.below.is_empty() { "    " } else { "│   " });
     page.hanging(first, Tone::Plain, &bar, Tone::Strong, &node.name);
-    let other = if page.level() < Level::Detail { &[][..] } else { &node.other };
+    let other = if page.level() < DetailLevel::Detail { &[][..] } else { &node.other };
     for (label, text) in node.further.iter().chain(other) {
         let (first, further) = (format!("{bar}{label}: "), format!("{bar}  "));
         page.hanging(&first, Tone::Plain, &further, Tone::Note, text);
@@ -145,7 +153,7 @@ fn node(node: &Node, first: &str, further: &str, page: &mut Page) {
     }
 }
 
-fn chart(chart: &Chart, indent: &str, page: &mut Page) {
+fn chart(chart: &Chart, indent: &str, page: &mut TextPage) {
     match &chart.drawing {
         Drawing::Plot(panels) => {
             let lines = sparks(panels);
@@ -188,7 +196,7 @@ pub(super) fn sparklines(panels: &[Panel]) -> String {
 /// The names of a plot's lines, and each in characters.
 fn sparks(panels: &[Panel]) -> Vec<(&str, String)> {
     let is_line =
-        |it: &&Series| matches!(it.style, Style::Line | Style::Columns) && !it.name.is_empty();
+        |it: &&ChartSeries| matches!(it.style, Style::Line | Style::Columns) && !it.name.is_empty();
     let lines = panels.iter().flat_map(|panel| {
         let drawn = move || panel.series.iter().filter(is_line);
         // Columns stand before each other: a high one of one series is as high as that of another.
@@ -213,7 +221,7 @@ fn shortened(points: &[(f64, f64)]) -> Vec<f64> {
 }
 
 /// A letter for each piece, in lines of at most `width` characters.
-pub(super) fn tile_lines(tiles: &Tiles, width: usize) -> Vec<String> {
+pub(super) fn tile_lines(tiles: &TileArea, width: usize) -> Vec<String> {
     let labels = tiles.areas.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     let room = width.saturating_sub(labels + 2).clamp(8, TILES_ACROSS);
     let letter = |kind: &usize| tiles.kinds.get(*kind).map_or(' ', |it| it.letter);
@@ -225,7 +233,7 @@ pub(super) fn tile_lines(tiles: &Tiles, width: usize) -> Vec<String> {
 }
 
 /// What the letters stand for.
-pub(super) fn tile_words(tiles: &Tiles) -> String {
+pub(super) fn tile_words(tiles: &TileArea) -> String {
     let words = tiles.kinds.iter().map(|it| format!("{} {}", it.letter, it.name));
     words.collect::<Vec<_>>().join(" · ")
 }
@@ -243,7 +251,7 @@ pub(super) fn map_table(map: &Map) -> Table {
     table
 }
 
-fn table(table: &Table, indent: &str, page: &mut Page) {
+fn table(table: &Table, indent: &str, page: &mut TextPage) {
     let shown = table.columns_up_to(page.level());
     let mut text = TextTable::new();
     text.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
@@ -320,7 +328,7 @@ mod tests {
             let text =
                 "durio durable /data  # the fastest write, and its price\n/a/long/path/of/a/report"
                     .to_owned();
-            section.push(Level::Summary, Body::Verbatim(text));
+            section.push(DetailLevel::Summary, SectionBody::Verbatim(text));
             shown(section, &Options { width, ..Options::default() })
         };
         assert!(
@@ -336,7 +344,7 @@ mod tests {
             let mut section = Section::new("h");
             section.fact("a", "1");
             section.fact("long", "2");
-            section.push(Level::Detail, Body::Text(Tone::Plain, "hidden".into()));
+            section.push(DetailLevel::Detail, SectionBody::Text(Tone::Plain, "hidden".into()));
             section
         };
         let summary = "t\n\nh\n  a     1\n  long  2\n";
@@ -348,13 +356,13 @@ mod tests {
 
     #[test]
     fn a_line_is_a_sparkline_and_a_map_a_table() {
-        use crate::document::chart::{Colour, MapCell, Scale, Unit};
+        use crate::document::chart::{AxisScale, AxisUnit, ChartMapCell, Colour};
         let points = [(0.0, 1.0), (1.0, 4.0), (2.0, 8.0)];
-        let series = vec![Series::new("rate", Colour::First, Style::Line, points)];
-        let (x, y) = (Scale::Linear(Unit::Number), Scale::Linear(Unit::Rate));
+        let series = vec![ChartSeries::new("rate", Colour::First, Style::Line, points)];
+        let (x, y) = (AxisScale::Linear(AxisUnit::Number), AxisScale::Linear(AxisUnit::Rate));
         let plot = Chart::plot("by depth", x, y, series);
         let (text, beside) = ("9".into(), "7 k".into());
-        let cells = vec![MapCell { x: 0, y: 0, value: Some(1.0), text, beside }];
+        let cells = vec![ChartMapCell { x: 0, y: 0, value: Some(1.0), text, beside }];
         let map = Map { x: vec!["4 KiB".into()], y: vec!["1".into()], cells };
         let mut section = Section::new("h");
         section.charts([plot.in_summary(), Chart::map("m", map).in_summary()]);

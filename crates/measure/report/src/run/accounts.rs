@@ -5,7 +5,8 @@
 
 use durio_analyse::grouping::each_once;
 use durio_analyse::{
-    BatchFindings, Distribution, Findings, InFlight, OperationFindings, SelfCost, WorkloadFindings,
+    BatchFindings, Distribution, Findings, InFlightFindings, OperationFindings, SelfCost,
+    WorkloadFindings,
 };
 use durio_base::{Bytes, Nanos};
 use durio_observe::DeviceCounters;
@@ -172,7 +173,7 @@ fn self_cost_line(cost: &SelfCost) -> String {
     )
 }
 
-fn in_flight_line(in_flight: &InFlight) -> String {
+fn in_flight_line(in_flight: &InFlightFindings) -> String {
     if in_flight.span == Nanos::ZERO {
         return format!(
             "{} offered; nobody counted what was in flight",

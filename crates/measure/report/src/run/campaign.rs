@@ -11,7 +11,9 @@ use durio_analyse::{Findings, WorkloadFindings};
 
 use super::over_time::over_time;
 use crate::document::chart::Chart;
-use crate::document::{Body, Cell, Document, Fact, Level, Section, Table, Tone};
+use crate::document::{
+    Cell, DetailLevel, Document, LabelledFact, Section, SectionBody, Table, Tone,
+};
 
 // Baselines are shown one by one up to as many where room is short.
 const BASELINES_MAX: usize = 12;
@@ -29,11 +31,11 @@ pub(super) fn add(
     let mut drawn = 0;
     let level = match campaign.sections.as_slice() {
         // Its table has said it, in the database's words.
-        _ if findings.prediction.is_some() => Level::Detail,
-        [] | [_] => Level::Summary,
+        _ if findings.prediction.is_some() => DetailLevel::Detail,
+        [] | [_] => DetailLevel::Summary,
         _ => {
             document.push(glance(campaign));
-            Level::Detail
+            DetailLevel::Detail
         }
     };
     for it in &campaign.sections {
@@ -104,8 +106,8 @@ fn section(campaign: &CampaignFindings, it: &SectionFindings) -> Section {
         return section;
     }
     // A terminal has the map itself; the table of its cells would be a row for each pair.
-    let level = if it.maps.is_empty() { Level::Summary } else { Level::Detail };
-    section.push(level, Body::Table(table::figures(it)));
+    let level = if it.maps.is_empty() { DetailLevel::Summary } else { DetailLevel::Detail };
+    section.push(level, SectionBody::Table(table::figures(it)));
     section.charts(it.maps.iter().map(|map| charts::map(it, map)));
     table::basis_note(it).into_iter().for_each(|note| section.note(note));
     conclusions(campaign, it, &mut section);
@@ -146,8 +148,8 @@ fn baselines(campaign: &CampaignFindings, it: &SectionFindings, section: &mut Se
     for (at, baseline) in it.baselines.iter().enumerate() {
         let Some(row) = it.rows.get(baseline.row) else { continue };
         let text = sentences::baseline(campaign, row, baseline);
-        let level = if at < BASELINES_MAX { Level::Summary } else { Level::Detail };
-        section.fact_at(level, Fact::new(Tone::Plain, "baseline", text));
+        let level = if at < BASELINES_MAX { DetailLevel::Summary } else { DetailLevel::Detail };
+        section.fact_at(level, LabelledFact::new(Tone::Plain, "baseline", text));
     }
     if let Some(more) = it.baselines.len().checked_sub(BASELINES_MAX).filter(|more| *more > 0) {
         section.note(format!("{more} of the baselines are in the page alone"));

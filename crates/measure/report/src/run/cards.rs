@@ -2,19 +2,19 @@
 //!
 //! Adds no judgement to the findings; verdicts are in `verdicts`.
 
-use durio_analyse::{Findings, Reading, Signal, SignalWord, WarningFinding};
+use durio_analyse::{EvidenceReading, Findings, Signal, SignalWord, WarningFinding};
 
-use crate::document::{Body, Card, Fact, Level, Section, Tone};
+use crate::document::{Card, DetailLevel, LabelledFact, Section, SectionBody, Tone};
 
 fn cards(section: &mut Section, cards: impl Iterator<Item = Card>) {
     let cards: Vec<Card> = cards.collect();
     if !cards.is_empty() {
-        section.push(Level::Summary, Body::Cards(cards));
+        section.push(DetailLevel::Summary, SectionBody::Cards(cards));
     }
 }
 
-fn fact(label: &str, value: impl Into<String>) -> Fact {
-    Fact::new(Tone::Plain, label, value)
+fn fact(label: &str, value: impl Into<String>) -> LabelledFact {
+    LabelledFact::new(Tone::Plain, label, value)
 }
 
 /// Whether the flush can be trusted: each signal with its word, its evidence and its consequence.
@@ -39,7 +39,7 @@ pub(super) const fn tone(word: SignalWord) -> Tone {
 }
 
 fn signal(it: &Signal) -> Card {
-    let evidence = |it: &Reading| format!("{} = {} [{}]", it.what, it.value, it.place);
+    let evidence = |it: &EvidenceReading| format!("{} = {} [{}]", it.what, it.value, it.place);
     let read: Vec<String> = it.read.iter().map(evidence).collect();
     let mut facts = vec![fact("read", read.join("; "))];
     if !it.advice.is_empty() {

@@ -8,13 +8,15 @@ mod costs;
 mod tables;
 mod writers;
 
-use durio_analyse::durable::{DurableFindings, RepeatedSetting, Setting, Skipped, request_words};
+use durio_analyse::durable::{
+    ArmSetting, DurableFindings, RepeatedSetting, SkippedParts, request_words,
+};
 use durio_base::Nanos;
 use durio_plan::{Experiment, FileLayout};
 use durio_record::SyncCaller;
 
 use super::machine::cache_name;
-use crate::document::{Body, Document, Fact, Level, Section, Tone};
+use crate::document::{DetailLevel, Document, LabelledFact, Section, SectionBody, Tone};
 use crate::figures::{counted, decimal, grouped, mean_latency, percent, rate};
 
 /// Adds every section that has something to show, in the order in which one reads them.
@@ -36,13 +38,13 @@ pub(super) fn add(found: &DurableFindings, document: &mut Document) {
     ];
     // A builder adds its summary before it looks for findings, so text alone is nothing to show.
     let says = |section: &Section| {
-        section.blocks.iter().any(|block| !matches!(block.body, Body::Text(..)))
+        section.blocks.iter().any(|block| !matches!(block.body, SectionBody::Text(..)))
     };
     let sections: Vec<Section> = sections.into_iter().filter(says).collect();
     document.push(in_short(found, &sections));
     let left = std::iter::once(left(&found.skipped)).filter(says);
     let sections = sections.into_iter().chain(left);
-    sections.for_each(|it| document.push(Section { level: Level::Detail, ..it }));
+    sections.for_each(|it| document.push(Section { level: DetailLevel::Detail, ..it }));
 }
 
 fn in_short(found: &DurableFindings, sections: &[Section]) -> Section {
@@ -52,14 +54,14 @@ fn in_short(found: &DurableFindings, sections: &[Section]) -> Section {
     let mut without = Vec::new();
     for it in sections {
         let facts = it.blocks.iter().find_map(|block| match &block.body {
-            Body::Facts(facts) => facts.first(),
+            SectionBody::Facts(facts) => facts.first(),
             _ => None,
         });
         match facts {
-            Some(Fact { label, .. }) if NO_ANSWER.contains(&label.as_str()) => {
+            Some(LabelledFact { label, .. }) if NO_ANSWER.contains(&label.as_str()) => {
                 without.push(it.heading.to_lowercase());
             }
-            Some(Fact { label, tone, value, .. }) => {
+            Some(LabelledFact { label, tone, value, .. }) => {
                 short.toned(*tone, &it.heading, format!("{label}: {value}"));
             }
             None => {}
@@ -97,11 +99,11 @@ const fn layout_word(layout: Option<FileLayout>) -> &'static str {
 }
 
 /// The method with its cache mode: o_dsync direct, unsynced buffered.
-fn method_words(setting: &Setting) -> String {
+fn method_words(setting: &ArmSetting) -> String {
     format!("{} {}", method_word(setting), cache_name(setting.cache))
 }
 
-fn method_word(setting: &Setting) -> &'static str {
+fn method_word(setting: &ArmSetting) -> &'static str {
     if setting.is_durable() { setting.method.name() } else { "unsynced" }
 }
 
@@ -262,7 +264,7 @@ fn whole_cross(found: &DurableFindings) -> Section {
     part
 }
 
-fn left(left: &Skipped) -> Section {
+fn left(left: &SkippedParts) -> Section {
     let mut part = Section::new("What was left out");
     if left.measured < left.combinations {
         let text = format!(

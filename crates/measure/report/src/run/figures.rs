@@ -7,7 +7,7 @@ use durio_analyse::{Distribution, Findings, OperationFindings, WorkloadFindings}
 use durio_record::{OperationName, Phase};
 
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
-use crate::document::{Body, Cell, Level, Row, Section, Table, Tone};
+use crate::document::{Cell, DetailLevel, Row, Section, SectionBody, Table, Tone};
 use crate::figures::{latency, precise, rate};
 
 // The columns of a table of workloads.
@@ -38,13 +38,13 @@ pub(super) fn section(findings: &Findings) -> Section {
     let several = locations.len() > 1;
     let level = if several {
         section.table(side_by_side(findings, &locations));
-        Level::Detail
+        DetailLevel::Detail
     } else {
-        Level::Summary
+        DetailLevel::Summary
     };
     let mut table = Table::new(COLUMNS)
-        .with_level(Level::Detail, &["max"])
-        .with_level(Level::Page, &["p99.99"])
+        .with_level(DetailLevel::Detail, &["max"])
+        .with_level(DetailLevel::Page, &["p99.99"])
         .with_words(&["at", OVER_TIME]);
     for name in each_once(findings.workloads.iter().map(|it| it.name.as_str())) {
         let same = findings.workloads.iter().filter(|it| it.name == name);
@@ -54,7 +54,7 @@ pub(super) fn section(findings: &Findings) -> Section {
             table.rows.extend(rows(workload, &label, place));
         }
     }
-    section.push(level, Body::Table(table));
+    section.push(level, SectionBody::Table(table));
     let is_predicted = |it: &&WorkloadFindings| {
         it.definition.group_commit.is_some_and(|policy| policy.software.is_some())
     };
@@ -67,7 +67,7 @@ pub(super) fn section(findings: &Findings) -> Section {
         ));
     }
     let how = "Latencies: service, syncs apart. Per second: operations.";
-    section.push(Level::Detail, Body::Text(Tone::Note, how.to_owned()));
+    section.push(DetailLevel::Detail, SectionBody::Text(Tone::Note, how.to_owned()));
     let cut = findings.workloads.iter().filter(|it| !it.complete);
     let cut: Vec<String> = cut.map(|it| workload_title(findings, it)).collect();
     if !cut.is_empty() {
@@ -142,7 +142,7 @@ fn rows(workload: &WorkloadFindings, label: &str, place: &str) -> Vec<Row> {
     let part = |part: &OperationFindings| {
         let label = operation_label(workload, part.operation);
         let cells = cells([&label, ""], part.rate, part.bandwidth, Some(&part.service));
-        Row { level: Level::Detail, is_part: true, cells }
+        Row { level: DetailLevel::Detail, is_part: true, cells }
     };
     let parts = parts.filter(|_| operations.len() > 1);
     let whole = Row { cells: whole, ..Row::default() };
@@ -181,7 +181,7 @@ fn side_by_side(findings: &Findings, locations: &[&str]) -> Table {
     let titles = locations.iter().flat_map(titles);
     let mut table = Table::new(std::iter::once("workload".to_owned()).chain(titles));
     if locations.len() > 2 {
-        table = table.with_level(Level::Detail, &["p50", "p99.9"]);
+        table = table.with_level(DetailLevel::Detail, &["p50", "p99.9"]);
     }
     for name in each_once(findings.workloads.iter().map(|it| it.name.as_str())) {
         let figures = locations.iter().flat_map(|location| {

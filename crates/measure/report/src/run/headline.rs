@@ -13,7 +13,7 @@ const DRIFT_MAX: f64 = 0.1;
 
 /// Whether the headline's rate was steady.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum SteadyVerdict {
     /// It was, and by how much.
     Steady(String),
     /// It was not, and why.
@@ -35,7 +35,7 @@ pub(crate) fn range(leading: &Headline) -> Option<String> {
 }
 
 /// The verdict on the rate over its time, and against other steps.
-pub(crate) fn verdict(leading: &Headline) -> Verdict {
+pub(crate) fn verdict(leading: &Headline) -> SteadyVerdict {
     let steadiness = leading.rate_variation.and_then(|it| it.steadiness);
     let mut reasons: Vec<String> = steadiness.iter().filter_map(unsteady).collect();
     if let Some(other) = leading.same_workload.filter(|it| !it.agree) {
@@ -47,15 +47,16 @@ pub(crate) fn verdict(leading: &Headline) -> Verdict {
         ));
     }
     match (reasons.is_empty(), steadiness) {
-        (false, _) => {
-            Verdict::NotSteady(format!("{}; another run may give another rate", reasons.join("; ")))
-        }
-        (true, Some(it)) => Verdict::Steady(format!(
+        (false, _) => SteadyVerdict::NotSteady(format!(
+            "{}; another run may give another rate",
+            reasons.join("; ")
+        )),
+        (true, Some(it)) => SteadyVerdict::Steady(format!(
             "the rate varied by {} between fifths of the time and drifted {}",
             percent(it.range_share),
             deviation(it.drift_share)
         )),
-        (true, None) => Verdict::Unknown(too_short(leading.rate_variation)),
+        (true, None) => SteadyVerdict::Unknown(too_short(leading.rate_variation)),
     }
 }
 
@@ -120,12 +121,12 @@ mod tests {
     #[test]
     fn a_steady_rate_says_how_steady_and_a_short_one_that_it_cannot_tell() {
         let even = fifths([100.0, 100.0, 100.0, 100.0, 104.0], 0.03);
-        let said = Verdict::Steady(
+        let said = SteadyVerdict::Steady(
             "the rate varied by 4.0 % between fifths of the time and drifted +3.0 %".to_owned(),
         );
         assert_eq!(verdict(&leading(Some(even), None)), said);
         assert!(
-            matches!(verdict(&leading(None, None)), Verdict::Unknown(why) if why.contains("3 whole"))
+            matches!(verdict(&leading(None, None)), SteadyVerdict::Unknown(why) if why.contains("3 whole"))
         );
     }
 
@@ -138,7 +139,7 @@ mod tests {
             rate_max_per_second: 8627.0,
             agree: false,
         };
-        let Verdict::NotSteady(said) = verdict(&leading(Some(falling), Some(apart))) else {
+        let SteadyVerdict::NotSteady(said) = verdict(&leading(Some(falling), Some(apart))) else {
             panic!("not said")
         };
         for words in ["fell", "900, 700, 500, 300 and 120 per second", "8.63 k/s in 3 steps"] {
@@ -152,10 +153,10 @@ mod tests {
             let fifths_per_second = [1.0, 2.0, 3.0, 4.0, 5.0];
             let found = Steadiness { fifths_per_second, range_share, drift_share, steady: true };
             match verdict(&leading(Some(found), None)) {
-                Verdict::Steady(_) => "",
-                Verdict::NotSteady(said) if said.contains("fell") => "fell",
-                Verdict::NotSteady(said) if said.contains("rose") => "rose",
-                Verdict::NotSteady(said) if said.contains("varied") => "varied",
+                SteadyVerdict::Steady(_) => "",
+                SteadyVerdict::NotSteady(said) if said.contains("fell") => "fell",
+                SteadyVerdict::NotSteady(said) if said.contains("rose") => "rose",
+                SteadyVerdict::NotSteady(said) if said.contains("varied") => "varied",
                 other => panic!("{other:?}"),
             }
         };

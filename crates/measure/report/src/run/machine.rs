@@ -7,7 +7,7 @@ use durio_base::Bytes;
 use durio_observe::{Host, LabFacts};
 use durio_workload::CacheMode;
 
-use crate::document::{Body, Level, Section};
+use crate::document::{DetailLevel, Section, SectionBody};
 use crate::figures::{counted, decimal};
 use crate::stack_tree::tree;
 
@@ -15,8 +15,8 @@ pub(super) fn section(findings: &Findings) -> Section {
     let mut section = Section::detail("Measured on");
     if !findings.stack.is_empty() {
         // Next to results, facts that explain none of them are detail.
-        let nodes = findings.stack.iter().map(|it| tree(&it.root, Level::Detail)).collect();
-        section.push(Level::Summary, Body::Tree(nodes));
+        let nodes = findings.stack.iter().map(|it| tree(&it.root, DetailLevel::Detail)).collect();
+        section.push(DetailLevel::Summary, SectionBody::Tree(nodes));
     }
     host_facts(&findings.host, &mut section);
     section

@@ -9,7 +9,7 @@ use durio_record::Phase;
 use super::figures::{colour, headline_rate, operation_label, workload_title};
 use crate::document::Section;
 use crate::document::chart::{
-    Chart, Colour, Panel, Scale, Series, Style, Unit, kept, rounded, tail,
+    AxisScale, AxisUnit, Chart, ChartSeries, Colour, Panel, Style, kept, rounded, tail,
 };
 use crate::figures::{counted, precise};
 
@@ -60,10 +60,15 @@ fn distribution(workload: &WorkloadFindings) -> Chart {
     let drawable = workload.operations.iter().filter(|it| it.curve.len() > 1);
     let series = drawable.map(|it| {
         let name = operation_label(workload, it.operation);
-        Series::new(name, colour(it.operation), Style::Line, tail(&it.curve, TAIL_POINTS_MAX))
+        ChartSeries::new(name, colour(it.operation), Style::Line, tail(&it.curve, TAIL_POINTS_MAX))
     });
     let title = "Latency over percentiles (both logarithmic)";
-    Chart::plot(title, Scale::Nines, Scale::Logarithmic(Unit::Latency), series.collect())
+    Chart::plot(
+        title,
+        AxisScale::Nines,
+        AxisScale::Logarithmic(AxisUnit::Latency),
+        series.collect(),
+    )
 }
 
 /// Rate and latencies of at most `points_max` points, with lines at lasting changes; none with fewer
@@ -82,7 +87,7 @@ pub(super) fn over_time(
     let kept = points(&whole, points_max);
     let line = |name: &str, colour, figure: &dyn Fn(&IntervalPoint) -> f64| {
         let points = kept.iter().map(|it| (rounded(middle(it)), figure(it)));
-        Series::new(name, colour, Style::Line, points)
+        ChartSeries::new(name, colour, Style::Line, points)
     };
     // Without completions an interval has no latency: the line has a gap, not a zero.
     let known = |nanos: Option<u64>| nanos.map_or(f64::NAN, precise);
@@ -98,17 +103,17 @@ pub(super) fn over_time(
         let stalls = stalls(&whole, headline_rate(workload) / 2.0);
         let changes = changes.iter().map(|at| (at.as_secs_f64(), 0.0));
         [
-            Series::new("ramp, not counted", Colour::Shade, Style::Spans, ramp),
-            Series::new("stall (empty or under half)", Colour::Alarm, Style::Spans, stalls),
-            Series::new("lasting change", Colour::Ink, Style::Upright, changes),
+            ChartSeries::new("ramp, not counted", Colour::Shade, Style::Spans, ramp),
+            ChartSeries::new("stall (empty or under half)", Colour::Alarm, Style::Spans, stalls),
+            ChartSeries::new("lasting change", Colour::Ink, Style::Upright, changes),
         ]
     };
-    let panel = |y, lines: Vec<Series>| {
+    let panel = |y, lines: Vec<ChartSeries>| {
         let series = behind().into_iter().filter(|it| !it.points.is_empty()).chain(lines);
-        Panel { x: Scale::Linear(Unit::Seconds), y, series: series.collect() }
+        Panel { x: AxisScale::Linear(AxisUnit::Seconds), y, series: series.collect() }
     };
-    let upper = panel(Scale::Linear(Unit::Rate), rate.into());
-    let lower = panel(Scale::Logarithmic(Unit::Latency), latencies.into());
+    let upper = panel(AxisScale::Linear(AxisUnit::Rate), rate.into());
+    let lower = panel(AxisScale::Logarithmic(AxisUnit::Latency), latencies.into());
     Some(Chart::panels(title, vec![upper, lower]))
 }
 

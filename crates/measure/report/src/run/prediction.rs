@@ -2,9 +2,9 @@
 //!
 //! Adds no number to the findings.
 
-use durio_analyse::prediction::{Bound, PredictionFindings, PredictionPoint};
+use durio_analyse::prediction::{PredictionFindings, PredictionPoint, RateBound};
 
-use crate::document::{Cell, Level, Section, Table, Tone};
+use crate::document::{Cell, DetailLevel, Section, Table, Tone};
 use crate::figures::rate_bare;
 
 pub(super) fn section(prediction: &PredictionFindings) -> Section {
@@ -28,7 +28,7 @@ pub(super) fn section(prediction: &PredictionFindings) -> Section {
     ];
     let detail: &[&str] =
         if has_rates { &["range", "log busy"] } else { &["range", "log busy", "offered"] };
-    let table = Table::new(titles).with_level(Level::Detail, detail);
+    let table = Table::new(titles).with_level(DetailLevel::Detail, detail);
     section.table(
         table
             .with_words(&["expected", "range", "bound by"])
@@ -64,10 +64,10 @@ fn row(point: &PredictionPoint) -> Vec<Cell> {
         share(point.log_share),
         Cell::or_absent(point.processor_share, share),
         Cell::text(match point.bound {
-            Bound::Storage => "storage",
-            Bound::Processors => "CPU",
-            Bound::Waiting => "wake-ups",
-            Bound::Offered => "offered",
+            RateBound::Storage => "storage",
+            RateBound::Processors => "CPU",
+            RateBound::Waiting => "wake-ups",
+            RateBound::Offered => "offered",
         }),
         Cell::or_absent(point.twice_as_fast_at_most, |it| {
             Cell::text(format!("≤ {}", rate_bare(it)))

@@ -42,9 +42,9 @@ pub(super) fn section(findings: &Findings, profile: &ProfileFindings) -> Section
     section
 }
 
-type Figure = (&'static str, fn(&StateLatency) -> Cell, fn(&LoadComparison) -> Option<f64>);
+type StateFigure = (&'static str, fn(&StateLatency) -> Cell, fn(&LoadComparison) -> Option<f64>);
 
-const FIGURES: [Figure; 4] = [
+const FIGURES: [StateFigure; 4] = [
     ("rate", |it| Cell::text(rate(it.rate_per_second)), |it| it.ratio.rate),
     ("p50", |it| Cell::percentile(it.p50_ns), |it| it.ratio.p50),
     ("p99", |it| Cell::percentile(it.p99_ns), |it| it.ratio.p99),
@@ -56,7 +56,7 @@ fn rows(it: &LoadComparison, committers: Option<u32>) -> Vec<Row> {
         Some(many) if it.operation == OperationName::Commit => format!("commit of {many}"),
         _ => it.operation.name().to_owned(),
     };
-    let row = |(at, (figure, cell, ratio)): (usize, &Figure)| {
+    let row = |(at, (figure, cell, ratio)): (usize, &StateFigure)| {
         let state =
             |state: &Option<StateLatency>| state.as_ref().map_or(Cell::Absent(TOO_FEW), cell);
         // The rows of one operation are read as one, with its name at the first.

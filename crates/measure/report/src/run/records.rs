@@ -7,7 +7,7 @@ use durio_analyse::{Findings, OperationFindings, WorkloadFindings};
 use super::machine::cache_name;
 use crate::document::{Cell, Table};
 
-struct Line<'f> {
+struct RecordLine<'f> {
     findings: &'f Findings,
     workload: &'f WorkloadFindings,
     operation: &'f OperationFindings,
@@ -16,7 +16,7 @@ struct Line<'f> {
 pub(super) fn records(findings: &Findings) -> Table {
     let lines = findings.workloads.iter().flat_map(|workload| {
         let operations = workload.operations.iter();
-        operations.map(move |operation| Line { findings, workload, operation })
+        operations.map(move |operation| RecordLine { findings, workload, operation })
     });
     Table::with_columns(
         lines,
@@ -71,14 +71,14 @@ pub(super) fn records(findings: &Findings) -> Table {
 }
 
 /// Where the step is in its campaign.
-fn section(it: &Line<'_>) -> Cell {
+fn section(it: &RecordLine<'_>) -> Cell {
     let sections = it.findings.plan.campaign.as_ref().map(|campaign| &campaign.sections);
     let section = it.workload.section.and_then(|at| sections?.get(at as usize));
     Cell::of(section, |section| Cell::text(&section.name))
 }
 
 /// As axis=value, with a semicolon between them.
-fn levels(it: &Line<'_>) -> Cell {
+fn levels(it: &RecordLine<'_>) -> Cell {
     let levels = it.workload.levels.iter().map(|level| format!("{}={}", level.axis, level.value));
     Cell::text(levels.collect::<Vec<_>>().join(";"))
 }

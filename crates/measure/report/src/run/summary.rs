@@ -9,7 +9,7 @@ use durio_plan::Purpose;
 use durio_record::file_names;
 
 use super::cards;
-use crate::document::{Body, Level, Section, Tone};
+use crate::document::{DetailLevel, Section, SectionBody, Tone};
 use crate::runs::end_of_name;
 
 // The rest is one option away.
@@ -65,7 +65,7 @@ pub(super) fn next(findings: &Findings) -> Section {
     let folder = findings.run_folder.trim_end_matches('/');
     let page = format!("report: {folder}/{}", file_names::REPORT);
     let lines = lines.chain([page]).collect::<Vec<_>>().join("\n");
-    section.push(Level::Summary, Body::Verbatim(lines));
+    section.push(DetailLevel::Summary, SectionBody::Verbatim(lines));
     section
 }
 

@@ -7,7 +7,9 @@ use durio_analyse::{Findings, SignalWord, Verdict, VerdictWord};
 use durio_workload::profile::Provenance;
 
 use super::figures::location_name;
-use crate::document::{Body, Card, Cell, Fact, Level, Row, Section, Table, Tone};
+use crate::document::{
+    Card, Cell, DetailLevel, LabelledFact, Row, Section, SectionBody, Table, Tone,
+};
 use crate::figures::{counted, decimal, factor, grouped};
 
 /// A row for each limit; with several locations a column for each.
@@ -47,11 +49,11 @@ pub(super) fn section(findings: &Findings) -> Section {
         section.toned(Tone::Warning, VerdictWord::CannotTell.words(), text);
     }
     for it in judged.iter().filter(|it| it.location == locations[0]) {
-        sources(it).into_iter().for_each(|fact| section.fact_at(Level::Detail, fact));
+        sources(it).into_iter().for_each(|fact| section.fact_at(DetailLevel::Detail, fact));
     }
     if !open.is_empty() {
-        let text = Fact::new(Tone::Plain, "no limit is published for", open.join(", "));
-        section.fact_at(Level::Detail, text);
+        let text = LabelledFact::new(Tone::Plain, "no limit is published for", open.join(", "));
+        section.fact_at(DetailLevel::Detail, text);
     }
     section
 }
@@ -89,7 +91,7 @@ pub(super) fn in_short_of_all(findings: &Findings) -> Section {
     let cards: Vec<Card> = cards.collect();
     // Without a limit there is nothing to pass or to fail.
     if !findings.verdicts.is_empty() && !cards.is_empty() {
-        section.push(Level::Page, Body::Cards(cards));
+        section.push(DetailLevel::Page, SectionBody::Cards(cards));
     }
     section
 }
@@ -99,12 +101,13 @@ fn of_one_location(judged: &[&Verdict], in_states: bool) -> Table {
     let mut table = Table::new(titles).with_words(&titles[1..4]);
     // The same limit is held against several states of a profile's log.
     if !in_states {
-        table = table.with_level(Level::Detail, &["workload"]);
+        table = table.with_level(DetailLevel::Detail, &["workload"]);
     }
     // Undecided ones are named below, with the reason.
     let told = judged.iter().any(|it| it.doubt.is_none());
     for it in judged {
-        let level = if told && it.doubt.is_some() { Level::Detail } else { Level::default() };
+        let level =
+            if told && it.doubt.is_some() { DetailLevel::Detail } else { DetailLevel::default() };
         let cells = vec![
             Cell::text(name(it)),
             Cell::Word(tone(it.verdict), it.verdict.words().to_owned()),
@@ -185,19 +188,19 @@ const fn severity(word: VerdictWord) -> u8 {
 }
 
 /// The source of the limit, and remarks on it.
-fn sources(it: &Verdict) -> Vec<Fact> {
+fn sources(it: &Verdict) -> Vec<LabelledFact> {
     // Practice is not a vendor's word.
     let kind =
         it.source.as_ref().and_then(|source| source.kind).filter(|it| *it != Provenance::VendorDoc);
     let kind = kind.map_or_else(String::new, |kind| format!(" ({})", kind.word()));
-    let source = it.source.iter().map(|source| Fact {
+    let source = it.source.iter().map(|source| LabelledFact {
         link: Some(source.url.clone()),
-        ..Fact::new(
+        ..LabelledFact::new(
             Tone::Plain,
             &it.database,
             format!("{}; source{kind}: {}, {}", it.criterion, source.publisher, source.document),
         )
     });
-    let note = it.note.iter().map(|note| Fact::new(Tone::Plain, "", note));
+    let note = it.note.iter().map(|note| LabelledFact::new(Tone::Plain, "", note));
     source.chain(note).collect()
 }

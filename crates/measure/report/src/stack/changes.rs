@@ -10,7 +10,7 @@ use durio_analyse::attribution::{
 use super::icount_mark;
 use crate::Report;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
-use crate::document::{Body, Cell, Document, Level, Section, Table, Tone};
+use crate::document::{Cell, DetailLevel, Document, Section, SectionBody, Table, Tone};
 use crate::figures::{counted, decimal, grouped, mean_latency};
 
 // Larger pages open slowly; further layers are in the tables.
@@ -25,7 +25,7 @@ impl Report for LabComparison {
         }
         let mut notes = Section::new("How to read the tables");
         notes.note(NOTE);
-        notes.push(Level::Detail, Body::Text(Tone::Note, PROCESSOR_NOTE.to_owned()));
+        notes.push(DetailLevel::Detail, SectionBody::Text(Tone::Note, PROCESSOR_NOTE.to_owned()));
         document.push(notes);
         document.records = records(self);
         document
@@ -57,7 +57,7 @@ fn workload(comparison: &LabComparison, it: &WorkloadChanges) -> Section {
         section.toned(Tone::Warning, "NOTE", line);
     }
     // It is not judged, and in a summary would look as if it were.
-    section.push(Level::Detail, Body::Table(processor(&it.layers)));
+    section.push(DetailLevel::Detail, SectionBody::Table(processor(&it.layers)));
     section.charts([chart(comparison, &it.layers)]);
     section
 }

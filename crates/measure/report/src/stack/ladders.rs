@@ -6,7 +6,7 @@
 use durio_analyse::attribution::{PointKind, RowFigures, StackFindings, StepKey, WorkloadRows};
 
 use super::row_name;
-use crate::document::chart::{Chart, Colour, Scale, Series, Unit};
+use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour};
 use crate::document::{Cell, Table};
 use crate::figures::grouped;
 
@@ -21,7 +21,7 @@ pub(super) const LADDER_NOTE: &str = "per s: commits per second where there are 
 
 /// A workload at several levels of one axis.
 #[derive(Debug)]
-pub(super) struct Ladder<'f> {
+pub(super) struct WorkloadLadder<'f> {
     /// What varies: `jobs`.
     axis: &'f str,
     name: &'f str,
@@ -30,7 +30,7 @@ pub(super) struct Ladder<'f> {
 }
 
 /// Every ladder, in the order in which they were measured.
-pub(super) fn ladders(findings: &StackFindings) -> Vec<Ladder<'_>> {
+pub(super) fn ladders(findings: &StackFindings) -> Vec<WorkloadLadder<'_>> {
     let levels = findings.workloads.iter().filter_map(|workload| {
         let key = &workload.key;
         let (axis, level) = level_of(key)?;
@@ -42,7 +42,7 @@ pub(super) fn ladders(findings: &StackFindings) -> Vec<Ladder<'_>> {
         levels.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         // Loads of `beside` have separate names in the section.
         let name = section.filter(|_| stream == 0).unwrap_or(workload);
-        ladders.push(Ladder { axis, name, levels });
+        ladders.push(WorkloadLadder { axis, name, levels });
     }
     ladders.retain(|ladder| ladder.levels.len() > 1);
     ladders
@@ -55,7 +55,7 @@ fn level_of(key: &StepKey) -> Option<(&str, f64)> {
     Some((axis, number.parse().ok().filter(|it: &f64| it.is_finite())?))
 }
 
-impl Ladder<'_> {
+impl WorkloadLadder<'_> {
     /// True for one of its levels but the highest.
     pub(super) fn is_below_its_top(&self, workload: &WorkloadRows) -> bool {
         let below = self.levels.iter().rev().skip(1);
@@ -113,9 +113,10 @@ impl Ladder<'_> {
         let series = points.iter().zip(Colour::SERIES).flat_map(|(at, colour)| {
             let rates = self.levels.iter().map(|(level, _)| *level).zip(self.figures(*at));
             let points = rates.filter_map(|(level, it)| Some((level, it?.rate_per_second)));
-            Series::measured(row_name(findings, *at), colour, points.collect(), Vec::new())
+            ChartSeries::measured(row_name(findings, *at), colour, points.collect(), Vec::new())
         });
-        let (x, y) = (Scale::Logarithmic(Unit::Number), Scale::Logarithmic(Unit::Rate));
+        let (x, y) =
+            (AxisScale::Logarithmic(AxisUnit::Number), AxisScale::Logarithmic(AxisUnit::Rate));
         Chart::plot(format!("{title} (per second, both logarithmic)"), x, y, series.collect())
     }
 }

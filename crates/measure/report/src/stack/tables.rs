@@ -14,13 +14,13 @@ use crate::figures::{decimal, precise};
 
 /// A layer of a workload. Without results its reason is in the remarks below the table.
 #[derive(Clone, Copy)]
-struct Line<'f> {
+struct LayerLine<'f> {
     findings: &'f StackFindings,
     workload: &'f WorkloadRows,
     row: &'f LayerRow,
 }
 
-impl<'f> Line<'f> {
+impl<'f> LayerLine<'f> {
     fn point(&self) -> Option<&'f PointFacts> {
         self.findings.points.get(self.row.point)
     }
@@ -56,15 +56,15 @@ impl<'f> Line<'f> {
 fn lines<'f>(
     findings: &'f StackFindings,
     workload: &'f WorkloadRows,
-) -> impl Iterator<Item = Line<'f>> {
-    workload.rows.iter().map(move |row| Line { findings, workload, row })
+) -> impl Iterator<Item = LayerLine<'f>> {
+    workload.rows.iter().map(move |row| LayerLine { findings, workload, row })
 }
 
 pub(super) fn rates(findings: &StackFindings, workload: &WorkloadRows) -> Table {
     Table::with_columns(
         lines(findings, workload),
         [
-            ("layer", Line::name),
+            ("layer", LayerLine::name),
             ("per s", |it| it.cell(|it| Cell::Rate(it.rate_per_second))),
             ("±", |it| it.cell(interval)),
             ("of raw", |it| it.figure(Cell::Share, |it| it.share_of_raw)),
@@ -105,7 +105,7 @@ pub(super) fn costs(findings: &StackFindings, workload: &WorkloadRows) -> Table 
     Table::with_columns(
         lines(findings, workload),
         [
-            ("layer", Line::name),
+            ("layer", LayerLine::name),
             ("time/op", |it| it.cell(|it| Cell::Latency(it.time_per_operation_ns))),
             ("CPU/op", |it| it.figure(Cell::Latency, |it| it.cpu_ns_per_operation)),
             ("+ CPU", |it| it.figure(Cell::Added, |it| it.against_below?.cpu_ns_per_operation)),
@@ -149,12 +149,12 @@ fn device_cell(it: &RowFigures, which: usize) -> Cell {
     }
 }
 
-type Array<'f> = (String, &'f RaidRow, &'f RaidFacts);
+type ArrayRow<'f> = (String, &'f RaidRow, &'f RaidFacts);
 
 fn all_arrays<'f>(
     findings: &'f StackFindings,
     workload: &'f WorkloadRows,
-) -> impl Iterator<Item = Array<'f>> {
+) -> impl Iterator<Item = ArrayRow<'f>> {
     lines(findings, workload).filter_map(move |it| {
         let raid = it.row.figures.as_ref()?.raid.as_ref()?;
         Some((row_name(findings, it.row.point), raid, it.point()?.raid.as_ref()?))
@@ -199,7 +199,7 @@ pub(super) const ARRAYS_NOTE: &str = "of drives: rate as a share of the raw rate
 
 /// Each model once, and the comparison of each array.
 pub(super) fn array_words(findings: &StackFindings, workload: &WorkloadRows) -> Vec<String> {
-    let line = |(name, raid, facts): Array<'_>| {
+    let line = |(name, raid, facts): ArrayRow<'_>| {
         let model = facts.model.as_ref().map(|model| model.sentence.as_str());
         let parts = [model, raid.basis.as_deref(), raid.declined.as_deref()];
         format!("{name}: {}", parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
@@ -228,7 +228,7 @@ pub(super) const PUBLISHED_NOTE: &str = "published of raw, measured of raw: rate
 
 /// One for each workload and point, in the units of the JSON document.
 pub(super) fn records(findings: &StackFindings) -> Table {
-    fn of_point(it: &Line<'_>, text: fn(&PointFacts) -> &String) -> Cell {
+    fn of_point(it: &LayerLine<'_>, text: fn(&PointFacts) -> &String) -> Cell {
         Cell::of(it.point().map(text), Cell::text)
     }
     let all = findings.workloads.iter().flat_map(|it| lines(findings, it));

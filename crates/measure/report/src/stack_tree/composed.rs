@@ -6,11 +6,11 @@
 use durio_base::Bytes;
 use durio_observe::FilesystemFacts;
 
-use super::Form::{self, Count, Set, Text, Words};
-use super::{Draft, LINE, Row, kind};
+use super::FactForm::{self, Count, Set, Text, Words};
+use super::{FactRow, LINE, LayerDraft, kind};
 use crate::figures::counted;
 
-pub(super) fn filesystem(draft: &mut Draft<'_>, facts: &FilesystemFacts) {
+pub(super) fn filesystem(draft: &mut LayerDraft<'_>, facts: &FilesystemFacts) {
     let kind = kind(draft.layer.kind);
     draft.title = format!("{kind} {} at {}", facts.fs_type, facts.mount_point);
     if facts.size != Bytes::ZERO {
@@ -28,7 +28,7 @@ pub(super) fn filesystem(draft: &mut Draft<'_>, facts: &FilesystemFacts) {
     draft.tell(FILESYSTEM);
 }
 
-const FILESYSTEM: &[Row] = &[
+const FILESYSTEM: &[FactRow] = &[
     // btrfs is its own RAID.
     (LINE, "data", "data_profile", Text),
     (LINE, "metadata", "metadata_profile", Text),
@@ -36,10 +36,10 @@ const FILESYSTEM: &[Row] = &[
     (LINE, "ERRORS RECORDED:", "errors", Text),
     // ext4 shows its options with the defaults, which the mount table leaves out.
     ("in effect", "", "effective_options", Text),
-    ("layout", "blocks of", "block_size_bytes", Form::Bytes),
-    ("layout", "sectors of", "sector_size_bytes", Form::Bytes),
-    ("layout", "nodes of", "node_size_bytes", Form::Bytes),
-    ("layout", "inodes of", "inode_size_bytes", Form::Bytes),
+    ("layout", "blocks of", "block_size_bytes", FactForm::Bytes),
+    ("layout", "sectors of", "sector_size_bytes", FactForm::Bytes),
+    ("layout", "nodes of", "node_size_bytes", FactForm::Bytes),
+    ("layout", "inodes of", "inode_size_bytes", FactForm::Bytes),
     ("layout", "allocation group", "allocation_groups", Count),
     ("layout", "block group", "block_groups", Count),
     ("layout", "checksum", "checksum", Text),
@@ -47,13 +47,13 @@ const FILESYSTEM: &[Row] = &[
     // Its size shows that there is one.
     ("journal", "", "journal", Words(|it| (it != "yes").then(|| it.to_owned()))),
     ("journal", "", "log", Text),
-    ("journal", "", "journal_size_bytes", Form::Bytes),
-    ("journal", "", "log_size_bytes", Form::Bytes),
-    ("journal", "stripe unit", "log_stripe_unit_bytes", Form::Bytes),
+    ("journal", "", "journal_size_bytes", FactForm::Bytes),
+    ("journal", "", "log_size_bytes", FactForm::Bytes),
+    ("journal", "stripe unit", "log_stripe_unit_bytes", FactForm::Bytes),
     ("journal", "mode", "journal_mode", Text),
     ("journal", "", "journal_transaction_max_blocks", Words(transaction)),
-    ("stripes", "unit", "stripe_unit_bytes", Form::Bytes),
-    ("stripes", "width", "stripe_width_bytes", Form::Bytes),
+    ("stripes", "unit", "stripe_unit_bytes", FactForm::Bytes),
+    ("stripes", "width", "stripe_width_bytes", FactForm::Bytes),
     ("features", "", "features", Words(|list| Some(list.replace(',', ", ")))),
 ];
 
@@ -62,7 +62,7 @@ fn transaction(blocks: &str) -> Option<String> {
 }
 
 /// A software RAID array.
-pub(super) fn array(draft: &mut Draft<'_>) {
+pub(super) fn array(draft: &mut LayerDraft<'_>) {
     let level = draft.text("level").unwrap_or("of unknown level");
     let level = level.strip_prefix("raid").map_or(level.to_owned(), |level| format!("RAID{level}"));
     let words = draft.text("layout_words").map(|words| format!(" {words}")).unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) fn array(draft: &mut Draft<'_>) {
 }
 
 /// A device that a process serves; of an array of durio's own with the array.
-pub(super) fn served(draft: &mut Draft<'_>) {
+pub(super) fn served(draft: &mut LayerDraft<'_>) {
     if let Some(level) = draft.text("level").and_then(|level| level.strip_prefix("raid")) {
         draft.say(LINE, format!("durio RAID{level}"));
     }
@@ -93,14 +93,14 @@ pub(super) fn served(draft: &mut Draft<'_>) {
     draft.tell(&[("served", "by process", "pid", Text)]);
 }
 
-const ARRAY: &[Row] =
-    &[(LINE, "member", "raid_disks", Count), (LINE, "chunk", "chunk_size", Form::Bytes)];
+const ARRAY: &[FactRow] =
+    &[(LINE, "member", "raid_disks", Count), (LINE, "chunk", "chunk_size", FactForm::Bytes)];
 
-const CONSISTENCY: &[Row] = &[
+const CONSISTENCY: &[FactRow] = &[
     ("consistency", "policy", "consistency_policy", Text),
     ("consistency", "", "bitmap", Words(bitmap)),
     ("consistency", "of type", "bitmap_type", Set),
-    ("consistency", "bitmap chunk", "bitmap_chunk_size", Form::Bytes),
+    ("consistency", "bitmap chunk", "bitmap_chunk_size", FactForm::Bytes),
     ("consistency", "bitmap metadata", "bitmap_metadata", Text),
     ("consistency", "journal mode", "journal_mode", Text),
     ("consistency", "metadata", "metadata_version", Text),
@@ -119,7 +119,7 @@ fn bitmap(place: &str) -> Option<String> {
     })
 }
 
-fn members(draft: &mut Draft<'_>) {
+fn members(draft: &mut LayerDraft<'_>) {
     let (slots, errors) = (draft.with_prefix("slot_"), draft.with_prefix("errors_"));
     let of = |list: &[(&str, &str)], member: &str| {
         list.iter().find(|(name, _)| *name == member).map(|(_, value)| (*value).to_owned())
@@ -133,7 +133,7 @@ fn members(draft: &mut Draft<'_>) {
 }
 
 /// A device-mapper volume: LVM's, cryptsetup's, or any other.
-pub(super) fn volume(draft: &mut Draft<'_>) {
+pub(super) fn volume(draft: &mut LayerDraft<'_>) {
     let name = draft.text("dm_name").unwrap_or(&draft.layer.name);
     let title = match draft.text("dm_type") {
         Some("LVM") => format!("LVM volume {}", lvm_name(name)),
@@ -167,7 +167,7 @@ fn lvm_name(joined: &str) -> String {
 }
 
 /// A file or a device as a block device.
-pub(super) const LOOP: &[Row] = &[
+pub(super) const LOOP: &[FactRow] = &[
     (LINE, "", "dio", Words(direct)),
     (LINE, "on", "backing_file", Text),
     ("file", "from byte", "offset", Set),
@@ -189,7 +189,7 @@ fn autoclear(flag: &str) -> Option<String> {
 }
 
 /// A compressed RAM disk.
-pub(super) fn zram(draft: &mut Draft<'_>) {
+pub(super) fn zram(draft: &mut LayerDraft<'_>) {
     // It is the size of the device.
     draft.text("disksize");
     draft.device(&[
@@ -199,11 +199,11 @@ pub(super) fn zram(draft: &mut Draft<'_>) {
 }
 
 /// A device that another machine or process serves.
-pub(super) const NBD: &[Row] =
+pub(super) const NBD: &[FactRow] =
     &[(LINE, "served to process", "pid", Text), (LINE, "backend", "backend", Text)];
 
 /// A device with a cache in front of it.
-pub(super) const BCACHE: &[Row] = &[
+pub(super) const BCACHE: &[FactRow] = &[
     (LINE, "", "cache_mode", Text),
     (LINE, "", "state", Text),
     (LINE, "dirty", "dirty_data", Text),

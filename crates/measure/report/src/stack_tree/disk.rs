@@ -5,15 +5,15 @@
 use durio_base::Bytes;
 use durio_observe::{BlockFacts, LayerKind, WriteCache};
 
-use super::Form::{self, Text, Words};
-use super::{Draft, LINE, Row};
+use super::FactForm::{self, Text, Words};
+use super::{FactRow, LINE, LayerDraft};
 use crate::figures::counted;
 
 /// A part of a disk, and whether it begins where the disk's blocks do.
-pub(super) fn partition(draft: &mut Draft<'_>) {
+pub(super) fn partition(draft: &mut LayerDraft<'_>) {
     draft.device(&[]);
     draft.text("partition");
-    draft.tell(&[(LINE, "from", "start_bytes", Form::Bytes)]);
+    draft.tell(&[(LINE, "from", "start_bytes", FactForm::Bytes)]);
     let disk = draft.layer.below.first();
     let physical = disk.and_then(|disk| disk.block.as_ref()?.physical_block_size);
     let optimal = disk.and_then(|disk| disk.fact("optimal_io_size")?.parse().ok()).map(Bytes::new);
@@ -36,7 +36,7 @@ pub(super) fn partition(draft: &mut Draft<'_>) {
 }
 
 /// A device with nothing below it that the kernel shows.
-pub(super) fn disk(draft: &mut Draft<'_>) {
+pub(super) fn disk(draft: &mut LayerDraft<'_>) {
     let (bus, driver) = (draft.text("bus"), draft.text("driver"));
     draft.title = format!("{} {}", kind_of_disk(bus, driver), draft.layer.name);
     let block = draft.layer.block.as_ref();
@@ -57,7 +57,7 @@ pub(super) fn disk(draft: &mut Draft<'_>) {
     draft.tell(IDENTITY);
 }
 
-const IDENTITY: &[Row] = &[
+const IDENTITY: &[FactRow] = &[
     ("identity", "state", "state", Text),
     ("identity", "commands", "device_optional_commands", Text),
 ];
@@ -93,7 +93,7 @@ fn cache_in_short(block: &BlockFacts) -> Option<String> {
 }
 
 /// The kernel's view, the driver's, and the device's own.
-fn cache_views(draft: &mut Draft<'_>, block: Option<&BlockFacts>) {
+fn cache_views(draft: &mut LayerDraft<'_>, block: Option<&BlockFacts>) {
     let view = block.and_then(|block| block.write_cache).map(|view| match view {
         WriteCache::WriteBack => "the kernel says write back and sends flushes",
         WriteCache::WriteThrough => "the kernel says write through and sends no flush",
@@ -106,7 +106,7 @@ fn cache_views(draft: &mut Draft<'_>, block: Option<&BlockFacts>) {
     draft.tell(CACHE);
 }
 
-const CACHE: &[Row] = &[
+const CACHE: &[FactRow] = &[
     ("cache", "the driver says of FUA", "scsi_fua", Words(|it| Some(yes_or_no(it == "1").into()))),
     ("cache", "the device says: volatile write cache", "device_volatile_write_cache", Text),
     ("cache", "the device says: write cache switched on", "device_write_cache_enabled", Text),
@@ -125,13 +125,13 @@ const FABRICS: [&str; 3] = ["tcp", "rdma", "fc"];
 /// Buses that do.
 const NETWORKS: [&str; 2] = ["iscsi", "fibre-channel"];
 
-const PATHS: &[Row] = &[
+const PATHS: &[FactRow] = &[
     ("attached", "at", "address", Text),
     ("paths", "", "paths", Words(|count| Some(format!("{count} controllers")))),
     ("paths", "policy", "path_policy", Text),
 ];
 
-fn attached(draft: &mut Draft<'_>, bus: Option<&str>, driver: Option<&str>) {
+fn attached(draft: &mut LayerDraft<'_>, bus: Option<&str>, driver: Option<&str>) {
     draft.named("attached", "bus", bus);
     let transport = draft.text("transport").filter(|transport| Some(*transport) != bus);
     draft.value("attached", transport);
@@ -156,7 +156,7 @@ fn attached(draft: &mut Draft<'_>, bus: Option<&str>, driver: Option<&str>) {
 }
 
 /// The speed and the width of the link, and the most that the device can do.
-fn link(draft: &mut Draft<'_>) -> Option<String> {
+fn link(draft: &mut LayerDraft<'_>) -> Option<String> {
     let speed = draft.text("pcie_link_speed")?;
     let width = draft.text("pcie_link_width").unwrap_or("?");
     let speed_max = draft.text("pcie_link_speed_max").unwrap_or(speed);
@@ -168,7 +168,7 @@ fn link(draft: &mut Draft<'_>) -> Option<String> {
     })
 }
 
-fn null_block(draft: &mut Draft<'_>) {
+fn null_block(draft: &mut LayerDraft<'_>) {
     let keeps = draft.text("null_memory_backed").map(|it| match it {
         "0" | "N" => "keeps nothing",
         _ => "keeps data in memory",
@@ -189,7 +189,7 @@ fn null_block(draft: &mut Draft<'_>) {
 }
 
 /// Cache, blocks and queue, which every kind of block device may have.
-pub(super) fn every_block(draft: &mut Draft<'_>, block: &BlockFacts) {
+pub(super) fn every_block(draft: &mut LayerDraft<'_>, block: &BlockFacts) {
     if !matches!(draft.layer.kind, LayerKind::Disk | LayerKind::Ublk) {
         draft.value("cache", cache_in_short(block));
     }
@@ -203,31 +203,31 @@ pub(super) fn every_block(draft: &mut Draft<'_>, block: &BlockFacts) {
     draft.named("blocks", "physical", block.physical_block_size);
     draft.tell(BLOCKS);
     draft.named("queue", "scheduler", block.scheduler.as_ref());
-    draft.tell(&[("queue", "hardware queue", "hardware_queues", Form::Count)]);
+    draft.tell(&[("queue", "hardware queue", "hardware_queues", FactForm::Count)]);
     let kib = |count: u64| Bytes::new(count.saturating_mul(1024));
     draft.value("queue", block.nr_requests.map(|count| counted(count, "request")));
     draft.named("queue", "largest request", block.max_sectors_kib.map(kib));
     let hardware = draft.number("max_hw_sectors_kib").map(kib);
     draft.named("queue", "of at most", hardware);
     draft.named("queue", "read-ahead", block.read_ahead_kib.map(kib));
-    draft.tell(&[("queue", "zoned", "zoned", Form::Set)]);
+    draft.tell(&[("queue", "zoned", "zoned", FactForm::Set)]);
     let rotational = block.rotational.map(|it| if it { "rotational" } else { "not rotational" });
     draft.value("medium", rotational);
     draft.value("medium", (block.read_only == Some(true)).then_some("READ-ONLY"));
     draft.value("medium", (block.removable == Some(true)).then_some("removable"));
 }
 
-const ATOMIC_WRITES: &[Row] = &[
-    ("atomic writes", "within boundaries of", "atomic_write_boundary_bytes", Form::Bytes),
-    ("atomic writes", "merged up to", "atomic_write_max_bytes", Form::Bytes),
-    ("atomic writes", POWER_FAIL, "device_atomic_write_power_fail_bytes", Form::Bytes),
-    ("atomic writes", "while there is power", "device_atomic_write_bytes", Form::Bytes),
+const ATOMIC_WRITES: &[FactRow] = &[
+    ("atomic writes", "within boundaries of", "atomic_write_boundary_bytes", FactForm::Bytes),
+    ("atomic writes", "merged up to", "atomic_write_max_bytes", FactForm::Bytes),
+    ("atomic writes", POWER_FAIL, "device_atomic_write_power_fail_bytes", FactForm::Bytes),
+    ("atomic writes", "while there is power", "device_atomic_write_bytes", FactForm::Bytes),
 ];
 const POWER_FAIL: &str = "the device says: when power fails";
 
-const BLOCKS: &[Row] = &[
-    ("blocks", "smallest efficient request", "minimum_io_size", Form::Bytes),
-    ("blocks", "optimal request", "optimal_io_size", Form::Bytes),
-    ("blocks", "discard by", "discard_granularity", Form::Bytes),
+const BLOCKS: &[FactRow] = &[
+    ("blocks", "smallest efficient request", "minimum_io_size", FactForm::Bytes),
+    ("blocks", "optimal request", "optimal_io_size", FactForm::Bytes),
+    ("blocks", "discard by", "discard_granularity", FactForm::Bytes),
     ("blocks", "", "discard_max_bytes", Words(|it| (it == "0").then(|| "no discard".to_owned()))),
 ];

@@ -7,12 +7,12 @@ use durio_analyse::{Analyser, Findings};
 use durio_base::{Bytes, Nanos};
 use durio_observe::{CpuCounters, DeviceCounters, Host};
 use durio_plan::{
-    Campaign, ClockChoice, Declared, DeclaredTarget, EngineKind, Goal, Limit, Load, NullScript,
-    PLAN_SCHEMA, ParameterValue, Plan, Purpose, RaidLevel, Role, Rounds, Section, SectionKind,
-    Sheet, Step, Target, TargetKind, Tracking, Until,
+    Campaign, ClockChoice, DeclaredLayout, DeclaredTarget, EngineKind, Goal, Limit, Load,
+    NullScript, PLAN_SCHEMA, ParameterValue, Plan, PlanSection, Purpose, RaidLevel, Role, Rounds,
+    SectionKind, Sheet, Step, Target, TargetKind, Tracking, Until,
 };
 use durio_record::{Environment, Event, Journal, Manifest, RoundDecision};
-use durio_run::{Context, EventSink, StopFlag, run};
+use durio_run::{EventSink, RunContext, StopFlag, run};
 use durio_workload::{Arrivals, Pattern, PerMille, SyncPolicy, Workload};
 
 /// Takes events into an analyser, as those of a device.
@@ -105,8 +105,13 @@ impl Maker {
         maker
     }
 
-    pub(crate) fn section(&mut self, name: &str, summary: &str, kind: SectionKind) -> &mut Section {
-        self.campaign.sections.push(Section {
+    pub(crate) fn section(
+        &mut self,
+        name: &str,
+        summary: &str,
+        kind: SectionKind,
+    ) -> &mut PlanSection {
+        self.campaign.sections.push(PlanSection {
             name: name.into(),
             summary: summary.into(),
             kind,
@@ -148,7 +153,7 @@ impl Maker {
         let environment = Environment { host: Host::default(), stacks: Vec::new() };
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::begin(folder.path(), None).unwrap();
-        let context = Context::new(&mut journal, StopFlag::default());
+        let context = RunContext::new(&mut journal, StopFlag::default());
         let analyser = Analyser::new(manifest, plan.clone(), environment);
         let rounds = &[2.6, 1.9, 1.35, 1.12, 1.04, 0.99, 1.02, 0.98, 1.0];
         let mut told = Told { analyser, rounds };
@@ -326,12 +331,12 @@ fn array(maker: &mut Maker) {
     }
     let sheet =
         Sheet { price: Some(1200.0), random_write_iops: Some(50_000.0), ..Sheet::default() };
-    let declared = Declared {
+    let declared = DeclaredLayout {
         raid: Some(RaidLevel::Raid10),
         members: Some(4),
         replicas: Some(3),
         sheet: Some(sheet),
-        ..Declared::default()
+        ..DeclaredLayout::default()
     };
     maker.campaign.declared =
         vec![DeclaredTarget { target: "md".into(), location: None, declared }];

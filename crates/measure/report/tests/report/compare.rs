@@ -3,10 +3,10 @@
 use durio_analyse::CurvePoint;
 use durio_analyse::RunState;
 use durio_judge::compare::published::AgainstPublished;
-use durio_judge::compare::shape::{Point, TOLERANCE, shape};
+use durio_judge::compare::shape::{RatePoint, TOLERANCE, shape};
 use durio_judge::compare::{
-    COMPARE_SCHEMA, Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair,
-    RunFacts, Settings, SideFacts, StepComparison, Word, published,
+    COMPARE_SCHEMA, CompareSettings, Comparison, Difference, FigureComparison, FigureName, Gate,
+    Method, Pair, RunFacts, SideFacts, SideWord, StepComparison, published,
 };
 use durio_record::OperationName;
 use durio_report::{Format, Options, ShownShapes, write};
@@ -31,7 +31,7 @@ fn side(label: &str, source: &str) -> SideFacts {
 
 const REASON: &str = "the repeats scatter by 4.2 %, a change of 9.3 % could be seen";
 
-pub(crate) fn figure(figure: FigureName, values: [f64; 2], word: Word) -> FigureComparison {
+pub(crate) fn figure(figure: FigureName, values: [f64; 2], word: SideWord) -> FigureComparison {
     let effect = values[1] / values[0] - 1.0;
     FigureComparison {
         figure,
@@ -45,7 +45,7 @@ pub(crate) fn figure(figure: FigureName, values: [f64; 2], word: Word) -> Figure
         repeats_scatter: Some(0.042),
         visible: Some(0.093),
         word,
-        reason: (word == Word::Undecided).then(|| REASON.into()),
+        reason: (word == SideWord::Undecided).then(|| REASON.into()),
     }
 }
 
@@ -73,9 +73,9 @@ pub(crate) fn step(name: &str) -> StepComparison {
         cautions: Vec::new(),
         headline: OperationName::Commit,
         figures: vec![
-            figure(FigureName::Rate, [7_120.0, 6_480.0], Word::Slower),
-            figure(FigureName::P50, [140_000.0, 120_000.0], Word::Faster),
-            figure(FigureName::P99, [412_000.0, 415_000.0], Word::Undecided),
+            figure(FigureName::Rate, [7_120.0, 6_480.0], SideWord::Slower),
+            figure(FigureName::P50, [140_000.0, 120_000.0], SideWord::Faster),
+            figure(FigureName::P99, [412_000.0, 415_000.0], SideWord::Undecided),
         ],
         curves: [vec![curve(1)], vec![curve(2), curve(3)]],
     }
@@ -97,7 +97,7 @@ pub(crate) fn comparison(steps: Vec<StepComparison>) -> Comparison {
     };
     Comparison {
         schema: COMPARE_SCHEMA.into(),
-        settings: Settings { fail_over: Some(0.05), ..Settings::default() },
+        settings: CompareSettings { fail_over: Some(0.05), ..CompareSettings::default() },
         resamples: 1000,
         sides: vec![side("A", "before"), side("B", "after")],
         pairs: vec![pair],
@@ -232,7 +232,8 @@ fn the_comparison_shows_itself_and_asks_for_nothing() {
 #[test]
 fn shapes_are_ratios_in_every_format_but_fios() {
     let table = published::tables().unwrap().remove(0);
-    let half: Vec<_> = table.points.iter().map(|it| Point { rate: it.rate / 2.0, ..*it }).collect();
+    let half: Vec<_> =
+        table.points.iter().map(|it| RatePoint { rate: it.rate / 2.0, ..*it }).collect();
     let shape = shape(&half, &table.points, TOLERANCE);
     let location = "/srv/db".to_owned();
     let against = [AgainstPublished { location, block_size_bytes: 4096, table, shape }];

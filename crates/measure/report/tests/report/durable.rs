@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use durio_analyse::{Declined, Findings};
+use durio_analyse::{DeclinedAnalysis, Findings};
 use durio_report::{Format, Options};
 
 use crate::campaign::section;
@@ -62,7 +62,7 @@ fn the_answers_fit_a_screen() {
 fn what_no_formula_describes_is_one_line_and_says_why_to_who_asks() {
     let mut findings = DURABLE.clone();
     let durable = findings.durable.as_mut().unwrap();
-    let too_few = || Some(Declined::TooFew { what: "sizes".into(), given: 2, needed: 3 });
+    let too_few = || Some(DeclinedAnalysis::TooFew { what: "sizes".into(), given: 2, needed: 3 });
     for curve in &mut durable.sizes.as_mut().unwrap().curves {
         (curve.model, curve.declined) = (None, too_few());
     }

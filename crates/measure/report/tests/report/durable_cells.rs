@@ -6,8 +6,9 @@
 
 use durio_analyse::Findings;
 use durio_analyse::durable::{
-    Arm, CommandsFindings, DeviceWork, DurableFindings, DurableShare, Figures, FileModeRow,
-    FileModesFindings, Latencies, MethodRow, MethodsFindings, Setting, SizeCurve, SizesFindings,
+    ArmFigures, ArmLatencies, ArmSetting, CommandsFindings, DeviceWork, DurableArm,
+    DurableFindings, DurableShare, FileModeRow, FileModesFindings, MethodRow, MethodsFindings,
+    SizeCurve, SizesFindings,
 };
 use durio_analyse::ladder::RateAndLatency;
 use durio_base::{Bytes, Nanos};
@@ -22,8 +23,8 @@ use crate::sample;
 pub(crate) const MIB: f64 = 1_048_576.0;
 const KIB: u64 = 1024;
 
-pub(crate) fn setting(method: SyncMethod, cache: CacheMode) -> Setting {
-    Setting {
+pub(crate) fn setting(method: SyncMethod, cache: CacheMode) -> ArmSetting {
+    ArmSetting {
         location: "/srv/db".into(),
         engine: EngineKind::Uring,
         method,
@@ -37,9 +38,9 @@ pub(crate) fn setting(method: SyncMethod, cache: CacheMode) -> Setting {
     }
 }
 
-fn latencies(hundreds: [u64; 5], number: u32) -> Latencies {
+fn latencies(hundreds: [u64; 5], number: u32) -> ArmLatencies {
     let [p50, p99, p99_9, max, mean] = hundreds.map(|it| (it * 100 + u64::from(number)) * 1000);
-    Latencies {
+    ArmLatencies {
         count: 1000 + u64::from(number),
         mean_ns: mean as f64,
         p50_ns: Some(p50),
@@ -49,9 +50,9 @@ fn latencies(hundreds: [u64; 5], number: u32) -> Latencies {
     }
 }
 
-pub(crate) fn arm(number: u32, setting: Setting) -> Arm {
+pub(crate) fn arm(number: u32, setting: ArmSetting) -> DurableArm {
     let n = f64::from(number);
-    let figures = Figures {
+    let figures = ArmFigures {
         rate_per_second: 1000.0 * n + 500.0,
         bandwidth_bytes_per_second: n * MIB,
         latency: latencies([1, 2, 3, 5, 6], number),
@@ -69,7 +70,7 @@ pub(crate) fn arm(number: u32, setting: Setting) -> Arm {
         }],
         noise_share: None,
     };
-    Arm { setting, step: number, figures: Some(figures), problems: Vec::new() }
+    DurableArm { setting, step: number, figures: Some(figures), problems: Vec::new() }
 }
 
 pub(crate) fn report(durable: DurableFindings) -> Findings {
@@ -247,7 +248,10 @@ fn a_file_mode_has_its_own_figures_and_its_share_of_the_recycled_file() {
     let row = |(layout, number): (FileLayout, u32)| FileModeRow {
         arm: arm(
             number,
-            Setting { layout: Some(layout), ..setting(SyncMethod::Fdatasync, CacheMode::Direct) },
+            ArmSetting {
+                layout: Some(layout),
+                ..setting(SyncMethod::Fdatasync, CacheMode::Direct)
+            },
         ),
         share_of_recycled: (number < 4).then(|| 0.5 + 0.01 * f64::from(number)),
         further_writes_per_commit: Some(f64::from(number) + 0.6),
@@ -312,9 +316,9 @@ fn a_file_mode_has_its_own_figures_and_its_share_of_the_recycled_file() {
     }
 }
 
-pub(crate) fn sized(number: u32, method: SyncMethod, kib: u64, jobs: u32) -> Arm {
+pub(crate) fn sized(number: u32, method: SyncMethod, kib: u64, jobs: u32) -> DurableArm {
     let plain = setting(method, CacheMode::Direct);
-    arm(number, Setting { block_size: Bytes::from_kib(kib), jobs, ..plain })
+    arm(number, ArmSetting { block_size: Bytes::from_kib(kib), jobs, ..plain })
 }
 
 fn sizes() -> Findings {

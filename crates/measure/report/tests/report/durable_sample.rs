@@ -2,7 +2,7 @@
 //! of which is done by one writer at a time.
 
 use durio_analyse::durable::{
-    Arm, CommandsFindings, CommitDelayAdvice, CommitDelayFindings, GroupCommitFindings,
+    CommandsFindings, CommitDelayAdvice, CommitDelayFindings, DurableArm, GroupCommitFindings,
     GroupCommitRow,
 };
 use durio_analyse::{BatchFindings, Findings};
@@ -132,7 +132,7 @@ fn writers(maker: &mut Maker) {
     }
 }
 
-fn log(like: &Arm, policy: GroupCommit, factor: f64, records_mean: f64) -> Arm {
+fn log(like: &DurableArm, policy: GroupCommit, factor: f64, records_mean: f64) -> DurableArm {
     let mut arm = like.clone();
     (arm.setting.jobs, arm.setting.group_commit) = (1, Some(policy));
     let figures = arm.figures.as_mut().unwrap();
@@ -154,7 +154,7 @@ fn log(like: &Arm, policy: GroupCommit, factor: f64, records_mean: f64) -> Arm {
     arm
 }
 
-fn group_commit(like: &Arm) -> GroupCommitFindings {
+fn group_commit(like: &DurableArm) -> GroupCommitFindings {
     let rows = vec![GroupCommitRow {
         arm: log(like, GroupCommit::of(8), 5.2, 6.9),
         independent: Some(like.clone()),
@@ -164,7 +164,7 @@ fn group_commit(like: &Arm) -> GroupCommitFindings {
     GroupCommitFindings { rows, others: Vec::new() }
 }
 
-fn delays(like: &Arm) -> CommitDelayFindings {
+fn delays(like: &DurableArm) -> CommitDelayFindings {
     let policy = |micros| GroupCommit { delay: Nanos::from_micros(micros), ..GroupCommit::of(64) };
     let advice = CommitDelayAdvice {
         delay: Nanos::from_micros(50),

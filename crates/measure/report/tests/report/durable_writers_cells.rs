@@ -4,8 +4,8 @@
 //! Arms are numbered as in `durable_cells`.
 
 use durio_analyse::durable::{
-    Arm, CommitDelayAdvice, CommitDelayFindings, CrossCell, CrossFindings, DurableFindings,
-    FlushPoint, FlushSlopeFindings, GroupCommitFindings, GroupCommitRow, Setting,
+    ArmSetting, CommitDelayAdvice, CommitDelayFindings, CrossCell, CrossFindings, DurableArm,
+    DurableFindings, FlushPoint, FlushSlopeFindings, GroupCommitFindings, GroupCommitRow,
     SyncEveryFindings, SyncEveryRow, WritersFindings, WritersRow,
 };
 use durio_analyse::{BatchFindings, Findings};
@@ -127,7 +127,7 @@ fn every_combination_of_the_whole_cross_has_its_own_figures() {
 #[test]
 fn a_sync_of_several_writes_has_the_latencies_of_the_sync_and_the_rate_of_the_writes() {
     let row = |(every, number): (u32, u32)| SyncEveryRow {
-        arm: arm(number, Setting { every, ..setting(SyncMethod::Fdatasync, CacheMode::Direct) }),
+        arm: arm(number, ArmSetting { every, ..setting(SyncMethod::Fdatasync, CacheMode::Direct) }),
         ns_per_write: (20.0 + f64::from(number)) * 1000.0,
     };
     let of = |rows: [(u32, u32); 2]| SyncEveryFindings {
@@ -185,7 +185,7 @@ fn a_flush_has_the_data_before_it_and_its_own_time() {
 }
 
 /// A log that *number* tells apart: 40 + *number* records in its largest batch.
-fn log(number: u32, policy: GroupCommit, jobs: u32) -> Arm {
+fn log(number: u32, policy: GroupCommit, jobs: u32) -> DurableArm {
     let mut log = sized(number, SyncMethod::Fdatasync, 8, jobs);
     log.setting.group_commit = Some(policy);
     let n = u64::from(number);

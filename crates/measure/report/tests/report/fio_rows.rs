@@ -4,7 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use durio_analyse::{Findings, KeptInterval};
 use durio_base::Nanos;
-use durio_fio::import::{LogKind, LogRequest, Percentiles, ResultRow, ResultShape, StreamPlace};
+use durio_fio::import::{
+    LogKind, LogRequest, ResultRow, ResultShape, ShownPercentiles, StreamPlace,
+};
 use durio_fio::job_file::{OutputFormat, PrintSettings};
 use durio_fio::json::{FioOutput, read};
 use durio_observe::DeviceCounters;
@@ -23,7 +25,7 @@ fn row(step: u32, group: u32) -> ResultRow {
         description: String::new(),
         group,
         options: Vec::new(),
-        percentiles: Percentiles::default(),
+        percentiles: ShownPercentiles::default(),
         copies: 1,
         places: vec![at(step)],
     }

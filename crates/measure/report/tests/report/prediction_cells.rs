@@ -2,7 +2,7 @@
 
 use durio_analyse::Findings;
 use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint};
-use durio_analyse::prediction::{Bound, PredictionFindings, PredictionPoint};
+use durio_analyse::prediction::{PredictionFindings, PredictionPoint, RateBound};
 
 use durio_report::Format;
 
@@ -14,7 +14,7 @@ fn prediction(points: Vec<PredictionPoint>) -> Findings {
     Findings { prediction: Some(prediction), ..sample::complete() }
 }
 
-fn point(number: u32, bound: Bound) -> PredictionPoint {
+fn point(number: u32, bound: RateBound) -> PredictionPoint {
     let n = f64::from(number);
     let nanos = |hundreds: u64| Some((100 * hundreds + u64::from(number)) * 1000);
     PredictionPoint {
@@ -38,14 +38,14 @@ fn point(number: u32, bound: Bound) -> PredictionPoint {
 #[test]
 fn a_number_of_clients_has_its_own_prediction() {
     let points = vec![
-        point(1, Bound::Storage),
-        point(2, Bound::Processors),
-        PredictionPoint { expected: None, commits_per_sync: None, ..point(3, Bound::Waiting) },
+        point(1, RateBound::Storage),
+        point(2, RateBound::Processors),
+        PredictionPoint { expected: None, commits_per_sync: None, ..point(3, RateBound::Waiting) },
         PredictionPoint {
             offered_per_second: Some(4600.0),
             twice_as_fast_at_most: None,
             processor_share: None,
-            ..point(4, Bound::Offered)
+            ..point(4, RateBound::Offered)
         },
     ];
     let expected = [

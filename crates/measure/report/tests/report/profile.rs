@@ -1,7 +1,7 @@
 //! What a reader finds of a run of a profile.
 
 use durio_analyse::profile::{LoadComparison, LoadRatio, ProfileFindings, StateLatency};
-use durio_analyse::{Findings, Source, Verdict, VerdictWord};
+use durio_analyse::{Findings, ThresholdSource, Verdict, VerdictWord};
 use durio_record::OperationName;
 use durio_report::{Format, Options, ProfileList, write};
 use durio_workload::profile::{Provenance, profile, profile_names};
@@ -32,7 +32,7 @@ fn findings() -> Findings {
         notes: vec!["reads: <b>page faults</b> are reads".into()],
     });
     let base = findings.verdicts.remove(0);
-    let practice = Source {
+    let practice = ThresholdSource {
         publisher: "Somebody".into(),
         document: "A list".into(),
         url: "https://example.org".into(),

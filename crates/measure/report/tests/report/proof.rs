@@ -6,12 +6,13 @@ use durio_analyse::proof::{ProofFindings, ProofVerdict, analyse_proof};
 use durio_base::{Bytes, Nanos};
 use durio_observe::{Host, PowerState};
 use durio_plan::proof::{
-    CommandGuest, CommandTarget, Expected, FrontEnd, GuestLayers, LossClass, ProofTarget,
+    CommandGuest, CommandTarget, ExpectedVerdict, GuestFrontEnd, GuestLayers, LossClass,
+    ProofTarget,
 };
 use durio_record::Outcome;
 use durio_record::proof::{
     AcknowledgedWrite, CheckFindings, CutRecord, InPlace, Inventory, LossPicture, MapArea,
-    ProofFolder, ProofManifest, Slot, TileState, Tiles,
+    ProofFolder, ProofManifest, TileState, Tiles, TimeSlot,
 };
 use durio_report::{Format, Options, write};
 
@@ -33,7 +34,7 @@ fn passed() -> ProofFindings {
 /// The same where nobody knew of the liar.
 fn failed() -> ProofFindings {
     let (mut manifest, cuts) = golden();
-    manifest.plan.series[1].expected = Some(Expected::Holds);
+    manifest.plan.series[1].expected = Some(ExpectedVerdict::Holds);
     analyse_proof(&manifest, &cuts)
 }
 
@@ -47,7 +48,8 @@ fn picture() -> LossPicture {
     };
     let areas =
         [("journal", 1, 256), ("table", 65, 512), ("control", 193, 64), ("canary", 209, 196)];
-    let slot = |at: u32| Slot { acknowledged: 5 + at % 7, missing: if at > 80 { 3 } else { 0 } };
+    let slot =
+        |at: u32| TimeSlot { acknowledged: 5 + at % 7, missing: if at > 80 { 3 } else { 0 } };
     let write = |at: i64| AcknowledgedWrite {
         at_ns: (at - 250) * 390_000,
         cell: at.unsigned_abs() * 1000 % 262_144,
@@ -66,7 +68,7 @@ fn picture() -> LossPicture {
 /// That surprise, with all that a record of today has.
 fn pictured() -> ProofFindings {
     let (mut manifest, mut cuts) = golden();
-    manifest.plan.series[1].expected = Some(Expected::Holds);
+    manifest.plan.series[1].expected = Some(ExpectedVerdict::Holds);
     for cut in cuts.iter_mut().filter(|cut| !cut.findings.findings.is_empty()) {
         cut.findings.picture = Some(Box::new(picture()));
         let host =
@@ -144,7 +146,7 @@ fn commanded(exit_code: Option<u8>) -> ProofFindings {
         load: Nanos::from_secs(2),
         profile: "flush-ignored".to_owned(),
         size: Bytes::from_mib(256),
-        front_end: FrontEnd::VirtioBlk,
+        front_end: GuestFrontEnd::VirtioBlk,
         write_cache: true,
         layers: GuestLayers::Ext4,
         guest: CommandGuest {

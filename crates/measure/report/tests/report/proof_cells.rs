@@ -8,19 +8,19 @@ use durio_base::Bytes;
 use durio_observe::{DriveCounters, Host, PowerState};
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    AgentTarget, Arm, ArrayLevel, ArrayTarget, DurablePath, Expected, FileWrites, FrontEnd,
-    GuestLayers, GuestTarget, LossClass, ProofSeries, ProofTarget, SimulatedVia,
+    AgentTarget, Arm, ArrayLevel, ArrayTarget, DurablePath, ExpectedVerdict, FileWrites,
+    GuestFrontEnd, GuestLayers, GuestTarget, LossClass, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_record::Outcome;
 use durio_record::proof::{
-    AcknowledgedWrite, CheckFindings, Controls, Finding, InFlight, InPlace, Inventory, LossPicture,
-    MapArea, Slot, TileState, Tiles,
+    AcknowledgedWrite, CheckFindings, Controls, Finding, InFlightWrites, InPlace, Inventory,
+    LossPicture, MapArea, TileState, Tiles, TimeSlot,
 };
 use durio_report::Format;
 
 use crate::cells::{assert_csv, assert_facts, assert_table, chart_texts, in_full, panels};
 
-fn guest(profile: &str, front_end: FrontEnd, mib: u64) -> GuestTarget {
+fn guest(profile: &str, front_end: GuestFrontEnd, mib: u64) -> GuestTarget {
     GuestTarget {
         profile: profile.into(),
         liar: None,
@@ -43,7 +43,7 @@ fn series(number: u32, target: ProofTarget, verdict: ProofVerdict) -> SeriesFind
             target,
             arm: Some(Arm::new(DurablePath::ALL[number as usize % 4], 10 + number)),
             cuts: 900,
-            expected: Some(Expected::Holds),
+            expected: Some(ExpectedVerdict::Holds),
         },
         verdict,
         cuts_done: 60 + n,
@@ -57,7 +57,7 @@ fn series(number: u32, target: ProofTarget, verdict: ProofVerdict) -> SeriesFind
         cuts_with_lost_control: 40 + n,
         cuts_with_counter: 30 + n,
         cuts_with_reboot: 10 + n,
-        in_flight: InFlight { kept: 90 + n, torn: 80 + n },
+        in_flight: InFlightWrites { kept: 90 + n, torn: 80 + n },
         checks: Vec::new(),
         loss: None,
         inventory: None,
@@ -83,12 +83,16 @@ fn proof() -> ProofFindings {
         series(2, simulated("liar", SimulatedVia::Nbd), breaks(LossClass::Torn)),
         series(3, ProofTarget::Agent(agent), ProofVerdict::Inconclusive),
         series(4, ProofTarget::Array(array), ProofVerdict::NoLoss),
-        series(5, ProofTarget::Guest(guest("torn", FrontEnd::Nvme, 96)), breaks(LossClass::Lost)),
+        series(
+            5,
+            ProofTarget::Guest(guest("torn", GuestFrontEnd::Nvme, 96)),
+            breaks(LossClass::Lost),
+        ),
     ];
-    all[1].series.expected = Some(Expected::Breaks { class: LossClass::Lost, within: 17 });
+    all[1].series.expected = Some(ExpectedVerdict::Breaks { class: LossClass::Lost, within: 17 });
     all[2].series.expected = None;
-    all[3].series.expected = Some(Expected::MayLose);
-    all[4].series.expected = Some(Expected::Loses { within: 23 });
+    all[3].series.expected = Some(ExpectedVerdict::MayLose);
+    all[4].series.expected = Some(ExpectedVerdict::Loses { within: 23 });
     all[4].series.arm.as_mut().unwrap().writes = FileWrites::Append;
     ProofFindings {
         schema: "durio-proof-1",
@@ -355,13 +359,13 @@ fn each_cut_under_a_users_command_has_its_own_row() {
 #[test]
 fn each_guest_stands_once_with_its_own_devices() {
     let mut found = proof();
-    let plain = guest("torn", FrontEnd::Nvme, 96);
+    let plain = guest("torn", GuestFrontEnd::Nvme, 96);
     let without = GuestTarget {
         write_cache: false,
         layers: GuestLayers::MdRaid1,
         engine: EngineKind::Sync,
         kernel: Some("6.12.9".into()),
-        ..guest("honest", FrontEnd::Scsi, 160)
+        ..guest("honest", GuestFrontEnd::Scsi, 160)
     };
     for (at, target) in [(0, plain), (1, without)] {
         found.series[at].series.target = ProofTarget::Guest(target);
@@ -406,7 +410,7 @@ fn a_machine_is_told_with_its_own_drives_and_what_showed_the_cuts() {
 
 #[test]
 fn a_picture_of_a_loss_has_milliseconds_across_and_writes_and_bytes_up() {
-    let slot = |number: u32| Slot { acknowledged: 10 + number, missing: number };
+    let slot = |number: u32| TimeSlot { acknowledged: 10 + number, missing: number };
     let write = |at_ns, cell, is_there| AcknowledgedWrite { at_ns, cell, is_there };
     let area = |name: &str, tiles: &[TileState]| MapArea {
         name: name.to_owned(),

@@ -2,9 +2,9 @@
 
 use durio_analyse::Findings;
 use durio_analyse::attribution::{DeviceCost, IntervalBasis, RateInterval, StackFindings};
-use durio_analyse::campaign::{Offered, RowBasis, RowLatency};
-use durio_analyse::ladder::Phase;
-use durio_judge::compare::{FigureName, Word};
+use durio_analyse::campaign::{OfferedLoad, RowBasis, RowLatency};
+use durio_analyse::ladder::LadderPhase;
+use durio_judge::compare::{FigureName, SideWord};
 
 use durio_base::Nanos;
 
@@ -18,13 +18,13 @@ use crate::stack_sample::Runs;
 fn a_comparison_has_each_side_below_its_title_with_the_unit_of_its_figure() {
     let mut compared = step("commit");
     compared.figures = vec![
-        figure(FigureName::Rate, [7_120.0, 6_480.0], Word::Slower),
-        figure(FigureName::Bandwidth, [3_145_728.0, 5_242_880.0], Word::Faster),
-        figure(FigureName::Mean, [150_000.0, 165_000.0], Word::NoDifference),
-        figure(FigureName::P50, [140_000.0, 120_000.0], Word::Faster),
-        figure(FigureName::P99, [412_000.0, 415_000.0], Word::Undecided),
-        figure(FigureName::P99_9, [900_000.0, 1_800_000.0], Word::Slower),
-        figure(FigureName::CpuPerOperation, [4000.0, 3000.0], Word::Faster),
+        figure(FigureName::Rate, [7_120.0, 6_480.0], SideWord::Slower),
+        figure(FigureName::Bandwidth, [3_145_728.0, 5_242_880.0], SideWord::Faster),
+        figure(FigureName::Mean, [150_000.0, 165_000.0], SideWord::NoDifference),
+        figure(FigureName::P50, [140_000.0, 120_000.0], SideWord::Faster),
+        figure(FigureName::P99, [412_000.0, 415_000.0], SideWord::Undecided),
+        figure(FigureName::P99_9, [900_000.0, 1_800_000.0], SideWord::Slower),
+        figure(FigureName::CpuPerOperation, [4000.0, 3000.0], SideWord::Faster),
     ];
     let mut found = comparison(vec![compared]);
     for (at, figure) in found.pairs[0].steps[0].figures.iter_mut().enumerate() {
@@ -139,9 +139,11 @@ fn unique_campaign() -> Findings {
     sections.retain(|section| section.name == "depths");
     let rows = &mut sections[0].rows;
     rows.truncate(3);
-    for ((row, number), phase) in
-        rows.iter_mut().zip(1_u32..).zip([Phase::Linear, Phase::Onset, Phase::Saturated])
-    {
+    for ((row, number), phase) in rows.iter_mut().zip(1_u32..).zip([
+        LadderPhase::Linear,
+        LadderPhase::Onset,
+        LadderPhase::Saturated,
+    ]) {
         let n = f64::from(number);
         let nanos = |hundreds: u64| (100 * hundreds + u64::from(number)) * 1000;
         let latency = |from: u64| RowLatency {
@@ -154,7 +156,7 @@ fn unique_campaign() -> Findings {
         row.levels = vec![level("depth", n, &number.to_string())];
         (row.rate, row.bandwidth) = (1000.0 * n + 500.0, 1_048_576.0 * n);
         (row.service, row.response) = (Some(latency(1)), Some(latency(5)));
-        row.open_loop = Some(Offered {
+        row.open_loop = Some(OfferedLoad {
             offered_per_second: 20_000.0 * n,
             achieved_per_second: 19_000.0 * n,
             keeps_up: number != 3,

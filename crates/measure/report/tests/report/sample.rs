@@ -191,7 +191,7 @@ fn workload(
         headline: operations[0].operation,
         iops,
         bandwidth: iops * block,
-        in_flight: InFlight {
+        in_flight: InFlightFindings {
             by_latency: offered * 0.985,
             counted: offered * 0.982,
             offered,
@@ -371,7 +371,7 @@ fn devices() -> DeviceCounters {
 }
 
 fn verdicts(location: &str) -> Vec<Verdict> {
-    let source = Source {
+    let source = ThresholdSource {
         publisher: "etcd project".into(),
         document: "Hardware recommendations, Disks".into(),
         url: "https://etcd.io/docs/v3.6/op-guide/hardware/#disks".into(),
@@ -431,7 +431,7 @@ fn verdicts(location: &str) -> Vec<Verdict> {
 }
 
 fn signals() -> Vec<Signal> {
-    let reading = |what: &str, place: &str, value: &str| Reading {
+    let reading = |what: &str, place: &str, value: &str| EvidenceReading {
         what: what.into(),
         place: place.into(),
         value: value.into(),

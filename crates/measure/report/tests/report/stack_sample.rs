@@ -2,9 +2,10 @@
 //! could not be made.
 
 use durio_analyse::attribution::{
-    Base, BaseKind, Bench, Point, PointKind, RaidPoint, StackFindings, Timing, attribution,
+    Base, BaseKind, BenchPoints, PointKind, RaidPoint, StackFindings, StackPoint, Timing,
+    attribution,
 };
-use durio_analyse::raid_efficiency::{Array, Layout};
+use durio_analyse::raid_efficiency::{ArrayLayout, MemberLayout};
 use durio_analyse::{ComponentTime, Findings, LatencyBreakdown, LatencyComponent};
 use durio_plan::PublishedShare;
 use durio_workload::Pattern;
@@ -58,7 +59,7 @@ impl Runs {
     }
 
     pub(crate) fn findings(&self, timing: Option<Timing>) -> StackFindings {
-        attribution(&Bench {
+        attribution(&BenchPoints {
             name: "mirror".into(),
             summary: "What a mirror and a filesystem on it cost.".into(),
             timing,
@@ -67,7 +68,7 @@ impl Runs {
         .unwrap()
     }
 
-    fn points(&self) -> Vec<Point<'_>> {
+    fn points(&self) -> Vec<StackPoint<'_>> {
         let raw = |stack, run| point(stack, "raw", PointKind::Raw, None, Some(run));
         let mut points = vec![
             raw("mirror", &self.raw),
@@ -78,7 +79,7 @@ impl Runs {
             raw("broken", &self.raw_later),
             point("broken", "xfs", PointKind::Filesystem, Some(5), None),
         ];
-        let array = Array { layout: Layout::Raid1 { copies: 2 }, members: 2 };
+        let array = ArrayLayout { layout: MemberLayout::Raid1 { copies: 2 }, members: 2 };
         for (at, degraded_members) in [(1, 0), (4, 1)] {
             points[at].raid = Some(RaidPoint { array, degraded_members });
         }
@@ -95,8 +96,8 @@ fn point<'a>(
     kind: PointKind,
     below: Option<usize>,
     run: Option<&'a Findings>,
-) -> Point<'a> {
-    Point {
+) -> StackPoint<'a> {
+    StackPoint {
         stack: stack.into(),
         layer: layer.into(),
         kind,

@@ -1,16 +1,16 @@
 //! Each figure of a watcher, of a list of runs and of a history is in its row, below its title, with its
 //! unit: in every format.
 
-use durio_analyse::history::{History, HistoryPoint, Metric, Percentiles, RunFigure, RunRow};
+use durio_analyse::history::{FigureHistory, HistoryPoint, Metric, Percentiles, RunFigure, RunRow};
 use durio_analyse::{Headline, RunState};
 use durio_base::{Bytes, Nanos};
 use durio_record::LatencyHistogram;
-use durio_report::{Format, ShownRuns, Watched, WatchedLocation};
+use durio_report::{Format, ShownRuns, WatchedLocation, WatchedProbe};
 
 use crate::cells::{assert_csv, assert_table, grids, in_full, panels};
 
 /// A watcher of two places, of which *n*00 000 µs are the latencies.
-fn watched() -> Watched {
+fn watched() -> WatchedProbe {
     let location = |number: u64, name: &str| {
         let mut latencies = LatencyHistogram::new();
         (0..number).for_each(|_| latencies.record(80_000));
@@ -18,7 +18,7 @@ fn watched() -> Watched {
         let at = |hundreds: u64| Some((100 * hundreds + number) * 1000);
         let percentiles = Percentiles { p50_ns: at(1), p99_ns: at(2), p99_9_ns: at(3) };
         let seconds = f64::from(u32::try_from(number).unwrap());
-        let history = History {
+        let history = FigureHistory {
             schema: "durio-history-1".into(),
             target: name.to_owned(),
             host: "db1".into(),
@@ -45,7 +45,7 @@ fn watched() -> Watched {
             ..WatchedLocation::new(name.to_owned())
         }
     };
-    Watched {
+    WatchedProbe {
         every: Nanos::from_secs(45),
         locations: vec![location(1, "/srv/a"), location(2, "/srv/b")],
     }
@@ -296,13 +296,13 @@ fn a_list_has_no_empty_heading_and_its_page_is_called_durio() {
     assert!(history.contains("<p class=\"brand\">durio history</p>\n<h1>commit p99 at "));
 }
 
-fn history(figure: RunFigure) -> History {
+fn history(figure: RunFigure) -> FigureHistory {
     let point = |number: u32| HistoryPoint {
         run: format!("run-{number}"),
         started: format!("2026-11-2{number}T1{number}:40:59Z"),
         value: 10_000.0 * f64::from(number),
     };
-    History {
+    FigureHistory {
         schema: "durio-history-1".into(),
         target: "/srv/db".into(),
         host: "db1".into(),

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 
 /// What a descriptor is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Descriptor {
+enum DescriptorKind {
     /// The file of this number.
     File(usize),
     /// A socket, a pipe, a terminal, a file elsewhere: nothing that is looked for.
@@ -23,11 +23,11 @@ enum Descriptor {
 
 /// The files of the watched processes.
 #[derive(Debug)]
-pub(super) struct Watched<'a> {
+pub(super) struct WatchedFiles<'a> {
     root: &'a Path,
     /// Only files below it count.
     below: Option<&'a Path>,
-    descriptors: HashMap<(u32, i32), Descriptor>,
+    descriptors: HashMap<(u32, i32), DescriptorKind>,
     /// By path and those flags that decide how a write becomes durable.
     files: HashMap<(PathBuf, u32), usize>,
     /// By number.
@@ -40,7 +40,7 @@ pub(super) struct Watched<'a> {
 const WRITE_FLAGS: u32 =
     OFlags::APPEND.bits() | OFlags::DSYNC.bits() | OFlags::SYNC.bits() | OFlags::DIRECT.bits();
 
-impl<'a> Watched<'a> {
+impl<'a> WatchedFiles<'a> {
     pub(super) fn new(root: &'a Path, below: Option<&'a Path>) -> Self {
         Self {
             root,
@@ -123,9 +123,9 @@ impl<'a> Watched<'a> {
     ) -> Option<usize> {
         let known = self.descriptors.get(&holder).copied();
         match known.unwrap_or_else(|| self.look(holder, Position::Unknown, emit)) {
-            Descriptor::File(file) => Some(file),
-            Descriptor::Other => None,
-            Descriptor::Gone => self.below.is_none().then_some(usize::MAX),
+            DescriptorKind::File(file) => Some(file),
+            DescriptorKind::Other => None,
+            DescriptorKind::Gone => self.below.is_none().then_some(usize::MAX),
         }
     }
 
@@ -134,7 +134,7 @@ impl<'a> Watched<'a> {
         holder: (u32, i32),
         position: Position,
         emit: &mut dyn FnMut(CaptureEvent),
-    ) -> Descriptor {
+    ) -> DescriptorKind {
         let (process, fd) = holder;
         let link = self.root.join(format!("proc/{process}/fd/{fd}"));
         let open = u32::try_from(fd).ok().and_then(|fd| open_file(self.root, process, fd));
@@ -147,11 +147,11 @@ impl<'a> Watched<'a> {
                     Position::Unknown => None,
                 };
                 emit(CaptureEvent::Opened { holder, file: number, position });
-                Descriptor::File(number)
+                DescriptorKind::File(number)
             }
-            Some(_) => Descriptor::Other,
-            None if fs::symlink_metadata(&link).is_ok() => Descriptor::Other,
-            None => Descriptor::Gone,
+            Some(_) => DescriptorKind::Other,
+            None if fs::symlink_metadata(&link).is_ok() => DescriptorKind::Other,
+            None => DescriptorKind::Gone,
         };
         self.descriptors.insert(holder, found);
         found

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use durio_block::{Clock, Ticks};
 use durio_record::Pacing;
-use durio_workload::Schedule;
+use durio_workload::ArrivalSchedule;
 
-use super::state::{CommitOutcome, State};
-use super::{CommitterThreads, Ended};
-use crate::counters::Usage;
+use super::state::{CommitOutcome, CommitterState};
+use super::{CommitterResult, CommitterTeam};
+use crate::counters::ThreadUsage;
 use crate::pacer::{Lateness, MISSED_MAX, Pacer};
-use crate::start_barrier::Start;
+use crate::start_barrier::StartSignal;
 
 // The longest sleep without a look whether the run is over.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Keeps a panicking thread from leaving others waiting for it.
-pub(super) struct TellOfPanic<'a, 'b, C>(pub(super) &'b CommitterThreads<'a, C>);
+pub(super) struct TellOfPanic<'a, 'b, C>(pub(super) &'b CommitterTeam<'a, C>);
 
 impl<C> Drop for TellOfPanic<'_, '_, C> {
     fn drop(&mut self) {
@@ -33,25 +33,25 @@ impl<C> Drop for TellOfPanic<'_, '_, C> {
 
 /// When the records of one committer, or the transactions of one client, are due.
 pub(super) struct Arriving {
-    schedule: Schedule,
+    schedule: ArrivalSchedule,
     pub(super) due: Ticks,
     /// Since when it has none that waits.
     free_since: Ticks,
     pacer: Pacer,
 }
 
-impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
+impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
     /// The body of a committer's thread.
     pub(super) fn commit(
         &self,
         me: u32,
-        schedule: Option<Schedule>,
+        schedule: Option<ArrivalSchedule>,
         client: Option<&UnixStream>,
-    ) -> Ended {
-        if self.barrier.wait() == Start::Aborted {
-            return Ended::default();
+    ) -> CommitterResult {
+        if self.barrier.wait() == StartSignal::Aborted {
+            return CommitterResult::default();
         }
-        let before = Usage::of_thread();
+        let before = ThreadUsage::of_thread();
         let pacing = match (schedule, self.policy.software) {
             (schedule, Some(software)) => self.transact(me, &software, (schedule, client)),
             (Some(schedule), None) => Some(self.commit_on_arrival(me, schedule)),
@@ -62,7 +62,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         };
         // Otherwise a leader would wait for records of an ended committer.
         self.lock().active -= 1;
-        Ended { usage: Usage::of_thread().since(before), pacing }
+        CommitterResult { usage: ThreadUsage::of_thread().since(before), pacing }
     }
 
     /// A time since the begin, in nanoseconds, on the clock.
@@ -89,7 +89,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         }
     }
 
-    fn commit_on_arrival(&self, me: u32, schedule: Schedule) -> Pacing {
+    fn commit_on_arrival(&self, me: u32, schedule: ArrivalSchedule) -> Pacing {
         let mut arriving = self.arriving(schedule);
         while self.wait_for(&arriving) {
             let now = self.clock.now();
@@ -102,7 +102,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     }
 
     /// The first arrival of a schedule.
-    pub(super) fn arriving(&self, mut schedule: Schedule) -> Arriving {
+    pub(super) fn arriving(&self, mut schedule: ArrivalSchedule) -> Arriving {
         let due = self.at(schedule.next_start());
         Arriving { schedule, due, free_since: Ticks::default(), pacer: Pacer::new(self.ramp_end()) }
     }
@@ -175,7 +175,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         &self,
         me: u32,
         times: (Ticks, Ticks),
-        acknowledged: impl FnOnce(&mut State<C>, (Ticks, Ticks)),
+        acknowledged: impl FnOnce(&mut CommitterState<C>, (Ticks, Ticks)),
     ) -> bool {
         if !self.lock().hand_over(me, times) {
             return false;

@@ -7,10 +7,12 @@ use durio_block::{Clock, Completion, Engine, Operation, OperationKind, SyncEngin
 use durio_record::OperationName;
 use durio_workload::LogWriter;
 
-use super::CommitterThreads;
-use super::state::{CommitOutcome, State};
-use crate::log::Taken;
-use crate::measured_loop::{Ending, Failure, InFlightCount, blank_operation, is_done, kind_of};
+use super::CommitterTeam;
+use super::state::{CommitOutcome, CommitterState};
+use crate::log::LogBatch;
+use crate::measured_loop::{
+    EarlyEnding, InFlightCount, JobFailure, blank_operation, is_done, kind_of,
+};
 
 /// How often a leader that waits looks whether all is over.
 const LOOK_NANOS: u64 = 100_000_000;
@@ -41,7 +43,7 @@ impl<C: Clock> Leader<C> {
 /// A batch that is being written.
 #[derive(Clone, Copy)]
 struct Batch {
-    taken: Taken,
+    taken: LogBatch,
     offset: u64,
     length: u64,
     /// What makes it durable after its write.
@@ -50,9 +52,9 @@ struct Batch {
 }
 
 /// The begin and the end of an operation.
-type Span = (Ticks, Ticks);
+type OperationSpan = (Ticks, Ticks);
 
-impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
+impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
     /// Leads once: a batch is written, or nothing if all is over.
     pub(super) fn lead(&self, mut leader: Leader<C>) {
         let delayed = self.waits_for_more() && self.wait_for_more(&mut leader);
@@ -128,7 +130,12 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     }
 
     /// Takes the waiting records, as far as a batch has room.
-    fn take(&self, state: &mut State<C>, leader: &mut Leader<C>, delayed: bool) -> Option<Batch> {
+    fn take(
+        &self,
+        state: &mut CommitterState<C>,
+        leader: &mut Leader<C>,
+        delayed: bool,
+    ) -> Option<Batch> {
         state.join();
         let taken = state.log.queue.take();
         if taken.records == 0 {
@@ -148,7 +155,11 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
 
     /// Writes the batch and makes it durable, while others may hand over. Gives the times of the
     /// write and, if it is a call, of the sync.
-    fn flush(&self, leader: &mut Leader<C>, batch: Batch) -> Result<(Span, Option<Span>), Ending> {
+    fn flush(
+        &self,
+        leader: &mut Leader<C>,
+        batch: Batch,
+    ) -> Result<(OperationSpan, Option<OperationSpan>), EarlyEnding> {
         let as_index = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
         let (bytes, length) = (as_index(batch.taken.bytes), as_index(batch.length));
         let slot = &mut leader.engine.slot_mut(0)[..length];
@@ -165,7 +176,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         &self,
         leader: &mut Leader<C>,
         batch: Batch,
-    ) -> Result<(Span, Option<Span>), Ending> {
+    ) -> Result<(OperationSpan, Option<OperationSpan>), EarlyEnding> {
         let write = self.perform(leader, batch, OperationKind::Write)?;
         let sync = batch.sync.map(|kind| self.perform(leader, batch, kind));
         Ok((write, sync.transpose()?))
@@ -176,7 +187,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         leader: &mut Leader<C>,
         batch: Batch,
         kind: OperationKind,
-    ) -> Result<Span, Ending> {
+    ) -> Result<OperationSpan, EarlyEnding> {
         let begin = self.clock.now();
         // A sync is of the whole file: it has neither a place nor a length.
         let is_write = kind == OperationKind::Write;
@@ -192,19 +203,25 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         leader
             .engine
             .exchange(&[operation], &mut completions)
-            .map_err(|error| Ending { engine_error: Some(error), failure: None })?;
+            .map_err(|error| EarlyEnding { engine_error: Some(error), failure: None })?;
         let Completion { result, completed_at, .. } = completions[0];
         if is_done(kind, operation.length, result) {
             return Ok((begin, completed_at));
         }
         // What could not be made durable is the batch, wherever the sync itself was.
         let Batch { offset, length, .. } = batch;
-        let failure = Some(Failure { kind, offset, length, result });
-        Err(Ending { failure, engine_error: None })
+        let failure = Some(JobFailure { kind, offset, length, result });
+        Err(EarlyEnding { failure, engine_error: None })
     }
 
-    fn record_flush(&self, state: &mut State<C>, batch: Batch, write: Span, sync: Option<Span>) {
-        let nanos = |(begin, end): Span| self.clock.nanos(end.since(begin));
+    fn record_flush(
+        &self,
+        state: &mut CommitterState<C>,
+        batch: Batch,
+        write: OperationSpan,
+        sync: Option<OperationSpan>,
+    ) {
+        let nanos = |(begin, end): OperationSpan| self.clock.nanos(end.since(begin));
         state.pass_to(sync.unwrap_or(write).1, &self.clock);
         state.recorder.record(OperationName::Write, nanos(write));
         state.recorder.record_bytes(OperationName::Write, batch.length);
@@ -215,11 +232,11 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
 
     fn acknowledge(
         &self,
-        state: &mut State<C>,
+        state: &mut CommitterState<C>,
         leader: &mut Leader<C>,
         batch: Batch,
-        write: Span,
-        sync: Option<Span>,
+        write: OperationSpan,
+        sync: Option<OperationSpan>,
     ) {
         self.record_flush(state, batch, write, sync);
         state.log.counts.add(&batch.taken, batch.length, batch.delayed);
@@ -232,7 +249,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     }
 
     /// Wakes the committers of a flushed batch for their part in it.
-    fn hand_out(&self, mut state: MutexGuard<'_, State<C>>, leader: Leader<C>) {
+    fn hand_out(&self, mut state: MutexGuard<'_, CommitterState<C>>, leader: Leader<C>) {
         let mut members = state.spare.pop().unwrap_or_default();
         members.extend_from_slice(&leader.woken);
         state.applying = Some((leader, members.len()));
@@ -259,7 +276,10 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
 
     /// The committers to wake although their record still waits: the next leader, who is the first,
     /// or all.
-    fn next_woken<'s>(&self, state: &'s State<C>) -> impl Iterator<Item = u32> + use<'s, C> {
+    fn next_woken<'s>(
+        &self,
+        state: &'s CommitterState<C>,
+    ) -> impl Iterator<Item = u32> + use<'s, C> {
         let software = self.policy.software;
         let count = match software.map(|it| (it.writer, it.wakes_all)) {
             Some((LogWriter::Committer, true)) => usize::MAX,
@@ -274,7 +294,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     /// `all_over`, no record will be acknowledged, and all are woken.
     fn step_down(
         &self,
-        mut state: MutexGuard<'_, State<C>>,
+        mut state: MutexGuard<'_, CommitterState<C>>,
         mut leader: Leader<C>,
         all_over: bool,
     ) {

@@ -6,11 +6,11 @@ use durio_record::OperationName;
 use durio_workload::{AccessKind, BlockFiller, Stream, Workload};
 
 use super::Leader;
-use crate::grid::{Bounds, Series};
+use crate::grid::{IntervalClock, JobBounds};
 use crate::job::JobInput;
 use crate::log::{Log, Record, put_record};
-use crate::measured_loop::{ClockPair, Ending};
-use crate::recorder::Recorder;
+use crate::measured_loop::{ClockPair, EarlyEnding};
+use crate::recorder::JobRecorder;
 
 /// What became of a committer's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,11 +23,11 @@ pub(super) enum CommitOutcome {
     Failed,
 }
 
-pub(super) struct State<C> {
+pub(super) struct CommitterState<C> {
     pub(super) log: Log,
     stream: Stream,
     varied: bool,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: JobRecorder,
     /// None while a thread leads, or a flushed batch has not ended.
     pub(super) leader: Option<Leader<C>>,
     /// The tools and how many committers have not done their part in the batch that is flushed.
@@ -39,19 +39,19 @@ pub(super) struct State<C> {
     pub(super) spare: Vec<Vec<u32>>,
     /// Committers that have not ended.
     pub(super) active: u32,
-    series: Series,
+    series: IntervalClock,
     remaining: u64,
     remaining_bytes: u64,
     filler: BlockFiller,
     pub(super) last_completion: Ticks,
-    pub(super) ending: Ending,
+    pub(super) ending: EarlyEnding,
 }
 
-impl<C: Clock> State<C> {
+impl<C: Clock> CommitterState<C> {
     /// None if the workload has no committers.
     pub(super) fn new(
         engine: SyncEngine<C>,
-        bounds: Bounds,
+        bounds: JobBounds,
         (input, filler): (JobInput, BlockFiller),
         is_open: bool,
     ) -> Option<Self> {
@@ -61,7 +61,7 @@ impl<C: Clock> State<C> {
         let bytes = usize::try_from(workload.transfer_max().get()).unwrap_or(usize::MAX);
         let stream = Stream::new(workload, input.region, input.seed);
         let job = input.index as usize;
-        let recorder = Recorder::new(job, workload, (false, is_open), input.closed, input.empty);
+        let recorder = JobRecorder::new(job, workload, (false, is_open), input.closed, input.empty);
         Some(Self {
             log,
             stream,
@@ -74,12 +74,12 @@ impl<C: Clock> State<C> {
             // A third one is never needed long: waking takes less than a flush.
             spare: vec![Vec::with_capacity(committers as usize + 1)],
             active: committers,
-            series: Series::new(bounds.grid()),
+            series: IntervalClock::new(bounds.grid()),
             remaining: bounds.operations,
             remaining_bytes: bounds.bytes,
             filler,
             last_completion: Ticks::default(),
-            ending: Ending::default(),
+            ending: EarlyEnding::default(),
         })
     }
 

@@ -21,15 +21,15 @@ use std::time::Duration;
 use durio_base::Nanos;
 use durio_block::{Clock, Ticks};
 use durio_record::Pacing;
-use durio_workload::{ClientThreads, LogWriter, Schedule, Software};
+use durio_workload::{ArrivalSchedule, ClientThreads, LogWriter, Software};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::committer::Arriving;
 use super::state::CommitOutcome;
 use super::turns::Turns;
-use super::{CommitterThreads, Ended};
-use crate::counters::Usage;
-use crate::start_barrier::Start;
+use super::{CommitterResult, CommitterTeam};
+use crate::counters::ThreadUsage;
+use crate::start_barrier::StartSignal;
 
 /// About as long as a short statement: when it was sent, and how long the one before took.
 const REQUEST_BYTES: usize = 128;
@@ -59,7 +59,7 @@ fn steps(time: Nanos) -> u64 {
 
 /// Both ends of the socket between a client and its server.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct SocketPair {
     pub(super) client: UnixStream,
     pub(super) server: UnixStream,
 }
@@ -68,46 +68,46 @@ pub(super) struct Connection {
 pub(super) fn connect(
     software: Option<Software>,
     committers: u32,
-) -> std::io::Result<Vec<Connection>> {
+) -> std::io::Result<Vec<SocketPair>> {
     if software.is_none_or(|it| it.clients == ClientThreads::Embedded) {
         return Ok(Vec::new());
     }
-    let pair = |_| UnixStream::pair().map(|(client, server)| Connection { client, server });
+    let pair = |_| UnixStream::pair().map(|(client, server)| SocketPair { client, server });
     (0..committers).map(pair).collect()
 }
 
 /// A request that has come, and its client's wait for the one before.
-struct Request {
+struct ClientRequest {
     sent: Ticks,
-    last: Option<Waited>,
+    last: Option<WaitTimes>,
 }
 
 /// How long a client waited for an answer, in nanoseconds.
 #[derive(Clone, Copy)]
-struct Waited {
+struct WaitTimes {
     since_sent: u64,
     /// Where transactions are due by a schedule.
     since_due: Option<u64>,
 }
 
 /// A client's connection.
-struct Client {
+struct ClientConnection {
     connection: UnixStream,
     /// When its transaction was sent; none while it has none.
     sent: Option<Ticks>,
-    last: Option<Waited>,
+    last: Option<WaitTimes>,
     /// When the next one is due; none if that is when the last is answered.
     arriving: Option<Arriving>,
 }
 
-impl Request {
+impl ClientRequest {
     /// The next one; none if the client has gone.
     fn receive(mut from: &UnixStream) -> Option<Self> {
         let mut bytes = [0; REQUEST_BYTES];
         from.read_exact(&mut bytes).ok()?;
         let number = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
         let known = |at| Some(number(at)).filter(|nanos| *nanos > 0);
-        let last = known(8).map(|since_sent| Waited { since_sent, since_due: known(16) });
+        let last = known(8).map(|since_sent| WaitTimes { since_sent, since_due: known(16) });
         Some(Self { sent: Ticks(number(0)), last })
     }
 
@@ -123,14 +123,14 @@ impl Request {
     }
 }
 
-impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
+impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
     /// The body of a server's thread that serves one client, or of a caller of a library, whose
     /// transactions may be due by a schedule.
     pub(super) fn transact(
         &self,
         me: u32,
         software: &Software,
-        (schedule, connection): (Option<Schedule>, Option<&UnixStream>),
+        (schedule, connection): (Option<ArrivalSchedule>, Option<&UnixStream>),
     ) -> Option<Pacing> {
         let end = self.end();
         let mut arriving = schedule.map(|it| self.arriving(it));
@@ -139,7 +139,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                 (Some(client), _) => {
                     // As servers do that also wait for signals: it costs a call more.
                     readable([client], LOOK);
-                    let Some(request) = Request::receive(client) else { break };
+                    let Some(request) = ClientRequest::receive(client) else { break };
                     (self.note(&request), software.wake)
                 }
                 (None, Some(arriving)) if !self.wait_for(arriving) => break,
@@ -173,11 +173,15 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     }
 
     /// The body of the one thread that serves all clients.
-    pub(super) fn serve_all(&self, software: &Software, mut connections: Vec<UnixStream>) -> Ended {
-        if self.barrier.wait() == Start::Aborted {
-            return Ended::default();
+    pub(super) fn serve_all(
+        &self,
+        software: &Software,
+        mut connections: Vec<UnixStream>,
+    ) -> CommitterResult {
+        if self.barrier.wait() == StartSignal::Aborted {
+            return CommitterResult::default();
         }
-        let before = Usage::of_thread();
+        let before = ThreadUsage::of_thread();
         let mut served = Vec::with_capacity(connections.len());
         while !self.is_over() && !connections.is_empty() {
             let ready = readable(connections.iter(), LOOK);
@@ -185,7 +189,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             served.clear();
             let mut gone = Vec::new();
             for at in ready {
-                let Some(request) = Request::receive(&connections[at]) else {
+                let Some(request) = ClientRequest::receive(&connections[at]) else {
                     gone.push(at);
                     continue;
                 };
@@ -201,7 +205,10 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             }
             for &at in &served {
                 if self.lock().outcomes[at] != CommitOutcome::Acknowledged {
-                    return Ended { usage: Usage::of_thread().since(before), pacing: None };
+                    return CommitterResult {
+                        usage: ThreadUsage::of_thread().since(before),
+                        pacing: None,
+                    };
                 }
                 burn(software.after);
                 // A client that has gone is seen at the next look.
@@ -211,15 +218,15 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                 connections.swap_remove(at);
             }
         }
-        Ended { usage: Usage::of_thread().since(before), pacing: None }
+        CommitterResult { usage: ThreadUsage::of_thread().since(before), pacing: None }
     }
 
     /// The body of the thread that does nothing but write the log.
-    pub(super) fn write_log(&self) -> Ended {
-        if self.barrier.wait() == Start::Aborted {
-            return Ended::default();
+    pub(super) fn write_log(&self) -> CommitterResult {
+        if self.barrier.wait() == StartSignal::Aborted {
+            return CommitterResult::default();
         }
-        let before = Usage::of_thread();
+        let before = ThreadUsage::of_thread();
         let me = self.policy.committers;
         // It keeps its turn from one batch to the next, and has none while it sleeps.
         self.take_turn(me);
@@ -243,7 +250,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             }
         }
         self.give_turn();
-        Ended { usage: Usage::of_thread().since(before), pacing: None }
+        CommitterResult { usage: ThreadUsage::of_thread().since(before), pacing: None }
     }
 
     /// The body of a client's thread: it sends a transaction on each of its connections, and the next one
@@ -251,17 +258,17 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     pub(super) fn send_transactions(
         &self,
         software: &Software,
-        connections: Vec<(UnixStream, Option<Schedule>)>,
-    ) -> Ended {
-        if self.barrier.wait() == Start::Aborted {
-            return Ended::default();
+        connections: Vec<(UnixStream, Option<ArrivalSchedule>)>,
+    ) -> CommitterResult {
+        if self.barrier.wait() == StartSignal::Aborted {
+            return CommitterResult::default();
         }
-        let before = Usage::of_thread();
-        let client = |(connection, schedule): (UnixStream, Option<Schedule>)| {
+        let before = ThreadUsage::of_thread();
+        let client = |(connection, schedule): (UnixStream, Option<ArrivalSchedule>)| {
             let arriving = schedule.map(|it| self.arriving(it));
-            Client { connection, sent: None, last: None, arriving }
+            ClientConnection { connection, sent: None, last: None, arriving }
         };
-        let mut clients: Vec<Client> = connections.into_iter().map(client).collect();
+        let mut clients: Vec<ClientConnection> = connections.into_iter().map(client).collect();
         let (mut gone, mut ended) = (Vec::new(), Vec::with_capacity(clients.len()));
         while !clients.is_empty() && !self.is_over() {
             let idle = clients.iter_mut().filter(|it| it.sent.is_none());
@@ -297,36 +304,36 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             client.arriving.map(|it| self.pacing_of(it))
         });
         let pacing = super::all_pacings(pacings);
-        Ended { usage: Usage::of_thread().since(before), pacing }
+        CommitterResult { usage: ThreadUsage::of_thread().since(before), pacing }
     }
 
     /// Sends the next transaction; if it is not due yet, it says when. A server that has gone is seen at
     /// the next look.
-    fn send_if_due(&self, client: &mut Client) -> Option<Ticks> {
+    fn send_if_due(&self, client: &mut ClientConnection) -> Option<Ticks> {
         let (now, end) = (self.clock.now(), self.end());
         let due = client.arriving.as_ref().map_or(now, |it| it.due);
         if due > now || now >= end {
             return Some(due.min(end));
         }
         client.sent = Some(now);
-        let _ = Request { sent: now, last: client.last.take() }.send(&client.connection);
+        let _ = ClientRequest { sent: now, last: client.last.take() }.send(&client.connection);
         None
     }
 
     /// How long the answer took that has come.
-    fn waited(&self, sent: Ticks, arriving: Option<&Arriving>) -> Waited {
+    fn waited(&self, sent: Ticks, arriving: Option<&Arriving>) -> WaitTimes {
         let now = self.clock.now();
         let since = |begin: Ticks| self.clock.nanos(now.since(begin)).max(1);
-        Waited { since_sent: since(sent), since_due: arriving.map(|it| since(it.due)) }
+        WaitTimes { since_sent: since(sent), since_due: arriving.map(|it| since(it.due)) }
     }
 
     /// Records the client's wait for its last transaction; gives when it sent this one.
-    fn note(&self, request: &Request) -> Ticks {
+    fn note(&self, request: &ClientRequest) -> Ticks {
         request.last.into_iter().for_each(|waited| self.record_waited(waited));
         request.sent
     }
 
-    fn record_waited(&self, waited: Waited) {
+    fn record_waited(&self, waited: WaitTimes) {
         let now = self.clock.now();
         self.lock().record_commit(waited.since_sent, waited.since_due, (now, &self.clock));
     }

@@ -15,12 +15,12 @@ use durio_base::Nanos;
 pub(super) struct Turns {
     /// The longest turn.
     pub(super) longest: Nanos,
-    queue: Mutex<Queue>,
+    queue: Mutex<TurnQueue>,
     /// By thread: it was given a turn while it waited for one.
     given: Box<[AtomicBool]>,
 }
 
-struct Queue {
+struct TurnQueue {
     free: usize,
     waiting: VecDeque<u32>,
 }
@@ -31,7 +31,7 @@ impl Turns {
         let waiting = VecDeque::with_capacity(threads);
         Self {
             longest,
-            queue: Mutex::new(Queue { free: at_once, waiting }),
+            queue: Mutex::new(TurnQueue { free: at_once, waiting }),
             given: (0..threads).map(|_| AtomicBool::new(false)).collect(),
         }
     }
@@ -69,7 +69,7 @@ impl Turns {
         next
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, TurnQueue> {
         // Nothing in it can be half done.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -14,7 +14,7 @@ use std::thread::yield_now;
 use durio_base::Nanos;
 use durio_block::Clock;
 
-use super::CommitterThreads;
+use super::CommitterTeam;
 use super::state::CommitOutcome;
 
 /// A yield that takes so long was a slow one (write_thread_slow_yield_usec).
@@ -62,7 +62,7 @@ impl SlowYields {
     }
 }
 
-impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
+impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
     /// Yields until something is to do for this committer; false if it is to sleep.
     pub(super) fn yield_until_ready(&self, me: u32, has_applied: bool) -> bool {
         let Some(longest) = self.policy.software.and_then(|it| it.yields) else { return false };

@@ -7,7 +7,7 @@
 use durio_base::{Bytes, Nanos};
 use durio_fio::export_job::{engine_of, is_asynchronous};
 use durio_fio::histogram::FioBins;
-use durio_fio::json::{Direction, FioJob, LatencyBlock};
+use durio_fio::json::{DirectionFigures, FioJob, LatencyBlock};
 use durio_plan::{Load, Step};
 use durio_record::{
     Accounting, Exact, Interval, JobEnded, Latency, LatencyHistogram, OperationName,
@@ -15,7 +15,7 @@ use durio_record::{
 };
 use durio_workload::SyncMethod;
 
-pub(super) struct StreamPlace<'a> {
+pub(super) struct FioStream<'a> {
     pub(super) step: &'a Step,
     pub(super) round: u32,
     pub(super) stream: u32,
@@ -24,21 +24,21 @@ pub(super) struct StreamPlace<'a> {
 
 /// The counts of one kind of operation, over jobs.
 #[derive(Default)]
-struct Counted {
+struct JobTotals {
     bytes: u64,
-    service: Gathered,
-    submit: Gathered,
-    completion: Gathered,
+    service: JobLatencies,
+    submit: JobLatencies,
+    completion: JobLatencies,
 }
 
 /// Latencies of several jobs together.
 #[derive(Default)]
-struct Gathered {
+struct JobLatencies {
     exact: Exact,
     bins: FioBins,
 }
 
-impl Gathered {
+impl JobLatencies {
     fn add(&mut self, block: &LatencyBlock) {
         let count = block.samples();
         #[expect(clippy::cast_precision_loss, reason = "a sum of latencies")]
@@ -68,8 +68,8 @@ impl Gathered {
     }
 }
 
-impl Counted {
-    fn add(&mut self, direction: &Direction) {
+impl JobTotals {
+    fn add(&mut self, direction: &DirectionFigures) {
         self.bytes = self.bytes.saturating_add(direction.io_bytes);
         self.service.add(&direction.lat_ns);
         self.submit.add(&direction.slat_ns);
@@ -95,7 +95,7 @@ pub(super) fn measured(jobs: &[FioJob]) -> Nanos {
 }
 
 fn runtime(job: &FioJob) -> Nanos {
-    let of = |direction: &Option<Direction>| direction.as_ref().map_or(0, |it| it.runtime);
+    let of = |direction: &Option<DirectionFigures>| direction.as_ref().map_or(0, |it| it.runtime);
     of_millis(of(&job.read).max(of(&job.write)))
 }
 
@@ -107,7 +107,7 @@ fn of_millis(millis: u64) -> Nanos {
 /// and completion latencies where the engine is asynchronous.
 fn operations(load: &Load, jobs: &[FioJob], parts: bool) -> Vec<OperationRecord> {
     let (mut reads, mut writes, mut syncs) =
-        (Counted::default(), Counted::default(), Counted::default());
+        (JobTotals::default(), JobTotals::default(), JobTotals::default());
     for job in jobs {
         job.read.iter().for_each(|direction| reads.add(direction));
         job.write.iter().for_each(|direction| writes.add(direction));
@@ -135,8 +135,8 @@ fn commits_by_writing(load: &Load) -> bool {
     load.workload.commits_each_write() && matches!(method, SyncMethod::ODsync | SyncMethod::OSync)
 }
 
-pub(super) fn interval(place: &StreamPlace<'_>, jobs: &[FioJob]) -> Interval {
-    let StreamPlace { step, round, stream, load } = *place;
+pub(super) fn interval(place: &FioStream<'_>, jobs: &[FioJob]) -> Interval {
+    let FioStream { step, round, stream, load } = *place;
     Interval {
         step: step.index,
         repeat: step.repeat,
@@ -153,8 +153,8 @@ pub(super) fn interval(place: &StreamPlace<'_>, jobs: &[FioJob]) -> Interval {
 }
 
 /// A job's end. fio counts no operations in flight: the accounting has its time alone.
-pub(super) fn job_ended(place: &StreamPlace<'_>, number: u32, job: &FioJob) -> JobEnded {
-    let StreamPlace { step, round, stream, load } = *place;
+pub(super) fn job_ended(place: &FioStream<'_>, number: u32, job: &FioJob) -> JobEnded {
+    let FioStream { step, round, stream, load } = *place;
     let measured = runtime(job);
     // Shares of CPU time are of this time, which has the ramp in it.
     let whole = job.job_runtime.map_or(measured, of_millis);

@@ -18,7 +18,7 @@ pub(crate) struct Record {
 
 /// A batch that was taken for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Taken {
+pub(crate) struct LogBatch {
     pub(crate) records: usize,
     pub(crate) bytes: u64,
     /// Records are left over for which it had no room.
@@ -86,12 +86,12 @@ impl LogQueue {
 
     /// Takes the joined records for writing; nothing must be in flight.
     #[inline]
-    pub(crate) fn take(&mut self) -> Taken {
+    pub(crate) fn take(&mut self) -> LogBatch {
         debug_assert_eq!(self.in_flight, 0, "one batch at a time");
         let (records, bytes) = (self.joined, self.joined_bytes);
         self.in_flight = records;
         (self.joined, self.joined_bytes) = (0, 0);
-        Taken { records, bytes, left_over: self.waiting() > 0 }
+        LogBatch { records, bytes, left_over: self.waiting() > 0 }
     }
 
     /// The next record of the batch in flight, which is acknowledged; none when all are.
@@ -147,7 +147,7 @@ mod tests {
         hand_over(&mut queue, &[400, 600, 1, 400]);
         assert_eq!(join_all(&mut queue), [0, 400]);
         assert!(queue.is_full());
-        assert_eq!(queue.take(), Taken { records: 2, bytes: 1000, left_over: true });
+        assert_eq!(queue.take(), LogBatch { records: 2, bytes: 1000, left_over: true });
         assert_eq!((queue.len(), queue.waiting()), (4, 2));
         // The next batch fills while this one is in flight.
         assert_eq!(join_all(&mut queue), [0, 1]);
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(queue.acknowledge().map(|it| it.length), Some(400));
         assert_eq!(queue.acknowledge().map(|it| it.length), Some(600));
         assert_eq!(queue.acknowledge(), None);
-        assert_eq!(queue.take(), Taken { records: 2, bytes: 401, left_over: false });
+        assert_eq!(queue.take(), LogBatch { records: 2, bytes: 401, left_over: false });
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         let mut queue = LogQueue::new(3, 100);
         hand_over(&mut queue, &[500, 500, 50]);
         assert_eq!(join_all(&mut queue), [0]);
-        assert_eq!(queue.take(), Taken { records: 1, bytes: 500, left_over: true });
+        assert_eq!(queue.take(), LogBatch { records: 1, bytes: 500, left_over: true });
     }
 
     #[test]

@@ -8,7 +8,7 @@ use durio_block::{Clock, Completion, Engine, OperationKind, Ticks};
 use durio_workload::{Access, AccessKind};
 
 use super::{MeasuredLoop, RECORDED_AS, Slot};
-use crate::recorder::Recorder;
+use crate::recorder::JobRecorder;
 
 /// Operations that were started and seen together. Those were submitted together (operations that
 /// start at the same time go to the engine in one exchange), so they have the same latencies, and
@@ -34,7 +34,7 @@ impl Alike {
 
 /// What completions that were seen at the same time have in common.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct LookTraits {
     pub(super) seen: Ticks,
     /// When their places start again: completions beyond one exchange's limit have waited here, and
     /// their places were idle, which is not latency of the next operation.
@@ -43,14 +43,14 @@ pub(super) struct Look {
     pub(super) idle: u64,
 }
 
-impl Look {
+impl LookTraits {
     pub(super) const NONE: Self = Self { seen: Ticks(u64::MAX), start: Ticks(0), idle: 0 };
 }
 
 impl<E: Engine> MeasuredLoop<'_, E> {
     /// Turns to completions that were seen at `seen`.
     #[inline(always)]
-    pub(super) fn turn_to(&mut self, seen: Ticks) -> Look {
+    pub(super) fn turn_to(&mut self, seen: Ticks) -> LookTraits {
         self.record_alike();
         self.see(seen);
         (self.alike.seen, self.alike.start) = (seen, Ticks(u64::MAX));
@@ -60,13 +60,13 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         }
         // A reading of the clock less per operation, and no time between two of them is lost.
         let start = seen.max(self.engine.looked_at());
-        Look { seen, start, idle: start.since(seen) }
+        LookTraits { seen, start, idle: start.since(seen) }
     }
 
     /// Takes a completion of a plain job and refills its place: the parts of [`Self::settle`] and of
     /// [`Self::start`] that such a job needs, in one, which looks its place up once.
     #[inline(always)]
-    pub(super) fn settle_plain(&mut self, completion: &Completion, look: &Look) {
+    pub(super) fn settle_plain(&mut self, completion: &Completion, look: &LookTraits) {
         let place = &mut self.slots[completion.slot as usize];
         let Slot { start, length, kind, .. } = *place;
         if i64::from(completion.result) != length.cast_signed() {
@@ -114,7 +114,7 @@ impl Alike {
         &mut self,
         (start, submitted, kind): (Ticks, Ticks, AccessKind),
         engine: &E,
-        recorder: &mut Recorder,
+        recorder: &mut JobRecorder,
     ) {
         // Not the stamp of submission: operations that start together go to the engine in one
         // exchange.
@@ -127,7 +127,7 @@ impl Alike {
     }
 
     #[inline(always)]
-    fn record<E: Engine>(&mut self, engine: &E, recorder: &mut Recorder) {
+    fn record<E: Engine>(&mut self, engine: &E, recorder: &mut JobRecorder) {
         let Self { start, submitted, seen, kind, count } = *self;
         if count == 0 {
             return;

@@ -10,7 +10,7 @@ use super::MeasuredLoop;
 
 /// The time in which data was made.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Filling {
+pub(super) struct FillTime {
     /// The job's time, in ticks.
     pub(super) ticks: u64,
     /// The same for every operation that waited in the meantime, and the time for which places

@@ -10,7 +10,7 @@ use durio_plan::{CompletionTime, DrainPolicy};
 use super::{LoopResult, MeasuredLoop};
 
 /// Completions that the engine gave and the job has not taken, the oldest first.
-struct Given {
+struct GivenCompletions {
     buffer: Box<[Completion]>,
     count: usize,
     /// Accesses that the job has taken, and how many those were when the last pause was due.
@@ -25,7 +25,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     pub(super) fn run_draining(mut self, started: Ticks, policy: DrainPolicy) -> LoopResult {
         // One place more than completions can wait here, so that an exchange always has room.
         let buffer = vec![Completion::default(); self.slots.len() + 1].into_boxed_slice();
-        let mut given = Given { buffer, count: 0, taken: 0, taken_at_pause: 0 };
+        let mut given = GivenCompletions { buffer, count: 0, taken: 0, taken_at_pause: 0 };
         self.begin(started);
         let begin = self.engine.clock().now();
         self.last_completion = begin;
@@ -37,7 +37,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     /// One turn; gives false after the last one.
-    fn fill_and_drain(&mut self, given: &mut Given, policy: DrainPolicy) -> bool {
+    fn fill_and_drain(&mut self, given: &mut GivenCompletions, policy: DrainPolicy) -> bool {
         if self.is_over() {
             self.remaining = 0;
         }
@@ -60,7 +60,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     /// Starts accesses until the queue is full, and hands them over by the batch.
-    fn fill_up(&mut self, given: &mut Given, policy: DrainPolicy) -> bool {
+    fn fill_up(&mut self, given: &mut GivenCompletions, policy: DrainPolicy) -> bool {
         while let Some(&(slot, _)) = self.free.last() {
             let now = self.engine.clock().now();
             if now >= self.end {
@@ -85,7 +85,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
 
     /// Waits for all operations in flight and pauses, if enough were taken since the last pause was
     /// due.
-    fn pause_if_due(&mut self, given: &mut Given, policy: DrainPolicy) -> bool {
+    fn pause_if_due(&mut self, given: &mut GivenCompletions, policy: DrainPolicy) -> bool {
         let Some(think) = policy.think else { return true };
         if given.taken < given.taken_at_pause + think.after {
             return true;
@@ -115,7 +115,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
 
     /// Hands over the queued operations, and keeps the completions; waits for one if asked to.
     /// Gives false if the engine failed.
-    fn hand_over(&mut self, given: &mut Given, waits: bool) -> bool {
+    fn hand_over(&mut self, given: &mut GivenCompletions, waits: bool) -> bool {
         self.fill_writes();
         self.result.exchanges += 1;
         let queued = std::mem::take(&mut self.queued);
@@ -132,7 +132,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     /// Takes as many completions as one call of fio's would, all at one time.
-    fn take(&mut self, given: &mut Given, policy: DrainPolicy) -> bool {
+    fn take(&mut self, given: &mut GivenCompletions, policy: DrainPolicy) -> bool {
         let least = u64::from(policy.take_min.max(1)).min(self.in_flight.now);
         let least = usize::try_from(least).unwrap_or(usize::MAX);
         while self.queued > 0 || given.count < least {

@@ -19,10 +19,10 @@ mod tests;
 
 use durio_block::{Clock, Completion, Engine, Ticks};
 use durio_record::OperationName;
-use durio_workload::{Access, AccessKind, Schedule};
+use durio_workload::{Access, AccessKind, ArrivalSchedule};
 
 use super::{LoopResult, MeasuredLoop, RECORDED_AS, kind_of};
-use crate::log::{Log, Record, Taken, put_record};
+use crate::log::{Log, LogBatch, Record, put_record};
 use arrivals::Committers;
 
 /// What the log does.
@@ -39,7 +39,7 @@ enum Stage {
 /// The batch in flight.
 #[derive(Debug, Clone, Copy, Default)]
 struct Batch {
-    taken: Taken,
+    taken: LogBatch,
     offset: u64,
     length: u64,
     delayed: bool,
@@ -74,7 +74,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         started: Ticks,
         log: &mut Log,
         idle: &mut Idle,
-        schedule: Option<Schedule>,
+        schedule: Option<ArrivalSchedule>,
     ) -> LoopResult {
         let delay = self.engine.clock().ticks(log.policy.delay.get());
         let slots = if log.policy.double_buffered { 2 } else { 1 };

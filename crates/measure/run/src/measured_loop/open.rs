@@ -7,7 +7,7 @@
 
 use durio_block::{Clock, Completion, Engine, Ticks};
 use durio_record::OperationName;
-use durio_workload::{AccessKind, Schedule};
+use durio_workload::{AccessKind, ArrivalSchedule};
 
 use super::syncs::Follows;
 use super::{LoopResult, MeasuredLoop, Origin};
@@ -17,8 +17,8 @@ use crate::pacer::{Lateness, MISSED_MAX, Pacer};
 const WAIT_MAX_NANOS: u64 = 100_000_000;
 
 /// The schedule with its next arrival.
-pub(super) struct Due {
-    pub(super) schedule: Schedule,
+pub(super) struct DueSchedule {
+    pub(super) schedule: ArrivalSchedule,
     pub(super) next: Ticks,
 }
 
@@ -27,7 +27,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     /// operations in flight.
     ///
     /// `started` is the common begin of all jobs.
-    pub(crate) fn run_open(mut self, started: Ticks, schedule: Schedule) -> LoopResult {
+    pub(crate) fn run_open(mut self, started: Ticks, schedule: ArrivalSchedule) -> LoopResult {
         // Room for all that a look can show: completions waiting here would count as in flight.
         let mut completions = vec![Completion::default(); self.slots.len()];
         self.begin(started);
@@ -35,7 +35,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         for slot in (0..self.places).rev() {
             self.free.push((u32::try_from(slot).unwrap_or(u32::MAX), Ticks::default()));
         }
-        let mut due = Due { schedule, next: started };
+        let mut due = DueSchedule { schedule, next: started };
         self.advance(&mut due);
         let mut pacer = Pacer::new(self.ramp_end(started));
         loop {
@@ -76,7 +76,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         self.finish(window)
     }
 
-    pub(super) fn advance(&self, due: &mut Due) {
+    pub(super) fn advance(&self, due: &mut DueSchedule) {
         let clock = self.engine.clock();
         due.next = self.started.plus(clock.ticks(due.schedule.next_start()));
     }
@@ -88,7 +88,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     /// Starts the due arrivals, as far as there are places and one exchange takes them.
-    fn start_due(&mut self, due: &mut Due, pacer: &mut Pacer) {
+    fn start_due(&mut self, due: &mut DueSchedule, pacer: &mut Pacer) {
         if self.next_pass.is_some() && !self.begin_pass() {
             return;
         }
@@ -134,7 +134,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     /// Until when nothing has to be started.
-    fn deadline(&self, due: &Due) -> Ticks {
+    fn deadline(&self, due: &DueSchedule) -> Ticks {
         let latest = self.next_look();
         let waits_for_pass = self.next_pass.is_some() && self.in_flight.now > 0;
         let can_start = !self.free.is_empty() && self.may_start(due.next) && !waits_for_pass;
@@ -180,7 +180,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     /// Counts the arrivals that were due before the end and found no place until then.
-    pub(super) fn count_missed(&self, due: &mut Due, pacer: &mut Pacer) {
+    pub(super) fn count_missed(&self, due: &mut DueSchedule, pacer: &mut Pacer) {
         if self.bounds.end.is_none() || !self.is_cut {
             return;
         }

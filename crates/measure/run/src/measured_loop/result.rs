@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 /// What ended a job early.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct JobFailure {
     pub(crate) kind: OperationKind,
     pub(crate) offset: u64,
     pub(crate) length: u64,
@@ -18,19 +18,19 @@ pub(crate) struct Failure {
 
 /// What ended operations early, if anything did.
 #[derive(Debug, Default)]
-pub(crate) struct Ending {
-    pub(crate) failure: Option<Failure>,
+pub(crate) struct EarlyEnding {
+    pub(crate) failure: Option<JobFailure>,
     /// Another error of the engine itself.
     pub(crate) engine_error: Option<BlockError>,
 }
 
-impl Ending {
+impl EarlyEnding {
     pub(crate) const fn is_early(&self) -> bool {
         self.failure.is_some() || self.engine_error.is_some()
     }
 
     /// Keeps a failure, the first of several.
-    pub(crate) fn keep(&mut self, failure: Failure) {
+    pub(crate) fn keep(&mut self, failure: JobFailure) {
         // io_uring cancels a sync whose linked write failed, and may show that first: a cancellation
         // gives way to its cause.
         let cancelled = -Errno::CANCELED.raw_os_error();
@@ -54,7 +54,7 @@ pub(crate) struct LoopResult {
     /// loop's window if that is later.
     pub(crate) end_ns: u64,
     pub(crate) exchanges: u64,
-    pub(crate) ending: Ending,
+    pub(crate) ending: EarlyEnding,
 }
 
 /// True if a completion with this result has done all of an operation. Moving too few bytes is a

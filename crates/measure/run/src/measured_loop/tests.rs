@@ -10,24 +10,24 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use durio_base::{Bytes, Nanos};
 use durio_block::{
-    BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, NullEngine,
-    Operation, Script, Ticks, VirtualClock, WriteFlags,
+    BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, NullAnswers,
+    NullEngine, Operation, Ticks, VirtualClock, WriteFlags,
 };
 use durio_plan::{CompletionTime, DrainPolicy};
 use durio_record::{LatencyHistogram, OperationName};
 use durio_workload::{
-    Arrivals, BlockFiller, BlockShare, Pattern, PerMille, Schedule, SyncMethod, SyncPolicy,
+    ArrivalSchedule, Arrivals, BlockFiller, BlockShare, Pattern, PerMille, SyncMethod, SyncPolicy,
     Workload, check_workloads, self_cost_workload,
 };
 
-use super::{Bounds, LoopInput, LoopResult, MeasuredLoop};
-use crate::recorder::{ClosedInterval, Parts, PerOperation, Recorder};
+use super::{JobBounds, LoopInput, LoopResult, MeasuredLoop};
+use crate::recorder::{ClosedInterval, JobRecorder, Parts, PerOperation};
 use crate::sink::StopFlag;
 
 fn null_engine(latencies: &[u64], depth: u32) -> NullEngine {
     let latencies = latencies.iter().map(|&latency| Nanos::new(latency)).collect();
     let buffers = Buffers::new(depth as usize, 8192).with_bare(depth as usize);
-    NullEngine::new(Script::new(latencies, None), buffers)
+    NullEngine::new(NullAnswers::new(latencies, None), buffers)
 }
 
 /// Runs `operations` accesses of `workload` and gives the loop's result and the closed intervals.
@@ -37,7 +37,7 @@ fn run<E: Engine>(
     operations: u64,
     interval: u64,
 ) -> (LoopResult, Receiver<ClosedInterval>) {
-    let bounds = Bounds { ramp: 0, end: None, interval, operations, bytes: u64::MAX };
+    let bounds = JobBounds { ramp: 0, end: None, interval, operations, bytes: u64::MAX };
     run_bounded(engine, workload, bounds, None)
 }
 
@@ -45,8 +45,8 @@ fn run<E: Engine>(
 fn run_bounded<E: Engine>(
     engine: &mut E,
     workload: &Workload,
-    bounds: Bounds,
-    schedule: Option<Schedule>,
+    bounds: JobBounds,
+    schedule: Option<ArrivalSchedule>,
 ) -> (LoopResult, Receiver<ClosedInterval>) {
     run_draining(engine, workload, bounds, (schedule, None))
 }
@@ -55,8 +55,8 @@ fn run_bounded<E: Engine>(
 fn run_draining<E: Engine>(
     engine: &mut E,
     workload: &Workload,
-    bounds: Bounds,
-    (schedule, drain): (Option<Schedule>, Option<DrainPolicy>),
+    bounds: JobBounds,
+    (schedule, drain): (Option<ArrivalSchedule>, Option<DrainPolicy>),
 ) -> (LoopResult, Receiver<ClosedInterval>) {
     let (result, intervals, _) = run_with_parts(engine, workload, bounds, (schedule, drain));
     (result, intervals)
@@ -66,15 +66,15 @@ fn run_draining<E: Engine>(
 fn run_with_parts<E: Engine>(
     engine: &mut E,
     workload: &Workload,
-    bounds: Bounds,
-    (schedule, drain): (Option<Schedule>, Option<DrainPolicy>),
+    bounds: JobBounds,
+    (schedule, drain): (Option<ArrivalSchedule>, Option<DrainPolicy>),
 ) -> (LoopResult, Receiver<ClosedInterval>, PerOperation<Parts>) {
     let (closed, intervals) = sync_channel(10_000);
     let (spare, empty) = sync_channel(10_000);
     for _ in 0..100 {
         spare.send(crate::recorder::IntervalBuffer::new(workload, schedule.is_some())).unwrap();
     }
-    let mut recorder = Recorder::new(0, workload, (true, schedule.is_some()), closed, empty);
+    let mut recorder = JobRecorder::new(0, workload, (true, schedule.is_some()), closed, empty);
     let region = workload.region_of(0, Bytes::from_mib(1)).unwrap();
     let (stop, failed) = (StopFlag::default(), StopFlag::default());
     let input = LoopInput {
@@ -278,9 +278,9 @@ fn one_second_after(
     workload: &Workload,
     rate: f64,
 ) -> (LoopResult, Receiver<ClosedInterval>) {
-    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: rate }, 0, 1, 1);
+    let schedule = ArrivalSchedule::new(&Arrivals::Constant { rate_per_second: rate }, 0, 1, 1);
     let end = Some(ramp + 1_000_000_000);
-    let bounds = Bounds { ramp, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
+    let bounds = JobBounds { ramp, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
     run_bounded(engine, workload, bounds, schedule)
 }
 
@@ -296,10 +296,10 @@ fn the_window_of_an_open_loop_is_as_long_as_was_asked_for_whenever_its_last_oper
 #[test]
 fn the_intervals_of_an_open_loop_reach_to_the_end_of_its_window() {
     let mut engine = null_engine(&[100_000], 1);
-    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: 2.0 }, 0, 1, 1);
+    let schedule = ArrivalSchedule::new(&Arrivals::Constant { rate_per_second: 2.0 }, 0, 1, 1);
     let (ramp, end) = (1_600_000_000, Some(2_000_000_000));
     let interval = 100_000_000;
-    let bounds = Bounds { ramp, end, interval, operations: u64::MAX, bytes: u64::MAX };
+    let bounds = JobBounds { ramp, end, interval, operations: u64::MAX, bytes: u64::MAX };
     let (_, intervals) = run_bounded(&mut engine, &self_cost_workload(1), bounds, schedule);
     let last = intervals.try_iter().last().unwrap();
     // 16 of the ramp, in which all four operations are, and 4 without any.
@@ -309,9 +309,10 @@ fn the_intervals_of_an_open_loop_reach_to_the_end_of_its_window() {
 #[test]
 fn an_open_loop_with_nothing_due_lasts_its_time() {
     let mut engine = null_engine(&[100_000], 1);
-    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: 0.01 }, 1, 2, 1);
+    let schedule = ArrivalSchedule::new(&Arrivals::Constant { rate_per_second: 0.01 }, 1, 2, 1);
     let end = Some(3_000_000_000);
-    let bounds = Bounds { ramp: 0, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
+    let bounds =
+        JobBounds { ramp: 0, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
     let (result, intervals) = run_bounded(&mut engine, &self_cost_workload(1), bounds, schedule);
     assert_eq!(total(&intervals, OperationName::Read).exact.count, 0);
     assert_eq!(result.measured.get(), 3_000_000_000);
@@ -398,11 +399,11 @@ fn a_volume_of_mixed_sizes_ends_when_its_bytes_are_issued() {
         ..self_cost_workload(4)
     };
     let bytes = 10 << 20;
-    let bounds = Bounds { ramp: 0, end: None, interval: u64::MAX, operations: u64::MAX, bytes };
+    let bounds = JobBounds { ramp: 0, end: None, interval: u64::MAX, operations: u64::MAX, bytes };
     let mut engine = null_engine(&[1000], 4);
     let (_, intervals) = run_bounded(&mut engine, &workload, bounds, None);
     let closed: Vec<_> = intervals.try_iter().collect();
-    let mut counted = crate::recorder::Counted::default();
+    let mut counted = crate::recorder::OperationTotals::default();
     counted.add(closed[0].buffer.operations[OperationName::Read as usize].as_ref().unwrap());
     assert!((bytes..bytes + 8192).contains(&counted.bytes), "{}", counted.bytes);
 }
@@ -457,9 +458,9 @@ fn passes_of_an_open_loop_wait_for_each_other_and_arrivals_for_them() {
     let latencies: Vec<u64> =
         (1..=256).map(|it| if it == 256 { 5_000_000 } else { 10_000 }).collect();
     let mut engine = null_engine(&latencies, 4);
-    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: 10_000.0 }, 0, 1, 1);
+    let schedule = ArrivalSchedule::new(&Arrivals::Constant { rate_per_second: 10_000.0 }, 0, 1, 1);
     let bounds =
-        Bounds { ramp: 0, end: None, interval: u64::MAX, operations: 512, bytes: u64::MAX };
+        JobBounds { ramp: 0, end: None, interval: u64::MAX, operations: 512, bytes: u64::MAX };
     let (result, _) = run_bounded(&mut engine, &workload, bounds, schedule);
     let pacing = result.pacing.unwrap();
     assert_eq!((pacing.due, pacing.started), (512, 512));
@@ -469,9 +470,9 @@ fn passes_of_an_open_loop_wait_for_each_other_and_arrivals_for_them() {
 
 #[test]
 fn an_open_loop_that_has_done_its_volume_before_its_time_missed_nothing() {
-    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: 1000.0 }, 0, 1, 1);
+    let schedule = ArrivalSchedule::new(&Arrivals::Constant { rate_per_second: 1000.0 }, 0, 1, 1);
     let end = Some(10_000_000_000);
-    let bounds = Bounds { ramp: 0, end, interval: u64::MAX, operations: 100, bytes: u64::MAX };
+    let bounds = JobBounds { ramp: 0, end, interval: u64::MAX, operations: 100, bytes: u64::MAX };
     let mut engine = null_engine(&[5_000_000], 8);
     let (result, _) = run_bounded(&mut engine, &self_cost_workload(8), bounds, schedule);
     let pacing = result.pacing.unwrap();

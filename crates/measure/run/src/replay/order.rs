@@ -16,11 +16,11 @@ use durio_record::OperationTrace;
 /// How often a waiting thread checks for the end.
 const LOOK: Duration = Duration::from_millis(100);
 
-pub(super) struct Order {
+pub(super) struct ReplayOrder {
     /// The operations of each worker, in order.
     threads: Vec<Vec<usize>>,
     /// By operation.
-    places: Vec<Place>,
+    places: Vec<ReplayPlace>,
     /// By file.
     ends: Vec<Ends>,
     done: AtomicUsize,
@@ -28,7 +28,7 @@ pub(super) struct Order {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct ReplayPlace {
     file: usize,
     /// Its place among the ends of the file.
     rank: usize,
@@ -57,7 +57,7 @@ impl Ends {
     }
 }
 
-impl Order {
+impl ReplayOrder {
     /// The order of a trace; `file_of` says for each captured file which one it is.
     pub(super) fn of(trace: &OperationTrace, file_of: &[usize]) -> Self {
         let mut threads: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -67,13 +67,13 @@ impl Order {
             threads.entry(it.task).or_default().push(index);
             by_end[file_of[it.file]].push((it.end(), index));
         }
-        let mut places = vec![Place::default(); trace.operations.len()];
+        let mut places = vec![ReplayPlace::default(); trace.operations.len()];
         for (file, ends) in by_end.iter_mut().enumerate() {
             ends.sort_unstable();
             for (rank, &(_, index)) in ends.iter().enumerate() {
                 let begin = trace.operations[index].begin;
                 let needs = ends.partition_point(|it| it.0 <= begin);
-                places[index] = Place { file, rank, needs };
+                places[index] = ReplayPlace { file, rank, needs };
             }
         }
         let ends = by_end
@@ -96,7 +96,7 @@ impl Order {
 
     /// Waits until all that the operation needs is done; true if it had to.
     pub(super) fn wait(&self, operation: usize, is_over: &dyn Fn() -> bool) -> bool {
-        let Place { file, needs, .. } = self.places[operation];
+        let ReplayPlace { file, needs, .. } = self.places[operation];
         let ends = &self.ends[file];
         if ends.whole.load(Ordering::Acquire) >= needs {
             return false;
@@ -114,7 +114,7 @@ impl Order {
 
     /// The operation is done.
     pub(super) fn is_done(&self, operation: usize) {
-        let Place { file, rank, .. } = self.places[operation];
+        let ReplayPlace { file, rank, .. } = self.places[operation];
         let ends = &self.ends[file];
         let mut state = ends.lock();
         state.came[rank] = true;
@@ -201,7 +201,7 @@ mod tests {
     fn an_operation_waits_for_those_of_its_file_that_had_ended_and_for_no_other() {
         // Two at once, then one that saw the first end, one of another file, and one that saw both end.
         let spans = [(0, 10, 1, 0), (5, 30, 2, 0), (12, 20, 3, 0), (25, 40, 4, 1), (30, 50, 5, 0)];
-        let order = Order::of(&trace(&spans), &[0, 1]);
+        let order = ReplayOrder::of(&trace(&spans), &[0, 1]);
         let may_begin = |operation| !order.wait(operation, &|| true);
         assert!(may_begin(0) && may_begin(1) && may_begin(3));
         assert!(!may_begin(2) && !may_begin(4));
@@ -219,14 +219,14 @@ mod tests {
     fn what_ended_when_an_operation_began_ended_before_it() {
         // One of its file ends a nanosecond before, one just then, one a nanosecond later.
         let spans = [(0, 29, 1, 0), (1, 30, 2, 0), (2, 31, 3, 0), (30, 50, 4, 0)];
-        let order = Order::of(&trace(&spans), &[0, 1]);
+        let order = ReplayOrder::of(&trace(&spans), &[0, 1]);
         let may_begin = || !order.wait(3, &|| true);
         order.is_done(0);
         order.is_done(2);
         assert!(!may_begin(), "the one that ended just then is not done");
         order.is_done(1);
         assert!(may_begin());
-        let order = Order::of(&trace(&spans), &[0, 1]);
+        let order = ReplayOrder::of(&trace(&spans), &[0, 1]);
         order.is_done(0);
         order.is_done(1);
         assert!(!order.wait(3, &|| true), "the one that ended later is none of its");
@@ -237,7 +237,7 @@ mod tests {
         let spans: Vec<_> = (0..1000_u32)
             .map(|it| (u64::from(10 * it), u64::from(10 * it + 10), 7 + it, 0))
             .collect();
-        let order = Order::of(&trace(&spans), &[0, 1]);
+        let order = ReplayOrder::of(&trace(&spans), &[0, 1]);
         assert_eq!(order.threads(), [(0..1000).collect::<Vec<usize>>()]);
     }
 }

@@ -152,7 +152,7 @@ fn a_replay_opens_each_file_twice_and_twice_for_each_thread_that_uses_it_and_64_
     let operations = vec![one(0, 1, 0), one(0, 2, 0), one(20, 2, 2), one(40, 2, 2)];
     let trace = OperationTrace::new(Value::Null, files(), operations);
     let files = Files::of(&trace);
-    let order = Order::of(&trace, &files.place_of);
+    let order = ReplayOrder::of(&trace, &files.place_of);
     assert_eq!((files.needs.len(), order.threads().len()), (2, 2));
     assert_eq!(descriptors(&trace, &files, &order), 2 * 2 + 2 * 3 + 64);
 }

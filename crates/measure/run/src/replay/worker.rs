@@ -14,7 +14,7 @@ use durio_workload::BlockFiller;
 use rustix::io::Errno;
 use rustix::thread::set_current_timer_slack;
 
-use super::order::Order;
+use super::order::ReplayOrder;
 use super::{Files, ReplayWish};
 use crate::error::RunError;
 use crate::layout::PreparedTarget;
@@ -29,7 +29,7 @@ const WAIT_MAX: u64 = 100_000_000;
 pub(super) struct Worker<'a> {
     wish: ReplayWish<'a>,
     offsets: &'a [u64],
-    order: &'a Order,
+    order: &'a ReplayOrder,
     thread: &'a [usize],
     /// By operation of the thread: the place of its file in the engine.
     files: Vec<u32>,
@@ -45,7 +45,7 @@ impl<'a> Worker<'a> {
     pub(super) fn new(
         wish: ReplayWish<'a>,
         files: &'a Files,
-        (order, thread): (&'a Order, &'a [usize]),
+        (order, thread): (&'a ReplayOrder, &'a [usize]),
         made: &[PreparedTarget],
         seed: u64,
     ) -> Result<(Self, bool), RunError> {

@@ -6,17 +6,17 @@ use durio_record::{Event, JobEnded, Outcome, StepEnded, StoppedBy, Warning};
 use rustix::io::Errno;
 
 use crate::collector::Collector;
-use crate::counters::Watched;
+use crate::counters::CounterChanges;
 use crate::error::{RunError, RunErrorKind};
 use crate::job::JobOutcome;
-use crate::measured_loop::{Ending, Failure};
+use crate::measured_loop::{EarlyEnding, JobFailure};
 use crate::recorder::operation_records;
 
 /// Emits the remaining events of a step whose jobs have ended.
 pub(super) fn conclude(
     mut collector: Collector,
     outcomes: Vec<JobOutcome>,
-    (watched, idle_before): (Watched, Option<Nanos>),
+    (watched, idle_before): (CounterChanges, Option<Nanos>),
     error: Option<(StoppedBy, RunError)>,
     interrupted: bool,
     emit: &mut dyn FnMut(Event),
@@ -93,7 +93,11 @@ pub(super) fn first_error(
 }
 
 /// What ended a job, for the record and for the caller.
-pub(crate) fn job_error(step: u32, name: &str, ending: Ending) -> Option<(StoppedBy, RunError)> {
+pub(crate) fn job_error(
+    step: u32,
+    name: &str,
+    ending: EarlyEnding,
+) -> Option<(StoppedBy, RunError)> {
     if let Some(failure) = ending.failure {
         let message = format!("{name}: {}", described(&failure));
         let stopped = StoppedBy {
@@ -114,7 +118,7 @@ pub(crate) fn job_error(step: u32, name: &str, ending: Ending) -> Option<(Stoppe
     Some((stopped, error))
 }
 
-fn failed(failure: &Failure, message: String) -> RunError {
+fn failed(failure: &JobFailure, message: String) -> RunError {
     let mut error = RunError::target(message);
     if failure.result < 0 {
         error = error.because(std::io::Error::from_raw_os_error(-failure.result));
@@ -131,7 +135,7 @@ fn failed(failure: &Failure, message: String) -> RunError {
     error.hint("the storage failed, not durio; the kernel's log (dmesg) may say more")
 }
 
-fn described(failure: &Failure) -> String {
+fn described(failure: &JobFailure) -> String {
     let verb = match failure.kind {
         OperationKind::Read => "read",
         OperationKind::Write => "write",
@@ -153,8 +157,8 @@ mod tests {
 
     fn ended_by(kind: OperationKind, errno: Errno) -> (StoppedBy, RunError) {
         let result = -errno.raw_os_error();
-        let failure = Failure { kind, offset: 4096, length: 512, result };
-        job_error(3, "commit", Ending { failure: Some(failure), engine_error: None }).unwrap()
+        let failure = JobFailure { kind, offset: 4096, length: 512, result };
+        job_error(3, "commit", EarlyEnding { failure: Some(failure), engine_error: None }).unwrap()
     }
 
     #[test]

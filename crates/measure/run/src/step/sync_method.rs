@@ -46,10 +46,10 @@ pub(super) fn adapt_to_engine(effective: &mut EffectiveLoad) {
     }
 }
 
-type Probe = fn(&std::os::fd::OwnedFd) -> Result<(), BlockError>;
+type SyncAttempt = fn(&std::os::fd::OwnedFd) -> Result<(), BlockError>;
 
 /// How it is found out that a method is possible, if it may be missing.
-fn probe_of(method: SyncMethod) -> Option<Probe> {
+fn probe_of(method: SyncMethod) -> Option<SyncAttempt> {
     match method {
         SyncMethod::RwfDsync => Some(|file| probe_write_flags(file, WriteFlags::Dsync)),
         SyncMethod::RwfSync => Some(|file| probe_write_flags(file, WriteFlags::Sync)),

@@ -8,8 +8,8 @@ use durio_workload::{Access, AccessKind, job_seed};
 
 use super::instance::TraceInstance;
 use crate::error::RunError;
-use crate::measured_loop::Ending;
-use crate::one_by_one::{Ended, OneByOne, with_engine};
+use crate::measured_loop::EarlyEnding;
+use crate::one_by_one::{EndedEarly, OneByOne, with_engine};
 use crate::sink::StopFlag;
 use crate::step::StepSetup;
 use crate::unmeasured::SingleLoad;
@@ -19,7 +19,7 @@ use crate::unmeasured::SingleLoad;
 pub(super) struct CommitRun {
     /// Commits that were acknowledged.
     pub(super) commits: u64,
-    pub(super) ending: Ending,
+    pub(super) ending: EarlyEnding,
     pub(super) mark_error: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn make_commits(
     let workload = &single.effective.workload;
     let Some(file) = single.file.take() else { return Ok(CommitRun::default()) };
     let seed = job_seed(setup.plan.seed, setup.step.index.into(), 0);
-    let mut committing = Committing {
+    let mut committing = TracedCommits {
         operations: OneByOne::new(workload, single.region, seed),
         writes_each: workload.sync.every,
         count: single.count,
@@ -45,7 +45,7 @@ pub(super) fn make_commits(
     Ok(CommitRun { ending: committing.operations.ending, ..committing.made })
 }
 
-struct Committing<'a> {
+struct TracedCommits<'a> {
     operations: OneByOne<'a>,
     writes_each: u32,
     count: u64,
@@ -54,7 +54,7 @@ struct Committing<'a> {
     made: CommitRun,
 }
 
-impl Committing<'_> {
+impl TracedCommits<'_> {
     fn run(&mut self, engine: &mut dyn Engine<Clock = MonotonicClock>) {
         while self.made.commits < self.count && !self.stop.is_set() {
             if self.commit(engine).is_err() {
@@ -64,7 +64,10 @@ impl Committing<'_> {
         }
     }
 
-    fn commit(&mut self, engine: &mut dyn Engine<Clock = MonotonicClock>) -> Result<(), Ended> {
+    fn commit(
+        &mut self,
+        engine: &mut dyn Engine<Clock = MonotonicClock>,
+    ) -> Result<(), EndedEarly> {
         // Resetting a segment to its first state at its end is not part of a commit.
         let mut access = self.next_write(engine)?;
         self.mark("begin");
@@ -81,7 +84,7 @@ impl Committing<'_> {
     fn next_write(
         &mut self,
         engine: &mut dyn Engine<Clock = MonotonicClock>,
-    ) -> Result<Access, Ended> {
+    ) -> Result<Access, EndedEarly> {
         loop {
             let access = self.operations.next(engine);
             if access.kind == AccessKind::Write {

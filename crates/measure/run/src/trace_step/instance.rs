@@ -89,14 +89,14 @@ pub(crate) fn device_filter(numbers: impl Iterator<Item = (u32, u32)>) -> String
 pub(crate) struct TraceInstance {
     // First, because an instance cannot be removed while one of its files is open.
     marker: File,
-    folder: Folder,
+    folder: InstanceFolder,
 }
 
 /// The folder of an instance; removed with all that the kernel keeps for it: its events end, too.
 #[derive(Debug)]
-struct Folder(PathBuf);
+struct InstanceFolder(PathBuf);
 
-impl Drop for Folder {
+impl Drop for InstanceFolder {
     fn drop(&mut self) {
         // The error cannot be reported any more; the next run tries again.
         let _ = fs::remove_dir(&self.0);
@@ -105,7 +105,7 @@ impl Drop for Folder {
 
 /// What a trace has seen.
 #[derive(Debug)]
-pub(crate) struct Traced {
+pub(crate) struct InstanceTrace {
     pub(crate) text: TraceText,
     /// Events that were not kept, or could not be read.
     pub(crate) lost: u64,
@@ -239,10 +239,10 @@ impl TraceInstance {
             .map_err(|error| reason("write", &self.folder.0.join("trace_marker"), &error))
     }
 
-    pub(crate) fn finish(self) -> Result<Traced, String> {
+    pub(crate) fn finish(self) -> Result<InstanceTrace, String> {
         let text = parse_trace(&self.stopped_text()?, TraceClock::Monotonic);
         let (lost, complete_from) = self.losses(text.unreadable, |stats| stats.oldest);
-        Ok(Traced { text, lost, complete_from: complete_from.unwrap_or(Nanos::ZERO) })
+        Ok(InstanceTrace { text, lost, complete_from: complete_from.unwrap_or(Nanos::ZERO) })
     }
 
     /// Stops tracing, and gives the text of the trace.
@@ -278,12 +278,12 @@ fn buffer_kib(events: u64) -> u64 {
 }
 
 /// Makes a folder that no other instance has.
-fn make_folder(instances: &Path, root: &Path) -> Result<Folder, String> {
+fn make_folder(instances: &Path, root: &Path) -> Result<InstanceFolder, String> {
     let mut number = 0_u32;
     loop {
         let path = instances.join(trace_instance_name(root, number));
         match fs::create_dir(&path) {
-            Ok(()) => return Ok(Folder(path)),
+            Ok(()) => return Ok(InstanceFolder(path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {
                 number += 1;
             }

@@ -14,7 +14,7 @@ const OWN_NAME: &str = "durio-";
 
 /// A process that makes instances: its number is given out again, with another start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Owner {
+struct OwnerProcess {
     process: u32,
     /// In ticks since the machine started; none in names that earlier versions gave.
     started: Option<u64>,
@@ -47,7 +47,7 @@ pub(crate) fn remove_dead_in(tracefs: &Path, root: &Path) -> Vec<PathBuf> {
 }
 
 /// The process that made an instance, if durio did.
-fn owner(name: &OsStr) -> Option<Owner> {
+fn owner(name: &OsStr) -> Option<OwnerProcess> {
     let numbers = name.to_str()?.strip_prefix(OWN_NAME)?.split('-').map(str::parse::<u64>);
     let (process, started) = match numbers.collect::<Result<Vec<_>, _>>().ok()?[..] {
         [process, _number] => (process, None),
@@ -55,10 +55,10 @@ fn owner(name: &OsStr) -> Option<Owner> {
         [process, started, _number] => (process, Some(started).filter(|&ticks| ticks > 0)),
         _ => return None,
     };
-    Some(Owner { process: u32::try_from(process).ok()?, started })
+    Some(OwnerProcess { process: u32::try_from(process).ok()?, started })
 }
 
-impl Owner {
+impl OwnerProcess {
     fn is_dead(self, root: &Path) -> bool {
         if !root.join("proc").join(self.process.to_string()).exists() {
             return true;
@@ -102,9 +102,9 @@ mod tests {
     #[test]
     fn only_durios_own_instances_have_an_owner() {
         let of = |name: &str| owner(OsStr::new(name));
-        assert_eq!(of("durio-12-0"), Some(Owner { process: 12, started: None }));
-        assert_eq!(of("durio-12-345-0"), Some(Owner { process: 12, started: Some(345) }));
-        assert_eq!(of("durio-12-0-0"), Some(Owner { process: 12, started: None }));
+        assert_eq!(of("durio-12-0"), Some(OwnerProcess { process: 12, started: None }));
+        assert_eq!(of("durio-12-345-0"), Some(OwnerProcess { process: 12, started: Some(345) }));
+        assert_eq!(of("durio-12-0-0"), Some(OwnerProcess { process: 12, started: None }));
         for other in
             ["durio-12", "durio-x-0", "durio-12-", "perf-12-0", "durio--1-0", "durio-1-2-3-4", ""]
         {
@@ -112,7 +112,7 @@ mod tests {
         }
         let machine = machine(&[], &[(std::process::id(), 77)]);
         let own = trace_instance_name(machine.path(), 3);
-        assert_eq!(of(&own), Some(Owner { process: std::process::id(), started: Some(77) }));
+        assert_eq!(of(&own), Some(OwnerProcess { process: std::process::id(), started: Some(77) }));
     }
 
     #[test]

@@ -29,14 +29,14 @@ use durio_workload::{AccessKind, job_seed};
 use crate::conditions::path_of;
 use crate::error::RunError;
 use crate::job::RunClock;
-use crate::measured_loop::Ending;
-use crate::one_by_one::{Ended, OneByOne, with_engine};
+use crate::measured_loop::EarlyEnding;
+use crate::one_by_one::{EndedEarly, OneByOne, with_engine};
 use crate::sink::StopFlag;
 use crate::step::StepSetup;
 use crate::unmeasured::{SingleLoad, Watching, started};
 use devices::{TracedLayer, traced_layers};
 use timeline::timelines;
-use tracer::{Followed, Tracer};
+use tracer::{PathTrace, PathTracer};
 
 /// Follows the operations of a step. `root` is the folder in which `proc` and `sys` are.
 pub(crate) fn run_path(
@@ -53,14 +53,14 @@ pub(crate) fn run_path(
     let tracer = match single.effective.engine {
         EngineKind::Null => Err("the null engine makes no system call".to_owned()),
         EngineKind::Fio => return Err(RunError::unsupported("operations of fio are not traced")),
-        _ => Tracer::make(root, &layers, setup.clock, single.count),
+        _ => PathTracer::make(root, &layers, setup.clock, single.count),
     };
     let place = tracer.as_ref().ok().map(|tracer| format!("traced by {}", tracer.place()));
     emit(started(setup, &single, place.into_iter().collect()));
     let watching = Watching::begin(setup, names);
     let made = match (&tracer, setup.clock) {
         // Stamps must be of the clock of the trace, else they cannot be laid over its events.
-        (Ok(Tracer { clock: TraceClock::Tsc, .. }), RunClock::Tsc(clock)) => {
+        (Ok(PathTracer { clock: TraceClock::Tsc, .. }), RunClock::Tsc(clock)) => {
             make(setup, &mut single, clock, tracer)
         }
         _ => make(setup, &mut single, MonotonicClock, tracer),
@@ -73,11 +73,11 @@ pub(crate) fn run_path(
 }
 
 struct Traces {
-    ending: Ending,
+    ending: EarlyEnding,
     untraced: Vec<Nanos>,
     traced: Vec<Nanos>,
     /// The followed operations, or the reason for their absence.
-    followed: Result<Followed, String>,
+    followed: Result<PathTrace, String>,
     /// The stamps of the traced operations, on the clock of the trace.
     stamps: Vec<Stamps>,
     /// Nanoseconds of the ticks of that clock, as a factor.
@@ -88,11 +88,11 @@ fn make<C: Clock + Copy + 'static>(
     setup: StepSetup<'_>,
     single: &mut SingleLoad,
     clock: C,
-    tracer: Result<Tracer, String>,
+    tracer: Result<PathTracer, String>,
 ) -> Result<Traces, RunError> {
     let nanos = Box::new(move |ticks| clock.nanos(ticks));
     let mut made = Traces {
-        ending: Ending::default(),
+        ending: EarlyEnding::default(),
         untraced: Vec::new(),
         traced: Vec::new(),
         followed: Err("no operation was made".to_owned()),
@@ -104,7 +104,7 @@ fn make<C: Clock + Copy + 'static>(
         return Ok(made);
     };
     let seed = job_seed(setup.plan.seed, setup.step.index.into(), 0);
-    let mut making = Making {
+    let mut making = TracedOperations {
         operations: OneByOne::new(&single.effective.workload, single.region, seed),
         stop: setup.stop,
     };
@@ -123,9 +123,9 @@ fn make<C: Clock + Copy + 'static>(
 /// Operations without tracing, with it, and without it.
 fn phases<C: Clock>(
     engine: &mut dyn Engine<Clock = C>,
-    making: &mut Making<'_>,
+    making: &mut TracedOperations<'_>,
     count: u64,
-    tracer: Result<Tracer, String>,
+    tracer: Result<PathTracer, String>,
     made: &mut Traces,
 ) {
     // Half before and half after: drift is in both sides of the difference.
@@ -158,12 +158,12 @@ impl Stamps {
 }
 
 /// Operations on their way: an access each, and the sync calls that follow it.
-struct Making<'a> {
+struct TracedOperations<'a> {
     operations: OneByOne<'a>,
     stop: &'a StopFlag,
 }
 
-impl Making<'_> {
+impl TracedOperations<'_> {
     /// Makes `count` operations, or as many as come to their end.
     fn make<C: Clock>(&mut self, engine: &mut dyn Engine<Clock = C>, count: u64) -> Vec<Stamps> {
         let mut made = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
@@ -171,7 +171,7 @@ impl Making<'_> {
         while (made.len() as u64) < count && !self.stop.is_set() && !has_ended {
             match self.operation(engine) {
                 Ok(stamps) => made.extend(stamps),
-                Err(Ended) => break,
+                Err(EndedEarly) => break,
             }
         }
         made
@@ -181,7 +181,7 @@ impl Making<'_> {
     fn operation<C: Clock>(
         &mut self,
         engine: &mut dyn Engine<Clock = C>,
-    ) -> Result<Option<Stamps>, Ended> {
+    ) -> Result<Option<Stamps>, EndedEarly> {
         let access = self.operations.next(engine);
         let begin = engine.clock().now().0;
         self.operations.access_and_syncs(engine, access)?;

@@ -10,7 +10,7 @@ use durio_base::{Bytes, Nanos};
 use durio_observe::{BlockRequest, TraceEventKind};
 use durio_record::{TracedRequest, TracedSequence};
 
-use super::instance::Traced;
+use super::instance::InstanceTrace;
 
 /// The most reported sequences; their commits and the rest add up to the number of all.
 const SEQUENCES_MAX: usize = 8;
@@ -48,9 +48,9 @@ pub(super) struct Sequences {
     pub(super) shortened: Option<usize>,
 }
 
-pub(super) fn sequences(traced: &Traced, devices: &[TracedDevice]) -> Sequences {
+pub(super) fn sequences(traced: &InstanceTrace, devices: &[TracedDevice]) -> Sequences {
     let commits = commits(traced, devices);
-    let mut groups: BTreeMap<Vec<Key<'_>>, Vec<&Commit>> = BTreeMap::new();
+    let mut groups: BTreeMap<Vec<RequestKey<'_>>, Vec<&Commit>> = BTreeMap::new();
     for commit in &commits {
         groups.entry(commit.keys()).or_default().push(commit);
     }
@@ -67,24 +67,24 @@ pub(super) fn sequences(traced: &Traced, devices: &[TracedDevice]) -> Sequences 
 }
 
 /// What makes a request the same as another: device, letters, bytes.
-type Key<'a> = (usize, &'a str, u64);
+type RequestKey<'a> = (usize, &'a str, u64);
 
 #[derive(Debug)]
 struct Commit {
     begin: Nanos,
     end: Option<Nanos>,
     /// Sorted by device, then by time.
-    requests: Vec<Request>,
+    requests: Vec<RequestEvents>,
 }
 
 impl Commit {
-    fn keys(&self) -> Vec<Key<'_>> {
+    fn keys(&self) -> Vec<RequestKey<'_>> {
         self.requests.iter().map(|it| (it.device, it.flags.as_str(), it.bytes)).collect()
     }
 }
 
 #[derive(Debug)]
-struct Request {
+struct RequestEvents {
     /// Place among the devices.
     device: usize,
     flags: String,
@@ -95,21 +95,21 @@ struct Request {
 
 /// Recognises a request when it completes: its device, its letters and its first sector, which a
 /// flush does not have.
-type Identity = (usize, String, Option<u64>);
+type RequestIdentity = (usize, String, Option<u64>);
 
 /// Where the requests are, by commit and place in it, that have not completed. A second one of the
 /// same identity takes the place of the first, whose end was not seen.
-type Open = BTreeMap<Identity, (usize, usize)>;
+type OpenRequests = BTreeMap<RequestIdentity, (usize, usize)>;
 
-fn identity(device: usize, request: &BlockRequest) -> Identity {
+fn identity(device: usize, request: &BlockRequest) -> RequestIdentity {
     let sector = (request.bytes > 0).then_some(request.sector);
     (device, request.flags.clone(), sector)
 }
 
 /// The commits that the trace holds from begin to end.
-fn commits(traced: &Traced, devices: &[TracedDevice]) -> Vec<Commit> {
+fn commits(traced: &InstanceTrace, devices: &[TracedDevice]) -> Vec<Commit> {
     let mut commits: Vec<Commit> = Vec::new();
-    let mut open = Open::new();
+    let mut open = OpenRequests::new();
     let mut running = None;
     for event in &traced.text.events {
         let at = Nanos::new(event.at);
@@ -139,7 +139,7 @@ fn commits(traced: &Traced, devices: &[TracedDevice]) -> Vec<Commit> {
                     complete(&mut commits, &mut open, &identity, at);
                 } else if let Some(commit) = commits.last_mut().filter(|_| running.is_some()) {
                     let number = commit.requests.len();
-                    commit.requests.push(Request {
+                    commit.requests.push(RequestEvents {
                         device,
                         flags: request.flags.clone(),
                         bytes: request.bytes,
@@ -170,7 +170,12 @@ fn of_device(kind: &TraceEventKind) -> Option<(&BlockRequest, bool, bool)> {
     }
 }
 
-fn complete(commits: &mut [Commit], open: &mut Open, identity: &Identity, at: Nanos) {
+fn complete(
+    commits: &mut [Commit],
+    open: &mut OpenRequests,
+    identity: &RequestIdentity,
+    at: Nanos,
+) {
     let Some((commit, request)) = open.remove(identity) else { return };
     let request = commits.get_mut(commit).and_then(|it| it.requests.get_mut(request));
     if let Some(request) = request {
@@ -203,7 +208,7 @@ fn sequence(group: &[&Commit], devices: &[TracedDevice]) -> TracedSequence {
 fn request(group: &[&Commit], place: usize, devices: &[TracedDevice]) -> Option<TracedRequest> {
     let all = || group.iter().filter_map(|commit| Some((commit, commit.requests.get(place)?)));
     let (_, first) = all().next()?;
-    let service = |it: &Request| Some(it.completed?.saturating_sub(it.issued));
+    let service = |it: &RequestEvents| Some(it.completed?.saturating_sub(it.issued));
     Some(TracedRequest {
         device: devices.get(first.device)?.name.clone(),
         flags: first.flags.clone(),

@@ -7,7 +7,7 @@ use durio_observe::{TraceClock, parse_trace};
 use durio_record::TracedSequence;
 
 use super::begin_instance;
-use super::instance::Traced;
+use super::instance::InstanceTrace;
 use super::sequences::{Sequences, TracedDevice, sequences};
 
 fn device(name: &str, number: (u32, u32)) -> TracedDevice {
@@ -20,7 +20,7 @@ fn disks() -> Vec<TracedDevice> {
 
 /// A trace of lines such as `100 rq_issue: 8,0 W 4096 () 8 + 8`, the time in microseconds; others are
 /// marks.
-fn traced(lines: &[String]) -> Traced {
+fn traced(lines: &[String]) -> InstanceTrace {
     let line = |line: &String| {
         let (at, event) = line.split_once(' ').unwrap();
         let at = format!("5.{:06}", at.parse::<u32>().unwrap());
@@ -33,7 +33,7 @@ fn traced(lines: &[String]) -> Traced {
     let text: String = lines.iter().map(line).collect();
     let text = parse_trace(text.as_bytes(), TraceClock::Monotonic);
     assert_eq!((text.events.len(), text.unreadable), (lines.len(), 0));
-    Traced { text, lost: 0, complete_from: Nanos::ZERO }
+    InstanceTrace { text, lost: 0, complete_from: Nanos::ZERO }
 }
 
 /// Write and flush, begun at `at` microseconds; the write takes `write` of them.

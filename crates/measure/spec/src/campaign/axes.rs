@@ -1,19 +1,19 @@
 //! Axes: which settings of a step vary, in which order, and the points that this gives.
 //!
-//! From the tables of a step come each [`Axis`] in order, every [`Point`], and the settings at a
+//! From the tables of a step come each [`SweepAxis`] in order, every [`AxisPoint`], and the settings at a
 //! point.
 
 use durio_plan::ParameterValue;
 
-use super::file::{BesideTable, LimitSettings, LoadSettings, Settings, StepTable};
+use super::file::{BesideTable, LimitSettings, LoadSettings, PointSettings, StepTable};
 use crate::SpecError;
 use crate::table::field::AnySetting;
-use crate::table::value::Scale;
-use crate::table::{Placed, Source};
+use crate::table::value::TimeScale;
+use crate::table::{PlacedValue, SpecText};
 
 /// Values that a step walks through.
 #[derive(Debug, Clone)]
-pub(crate) struct Axis {
+pub(crate) struct SweepAxis {
     /// The key, `NAME.KEY` for a load in `beside`, or `points`.
     pub(crate) name: String,
     /// Byte of the list in the text.
@@ -24,9 +24,9 @@ pub(crate) struct Axis {
     pub(crate) is_numeric: bool,
 }
 
-impl Axis {
+impl SweepAxis {
     #[expect(clippy::cast_precision_loss, reason = "positions in a list")]
-    fn of(name: String, setting: &dyn AnySetting, scale: Scale) -> Self {
+    fn of(name: String, setting: &dyn AnySetting, scale: TimeScale) -> Self {
         let values = setting.levels(scale);
         // Words have no distance from each other: over them there is a table and no curve.
         let is_numeric = values.iter().all(|(coordinate, _)| coordinate.is_some());
@@ -39,7 +39,7 @@ impl Axis {
     }
 
     /// The axis of `points`, whose rows change several settings together.
-    fn of_points(rows: &[Placed<Settings>], scale: Scale) -> Option<Self> {
+    fn of_points(rows: &[PlacedValue<PointSettings>], scale: TimeScale) -> Option<Self> {
         let levels = rows.iter().enumerate().map(|(index, row)| row_levels(index, row, scale));
         Some(Self {
             name: "points".to_owned(),
@@ -66,7 +66,7 @@ impl Axis {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "positions in a list")]
-fn row_levels(index: usize, row: &Settings, scale: Scale) -> Vec<ParameterValue> {
+fn row_levels(index: usize, row: &PointSettings, scale: TimeScale) -> Vec<ParameterValue> {
     let mut said = row.fields();
     said.retain(|(_, setting)| setting.is_said());
     said.sort_by_key(|(_, setting)| setting.at());
@@ -79,11 +79,11 @@ fn row_levels(index: usize, row: &Settings, scale: Scale) -> Vec<ParameterValue>
 
 /// Every axis of a step, the outermost first; `defaults` are those that it takes lists from.
 pub(crate) fn axes(
-    source: Source<'_>,
+    source: SpecText<'_>,
     step: &StepTable,
-    defaults: &Settings,
-    scale: Scale,
-) -> Result<Vec<Axis>, SpecError> {
+    defaults: &PointSettings,
+    scale: TimeScale,
+) -> Result<Vec<SweepAxis>, SpecError> {
     let said = step.points.iter().fold(step.settings.clone(), |said, row| said.or(row));
     // A limit of the step replaces theirs whole: a duration that they sweep would else remain an
     // axis along which nothing changes.
@@ -100,20 +100,24 @@ pub(crate) fn axes(
     let inherited = inherited.filter(|(_, (_, said))| !said.is_said()).map(|(default, _)| default);
     let all = step.settings.fields().into_iter().chain(inherited);
     let lists = all.filter(|(_, setting)| setting.is_axis());
-    let mut axes: Vec<Axis> =
-        lists.map(|(name, setting)| Axis::of(name.to_owned(), setting, scale)).collect();
-    axes.extend(Axis::of_points(&step.points, scale));
+    let mut axes: Vec<SweepAxis> =
+        lists.map(|(name, setting)| SweepAxis::of(name.to_owned(), setting, scale)).collect();
+    axes.extend(SweepAxis::of_points(&step.points, scale));
     for beside in &step.beside {
         let lists = beside.load.fields().into_iter().filter(|(_, setting)| setting.is_axis());
         let name = |key: &str| format!("{}.{key}", beside.name.0);
-        axes.extend(lists.map(|(key, setting)| Axis::of(name(key), setting, scale)));
+        axes.extend(lists.map(|(key, setting)| SweepAxis::of(name(key), setting, scale)));
     }
     // The loops stand as the lists do in the file, not as the fields do here.
     axes.sort_by_key(|axis| axis.at);
     ordered(source, step, axes)
 }
 
-fn ordered(source: Source<'_>, step: &StepTable, axes: Vec<Axis>) -> Result<Vec<Axis>, SpecError> {
+fn ordered(
+    source: SpecText<'_>,
+    step: &StepTable,
+    axes: Vec<SweepAxis>,
+) -> Result<Vec<SweepAxis>, SpecError> {
     let Some(order) = step.order.one() else { return Ok(axes) };
     let mut rest = axes;
     let mut ordered = Vec::new();
@@ -132,7 +136,12 @@ fn ordered(source: Source<'_>, step: &StepTable, axes: Vec<Axis>) -> Result<Vec<
 }
 
 /// The error for a name that is not an axis.
-pub(crate) fn no_axis(source: Source<'_>, at: usize, name: &str, axes: &[Axis]) -> SpecError {
+pub(crate) fn no_axis(
+    source: SpecText<'_>,
+    at: usize,
+    name: &str,
+    axes: &[SweepAxis],
+) -> SpecError {
     let what = format!("'{}' is no axis of this step", name.escape_debug());
     let known: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
     match known.is_empty() {
@@ -156,15 +165,15 @@ pub(crate) fn combinations(lengths: Vec<usize>) -> impl Iterator<Item = Vec<usiz
 
 /// A position on each of some axes.
 #[derive(Debug, Clone)]
-pub(crate) struct Point<'a> {
-    axes: &'a [Axis],
+pub(crate) struct AxisPoint<'a> {
+    axes: &'a [SweepAxis],
     indices: Vec<usize>,
 }
 
-impl<'a> Point<'a> {
+impl<'a> AxisPoint<'a> {
     /// Every point of all axes, the last axis fastest.
-    pub(crate) fn all(axes: &'a [Axis]) -> impl Iterator<Item = Self> {
-        let lengths = axes.iter().map(Axis::len).collect();
+    pub(crate) fn all(axes: &'a [SweepAxis]) -> impl Iterator<Item = Self> {
+        let lengths = axes.iter().map(SweepAxis::len).collect();
         combinations(lengths).map(move |indices| Self { axes, indices })
     }
 
@@ -175,7 +184,7 @@ impl<'a> Point<'a> {
     }
 
     /// What the step itself says here: a row of points, else its settings.
-    pub(crate) fn own(&self, step: &StepTable) -> Settings {
+    pub(crate) fn own(&self, step: &StepTable) -> PointSettings {
         let settings = step.settings.pick(&|at| self.index(at));
         let rows = step.points.first().and_then(|first| self.index(first.at));
         let row = rows.and_then(|index| step.points.get(index));
@@ -183,7 +192,7 @@ impl<'a> Point<'a> {
     }
 
     /// These settings completed from the defaults; a limit here replaces all of theirs.
-    pub(crate) fn settings(&self, own: &Settings, defaults: &Settings) -> Settings {
+    pub(crate) fn settings(&self, own: &PointSettings, defaults: &PointSettings) -> PointSettings {
         let mut all = own.or(&defaults.pick(&|at| self.index(at)));
         if own.limit != LimitSettings::default() {
             all.limit = own.limit.clone();
@@ -192,7 +201,7 @@ impl<'a> Point<'a> {
     }
 
     /// The settings of a load in `beside`, which takes no lists from the defaults.
-    pub(crate) fn beside(&self, beside: &BesideTable, defaults: &Settings) -> LoadSettings {
+    pub(crate) fn beside(&self, beside: &BesideTable, defaults: &PointSettings) -> LoadSettings {
         // A list that two loads take from the defaults would be two axes, and multiply the steps by
         // itself.
         beside.load.pick(&|at| self.index(at)).or(&defaults.load.pick(&|_| None))

@@ -8,69 +8,71 @@ use durio_plan::{EngineKind, FileLayout, Goal, Placement, RaidLevel, Tracking};
 use durio_workload::{AtEnd, CacheMode, Coverage, Pattern, PerMille, Skew, SyncMethod};
 
 use super::SPEC_SCHEMA;
-use super::value::{Mix, Rate, Regions, Within};
-use crate::table::value::{Amount, Delay, Name, Texts, Time, Version, word_enums};
-use crate::table::{Key, Levels, One, Placed, Table, reference, settings, table};
+use super::value::{Mix, RateValue, Regions, Within};
+use crate::table::value::{Amount, Delay, FormatVersion, Name, Texts, Time, word_enums};
+use crate::table::{
+    Levels, OptionalValue, PlacedValue, ReferenceKey, SpecTable, reference, settings, table,
+};
 
 table! {
     /// The whole file.
-    struct CampaignFile [head: Head, steps: Steps] {
+    struct CampaignFile [head: FileHead, steps: CampaignSteps] {
         /// What is read and written. At least one.
-        target: Vec<Placed<TargetTable>>,
+        target: Vec<PlacedValue<CampaignTargetTable>>,
     }
 }
 
 table! {
     /// What every file with steps begins with.
-    struct Head {
+    struct FileHead {
         /// Version of this format: 1.
-        schema: Placed<Version<SPEC_SCHEMA>>,
+        schema: PlacedValue<FormatVersion<SPEC_SCHEMA>>,
         /// Short name.
-        name: Placed<Name>,
+        name: PlacedValue<Name>,
         /// One sentence: what it shows.
-        summary: One<String>,
+        summary: OptionalValue<String>,
         /// After whom: title, author, date.
-        source: One<String>,
+        source: OptionalValue<String>,
         /// false leaves out durio's measurements of its own cost. Default: true.
-        self_cost: One<bool>,
+        self_cost: OptionalValue<bool>,
     }
 }
 
 table! {
     /// The steps of the campaign.
-    struct Steps {
+    struct CampaignSteps {
         /// What holds for every step that does not say otherwise.
-        defaults: Option<Placed<Settings>>,
+        defaults: Option<PlacedValue<PointSettings>>,
         /// Preconditioning; not reported. Runs where it stands among the steps.
-        precondition: Vec<Placed<StepTable>>,
+        precondition: Vec<PlacedValue<StepTable>>,
         /// What is measured, in the order in which it stands in the file. At least one.
-        step: Vec<Placed<StepTable>>,
+        step: Vec<PlacedValue<StepTable>>,
     }
 }
 
 table! {
     /// `[[target]]`.
-    struct TargetTable {
+    struct CampaignTargetTable {
         /// Short name, by which steps call it.
-        name: Placed<Name>,
+        name: PlacedValue<Name>,
         /// Directory, file or block device, or a list of them that are one group (eight drives).
         /// Without it, --target gives it.
-        path: One<Texts>,
+        path: OptionalValue<Texts>,
         /// Bytes of a file that durio makes, per path, or a share of the free space. Default: 1
         /// GiB, at most a tenth of the free space; what exists is used whole.
-        size: One<Amount>,
+        size: OptionalValue<Amount>,
         /// How a file that durio makes is laid out before. Default: incompressible.
-        layout: One<FileLayout>,
+        layout: OptionalValue<FileLayout>,
         /// In a directory: one file that all jobs share, or one of this size for each job. Default:
         /// shared.
-        files: One<Files>,
+        files: OptionalValue<Files>,
         /// Of several paths: whether fewer jobs than paths are an error, or use only the first
         /// paths. Default: refused.
-        few_jobs: One<FewJobs>,
+        few_jobs: OptionalValue<FewJobs>,
         /// What is said of its layout, and cannot be measured.
-        declared: Option<Placed<DeclaredTable>>,
+        declared: Option<PlacedValue<DeclaredTable>>,
         /// What its maker and seller say.
-        sheet: Option<Placed<SheetTable>>,
+        sheet: Option<PlacedValue<SheetTable>>,
     }
 }
 
@@ -78,13 +80,13 @@ table! {
     /// `[target.declared]`.
     struct DeclaredTable {
         /// RAID level.
-        raid: One<RaidLevel>,
+        raid: OptionalValue<RaidLevel>,
         /// Members of the array.
-        members: One<u32>,
+        members: OptionalValue<u32>,
         /// Copies of each block (RAID1, RAID10).
-        copies: One<u32>,
+        copies: OptionalValue<u32>,
         /// How often everything is replicated above the storage.
-        replicas: One<u32>,
+        replicas: OptionalValue<u32>,
     }
 }
 
@@ -92,17 +94,17 @@ table! {
     /// `[target.sheet]`.
     struct SheetTable {
         /// Price of all devices of a path.
-        price: One<f64>,
+        price: OptionalValue<f64>,
         /// Currency of the price. Default: USD.
-        currency: One<String>,
+        currency: OptionalValue<String>,
         /// Random reads per second.
-        random_read_iops: One<f64>,
+        random_read_iops: OptionalValue<f64>,
         /// Random writes per second.
-        random_write_iops: One<f64>,
+        random_write_iops: OptionalValue<f64>,
         /// Sequential reads, bytes per second.
-        read_bandwidth: One<Bytes>,
+        read_bandwidth: OptionalValue<Bytes>,
         /// Sequential writes, bytes per second.
-        write_bandwidth: One<Bytes>,
+        write_bandwidth: OptionalValue<Bytes>,
     }
 }
 
@@ -111,7 +113,7 @@ settings! {
     struct LoadSettings [commit: CommitSettings] {
         /// Name of a target, or a list of names: jobs are assigned to them round-robin. Default:
         /// the first target.
-        target: One<Texts>,
+        target: OptionalValue<Texts>,
         /// Order of offsets. Default: sequential.
         pattern: Levels<Pattern>,
         /// Share of reads; the rest are writes. Default: 100%.
@@ -119,9 +121,9 @@ settings! {
         /// Bytes per access. Default: 4KiB.
         block_size: Levels<Bytes>,
         /// Sizes by weight in thousandths, which add up to 1000; instead of block_size.
-        block_mix: One<Mix>,
+        block_mix: OptionalValue<Mix>,
         /// Sizes of writes, where they differ from those of reads.
-        write_block_mix: One<Mix>,
+        write_block_mix: OptionalValue<Mix>,
         /// Which blocks are hot, with a random pattern. Default: uniform.
         skew: Levels<Skew>,
         /// Whether each random block comes once before any comes again. Default: independent.
@@ -144,7 +146,7 @@ settings! {
         /// Workers. Default: 1.
         jobs: Levels<u32>,
         /// Whether jobs counts all workers or those of each path. Default: in-total.
-        jobs_are: One<JobCount>,
+        jobs_are: OptionalValue<JobCount>,
         /// Operations that each job keeps in flight. Default: 1.
         depth: Levels<u32>,
         /// How writes are made durable. sync_file_range has an fdatasync after it; a linked sync is
@@ -165,7 +167,7 @@ settings! {
         batch: Levels<u32>,
         /// Accesses per second that are offered, all jobs together (open loop). Default: as fast as
         /// it goes.
-        rate: Levels<Rate>,
+        rate: Levels<RateValue>,
         /// With rate: Poisson or constant arrivals. Default: poisson.
         arrivals: Levels<ArrivalKind>,
         /// Processors of the jobs, and with a node their memory. Default: device-node.
@@ -214,15 +216,15 @@ settings! {
     /// The settings of a step outside its load, where defaults make sense.
     struct StepSettings {
         /// Time at the start that is not part of the figures. Default: 0s.
-        ramp: One<Time>,
+        ramp: OptionalValue<Time>,
         /// Length of recorded intervals. Default: a fiftieth of the duration.
-        interval: One<Time>,
+        interval: OptionalValue<Time>,
         /// How often the whole ladder is run. Default: 1.
-        repeats: One<u32>,
+        repeats: OptionalValue<u32>,
         /// Idle time before each step. Default: 0s.
         pause: Levels<Time>,
         /// The first job that is done ends the step. Default: false.
-        first_job_ends_all: One<bool>,
+        first_job_ends_all: OptionalValue<bool>,
         /// Memory for the page cache, by a memory cgroup, for buffered runs; 100% is all paths.
         memory_bound: Levels<Amount>,
         /// The kernel's read-ahead while the step runs.
@@ -231,40 +233,40 @@ settings! {
         drop_cache: Levels<bool>,
         /// After all steps, follow some operations of this one through the kernel, by one job:
         /// where their time goes (needs tracefs). Default: false.
-        trace_path: One<bool>,
+        trace_path: OptionalValue<bool>,
     }
 }
 
 settings! {
     /// What `[defaults]` and points may say.
-    struct Settings [load: LoadSettings, limit: LimitSettings, step: StepSettings] {}
+    struct PointSettings [load: LoadSettings, limit: LimitSettings, step: StepSettings] {}
 }
 
 table! {
     /// `[[precondition]]` and `[[step]]`.
-    struct StepTable [settings: Settings] {
+    struct StepTable [settings: PointSettings] {
         /// Short name.
-        name: Placed<Name>,
+        name: PlacedValue<Name>,
         /// One sentence: what it shows.
-        summary: One<String>,
+        summary: OptionalValue<String>,
         /// The axes from the outermost loop to the innermost. Default: as the lists stand in the
         /// file.
-        order: One<Texts>,
+        order: OptionalValue<Texts>,
         /// With y: the axis to the right of a map.
-        x: One<String>,
+        x: OptionalValue<String>,
         /// With x: the axis upwards.
-        y: One<String>,
+        y: OptionalValue<String>,
         /// Points of a ladder one by one, where several keys change together.
-        points: Vec<Placed<Settings>>,
+        points: Vec<PlacedValue<PointSettings>>,
         /// Whether the paths of the target are loaded together or one after the other. Default:
         /// together.
-        over: One<Over>,
+        over: OptionalValue<Over>,
         /// Target whose section of the same name is the baseline.
-        baseline: One<String>,
+        baseline: OptionalValue<String>,
         /// Repeats the whole section until something is so.
-        rounds: Option<Placed<RoundsTable>>,
+        rounds: Option<PlacedValue<RoundsTable>>,
         /// A load that runs at the same time; its lists are axes named NAME.KEY.
-        beside: Vec<Placed<BesideTable>>,
+        beside: Vec<PlacedValue<BesideTable>>,
     }
 }
 
@@ -272,7 +274,7 @@ table! {
     /// `[[step.beside]]`.
     struct BesideTable "the load beside" [load: LoadSettings] {
         /// Short name.
-        name: Placed<Name>,
+        name: PlacedValue<Name>,
     }
 }
 
@@ -280,21 +282,21 @@ table! {
     /// `rounds = { … }`.
     struct RoundsTable {
         /// At most so many rounds. Default: 25.
-        max: One<u32>,
+        max: OptionalValue<u32>,
         /// Until this figure of the tracked step is steady, by the SNIA rule.
-        steady_state: One<Tracking>,
+        steady_state: OptionalValue<Tracking>,
         /// Which step of the section is tracked, by its values. Default: the first.
-        tracked: Option<Placed<LoadSettings>>,
+        tracked: Option<PlacedValue<LoadSettings>>,
         /// Rounds that must be steady. Default: 5.
-        window: One<u32>,
+        window: OptionalValue<u32>,
         /// Largest (max − min) / mean in the window. Default: 20%.
-        excursion: One<PerMille>,
+        excursion: OptionalValue<PerMille>,
         /// Largest rise or fall of the fitted line over the window, of the mean. Default: 10%.
-        slope: One<PerMille>,
+        slope: OptionalValue<PerMille>,
         /// Or: until the highest rate that keeps this goal is found.
-        goal: One<Goal>,
+        goal: OptionalValue<Goal>,
         /// How well that rate must be known. Default: 2%.
-        precision: One<PerMille>,
+        precision: OptionalValue<PerMille>,
     }
 }
 
@@ -313,7 +315,7 @@ word_enums! {
 
 impl CampaignFile {
     /// Preconditions and steps in the order of the file; true for a precondition.
-    pub(crate) fn all_steps(&self) -> Vec<(bool, &Placed<StepTable>)> {
+    pub(crate) fn all_steps(&self) -> Vec<(bool, &PlacedValue<StepTable>)> {
         let preconditions = self.steps.precondition.iter().map(|block| (true, block));
         let steps = self.steps.step.iter().map(|block| (false, block));
         let mut all: Vec<_> = preconditions.chain(steps).collect();
@@ -323,14 +325,14 @@ impl CampaignFile {
     }
 
     /// What every step takes that does not say otherwise.
-    pub(crate) fn defaults(&self) -> Settings {
+    pub(crate) fn defaults(&self) -> PointSettings {
         self.steps.defaults.as_ref().map(|it| it.value.clone()).unwrap_or_default()
     }
 }
 
 /// Keys that stand in several tables.
-pub(crate) fn shared_keys() -> Vec<Key> {
-    Settings::all_keys()
+pub(crate) fn shared_keys() -> Vec<ReferenceKey> {
+    PointSettings::all_keys()
 }
 
 /// The JSON schema (draft 2020-12) of spec files, for editors that check TOML by one.
@@ -347,12 +349,12 @@ pub fn spec_reference() -> String {
 }
 
 /// Every table with the heading under which it is described.
-fn sections() -> Vec<(&'static str, Vec<Key>)> {
+fn sections() -> Vec<(&'static str, Vec<ReferenceKey>)> {
     let load = "A load: [defaults], [[precondition]], [[step]], [[step.beside]], points";
     let step = [LimitSettings::keys(), StepSettings::keys()].concat();
     vec![
-        ("The file", [Head::keys(), CampaignFile::keys(), Steps::keys()].concat()),
-        ("[[target]]", TargetTable::keys()),
+        ("The file", [FileHead::keys(), CampaignFile::keys(), CampaignSteps::keys()].concat()),
+        ("[[target]]", CampaignTargetTable::keys()),
         ("[target.declared]", DeclaredTable::keys()),
         ("[target.sheet]", SheetTable::keys()),
         (load, [LoadSettings::keys(), CommitSettings::keys()].concat()),

@@ -8,8 +8,8 @@ use durio_workload::{
 };
 
 use super::file::{ArrivalKind, CommitSettings, JobCount, LoadSettings};
-use super::value::{Rate, Regions, Within};
-use crate::table::value::Span;
+use super::value::{RateValue, Regions, Within};
+use crate::table::value::SpecTime;
 
 /// Makes the load; the error is a sentence without the place.
 pub(crate) fn load(
@@ -171,7 +171,7 @@ fn group_commit(said: &CommitSettings) -> Result<Option<GroupCommit>, String> {
     };
     Ok(Some(GroupCommit {
         threads,
-        delay: said.commit_delay.get().map_or(Nanos::ZERO, |Span(delay)| delay),
+        delay: said.commit_delay.get().map_or(Nanos::ZERO, |SpecTime(delay)| delay),
         siblings: said.commit_siblings.get().unwrap_or(0),
         batch_max: said.batch_max.get().unwrap_or(policy.batch_max),
         pad_to: said.pad_to.get().unwrap_or(policy.pad_to),
@@ -210,12 +210,12 @@ fn batch(said: &LoadSettings) -> Result<BatchPolicy, String> {
 fn arrivals(said: &LoadSettings) -> Result<Arrivals, String> {
     let arrivals = match (said.rate.get(), said.arrivals.get()) {
         (None, _) => Arrivals::Closed,
-        (Some(Rate(rate_per_second)), Some(ArrivalKind::Constant)) => {
+        (Some(RateValue(rate_per_second)), Some(ArrivalKind::Constant)) => {
             Arrivals::Constant { rate_per_second }
         }
         // Evenly spaced arrivals hardly ever queue below the storage's highest rate, and flatter
         // its tail.
-        (Some(Rate(rate_per_second)), _) => Arrivals::Poisson { rate_per_second },
+        (Some(RateValue(rate_per_second)), _) => Arrivals::Poisson { rate_per_second },
     };
     arrivals.validate().map(|()| arrivals).map_err(|error| error.to_string())
 }

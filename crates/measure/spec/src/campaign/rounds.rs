@@ -3,11 +3,11 @@
 use durio_plan::{Rounds, Step, Tracking, Until};
 use durio_workload::PerMille;
 
-use super::axes::Point;
+use super::axes::AxisPoint;
 use super::file::RoundsTable;
-use super::steps::Ladder;
+use super::steps::StepLadder;
 use crate::SpecError;
-use crate::table::{Placed, Source};
+use crate::table::{PlacedValue, SpecText};
 
 // SNIA Solid State Storage Performance Test Specification 2.0.2 (2020): at most 25 rounds, the last
 // five of which are judged: excursion at most 20 %, slope of the fitted line at most 10 %.
@@ -20,9 +20,9 @@ const PRECISION: PerMille = PerMille(20);
 
 /// The rounds of a section, if its block has any.
 pub(crate) fn rounds(
-    source: Source<'_>,
-    ladder: &Ladder<'_>,
-    points: &[Point<'_>],
+    source: SpecText<'_>,
+    ladder: &StepLadder<'_>,
+    points: &[AxisPoint<'_>],
     steps: &[Step],
 ) -> Result<Option<Rounds>, SpecError> {
     let Some(table) = &ladder.block.rounds else { return Ok(None) };
@@ -56,11 +56,11 @@ pub(crate) fn rounds(
 }
 
 fn steady_state(
-    source: Source<'_>,
-    table: &Placed<RoundsTable>,
+    source: SpecText<'_>,
+    table: &PlacedValue<RoundsTable>,
     tracking: Tracking,
-    ladder: &Ladder<'_>,
-    points: &[Point<'_>],
+    ladder: &StepLadder<'_>,
+    points: &[AxisPoint<'_>],
     max: u32,
 ) -> Result<Until, SpecError> {
     let window = table.window.get().unwrap_or(WINDOW);
@@ -80,13 +80,13 @@ fn steady_state(
 
 /// The one step that has all the values that `tracked` says.
 fn tracked(
-    source: Source<'_>,
+    source: SpecText<'_>,
     table: &RoundsTable,
-    ladder: &Ladder<'_>,
-    points: &[Point<'_>],
+    ladder: &StepLadder<'_>,
+    points: &[AxisPoint<'_>],
 ) -> Result<u32, SpecError> {
     let Some(wanted) = &table.tracked else { return Ok(0) };
-    let is_it = |point: &Point<'_>| {
+    let is_it = |point: &AxisPoint<'_>| {
         let load = ladder.at(point).all.load;
         // Put over those of the step, values that it has already change nothing.
         wanted.or(&load) == load

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::file::{CampaignFile, LoadSettings};
 use crate::SpecError;
-use crate::table::Source;
+use crate::table::SpecText;
 use crate::table::field::AnySetting;
 
 /// Version of the format of spec files.
@@ -26,7 +26,6 @@ pub struct CampaignSpec {
 pub struct SpecTarget {
     /// Its name in the spec.
     pub name: String,
-    /// Its paths.
     pub paths: Vec<String>,
 }
 
@@ -37,12 +36,12 @@ impl CampaignSpec {
     /// If it is not TOML, has an unknown key or a wrong value, lacks something, or names something
     /// that it does not have. The message begins with `NAME:LINE:COLUMN`.
     pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
-        let source = Source { name: source_name, text };
+        let source = SpecText { name: source_name, text };
         Self::of(source, source.table("", 0, &source.parse()?)?)
     }
 
     /// The spec with this file, checked.
-    pub(crate) fn of(source: Source<'_>, file: CampaignFile) -> Result<Self, SpecError> {
+    pub(crate) fn of(source: SpecText<'_>, file: CampaignFile) -> Result<Self, SpecError> {
         let (source_name, text) = (source.name.to_owned(), source.text.to_owned());
         let spec = Self { source_name, text, file };
         spec.check_targets()?;
@@ -50,7 +49,6 @@ impl CampaignSpec {
         Ok(spec)
     }
 
-    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.file.head.name.0
@@ -80,8 +78,8 @@ impl CampaignSpec {
         self.file.target.iter().map(|target| target.name.0.as_str()).collect()
     }
 
-    pub(crate) fn source(&self) -> Source<'_> {
-        Source { name: &self.source_name, text: &self.text }
+    pub(crate) fn source(&self) -> SpecText<'_> {
+        SpecText { name: &self.source_name, text: &self.text }
     }
 
     fn check_targets(&self) -> Result<(), SpecError> {

@@ -1,34 +1,34 @@
 //! Blocks of a spec to sections and steps.
 
 use durio_base::{Bytes, Nanos};
-use durio_plan::{Limit, Load, ParameterValue, Role, Section, SectionKind, Step, Target};
+use durio_plan::{Limit, Load, ParameterValue, PlanSection, Role, SectionKind, Step, Target};
 
-use super::axes::{Axis, Point, axes, no_axis, words};
-use super::file::{JobCount, LimitSettings, LoadSettings, Over, Settings, StepTable};
+use super::axes::{AxisPoint, SweepAxis, axes, no_axis, words};
+use super::file::{JobCount, LimitSettings, LoadSettings, Over, PointSettings, StepTable};
 use super::load::load;
 use super::rounds::rounds;
 use super::spec::CampaignSpec;
-use super::targets::Group;
+use super::targets::TargetGroup;
 use crate::check::DURATION_MAX;
-use crate::table::value::{Scale, Span};
-use crate::table::{One, Placed};
+use crate::table::value::{SpecTime, TimeScale};
+use crate::table::{OptionalValue, PlacedValue};
 use crate::{INTERVALS_MAX, SpecError, interval_for, intervals};
 
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(60);
 
 /// What every step is made with.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Making<'a> {
+pub(crate) struct StepContext<'a> {
     pub(crate) spec: &'a CampaignSpec,
     pub(crate) targets: &'a [Target],
-    pub(crate) groups: &'a [Group],
-    pub(crate) scale: Scale,
+    pub(crate) groups: &'a [TargetGroup],
+    pub(crate) scale: TimeScale,
 }
 
 /// The sections and steps made so far.
 #[derive(Debug, Default)]
-pub(crate) struct MadeSteps {
-    pub(crate) sections: Vec<Section>,
+pub(crate) struct CampaignParts {
+    pub(crate) sections: Vec<PlanSection>,
     pub(crate) steps: Vec<Step>,
     /// Places of the steps whose operations are to be followed.
     pub(crate) followed: Vec<usize>,
@@ -36,22 +36,22 @@ pub(crate) struct MadeSteps {
 
 /// A block with its axes; the first `outer` of them make sections.
 #[derive(Debug)]
-pub(crate) struct Ladder<'a> {
+pub(crate) struct StepLadder<'a> {
     pub(crate) is_precondition: bool,
-    pub(crate) block: &'a Placed<StepTable>,
-    pub(crate) defaults: Settings,
-    pub(crate) axes: Vec<Axis>,
+    pub(crate) block: &'a PlacedValue<StepTable>,
+    pub(crate) defaults: PointSettings,
+    pub(crate) axes: Vec<SweepAxis>,
     outer: usize,
     map: Option<(String, String)>,
 }
 
-impl<'a> Ladder<'a> {
+impl<'a> StepLadder<'a> {
     /// The ladder of a block.
     pub(crate) fn new(
         spec: &'a CampaignSpec,
         is_precondition: bool,
-        block: &'a Placed<StepTable>,
-        scale: Scale,
+        block: &'a PlacedValue<StepTable>,
+        scale: TimeScale,
     ) -> Result<Self, SpecError> {
         let mut defaults = spec.file.defaults();
         if is_precondition {
@@ -91,7 +91,7 @@ impl<'a> Ladder<'a> {
     }
 
     /// What holds at a point of it.
-    pub(crate) fn at<'p>(&self, point: &'p Point<'p>) -> At<'p> {
+    pub(crate) fn at<'p>(&self, point: &'p AxisPoint<'p>) -> At<'p> {
         let own = point.own(self.block);
         let is_own_ramp = own.step.ramp.one().is_some();
         At { point, is_own_ramp, all: point.settings(&own, &self.defaults) }
@@ -99,7 +99,7 @@ impl<'a> Ladder<'a> {
 
     /// The names of its sections.
     pub(crate) fn section_names(&self) -> Vec<String> {
-        let points: Vec<_> = Point::all(&self.axes).collect();
+        let points: Vec<_> = AxisPoint::all(&self.axes).collect();
         let sections = points.chunk_by(|a, b| a.outer(self.outer) == b.outer(self.outer));
         sections.filter_map(<[_]>::first).map(|point| self.section_name(point)).collect()
     }
@@ -114,7 +114,7 @@ impl<'a> Ladder<'a> {
         swept.chain(in_rows).copied().collect()
     }
 
-    fn section_name(&self, point: &Point<'_>) -> String {
+    fn section_name(&self, point: &AxisPoint<'_>) -> String {
         let name = &self.block.name.0;
         match point.outer_words(self.outer) {
             words if words.is_empty() => name.clone(),
@@ -149,11 +149,11 @@ impl<'a> Ladder<'a> {
 
 fn map_axes(
     spec: &CampaignSpec,
-    block: &Placed<StepTable>,
-    axes: &[Axis],
+    block: &PlacedValue<StepTable>,
+    axes: &[SweepAxis],
 ) -> Result<Option<(String, String)>, SpecError> {
     let source = spec.source();
-    let named = |axis: &One<String>| match axis.get() {
+    let named = |axis: &OptionalValue<String>| match axis.get() {
         Some(name) if !axes.iter().any(|axis| axis.name == name) => {
             Err(no_axis(source, axis.at, &name, axes))
         }
@@ -168,15 +168,19 @@ fn map_axes(
 
 /// A point with its settings.
 pub(crate) struct At<'a> {
-    point: &'a Point<'a>,
+    point: &'a AxisPoint<'a>,
     /// True if the ramp is not one of the defaults.
     is_own_ramp: bool,
-    pub(crate) all: Settings,
+    pub(crate) all: PointSettings,
 }
 
-impl<'a> Making<'a> {
+impl<'a> StepContext<'a> {
     /// Adds the sections and steps of a ladder.
-    pub(crate) fn add(self, ladder: &Ladder<'_>, made: &mut MadeSteps) -> Result<(), SpecError> {
+    pub(crate) fn add(
+        self,
+        ladder: &StepLadder<'_>,
+        made: &mut CampaignParts,
+    ) -> Result<(), SpecError> {
         let variants: Vec<Option<usize>> = match ladder.block.over.get() {
             Some(Over::OneByOne) => {
                 self.members(&self.named(ladder)).into_iter().map(Some).collect()
@@ -184,7 +188,7 @@ impl<'a> Making<'a> {
             Some(Over::Together) | None => vec![None],
         };
         for only in variants {
-            let points: Vec<Point<'_>> = Point::all(&ladder.axes).collect();
+            let points: Vec<AxisPoint<'_>> = AxisPoint::all(&ladder.axes).collect();
             for section in points.chunk_by(|a, b| a.outer(ladder.outer) == b.outer(ladder.outer)) {
                 self.add_section(ladder, section, only, made)?;
             }
@@ -194,10 +198,10 @@ impl<'a> Making<'a> {
 
     fn add_section(
         self,
-        ladder: &Ladder<'_>,
-        points: &[Point<'_>],
+        ladder: &StepLadder<'_>,
+        points: &[AxisPoint<'_>],
         only: Option<usize>,
-        made: &mut MadeSteps,
+        made: &mut CampaignParts,
     ) -> Result<(), SpecError> {
         let Some(first_point) = points.first() else { return Ok(()) };
         let name = ladder.section_name(first_point);
@@ -216,7 +220,7 @@ impl<'a> Making<'a> {
         let steps = &made.steps[first_step..];
         let rounds = rounds(self.spec.source(), ladder, points, steps)?;
         let steps = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-        made.sections.push(Section {
+        made.sections.push(PlanSection {
             name,
             summary: ladder.block.summary.get().unwrap_or_default(),
             kind: ladder.kind(),
@@ -238,24 +242,24 @@ impl<'a> Making<'a> {
     }
 
     /// The groups that a ladder names; the first one if none.
-    fn named(self, ladder: &Ladder<'_>) -> Vec<&'a Group> {
+    fn named(self, ladder: &StepLadder<'_>) -> Vec<&'a TargetGroup> {
         let first = self.groups.first().map_or("", |group| &group.name);
         self.groups_of(&ladder.targets_named_by(&ladder.block.settings.load, first))
     }
 
-    fn groups_of(self, names: &[&str]) -> Vec<&'a Group> {
+    fn groups_of(self, names: &[&str]) -> Vec<&'a TargetGroup> {
         let group = |name: &&str| self.groups.iter().find(|group| group.name == *name);
         names.iter().filter_map(group).collect()
     }
 
-    fn members(self, groups: &[&Group]) -> Vec<usize> {
+    fn members(self, groups: &[&TargetGroup]) -> Vec<usize> {
         groups.iter().flat_map(|group| group.members.iter().copied()).collect()
     }
 
     /// The members that a load works on.
     fn members_for(
         self,
-        groups: &[&Group],
+        groups: &[&TargetGroup],
         only: Option<usize>,
         load: &LoadSettings,
     ) -> Vec<usize> {
@@ -274,7 +278,7 @@ impl<'a> Making<'a> {
 
     fn step(
         self,
-        ladder: &Ladder<'_>,
+        ladder: &StepLadder<'_>,
         at: &At<'_>,
         section: &str,
         only: Option<usize>,
@@ -308,11 +312,11 @@ impl<'a> Making<'a> {
 
     fn beside(
         self,
-        ladder: &Ladder<'_>,
-        point: &Point<'_>,
+        ladder: &StepLadder<'_>,
+        point: &AxisPoint<'_>,
         members: &[usize],
     ) -> Result<Vec<Load>, String> {
-        let of = |table: &Placed<_>| {
+        let of = |table: &PlacedValue<_>| {
             let settings = point.beside(table, &ladder.defaults);
             let own = table.load.target.one().map(|names| names.iter().collect::<Vec<_>>());
             let own = own.map(|names| self.members_for(&self.groups_of(&names), None, &settings));
@@ -327,7 +331,7 @@ impl<'a> Making<'a> {
     fn timed(self, at: &At<'_>, role: Role, load: Load, whole: Bytes) -> Result<Step, String> {
         let limit = self.limit(&at.all.limit, whole)?;
         let ramp = self.ramp(at, limit)?;
-        let wanted = at.all.step.interval.get().map(|Span(interval)| interval);
+        let wanted = at.all.step.interval.get().map(|SpecTime(interval)| interval);
         if wanted.is_some_and(|interval| interval < Nanos::from_millis(1)) {
             return Err("intervals under 1 ms cost more than they show".to_owned());
         }
@@ -366,7 +370,7 @@ impl<'a> Making<'a> {
         } else if let Some(count) = said.operations.get() {
             Limit::Operations(count.into())
         } else {
-            let span = said.duration.get().map_or(DURATION_DEFAULT, |Span(span)| span);
+            let span = said.duration.get().map_or(DURATION_DEFAULT, |SpecTime(span)| span);
             Limit::Duration(self.scale.time(span))
         };
         match limit {
@@ -382,11 +386,11 @@ impl<'a> Making<'a> {
     fn ramp(self, at: &At<'_>, limit: Limit) -> Result<Nanos, String> {
         match (limit, at.all.step.ramp.get()) {
             (_, None) => Ok(Nanos::ZERO),
-            (Limit::Duration(_), Some(Span(ramp))) if ramp > DURATION_MAX => {
+            (Limit::Duration(_), Some(SpecTime(ramp))) if ramp > DURATION_MAX => {
                 Err(format!("a ramp of {ramp} is longer than a month"))
             }
-            (Limit::Duration(_), Some(Span(ramp))) => Ok(self.scale.time(ramp)),
-            (_, Some(Span(ramp))) if at.is_own_ramp && ramp > Nanos::ZERO => {
+            (Limit::Duration(_), Some(SpecTime(ramp))) => Ok(self.scale.time(ramp)),
+            (_, Some(SpecTime(ramp))) if at.is_own_ramp && ramp > Nanos::ZERO => {
                 Err("a ramp needs a duration: a volume counts from the first operation".to_owned())
             }
             _ => Ok(Nanos::ZERO),

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use durio_base::Bytes;
 use durio_plan::{
-    Declared, DeclaredTarget, FileLayout, Location, LocationFacts, RawPath, Sheet, Target,
+    DeclaredLayout, DeclaredTarget, FileLayout, Location, LocationFacts, RawPath, Sheet, Target,
     TargetKind,
 };
 
-use super::file::{FewJobs, Files, TargetTable};
+use super::file::{CampaignTargetTable, FewJobs, Files};
 use super::spec::CampaignSpec;
 use crate::SpecError;
-use crate::table::Placed;
-use crate::table::value::{Amount, Scale};
+use crate::table::PlacedValue;
+use crate::table::value::{Amount, TimeScale};
 
 /// The size of a file that is made without `size`.
 const SIZE_DEFAULT: Bytes = Bytes::from_gib(1);
@@ -22,7 +22,7 @@ const GRAIN: Bytes = Bytes::from_mib(1);
 
 /// What one target of the spec became.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct TargetGroup {
     pub(crate) name: String,
     /// Indices in the plan.
     pub(crate) members: Vec<usize>,
@@ -34,33 +34,37 @@ pub(crate) struct Group {
 
 /// All targets.
 #[derive(Debug, Default)]
-pub(crate) struct Targets {
+pub(crate) struct CampaignTargets {
     pub(crate) targets: Vec<Target>,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<TargetGroup>,
     pub(crate) declared: Vec<DeclaredTarget>,
     pub(crate) obstacles: Vec<SpecError>,
 }
 
 /// What targets need in addition to the spec.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Places<'a> {
+pub(crate) struct TargetPlaces<'a> {
     pub(crate) spec: &'a CampaignSpec,
     /// Per target of the spec.
     pub(crate) places: &'a [Vec<Location>],
-    pub(crate) scale: Scale,
+    pub(crate) scale: TimeScale,
     pub(crate) file_name: &'a str,
 }
 
 /// Makes the targets; `jobs_max` is the most jobs that a step has on each target of the spec.
-pub(crate) fn targets(places: Places<'_>, jobs_max: &[u32]) -> Result<Targets, SpecError> {
+pub(crate) fn targets(
+    places: TargetPlaces<'_>,
+    jobs_max: &[u32],
+) -> Result<CampaignTargets, SpecError> {
     // Every plan has it first: durio's own cost is measured on target 0.
-    let mut made = Targets { targets: vec![crate::null_target()], ..Targets::default() };
+    let mut made =
+        CampaignTargets { targets: vec![crate::null_target()], ..CampaignTargets::default() };
     let blocks = places.spec.file.target.iter();
     for ((block, locations), &jobs) in blocks.zip(places.places).zip(jobs_max) {
         let first = made.targets.len();
         let group = group(places, block, locations, jobs, &mut made.targets)?;
         let declared = declared(block);
-        if declared != Declared::default() {
+        if declared != DeclaredLayout::default() {
             made.declared.extend(made.targets[first..].iter().map(|target| DeclaredTarget {
                 target: target.name.clone(),
                 location: target.location.clone(),
@@ -75,12 +79,12 @@ pub(crate) fn targets(places: Places<'_>, jobs_max: &[u32]) -> Result<Targets, S
 }
 
 fn group(
-    places: Places<'_>,
-    block: &Placed<TargetTable>,
+    places: TargetPlaces<'_>,
+    block: &PlacedValue<CampaignTargetTable>,
     locations: &[Location],
     jobs: u32,
     targets: &mut Vec<Target>,
-) -> Result<Group, SpecError> {
+) -> Result<TargetGroup, SpecError> {
     let name = &block.name.0;
     let fail = |text: String| Err(places.spec.source().error(block.at, text));
     let is_per_job = block.files.get() == Some(Files::PerJob);
@@ -101,10 +105,15 @@ fn group(
         targets.push(target(places, block, location, full_name));
     }
     let may_be_few = block.few_jobs.get() == Some(FewJobs::FirstPaths);
-    Ok(Group { name: name.clone(), members, is_per_job, may_be_few })
+    Ok(TargetGroup { name: name.clone(), members, is_per_job, may_be_few })
 }
 
-fn target(places: Places<'_>, block: &TargetTable, location: &Location, name: String) -> Target {
+fn target(
+    places: TargetPlaces<'_>,
+    block: &CampaignTargetTable,
+    location: &Location,
+    name: String,
+) -> Target {
     let file_name = format!("{}.{name}", places.file_name);
     let layout = block.layout.get().unwrap_or(FileLayout::Incompressible);
     let size = match location.facts {
@@ -119,7 +128,7 @@ fn target(places: Places<'_>, block: &TargetTable, location: &Location, name: St
 }
 
 /// The size of a file that is made; a share is one of the free space, whatever the scale.
-fn size(places: Places<'_>, block: &TargetTable, free: Bytes) -> Bytes {
+fn size(places: TargetPlaces<'_>, block: &CampaignTargetTable, free: Bytes) -> Bytes {
     match block.size.get() {
         Some(Amount::Bytes(size)) => places.scale.size(size),
         // Whole MiB, which every usual block size divides: a region that ends within a block is
@@ -130,7 +139,7 @@ fn size(places: Places<'_>, block: &TargetTable, free: Bytes) -> Bytes {
 }
 
 // Files that durio makes are private; an existing path may be one target only.
-fn refuse_overlaps(made: &Targets) -> Result<(), SpecError> {
+fn refuse_overlaps(made: &CampaignTargets) -> Result<(), SpecError> {
     let shared =
         |target: &&Target| !matches!(target.kind, TargetKind::NewFile { named: false, .. });
     let mut known: BTreeMap<&Path, &str> = BTreeMap::new();
@@ -150,7 +159,7 @@ fn refuse_overlaps(made: &Targets) -> Result<(), SpecError> {
 }
 
 // Files that are made on one filesystem are there at the same time.
-fn lack_of_space(places: Places<'_>, targets: &[Target]) -> Vec<SpecError> {
+fn lack_of_space(places: TargetPlaces<'_>, targets: &[Target]) -> Vec<SpecError> {
     let mut wanted: BTreeMap<u64, (Bytes, u64, &RawPath)> = BTreeMap::new();
     let mut alone = Vec::new();
     for target in targets {
@@ -179,9 +188,9 @@ fn does_not_fit((free, sum, path): (Bytes, u64, &RawPath)) -> SpecError {
     .hint("make room, or shrink them with --scale-size, for example --scale-size 0.1")
 }
 
-fn declared(block: &TargetTable) -> Declared {
+fn declared(block: &CampaignTargetTable) -> DeclaredLayout {
     let said = block.declared.as_ref();
-    Declared {
+    DeclaredLayout {
         raid: said.and_then(|said| said.raid.get()),
         members: said.and_then(|said| said.members.get()),
         copies: said.and_then(|said| said.copies.get()),

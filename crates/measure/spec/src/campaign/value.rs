@@ -9,9 +9,9 @@ use toml::de::DeValue;
 
 use crate::SpecError;
 use crate::table::value::{
-    Amount, Scalar, Shown, Value, Word, bytes, parsed, per_mille, percent, words,
+    Amount, KeyedValue, LevelValue, Scalar, WordValue, bytes, parsed, per_mille, percent, words,
 };
-use crate::table::{Form, Item};
+use crate::table::{TableItem, ValueForm};
 use crate::written::{checked_rate, goal, rate, thousandths};
 
 parsed! {
@@ -30,10 +30,10 @@ const PLACEMENTS: &str = "`\"device-node\"`, `\"anywhere\"`, `\"node:0\"`, `\"cp
 
 /// Per second: 20000, "20k".
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Rate(pub(crate) f64);
+pub(crate) struct RateValue(pub(crate) f64);
 
-impl Value for Rate {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl KeyedValue for RateValue {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         let read = match item.scalar()? {
             Scalar::Text(text) => rate(text),
             _ => checked_rate(item.number()?),
@@ -41,14 +41,14 @@ impl Value for Rate {
         read.map(Self).map_err(|reason| item.fail(reason))
     }
 
-    fn form() -> Form {
+    fn form() -> ValueForm {
         let number = json!({ "type": "number", "exclusiveMinimum": 0 });
-        let text = Form::pattern("", "^[0-9.]+[kM]?$").schema;
-        Form::new("`20000`, `\"20k\"`", json!({ "anyOf": [number, text] }))
+        let text = ValueForm::pattern("", "^[0-9.]+[kM]?$").schema;
+        ValueForm::new("`20000`, `\"20k\"`", json!({ "anyOf": [number, text] }))
     }
 }
 
-impl Shown for Rate {
+impl LevelValue for RateValue {
     fn label(&self) -> String {
         format!("{}/s", self.0)
     }
@@ -58,7 +58,7 @@ impl Shown for Rate {
     }
 }
 
-impl Shown for Skew {
+impl LevelValue for Skew {
     fn label(&self) -> String {
         match self {
             Self::Uniform => "uniform".to_owned(),
@@ -134,7 +134,7 @@ fn regions(text: &str) -> Result<Regions, String> {
     }
 }
 
-impl Shown for Regions {
+impl LevelValue for Regions {
     fn label(&self) -> String {
         match self {
             Self::Shared => "shared".to_owned(),
@@ -155,13 +155,13 @@ fn within(text: &str) -> Result<Within, String> {
     Ok(Within(Amount::parse(from)?, Amount::parse(to)?))
 }
 
-impl Shown for Within {
+impl LevelValue for Within {
     fn label(&self) -> String {
         format!("{}..{}", self.0.label(), self.1.label())
     }
 }
 
-impl Shown for Placement {
+impl LevelValue for Placement {
     fn label(&self) -> String {
         match self {
             Self::DeviceNode => "device node".to_owned(),
@@ -208,8 +208,8 @@ fn cpus(text: &str) -> Option<Vec<u32>> {
 /// Sizes of blocks by weight in thousandths.
 pub(crate) type Mix = Vec<BlockShare>;
 
-impl Value for Mix {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl KeyedValue for Mix {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         let DeValue::Table(table) = item.value.get_ref() else {
             return Err(item.fail("expected a table such as { \"4KiB\" = 550, \"8KiB\" = 450 }"));
         };
@@ -231,14 +231,14 @@ impl Value for Mix {
         entries.into_iter().map(share).collect()
     }
 
-    fn form() -> Form {
+    fn form() -> ValueForm {
         let weight = json!({ "type": "integer", "minimum": 0, "maximum": 1000 });
         let schema = json!({ "type": "object", "additionalProperties": weight });
-        Form::new("`{ \"4KiB\" = 550, \"8KiB\" = 450 }`", schema)
+        ValueForm::new("`{ \"4KiB\" = 550, \"8KiB\" = 450 }`", schema)
     }
 }
 
-impl Shown for Mix {
+impl LevelValue for Mix {
     fn label(&self) -> String {
         let share = |it: &BlockShare| format!("{} of {}", it.weight.label(), it.size);
         format!("mix: {}", self.iter().map(share).collect::<Vec<_>>().join(" + "))
@@ -267,7 +267,7 @@ words! {
     }
 }
 
-impl Word for SyncMethod {
+impl WordValue for SyncMethod {
     fn words() -> Vec<(&'static str, Self)> {
         Self::ALL.into_iter().map(|method| (method.name(), method)).collect()
     }

@@ -6,13 +6,13 @@ use durio_workload::{CacheMode, Coverage, Pattern, SyncMethod, SyncPolicy, Workl
 
 use super::DurableLength;
 use super::parts::{
-    Axes, Files, LAYOUTS, Point, Span, cache_level, count_level, durable, layout_level,
-    method_level, named,
+    AxisChoices, DurablePoint, LAYOUTS, PointFiles, PointSpan, cache_level, count_level, durable,
+    layout_level, method_level, named,
 };
-use super::room::Room;
+use super::room::FileRoom;
 
 /// What an experiment says of itself, and its points.
-pub(super) type Slicing = (String, Vec<Point>);
+pub(super) type Slicing = (String, Vec<DurablePoint>);
 
 /// Every durable method, and the engine that it needs. A method that is added to [`SyncMethod`] is
 /// added here, and is then part of every experiment that compares methods.
@@ -44,7 +44,7 @@ const PROBED: u64 = 20;
 const PROBED_FILE: Bytes = Bytes::from_mib(1);
 
 /// Which requests a commit sends: each method on a recycled log, and each file mode.
-pub(super) fn commands(length: DurableLength, room: &Room) -> Slicing {
+pub(super) fn commands(length: DurableLength, room: &FileRoom) -> Slicing {
     let summary = "the requests that a commit sends to the device, per method and file mode";
     let layouts = if room.makes_files { &LAYOUTS[..] } else { &LAYOUTS[..1] };
     let mut points = Vec::new();
@@ -65,16 +65,21 @@ pub(super) fn commands(length: DurableLength, room: &Room) -> Slicing {
     (summary.to_owned(), points)
 }
 
-fn traced(method: SyncMethod, engine: EngineKind, layout: FileLayout, cache: CacheMode) -> Point {
+fn traced(
+    method: SyncMethod,
+    engine: EngineKind,
+    layout: FileLayout,
+    cache: CacheMode,
+) -> DurablePoint {
     let levels = vec![method_level(method), layout_level(layout), cache_level(cache)];
     let files = match layout {
-        FileLayout::Incompressible => Files::Log,
-        layout => Files::Fresh { layout, size: PROBED_FILE, count: 1 },
+        FileLayout::Incompressible => PointFiles::Log,
+        layout => PointFiles::Fresh { layout, size: PROBED_FILE, count: 1 },
     };
     let workload = durable(RECORD, method, cache);
     let role = Role::Trace;
-    let span = Span::Operations(PROBED);
-    Point { engine, files, role, span, ..Point::new(workload, levels) }
+    let span = PointSpan::Operations(PROBED);
+    DurablePoint { engine, files, role, span, ..DurablePoint::new(workload, levels) }
 }
 
 /// The C library's sync calls against the kernel's own.
@@ -82,8 +87,11 @@ pub(super) fn sync_calls() -> Slicing {
     let summary = "whether sync calls reach the device, through the C library and without it";
     let workload = durable(RECORD, SyncMethod::Fsync, CacheMode::Buffered);
     let role = Role::ProbeSyncCalls;
-    let span = Span::Operations(PROBED);
-    (summary.to_owned(), vec![Point { role, span, ..Point::new(workload, Vec::new()) }])
+    let span = PointSpan::Operations(PROBED);
+    (
+        summary.to_owned(),
+        vec![DurablePoint { role, span, ..DurablePoint::new(workload, Vec::new()) }],
+    )
 }
 
 /// Each method past and through the page cache; methods that are not durable come last.
@@ -93,7 +101,7 @@ pub(super) fn methods() -> Slicing {
     let unsynced = (SyncMethod::None, EngineKind::Sync);
     let point = |&(method, engine): &(SyncMethod, EngineKind), cache| {
         let levels = vec![method_level(method), cache_level(cache)];
-        Point { engine, ..Point::new(durable(RECORD, method, cache), levels) }
+        DurablePoint { engine, ..DurablePoint::new(durable(RECORD, method, cache), levels) }
     };
     let methods = METHODS.iter().chain([&unsynced]);
     let points = methods.flat_map(|method| CACHES.map(|cache| point(method, cache)));
@@ -101,26 +109,26 @@ pub(super) fn methods() -> Slicing {
 }
 
 /// A sync after every N writes through the page cache.
-pub(super) fn sync_every(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicing {
+pub(super) fn sync_every(axes: &AxisChoices<'_>, left_out: &mut Vec<String>) -> Slicing {
     let summary = format!("{RECORD} by one writer, buffered, and fdatasync after every N writes");
     let all = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
     let quick = [1, 4, 16, 64, 256, 1024];
     let point = |every| {
         let sync = SyncPolicy { method: SyncMethod::Fdatasync, every };
         let workload = durable(RECORD, SyncMethod::Fdatasync, CacheMode::Buffered);
-        Point::new(Workload { sync, ..workload }, vec![count_level("every", every)])
+        DurablePoint::new(Workload { sync, ..workload }, vec![count_level("every", every)])
     };
     let values = axes.values(&all, &quick, named("every"), left_out);
     (summary, values.into_iter().map(point).collect())
 }
 
 /// N writes past the page cache at random places, then a flush: all its work is in the device.
-pub(super) fn flush_slope(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicing {
+pub(super) fn flush_slope(axes: &AxisChoices<'_>, left_out: &mut Vec<String>) -> Slicing {
     let summary = format!("the time of a flush after N random writes of {RECORD}, O_DIRECT");
     let all = [1, 4, 16, 64, 256, 1024];
     let quick = [1, 8, 64, 256];
     // Where hundreds of writes come before each flush, time for one second share of them.
-    let span = |every| Span::Shares(if every >= 256 { 2 } else { 1 });
+    let span = |every| PointSpan::Shares(if every >= 256 { 2 } else { 1 });
     let point = |every| {
         let workload = Workload {
             pattern: Pattern::Random,
@@ -130,7 +138,10 @@ pub(super) fn flush_slope(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicin
             sync: SyncPolicy { method: SyncMethod::Fdatasync, every },
             ..durable(RECORD, SyncMethod::Fdatasync, CacheMode::Direct)
         };
-        Point { span: span(every), ..Point::new(workload, vec![count_level("every", every)]) }
+        DurablePoint {
+            span: span(every),
+            ..DurablePoint::new(workload, vec![count_level("every", every)])
+        }
     };
     let values = axes.values(&all, &quick, named("every"), left_out);
     (summary, values.into_iter().map(point).collect())

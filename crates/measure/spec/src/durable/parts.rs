@@ -11,27 +11,27 @@ use super::DurableLength;
 
 /// An experiment before its steps have targets and times.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct ExperimentDraft {
     pub(super) experiment: Experiment,
     pub(super) name: String,
     pub(super) summary: String,
-    pub(super) points: Vec<Point>,
+    pub(super) points: Vec<DurablePoint>,
 }
 
 /// A step-to-be.
 #[derive(Debug, Clone)]
-pub(super) struct Point {
+pub(super) struct DurablePoint {
     pub(super) workload: Workload,
     pub(super) engine: EngineKind,
-    pub(super) files: Files,
-    pub(super) span: Span,
+    pub(super) files: PointFiles,
+    pub(super) span: PointSpan,
     pub(super) levels: Vec<ParameterValue>,
     pub(super) role: Role,
 }
 
 /// Which files a point writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Files {
+pub(super) enum PointFiles {
     /// The log of all: written once before, so recycled.
     Log,
     /// As many recycled logs as writers; each experiment uses the same ones.
@@ -47,7 +47,7 @@ pub(super) enum Files {
 
 /// How long a point lasts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Span {
+pub(super) enum PointSpan {
     /// This number of shares of the run's time.
     Shares(u32),
     /// A share of the run's time, or until this volume is written.
@@ -58,14 +58,14 @@ pub(super) enum Span {
     Operations(u64),
 }
 
-impl Point {
+impl DurablePoint {
     /// A point of `workload` on the log.
     pub(super) fn new(workload: Workload, levels: Vec<ParameterValue>) -> Self {
         Self {
             workload,
             engine: EngineKind::Sync,
-            files: Files::Log,
-            span: Span::Shares(1),
+            files: PointFiles::Log,
+            span: PointSpan::Shares(1),
             levels,
             role: Role::Measure,
         }
@@ -139,12 +139,12 @@ pub(super) fn layout_level(layout: FileLayout) -> ParameterValue {
 }
 
 /// Chooses values for an experiment, and says which it does not choose.
-pub(super) struct Axes<'a> {
+pub(super) struct AxisChoices<'a> {
     length: DurableLength,
     experiment: &'a str,
 }
 
-impl<'a> Axes<'a> {
+impl<'a> AxisChoices<'a> {
     pub(super) fn of(length: DurableLength, experiment: &'a str) -> Self {
         Self { length, experiment }
     }

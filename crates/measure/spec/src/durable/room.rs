@@ -4,13 +4,13 @@ use durio_base::Bytes;
 use durio_plan::{FileLayout, LocationFacts, Target};
 use durio_workload::RegionRule;
 
-use super::parts::{Files, Point};
+use super::parts::{DurablePoint, PointFiles};
 use super::{DurableLength, DurableRequest};
 use crate::SpecError;
 
 /// Sizes of the files that are there at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct FileRoom {
     /// The log of all.
     pub(super) log: Bytes,
     /// Each of the logs that are one writer's own.
@@ -39,7 +39,7 @@ const FRESH: Bytes = Bytes::from_mib(64);
 /// A share that the log, the own logs and the fresh files take of the room: 2, 1 and 1 of 4.
 const SHARES: u64 = 4;
 
-impl Room {
+impl FileRoom {
     /// The sizes at the place of `request`.
     pub(super) fn of(request: &DurableRequest) -> Result<Self, SpecError> {
         let location = &request.location;
@@ -68,15 +68,15 @@ impl Room {
     }
 
     /// True if every writer of `point` has room for one write at least.
-    pub(super) fn holds(&self, point: &Point) -> bool {
+    pub(super) fn holds(&self, point: &DurablePoint) -> bool {
         let workload = &point.workload;
         let record = workload.block_size;
         let largest = workload.group_commit.map_or(record, |policy| policy.write_max(record));
         let (size, sharers) = match (point.files, workload.region) {
-            (Files::Log, RegionRule::ShareEach) => (self.log, u64::from(workload.jobs)),
-            (Files::Log, _) => (self.log, 1),
-            (Files::OwnLogs(_), _) => (self.own, 1),
-            (Files::Fresh { size, .. }, _) => (size, 1),
+            (PointFiles::Log, RegionRule::ShareEach) => (self.log, u64::from(workload.jobs)),
+            (PointFiles::Log, _) => (self.log, 1),
+            (PointFiles::OwnLogs(_), _) => (self.own, 1),
+            (PointFiles::Fresh { size, .. }, _) => (size, 1),
         };
         size.get() / sharers >= largest.get()
     }
@@ -89,7 +89,7 @@ fn log_default(length: DurableLength) -> Bytes {
     }
 }
 
-fn in_directory(request: &DurableRequest, free: Bytes) -> Result<Room, SpecError> {
+fn in_directory(request: &DurableRequest, free: Bytes) -> Result<FileRoom, SpecError> {
     let path = &request.location.path;
     let room = match request.size {
         Some(log) => divided(log, log.get() / 2),
@@ -120,15 +120,15 @@ fn in_directory(request: &DurableRequest, free: Bytes) -> Result<Room, SpecError
 }
 
 /// The room with this log, and as many bytes for all own logs and again for fresh files.
-fn divided(log: Bytes, other: u64) -> Room {
+fn divided(log: Bytes, other: u64) -> FileRoom {
     let page = Bytes::from_kib(4);
     // Whole pages, for O_DIRECT takes no regions that end within a block.
     let own = Bytes::new(other / OWN_LOGS_MAX).min(OWN_LOG).rounded_down_to(page);
     let fresh = Bytes::new(other).min(FRESH).rounded_down_to(Bytes::from_mib(1));
-    Room { log, own, fresh, makes_files: true }
+    FileRoom { log, own, fresh, makes_files: true }
 }
 
-fn within_existing(request: &DurableRequest, size: Bytes) -> Result<Room, SpecError> {
+fn within_existing(request: &DurableRequest, size: Bytes) -> Result<FileRoom, SpecError> {
     let path = &request.location.path;
     let log = request.size.unwrap_or(size.min(log_default(request.length)));
     let log = log.rounded_down_to(Bytes::from_kib(4));
@@ -137,29 +137,29 @@ fn within_existing(request: &DurableRequest, size: Bytes) -> Result<Room, SpecEr
             "'{path}' has {size}; durable needs {LOG_MIN} and at most what is there, not {log}"
         )));
     }
-    Ok(Room { log, own: Bytes::ZERO, fresh: log.min(FRESH), makes_files: false })
+    Ok(FileRoom { log, own: Bytes::ZERO, fresh: log.min(FRESH), makes_files: false })
 }
 
 /// The targets of a plan while its steps are made.
-pub(super) struct Targets<'a> {
+pub(super) struct DurableTargets<'a> {
     request: &'a DurableRequest,
-    room: &'a Room,
+    room: &'a FileRoom,
     pub(super) all: Vec<Target>,
     log: Option<usize>,
     own: Vec<usize>,
 }
 
-impl<'a> Targets<'a> {
+impl<'a> DurableTargets<'a> {
     /// `first` comes before all others.
-    pub(super) fn new(request: &'a DurableRequest, room: &'a Room, first: Target) -> Self {
+    pub(super) fn new(request: &'a DurableRequest, room: &'a FileRoom, first: Target) -> Self {
         Self { request, room, all: vec![first], log: None, own: Vec::new() }
     }
 
     /// The target of a step, and its further ones.
-    pub(super) fn of(&mut self, files: &Files) -> (usize, Vec<usize>) {
+    pub(super) fn of(&mut self, files: &PointFiles) -> (usize, Vec<usize>) {
         match *files {
-            Files::Log => (self.log(), Vec::new()),
-            Files::OwnLogs(count) => {
+            PointFiles::Log => (self.log(), Vec::new()),
+            PointFiles::OwnLogs(count) => {
                 while self.own.len() < count as usize {
                     let name = format!("log of writer {}", self.own.len() + 1);
                     let made = self.file(name, FileLayout::Incompressible, self.room.own);
@@ -167,7 +167,7 @@ impl<'a> Targets<'a> {
                 }
                 first_and_others(self.own.iter().copied().take(count as usize))
             }
-            Files::Fresh { layout, size, count } => {
+            PointFiles::Fresh { layout, size, count } => {
                 let made: Vec<usize> = (0..count)
                     .map(|_| self.file(format!("fresh log {}", self.all.len()), layout, size))
                     .collect();

@@ -7,13 +7,17 @@ use durio_workload::{CacheMode, Region, SyncMethod, Workload};
 
 use super::methods::{CACHES, METHODS, RECORD, Slicing};
 use super::parts::{
-    Axes, Files, LAYOUTS, Point, Span, bytes_level, cache_level, count_level, durable,
-    layout_level, level, method_level,
+    AxisChoices, DurablePoint, LAYOUTS, PointFiles, PointSpan, bytes_level, cache_level,
+    count_level, durable, layout_level, level, method_level,
 };
-use super::room::Room;
+use super::room::FileRoom;
 
 /// Each file mode until its file is full: then it would be another one.
-pub(super) fn file_modes(axes: &Axes<'_>, room: &Room, left_out: &mut Vec<String>) -> Slicing {
+pub(super) fn file_modes(
+    axes: &AxisChoices<'_>,
+    room: &FileRoom,
+    left_out: &mut Vec<String>,
+) -> Slicing {
     let summary = format!(
         "{RECORD} by one writer, buffered, into a log that is recycled, zero-filled, preallocated \
          or grows"
@@ -25,15 +29,15 @@ pub(super) fn file_modes(axes: &Axes<'_>, room: &Room, left_out: &mut Vec<String
     for layout in LAYOUTS {
         for &method in &methods {
             let files = match layout {
-                FileLayout::Incompressible => Files::Log,
-                layout => Files::Fresh { layout, size: room.fresh, count: 1 },
+                FileLayout::Incompressible => PointFiles::Log,
+                layout => PointFiles::Fresh { layout, size: room.fresh, count: 1 },
             };
             let levels = vec![layout_level(layout), method_level(method)];
             let workload = durable(RECORD, method, CacheMode::Buffered);
             // Until it is full: later writes would overwrite blocks, and on ext4 fdatasync is a
             // quarter faster there (docs/design/0003).
-            let span = Span::Within(room.fresh);
-            points.push(Point { files, span, ..Point::new(workload, levels) });
+            let span = PointSpan::Within(room.fresh);
+            points.push(DurablePoint { files, span, ..DurablePoint::new(workload, levels) });
         }
     }
     (summary, points)
@@ -79,7 +83,11 @@ const ARMS: [(SyncMethod, CacheMode, &str); 4] = [
 ];
 
 /// One writer's writes by size, durable and not.
-pub(super) fn sizes(axes: &Axes<'_>, room: &Room, left_out: &mut Vec<String>) -> Slicing {
+pub(super) fn sizes(
+    axes: &AxisChoices<'_>,
+    room: &FileRoom,
+    left_out: &mut Vec<String>,
+) -> Slicing {
     let summary = "writes of 512 B to 16 MiB by one writer into a recycled log, durable and not";
     let sizes = axes.values(&SIZES, &SIZES_QUICK, |size| Bytes::new(size).to_string(), left_out);
     let places = [0, 1, 2, 3];
@@ -98,22 +106,22 @@ fn sized(
     (method, cache, label): (SyncMethod, CacheMode, &str),
     number: u32,
     size: Bytes,
-    room: &Room,
-) -> Point {
+    room: &FileRoom,
+) -> DurablePoint {
     let levels =
         vec![bytes_level("block_size", size), level("durability", f64::from(number), label)];
     let length = room.log.min(UNSYNCED_REGION.max(size));
     let within = (method == SyncMethod::None).then_some(Region { offset: Bytes::ZERO, length });
     let workload = Workload { within, ..durable(size, method, cache) };
-    let span = Span::Shares(if size.get() >= LARGE { 2 } else { 1 });
-    Point { span, engine: EngineKind::Sync, ..Point::new(workload, levels) }
+    let span = PointSpan::Shares(if size.get() >= LARGE { 2 } else { 1 });
+    DurablePoint { span, engine: EngineKind::Sync, ..DurablePoint::new(workload, levels) }
 }
 
 /// The most time per cell: fifty commits of a device that answers in 20 ms.
 const CELL: Nanos = Nanos::from_secs(1);
 
 /// The cells. Each writer has a separate file, because growing files cannot be shared.
-pub(super) fn cross(room: &Room) -> Slicing {
+pub(super) fn cross(room: &FileRoom) -> Slicing {
     let summary = "every method in every file mode, at every size, by writers with a file each";
     let mut points = Vec::new();
     // 864 cells of a second at most: the better part of the twenty minutes of --thorough.
@@ -130,19 +138,19 @@ pub(super) fn cross(room: &Room) -> Slicing {
 }
 
 fn cells(
-    room: &Room,
+    room: &FileRoom,
     size: Bytes,
     jobs: u32,
     (layout, cache): (FileLayout, CacheMode),
-) -> impl Iterator<Item = Point> {
+) -> impl Iterator<Item = DurablePoint> {
     let each = Bytes::new(room.fresh.get() / u64::from(jobs)).rounded_down_to(size);
     // Recycled logs are measured even without room for fresh ones.
     let volume = Bytes::new(each.max(size).get() * u64::from(jobs));
     METHODS.iter().map(move |&(method, engine)| {
         let files = match (layout, jobs) {
-            (FileLayout::Incompressible, 1) => Files::Log,
-            (FileLayout::Incompressible, jobs) => Files::OwnLogs(jobs),
-            (layout, count) => Files::Fresh { layout, size: each, count },
+            (FileLayout::Incompressible, 1) => PointFiles::Log,
+            (FileLayout::Incompressible, jobs) => PointFiles::OwnLogs(jobs),
+            (layout, count) => PointFiles::Fresh { layout, size: each, count },
         };
         let levels = vec![
             bytes_level("block_size", size),
@@ -152,6 +160,11 @@ fn cells(
             method_level(method),
         ];
         let workload = Workload { jobs, ..durable(size, method, cache) };
-        Point { engine, files, span: Span::Fixed(CELL, volume), ..Point::new(workload, levels) }
+        DurablePoint {
+            engine,
+            files,
+            span: PointSpan::Fixed(CELL, volume),
+            ..DurablePoint::new(workload, levels)
+        }
     })
 }

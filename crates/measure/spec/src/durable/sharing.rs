@@ -5,9 +5,10 @@ use durio_workload::{CacheMode, CommitterThreads, GroupCommit, SyncMethod, Workl
 
 use super::methods::{RECORD, Slicing};
 use super::parts::{
-    Axes, Files, Point, Span, bytes_level, count_level, durable, level, named, shared,
+    AxisChoices, DurablePoint, PointFiles, PointSpan, bytes_level, count_level, durable, level,
+    named, shared,
 };
-use super::room::Room;
+use super::room::FileRoom;
 
 // fdatasync past the page cache: the contention is below the filesystem's locks, or in them.
 fn writing(block_size: Bytes) -> Workload {
@@ -15,7 +16,11 @@ fn writing(block_size: Bytes) -> Workload {
 }
 
 /// Writers on one file, and on a file each.
-pub(super) fn writers(axes: &Axes<'_>, room: &Room, left_out: &mut Vec<String>) -> Slicing {
+pub(super) fn writers(
+    axes: &AxisChoices<'_>,
+    room: &FileRoom,
+    left_out: &mut Vec<String>,
+) -> Slicing {
     let summary = format!(
         "{RECORD}, O_DIRECT and fdatasync each, by 1 to 128 writers on one file and on a file each"
     );
@@ -23,14 +28,14 @@ pub(super) fn writers(axes: &Axes<'_>, room: &Room, left_out: &mut Vec<String>) 
     let jobs = axes.values(&all, &[1, 4, 16, 64], named("writers"), left_out);
     let point = |jobs| {
         let levels = vec![count_level("jobs", jobs), level("files", 0.0, "one file")];
-        Point::new(shared(jobs, writing(RECORD)), levels)
+        DurablePoint::new(shared(jobs, writing(RECORD)), levels)
     };
     let own = |jobs| {
         let levels = vec![count_level("jobs", jobs), level("files", 1.0, "a file each")];
         let workload = Workload { jobs, ..writing(RECORD) };
-        Point { files: Files::OwnLogs(jobs), ..Point::new(workload, levels) }
+        DurablePoint { files: PointFiles::OwnLogs(jobs), ..DurablePoint::new(workload, levels) }
     };
-    let mut points: Vec<Point> = jobs.iter().copied().map(point).collect();
+    let mut points: Vec<DurablePoint> = jobs.iter().copied().map(point).collect();
     if room.makes_files {
         // One writer on the shared file is the same as one writer with its own file.
         points.extend(jobs.into_iter().filter(|&jobs| jobs > 1).map(own));
@@ -42,8 +47,8 @@ pub(super) fn writers(axes: &Axes<'_>, room: &Room, left_out: &mut Vec<String>) 
 
 /// Sizes and writers, each cell writing the same volume if the time allows.
 pub(super) fn sizes_and_writers(
-    axes: &Axes<'_>,
-    room: &Room,
+    axes: &AxisChoices<'_>,
+    room: &FileRoom,
     left_out: &mut Vec<String>,
 ) -> Slicing {
     let summary = "sizes and writers on one file, O_DIRECT and fdatasync each, at equal volume";
@@ -58,7 +63,10 @@ pub(super) fn sizes_and_writers(
         for &jobs in &jobs {
             let levels = vec![bytes_level("block_size", size), count_level("jobs", jobs)];
             let workload = shared(jobs, writing(size));
-            points.push(Point { span: Span::Within(volume), ..Point::new(workload, levels) });
+            points.push(DurablePoint {
+                span: PointSpan::Within(volume),
+                ..DurablePoint::new(workload, levels)
+            });
         }
     }
     (summary.to_owned(), points)
@@ -69,7 +77,7 @@ const SMALL_RECORD: Bytes = Bytes::new(256);
 const PAGE_RECORD: Bytes = Bytes::from_kib(8);
 
 /// Committers that share a log's syncs against as many independent writers.
-pub(super) fn group_commit(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicing {
+pub(super) fn group_commit(axes: &AxisChoices<'_>, left_out: &mut Vec<String>) -> Slicing {
     let summary = "committers that share the syncs of one log, and as many independent writers, \
                    buffered and fdatasync each";
     let all = [SMALL_RECORD, PAGE_RECORD];
@@ -79,11 +87,11 @@ pub(super) fn group_commit(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slici
         // One is the control: alone, a log does the work of a writer, and the difference is its own
         // cost.
         for committers in [1, 8, 64] {
-            let arms = [Arm::Group, Arm::Independent];
+            let arms = [SharingArm::Group, SharingArm::Independent];
             points.extend(arms.map(|arm| committing(arm, committers, record)));
         }
     }
-    let threads = [Arm::GroupOfThreads];
+    let threads = [SharingArm::GroupOfThreads];
     let words = |_| "64 committers with a thread each".to_owned();
     let with_threads = axes.values(&threads, &[], words, left_out);
     points.extend(with_threads.into_iter().map(|arm| committing(arm, 64, SMALL_RECORD)));
@@ -91,28 +99,30 @@ pub(super) fn group_commit(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slici
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Arm {
+enum SharingArm {
     Group,
     Independent,
     GroupOfThreads,
 }
 
-fn committing(arm: Arm, committers: u32, record: Bytes) -> Point {
+fn committing(arm: SharingArm, committers: u32, record: Bytes) -> DurablePoint {
     let log = durable(record, SyncMethod::Fdatasync, CacheMode::Buffered);
     let policy = GroupCommit::of(committers);
     let threads = CommitterThreads::OneEach;
     let (arm, workload) = match arm {
-        Arm::Group => {
+        SharingArm::Group => {
             (level("arm", 0.0, "group commit"), Workload { group_commit: Some(policy), ..log })
         }
-        Arm::Independent => (level("arm", 1.0, "independent writers"), shared(committers, log)),
-        Arm::GroupOfThreads => {
+        SharingArm::Independent => {
+            (level("arm", 1.0, "independent writers"), shared(committers, log))
+        }
+        SharingArm::GroupOfThreads => {
             let group_commit = Some(GroupCommit { threads, ..policy });
             (level("arm", 2.0, "group commit, a thread each"), Workload { group_commit, ..log })
         }
     };
     let levels = vec![count_level("committers", committers), arm, bytes_level("record", record)];
-    Point::new(workload, levels)
+    DurablePoint::new(workload, levels)
 }
 
 // PostgreSQL's default of commit_siblings (its documentation, "Write Ahead Log" settings).
@@ -121,7 +131,7 @@ const SIBLINGS: u32 = 5;
 /// A delay that gathers more records, and a bound on the batch.
 // With a thread each, for virtual committers of one thread are all there when the batch before is
 // acknowledged: nothing would be left to wait for.
-pub(super) fn commit_delay(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicing {
+pub(super) fn commit_delay(axes: &AxisChoices<'_>, left_out: &mut Vec<String>) -> Slicing {
     let summary = "64 committers with a thread each: how long a leader waits for more records, and \
                    how many bytes a batch has at most";
     // PostgreSQL's documents advise half of a flush: these are halves of 0.1 to 10 ms, from drives
@@ -140,7 +150,7 @@ pub(super) fn commit_delay(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slici
     (summary.to_owned(), points)
 }
 
-fn delayed(delay: Nanos, batch_max: Bytes) -> Point {
+fn delayed(delay: Nanos, batch_max: Bytes) -> DurablePoint {
     let policy = GroupCommit {
         threads: CommitterThreads::OneEach,
         delay,
@@ -152,5 +162,5 @@ fn delayed(delay: Nanos, batch_max: Bytes) -> Point {
     #[expect(clippy::cast_precision_loss, reason = "delays are far below 2^53 ns")]
     let delay = level("delay", delay.get() as f64, delay.to_string());
     let levels = vec![delay, bytes_level("batch_max", batch_max)];
-    Point::new(Workload { group_commit: Some(policy), ..log }, levels)
+    DurablePoint::new(Workload { group_commit: Some(policy), ..log }, levels)
 }

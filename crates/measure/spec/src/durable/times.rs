@@ -4,7 +4,7 @@ use durio_base::{Bytes, Nanos};
 use durio_plan::Limit;
 
 use super::DurableLength;
-use super::parts::{Draft, Span};
+use super::parts::{ExperimentDraft, PointSpan};
 use crate::interval_for;
 
 /// The time of one share.
@@ -15,7 +15,7 @@ pub(super) struct Times {
 
 /// When a step ends, and how it is recorded.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Timing {
+pub(super) struct StepTiming {
     pub(super) limit: Limit,
     pub(super) ramp: Nanos,
     pub(super) interval: Nanos,
@@ -41,13 +41,13 @@ const SHARE_MIN: Nanos = Nanos::from_millis(170);
 const MANY_JOBS: u32 = 16;
 
 impl Times {
-    pub(super) fn of(length: DurableLength, drafts: &[Draft]) -> Self {
-        let shares = |span: &Span| match span {
-            Span::Shares(count) => u64::from(*count),
-            Span::Within(_) => 1,
+    pub(super) fn of(length: DurableLength, drafts: &[ExperimentDraft]) -> Self {
+        let shares = |span: &PointSpan| match span {
+            PointSpan::Shares(count) => u64::from(*count),
+            PointSpan::Within(_) => 1,
             // The cross would leave the other experiments no time, and twenty commits take none
             // worth dividing.
-            Span::Fixed(..) | Span::Operations(_) => 0,
+            PointSpan::Fixed(..) | PointSpan::Operations(_) => 0,
         };
         let points = drafts.iter().flat_map(|draft| &draft.points);
         let sum: u64 = points.map(|point| shares(&point.span)).sum();
@@ -57,19 +57,19 @@ impl Times {
         Self { share: share.min(most).max(SHARE_MIN) }
     }
 
-    pub(super) fn timing(&self, span: Span, jobs: u32) -> Timing {
+    pub(super) fn timing(&self, span: PointSpan, jobs: u32) -> StepTiming {
         match span {
-            Span::Shares(count) => {
+            PointSpan::Shares(count) => {
                 let whole = self.share.get().saturating_mul(count.into());
                 // A tenth is for one-time work: threads start, pages are touched.
                 let ramp = Nanos::new(whole / 10);
                 let duration = Nanos::new(whole - ramp.get());
                 let interval = interval(duration, ramp, jobs);
-                Timing { limit: Limit::Duration(duration), ramp, interval }
+                StepTiming { limit: Limit::Duration(duration), ramp, interval }
             }
-            Span::Within(volume) => within(volume, self.share, jobs),
-            Span::Fixed(duration, volume) => within(volume, duration, jobs),
-            Span::Operations(count) => Timing {
+            PointSpan::Within(volume) => within(volume, self.share, jobs),
+            PointSpan::Fixed(duration, volume) => within(volume, duration, jobs),
+            PointSpan::Operations(count) => StepTiming {
                 limit: Limit::Operations(count),
                 ramp: Nanos::ZERO,
                 interval: Nanos::from_secs(1),
@@ -78,9 +78,9 @@ impl Times {
     }
 }
 
-fn within(volume: Bytes, duration: Nanos, jobs: u32) -> Timing {
+fn within(volume: Bytes, duration: Nanos, jobs: u32) -> StepTiming {
     let interval = interval(duration, Nanos::ZERO, jobs);
-    Timing { limit: Limit::VolumeWithin { volume, duration }, ramp: Nanos::ZERO, interval }
+    StepTiming { limit: Limit::VolumeWithin { volume, duration }, ramp: Nanos::ZERO, interval }
 }
 
 fn interval(duration: Nanos, ramp: Nanos, jobs: u32) -> Nanos {

@@ -31,7 +31,7 @@ pub(super) enum When {
 
 /// A file before its size is settled.
 #[derive(Debug, Clone)]
-struct File {
+struct FileDraft {
     stream: String,
     /// The step that has it for itself; none if all share it.
     when: Option<When>,
@@ -43,14 +43,14 @@ struct File {
 
 /// All files.
 #[derive(Debug)]
-pub(super) struct Files {
-    files: Vec<File>,
+pub(super) struct ProfileFiles {
+    files: Vec<FileDraft>,
     pub(super) targets: Vec<Target>,
     /// The remark on files that are smaller than the profile's.
     pub(super) shortened: Option<String>,
 }
 
-impl Files {
+impl ProfileFiles {
     pub(super) fn of(
         request: &ProfileRequest,
         foreground: Foreground<'_>,
@@ -78,7 +78,8 @@ impl Files {
     /// The indices of a stream's targets in a step.
     pub(super) fn of_stream(&self, stream: &str, when: When) -> Vec<usize> {
         let find = |name: &str| -> Vec<usize> {
-            let is_it = |file: &File| file.stream == name && file.when.is_none_or(|it| it == when);
+            let is_it =
+                |file: &FileDraft| file.stream == name && file.when.is_none_or(|it| it == when);
             let files = self.files.iter().enumerate();
             files.filter(|(_, file)| is_it(file)).map(|(at, _)| at + 1).collect()
         };
@@ -89,7 +90,7 @@ impl Files {
 }
 
 /// Every file with the size that it would have with all the room in the world.
-fn wanted(request: &ProfileRequest, foreground: Foreground<'_>) -> Vec<File> {
+fn wanted(request: &ProfileRequest, foreground: Foreground<'_>) -> Vec<FileDraft> {
     let usual = if request.quick { QUICK } else { USUAL };
     let mut files = Vec::new();
     if let Some(log) = &request.profile.log {
@@ -106,7 +107,7 @@ fn wanted(request: &ProfileRequest, foreground: Foreground<'_>) -> Vec<File> {
     }
     let asked = request.profile.thresholds.iter().any(|it| it.of.is_none());
     if let Some(least) = data_least.or(asked.then_some(LEAST)) {
-        files.push(File {
+        files.push(FileDraft {
             stream: DATA.to_owned(),
             when: None,
             layout: FileLayout::Incompressible,
@@ -119,14 +120,14 @@ fn wanted(request: &ProfileRequest, foreground: Foreground<'_>) -> Vec<File> {
 }
 
 /// As many as there are logs, for each step that needs fresh ones.
-fn log_files(log: &LogProfile, usual: Bytes) -> Vec<File> {
+fn log_files(log: &LogProfile, usual: Bytes) -> Vec<FileDraft> {
     let handling = log.file.value;
     let wanted = match handling {
         FileHandling::Extend => usual,
         _ => log.file_size.value.min(usual),
     };
     let least = least(&log.workload(), 1);
-    let file = |when| File {
+    let file = |when| FileDraft {
         stream: "log".to_owned(),
         when,
         layout: layout(handling),
@@ -147,14 +148,14 @@ fn stream_files(
     foreground: Foreground<'_>,
     usual: Bytes,
     least: Bytes,
-) -> Vec<File> {
+) -> Vec<FileDraft> {
     let handling = stream.file_handling();
     let in_both = foreground.is(stream) || stream.runs_always();
     let steps: &[Option<When>] = match handling.is_used_up() && in_both {
         true => &[Some(When::Idle), Some(When::Loaded)],
         false => &[None],
     };
-    let file = |when: &Option<When>| File {
+    let file = |when: &Option<When>| FileDraft {
         stream: stream.name.clone(),
         when: *when,
         layout: layout(handling),
@@ -186,16 +187,18 @@ fn least(workload: &Workload, jobs: u32) -> Bytes {
 
 /// A directory with its room.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room<'a> {
+pub(crate) struct DirectoryRoom<'a> {
     pub(crate) path: &'a RawPath,
     pub(crate) free: Bytes,
     filesystem: u64,
 }
 
-pub(crate) fn directory(location: &Location) -> Result<Room<'_>, SpecError> {
+pub(crate) fn directory(location: &Location) -> Result<DirectoryRoom<'_>, SpecError> {
     let path = &location.path;
     match location.facts {
-        LocationFacts::Directory { free, filesystem } => Ok(Room { path, free, filesystem }),
+        LocationFacts::Directory { free, filesystem } => {
+            Ok(DirectoryRoom { path, free, filesystem })
+        }
         LocationFacts::Absent { .. } => {
             Err(SpecError::cannot_measure(format!("'{path}' does not exist"))
                 .hint("name an existing directory"))
@@ -212,13 +215,13 @@ pub(crate) fn directory(location: &Location) -> Result<Room<'_>, SpecError> {
 /// the free space asks for. Only the data file's may be asked to be more.
 fn sizes(
     request: &ProfileRequest,
-    files: &[File],
-    is_there: &dyn Fn(&File) -> bool,
-    room: Room<'_>,
+    files: &[FileDraft],
+    is_there: &dyn Fn(&FileDraft) -> bool,
+    room: DirectoryRoom<'_>,
 ) -> Result<Vec<Option<Bytes>>, SpecError> {
-    let is_asked = |file: &File| file.stream == DATA && request.size.is_some();
+    let is_asked = |file: &FileDraft| file.stream == DATA && request.size.is_some();
     let here = || files.iter().filter(|file| is_there(file));
-    let sum = |files: &mut dyn Iterator<Item = &File>| {
+    let sum = |files: &mut dyn Iterator<Item = &FileDraft>| {
         files.fold(0_u64, |sum, file| sum.saturating_add(file.wanted.get()))
     };
     let asked = sum(&mut here().filter(|file| is_asked(file)));
@@ -232,7 +235,7 @@ fn sizes(
         ))
         .hint("give a smaller --size, or make room"));
     }
-    let size = |file: &File| -> Result<Bytes, SpecError> {
+    let size = |file: &FileDraft| -> Result<Bytes, SpecError> {
         if shared <= tenth || is_asked(file) {
             return Ok(file.wanted);
         }
@@ -252,7 +255,7 @@ fn sizes(
     files.iter().map(|file| is_there(file).then(|| size(file)).transpose()).collect()
 }
 
-fn target(request: &ProfileRequest, file: &File, size: Bytes, number: usize) -> Target {
+fn target(request: &ProfileRequest, file: &FileDraft, size: Bytes, number: usize) -> Target {
     let location = if file.is_log { &request.log } else { &request.data };
     let name = match file.when {
         None => file.stream.clone(),
@@ -264,7 +267,7 @@ fn target(request: &ProfileRequest, file: &File, size: Bytes, number: usize) -> 
     Target { destroy: false, ..location.target(name, file_name, file.layout, size) }
 }
 
-fn shortened(files: &[File], targets: &[Target]) -> Option<String> {
+fn shortened(files: &[FileDraft], targets: &[Target]) -> Option<String> {
     let pairs = files.iter().zip(targets.iter().skip(1));
     let short = pairs.filter(|(file, target)| target.size < file.wanted);
     let mut names: Vec<String> = short

@@ -1,32 +1,32 @@
 //! The steps of a profile's plan, and the sections that they are shown in.
 
 use durio_base::Nanos;
-use durio_plan::{EngineKind, Limit, Load, ParameterValue, Role, Section, Step};
+use durio_plan::{EngineKind, Limit, Load, ParameterValue, PlanSection, Role, Step};
 use durio_workload::profile::{Profile, StreamProfile};
 use durio_workload::{Arrivals, Workload, check_workloads};
 
-use super::files::{Files, When};
+use super::files::{ProfileFiles, When};
 use super::{Foreground, section};
 use crate::check::ramp_for;
 use crate::{SpecError, interval_for};
 
 /// What the steps are made from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Steps<'a> {
+pub(super) struct ProfileSteps<'a> {
     pub(super) profile: &'a Profile,
     pub(super) foreground: Foreground<'a>,
-    pub(super) files: &'a Files,
+    pub(super) files: &'a ProfileFiles,
     pub(super) duration: Nanos,
 }
 
 /// Steps and sections, neither numbered for the whole plan yet.
 #[derive(Debug, Default)]
-pub(super) struct MadeSteps {
+pub(super) struct ProfileParts {
     pub(super) steps: Vec<Step>,
-    pub(super) sections: Vec<Section>,
+    pub(super) sections: Vec<PlanSection>,
 }
 
-impl MadeSteps {
+impl ProfileParts {
     fn add(&mut self, name: &str, summary: String, steps: Vec<Step>) {
         let first = u32::try_from(self.steps.len()).unwrap_or(u32::MAX);
         let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
@@ -37,9 +37,9 @@ impl MadeSteps {
     }
 }
 
-impl<'a> Steps<'a> {
-    pub(super) fn all(self) -> Result<MadeSteps, SpecError> {
-        let mut made = MadeSteps::default();
+impl<'a> ProfileSteps<'a> {
+    pub(super) fn all(self) -> Result<ProfileParts, SpecError> {
+        let mut made = ProfileParts::default();
         let name = self.foreground.name();
         let always = self.beside(When::Idle);
         let with = match always.is_empty() {

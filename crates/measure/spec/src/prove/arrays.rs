@@ -17,7 +17,7 @@
 
 use durio_base::Bytes;
 use durio_plan::proof::{
-    Arm, ArrayLevel, ArrayTarget, Expected, LossClass, ProofSeries, ProofTarget,
+    Arm, ArrayLevel, ArrayTarget, ExpectedVerdict, LossClass, ProofSeries, ProofTarget,
 };
 use durio_simdisk::{Lie, NamedProfile, named};
 
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::SpecError;
 use crate::table::value::Amount;
-use crate::table::{One, Source};
+use crate::table::{OptionalValue, SpecText};
 
 const SIZE_MIN: Bytes = Bytes::from_kib(512);
 /// More than superblocks, map and the rest of a chunk take of a small member.
@@ -39,7 +39,7 @@ const WITHIN_MIN: u32 = 15;
 
 /// Every combination of a table's values.
 pub(super) fn series(
-    source: Source<'_>,
+    source: SpecText<'_>,
     table: &ArrayTable,
     arm: Arm,
     cuts: u32,
@@ -109,7 +109,7 @@ fn is_size(size: Bytes) -> bool {
     size.get().is_multiple_of(CELL) && (SIZE_MIN..=SIZE_MAX).contains(&size)
 }
 
-fn size(source: Source<'_>, given: &One<Amount>) -> Result<Bytes, SpecError> {
+fn size(source: SpecText<'_>, given: &OptionalValue<Amount>) -> Result<Bytes, SpecError> {
     match given.get() {
         None => Ok(SIZE_DEFAULT),
         Some(Amount::Bytes(size)) if is_size(size) => Ok(size),
@@ -119,29 +119,31 @@ fn size(source: Source<'_>, given: &One<Amount>) -> Result<Bytes, SpecError> {
     }
 }
 
-fn expected(named: &NamedProfile, target: &ArrayTarget) -> Option<Expected> {
-    let Some(lie) = named.lie.filter(|_| named.on_fua) else { return Some(Expected::Holds) };
+fn expected(named: &NamedProfile, target: &ArrayTarget) -> Option<ExpectedVerdict> {
+    let Some(lie) = named.lie.filter(|_| named.on_fua) else { return Some(ExpectedVerdict::Holds) };
     let is_alone = target.liar.is_some();
     match lie {
         // The other copy has all of it, and the array knows which.
-        Lie::Dies(_) | Lie::Shrinks(_) | Lie::CapacitorDies(_) if is_alone => Some(Expected::Holds),
+        Lie::Dies(_) | Lie::Shrinks(_) | Lie::CapacitorDies(_) if is_alone => {
+            Some(ExpectedVerdict::Holds)
+        }
         Lie::Dies(_) | Lie::Shrinks(_) => {
-            Some(Expected::Breaks { class: LossClass::Gone, within: named.cuts })
+            Some(ExpectedVerdict::Breaks { class: LossClass::Gone, within: named.cuts })
         }
         Lie::CapacitorDies(_) => {
             let class = class_of(lie.shows_as());
-            Some(Expected::Breaks { class, within: named.cuts })
+            Some(ExpectedVerdict::Breaks { class, within: named.cuts })
         }
         // A read error is answered from the other copy; where copies differ, the result is chance.
         Lie::LatentErrors(_) => None,
         // A member that loses writes often loses superblocks at one end: the array then leaves the
         // member out, and nothing is lost. Which comes first is chance.
         Lie::FuaIgnored | Lie::ClaimsWriteThrough | Lie::IgnoredAtDepth(_) if is_alone => {
-            Some(Expected::MayLose)
+            Some(ExpectedVerdict::MayLose)
         }
         // The lagging leg is part of a mirror within a mirror: which leg is read is unknown.
         Lie::MirrorLags(_) => None,
-        _ => Some(Expected::Loses { within: (named.cuts * WITHIN_TIMES).max(WITHIN_MIN) }),
+        _ => Some(ExpectedVerdict::Loses { within: (named.cuts * WITHIN_TIMES).max(WITHIN_MIN) }),
     }
 }
 
@@ -149,7 +151,7 @@ fn expected(named: &NamedProfile, target: &ArrayTarget) -> Option<Expected> {
 mod tests {
     use super::*;
 
-    fn of(profile: &str, liar: Option<u32>) -> Option<Expected> {
+    fn of(profile: &str, liar: Option<u32>) -> Option<ExpectedVerdict> {
         let (level, members, size) = (ArrayLevel::Raid1, 2, SIZE_DEFAULT);
         let target = ArrayTarget { level, members, profile: profile.to_owned(), liar, size };
         assert!(is_possible(&target));
@@ -159,25 +161,25 @@ mod tests {
     #[test]
     fn a_lie_about_fua_is_seen_through_the_array_and_one_about_flushes_is_none() {
         for liar in [None, Some(0), Some(1)] {
-            assert_eq!(of("write-back", liar), Some(Expected::Holds));
-            assert_eq!(of("flush-ignored", liar), Some(Expected::Holds));
+            assert_eq!(of("write-back", liar), Some(ExpectedVerdict::Holds));
+            assert_eq!(of("flush-ignored", liar), Some(ExpectedVerdict::Holds));
         }
-        assert!(matches!(of("fua-ignored", None), Some(Expected::Loses { .. })));
-        assert!(matches!(of("bit-rot", Some(0)), Some(Expected::Loses { .. })));
+        assert!(matches!(of("fua-ignored", None), Some(ExpectedVerdict::Loses { .. })));
+        assert!(matches!(of("bit-rot", Some(0)), Some(ExpectedVerdict::Loses { .. })));
     }
 
     #[test]
     fn a_member_that_loses_writes_may_give_itself_away_by_its_superblocks() {
         for profile in ["fua-ignored", "claims-write-through", "ignored-at-depth"] {
             let expected = [of(profile, Some(0)), of(profile, Some(1))];
-            assert_eq!(expected, [Some(Expected::MayLose); 2], "{profile}");
+            assert_eq!(expected, [Some(ExpectedVerdict::MayLose); 2], "{profile}");
         }
     }
 
     #[test]
     fn what_one_copy_has_hides_a_disk_that_is_gone() {
-        assert_eq!(of("dies", Some(0)), Some(Expected::Holds));
-        let gone = Expected::Breaks { class: LossClass::Gone, within: 3 };
+        assert_eq!(of("dies", Some(0)), Some(ExpectedVerdict::Holds));
+        let gone = ExpectedVerdict::Breaks { class: LossClass::Gone, within: 3 };
         assert_eq!(of("dies", None), Some(gone));
     }
 }

@@ -30,15 +30,15 @@
 use durio_base::Bytes;
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    Arm, CommandTarget, Expected, FileWrites, FrontEnd, GuestLayers, GuestTarget, LossClass,
-    ProofSeries, ProofTarget,
+    Arm, CommandTarget, ExpectedVerdict, FileWrites, GuestFrontEnd, GuestLayers, GuestTarget,
+    LossClass, ProofSeries, ProofTarget,
 };
 use durio_simdisk::{CacheKind, Lie, NamedProfile, named};
 
 use super::{CELL, CUTS_MAX, GuestTable, SIZE_MAX, class_of, levels, profiles, series_of, written};
 use crate::SpecError;
 use crate::table::value::Amount;
-use crate::table::{One, Source};
+use crate::table::{OptionalValue, SpecText};
 
 /// Bytes of a disk that are written to, at most.
 pub(super) const USED_MAX: Bytes = Bytes::from_mib(4);
@@ -53,7 +53,7 @@ const WITHIN_OF_COMMIT: u32 = 17;
 
 /// Every combination of a table's values.
 pub(super) fn series(
-    source: Source<'_>,
+    source: SpecText<'_>,
     table: &GuestTable,
     arm: Arm,
     cuts: u32,
@@ -67,7 +67,7 @@ pub(super) fn series(
     }
     let mut all = Vec::new();
     for named in profiles(source, &table.profile)? {
-        for front_end in levels(&table.front_end, FrontEnd::VirtioBlk) {
+        for front_end in levels(&table.front_end, GuestFrontEnd::VirtioBlk) {
             for write_cache in levels(&table.write_cache, true) {
                 for layers in levels(&table.layers, GuestLayers::Raw) {
                     let size = size(source, &table.size, layers)?;
@@ -99,7 +99,7 @@ pub(super) fn series(
 }
 
 /// How many crash states are read; none where the power is cut.
-fn states(source: Source<'_>, table: &GuestTable) -> Result<Option<u32>, SpecError> {
+fn states(source: SpecText<'_>, table: &GuestTable) -> Result<Option<u32>, SpecError> {
     let Some(states) = table.states.get() else { return Ok(None) };
     let wrong = |what: String| Err(source.error(table.states.at, format!("'states' takes {what}")));
     if !(1..=CUTS_MAX).contains(&states) {
@@ -169,7 +169,11 @@ fn is_size(size: Bytes, layers: GuestLayers) -> bool {
     size.get().is_multiple_of(CELL) && (size_min(layers)..=SIZE_MAX).contains(&size)
 }
 
-fn size(source: Source<'_>, given: &One<Amount>, layers: GuestLayers) -> Result<Bytes, SpecError> {
+fn size(
+    source: SpecText<'_>,
+    given: &OptionalValue<Amount>,
+    layers: GuestLayers,
+) -> Result<Bytes, SpecError> {
     let least = size_min(layers);
     match given.get() {
         None => Ok(least),
@@ -196,10 +200,12 @@ fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofS
     let name = format!("{name}{states}");
     let expected = match expected(named, &target, arm) {
         // Every moment is tried, also those before the first acknowledgement.
-        Some(Expected::Breaks { class, .. }) if target.enumerated => {
-            Some(Expected::Breaks { class, within: cuts })
+        Some(ExpectedVerdict::Breaks { class, .. }) if target.enumerated => {
+            Some(ExpectedVerdict::Breaks { class, within: cuts })
         }
-        Some(Expected::Loses { .. }) if target.enumerated => Some(Expected::Loses { within: cuts }),
+        Some(ExpectedVerdict::Loses { .. }) if target.enumerated => {
+            Some(ExpectedVerdict::Loses { within: cuts })
+        }
         expected => expected,
     };
     series_of(name, ProofTarget::Guest(target), arm, cuts, expected)
@@ -224,7 +230,7 @@ fn reaching(target: &GuestTarget, arm: Arm) -> Reaching {
     if target.layers.on_durio_raid().is_some() {
         // Every write to a member, whatever its reason, is durable by its own flag, from io_uring.
         return match (target.front_end, target.write_cache) {
-            (FrontEnd::Nvme, true) => Reaching::Nothing,
+            (GuestFrontEnd::Nvme, true) => Reaching::Nothing,
             (_, true) => Reaching::Flush,
             (_, false) => Reaching::Fua,
         };
@@ -234,16 +240,16 @@ fn reaching(target: &GuestTarget, arm: Arm) -> Reaching {
     // ext4 and XFS do where more than data changes.
     let commits = target.layers == GuestLayers::Btrfs || !arm.writes.is_overwrite();
     match (target.front_end, target.write_cache) {
-        (FrontEnd::Nvme, true) if commits => Reaching::CommitByNothing,
-        (FrontEnd::Nvme, false) if commits => Reaching::CommitByFua,
-        (FrontEnd::Nvme, true) if !is_flushed => Reaching::Nothing,
+        (GuestFrontEnd::Nvme, true) if commits => Reaching::CommitByNothing,
+        (GuestFrontEnd::Nvme, false) if commits => Reaching::CommitByFua,
+        (GuestFrontEnd::Nvme, true) if !is_flushed => Reaching::Nothing,
         (_, true) => Reaching::Flush,
-        (FrontEnd::Nvme, false) if is_flushed => Reaching::Both,
+        (GuestFrontEnd::Nvme, false) if is_flushed => Reaching::Both,
         (_, false) => Reaching::Fua,
     }
 }
 
-fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expected> {
+fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<ExpectedVerdict> {
     if target.liar.is_some() {
         return expected_of_one(named, target, arm);
     }
@@ -260,16 +266,20 @@ fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expe
     // Also ext4 could not be mounted again when its own blocks were lost.
     let is_simple = is_simple && (target.layers.is_device() || !loses_all);
     if arm.writes == FileWrites::Rename {
-        let lost = Expected::Breaks { class: LossClass::Lost, within: WITHIN };
+        let lost = ExpectedVerdict::Breaks { class: LossClass::Lost, within: WITHIN };
         // The name is in the guest's memory, whatever the disk does.
-        return Some(if named.lie.is_none() { lost } else { Expected::Loses { within: WITHIN } });
+        return Some(if named.lie.is_none() {
+            lost
+        } else {
+            ExpectedVerdict::Loses { within: WITHIN }
+        });
     }
     let shows = match reaching(target, arm) {
         Reaching::Nothing => return of_unflushed(named, is_simple),
         Reaching::CommitByFua if named.on_fua => return Some(commit_lost(arm)),
         Reaching::CommitByNothing if !named.on_flush => {
             let is_volatile = named.cache == CacheKind::WriteBack;
-            return Some(if is_volatile { commit_lost(arm) } else { Expected::Holds });
+            return Some(if is_volatile { commit_lost(arm) } else { ExpectedVerdict::Holds });
         }
         Reaching::Flush | Reaching::CommitByNothing => named.on_flush,
         Reaching::Fua => named.on_fua,
@@ -283,47 +293,55 @@ fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expe
         Some(symptom) if shows && arm.depth >= named.depth => {
             Some(breaks(class_of(symptom), named.cuts, is_simple))
         }
-        _ => Some(Expected::Holds),
+        _ => Some(ExpectedVerdict::Holds),
     }
 }
 
 /// The result with one disk that lies. Unmeasured for arrays other than durio's.
-fn expected_of_one(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expected> {
+fn expected_of_one(
+    named: &NamedProfile,
+    target: &GuestTarget,
+    arm: Arm,
+) -> Option<ExpectedVerdict> {
     let all_lie = expected(named, &GuestTarget { liar: None, ..target.clone() }, arm)?;
     match all_lie {
-        Expected::Holds => Some(Expected::Holds),
+        ExpectedVerdict::Holds => Some(ExpectedVerdict::Holds),
         // durio's mirror overwrites the second disk from the first, unless the first one's
         // superblocks give it away.
-        Expected::Loses { .. }
+        ExpectedVerdict::Loses { .. }
             if target.liar == Some(0) && target.layers.on_durio_raid().is_some() =>
         {
-            Some(Expected::MayLose)
+            Some(ExpectedVerdict::MayLose)
         }
         _ => None,
     }
 }
 
 /// Nothing is older than the commit before.
-const fn commit_lost(arm: Arm) -> Expected {
+const fn commit_lost(arm: Arm) -> ExpectedVerdict {
     let within = match arm.writes {
         FileWrites::Overwrite => WITHIN_OF_SUPERBLOCK,
         _ => WITHIN_OF_COMMIT,
     };
-    Expected::Breaks { class: LossClass::Lost, within }
+    ExpectedVerdict::Breaks { class: LossClass::Lost, within }
 }
 
 /// Over more than one disk, or if filesystem metadata may be lost, the way it shows is chance.
-fn breaks(class: LossClass, within: u32, is_simple: bool) -> Expected {
-    if is_simple { Expected::Breaks { class, within } } else { Expected::Loses { within } }
+fn breaks(class: LossClass, within: u32, is_simple: bool) -> ExpectedVerdict {
+    if is_simple {
+        ExpectedVerdict::Breaks { class, within }
+    } else {
+        ExpectedVerdict::Loses { within }
+    }
 }
 
 /// Nothing is ever made durable; what a lie adds to that is unmeasured.
-fn of_unflushed(named: &NamedProfile, is_simple: bool) -> Option<Expected> {
+fn of_unflushed(named: &NamedProfile, is_simple: bool) -> Option<ExpectedVerdict> {
     match (named.cache, named.lie) {
         (CacheKind::WriteBack, None | Some(Lie::FlushIgnored | Lie::FuaIgnored)) => {
             Some(breaks(LossClass::Lost, WITHIN, is_simple))
         }
-        (CacheKind::WriteThrough | CacheKind::Protected, None) => Some(Expected::Holds),
+        (CacheKind::WriteThrough | CacheKind::Protected, None) => Some(ExpectedVerdict::Holds),
         _ => None,
     }
 }
@@ -334,28 +352,33 @@ mod tests {
 
     use super::*;
 
-    fn of(profile: &str, front_end: FrontEnd, write_cache: bool, path: DurablePath) -> Expected {
+    fn of(
+        profile: &str,
+        front_end: GuestFrontEnd,
+        write_cache: bool,
+        path: DurablePath,
+    ) -> ExpectedVerdict {
         let (layers, engine) = (GuestLayers::Ext4, EngineKind::Uring);
         expected_of(profile, front_end, write_cache, path, (layers, engine))
     }
 
     fn expected_of(
         profile: &str,
-        front_end: FrontEnd,
+        front_end: GuestFrontEnd,
         write_cache: bool,
         path: DurablePath,
         below: (GuestLayers, EngineKind),
-    ) -> Expected {
+    ) -> ExpectedVerdict {
         expected_by(profile, front_end, write_cache, Arm::new(path, 1), below)
     }
 
     fn expected_by(
         profile: &str,
-        front_end: FrontEnd,
+        front_end: GuestFrontEnd,
         write_cache: bool,
         arm: Arm,
         (layers, engine): (GuestLayers, EngineKind),
-    ) -> Expected {
+    ) -> ExpectedVerdict {
         let (profile, kernel) = (profile.to_owned(), None);
         let named = named(&profile).unwrap();
         let size = size_min(layers);
@@ -374,23 +397,29 @@ mod tests {
         expected(named, &target, arm).unwrap()
     }
 
-    const LOST: Expected = Expected::Breaks { class: LossClass::Lost, within: 2 };
-    const LOSES: Expected = Expected::Loses { within: 2 };
+    const LOST: ExpectedVerdict = ExpectedVerdict::Breaks { class: LossClass::Lost, within: 2 };
+    const LOSES: ExpectedVerdict = ExpectedVerdict::Loses { within: 2 };
 
     #[test]
     fn only_nvme_with_a_write_cache_loses_what_is_durable_by_fua() {
         use DurablePath::{Fdatasync, ODsync, RwfDsync};
         for path in [ODsync, RwfDsync] {
-            assert_eq!(of("write-back", FrontEnd::Nvme, true, path), LOST);
-            assert_eq!(of("write-back", FrontEnd::Nvme, false, path), Expected::Holds);
-            assert_eq!(of("write-back", FrontEnd::Scsi, true, path), Expected::Holds);
-            assert_eq!(of("write-back", FrontEnd::VirtioBlk, true, path), Expected::Holds);
-            assert_eq!(of("write-through", FrontEnd::Nvme, true, path), Expected::Holds);
+            assert_eq!(of("write-back", GuestFrontEnd::Nvme, true, path), LOST);
+            assert_eq!(of("write-back", GuestFrontEnd::Nvme, false, path), ExpectedVerdict::Holds);
+            assert_eq!(of("write-back", GuestFrontEnd::Scsi, true, path), ExpectedVerdict::Holds);
+            assert_eq!(
+                of("write-back", GuestFrontEnd::VirtioBlk, true, path),
+                ExpectedVerdict::Holds
+            );
+            assert_eq!(
+                of("write-through", GuestFrontEnd::Nvme, true, path),
+                ExpectedVerdict::Holds
+            );
             let blocking = (GuestLayers::Raw, EngineKind::Sync);
-            let held = expected_of("write-back", FrontEnd::Nvme, true, path, blocking);
-            assert_eq!(held, Expected::Holds, "the kernel flushes after it");
+            let held = expected_of("write-back", GuestFrontEnd::Nvme, true, path, blocking);
+            assert_eq!(held, ExpectedVerdict::Holds, "the kernel flushes after it");
         }
-        assert_eq!(of("write-back", FrontEnd::Nvme, true, Fdatasync), Expected::Holds);
+        assert_eq!(of("write-back", GuestFrontEnd::Nvme, true, Fdatasync), ExpectedVerdict::Holds);
     }
 
     #[test]
@@ -400,17 +429,20 @@ mod tests {
             expected_of(profile, front_end, write_cache, path, (layers, engine))
         };
         let superblock_lost =
-            Expected::Breaks { class: LossClass::Lost, within: WITHIN_OF_SUPERBLOCK };
+            ExpectedVerdict::Breaks { class: LossClass::Lost, within: WITHIN_OF_SUPERBLOCK };
         for path in DurablePath::ALL {
             for profile in ["write-back", "fua-ignored"] {
-                assert_eq!(of(profile, FrontEnd::Nvme, true, path), superblock_lost);
+                assert_eq!(of(profile, GuestFrontEnd::Nvme, true, path), superblock_lost);
             }
-            assert_eq!(of("fua-ignored", FrontEnd::Nvme, false, path), superblock_lost);
-            assert_eq!(of("write-back", FrontEnd::Nvme, false, path), Expected::Holds);
-            assert_eq!(of("flush-ignored", FrontEnd::Nvme, false, path), Expected::Holds);
-            assert_eq!(of("protected", FrontEnd::Nvme, true, path), Expected::Holds);
-            for front_end in [FrontEnd::VirtioBlk, FrontEnd::Scsi] {
-                assert_eq!(of("write-back", front_end, true, path), Expected::Holds);
+            assert_eq!(of("fua-ignored", GuestFrontEnd::Nvme, false, path), superblock_lost);
+            assert_eq!(of("write-back", GuestFrontEnd::Nvme, false, path), ExpectedVerdict::Holds);
+            assert_eq!(
+                of("flush-ignored", GuestFrontEnd::Nvme, false, path),
+                ExpectedVerdict::Holds
+            );
+            assert_eq!(of("protected", GuestFrontEnd::Nvme, true, path), ExpectedVerdict::Holds);
+            for front_end in [GuestFrontEnd::VirtioBlk, GuestFrontEnd::Scsi] {
+                assert_eq!(of("write-back", front_end, true, path), ExpectedVerdict::Holds);
                 assert_eq!(of("flush-ignored", front_end, true, path), LOSES);
                 assert_eq!(of("fua-ignored", front_end, false, path), LOSES);
             }
@@ -423,34 +455,50 @@ mod tests {
             let layers = (GuestLayers::Ext4, EngineKind::Uring);
             expected_by(profile, front_end, write_cache, arm, layers)
         };
-        let lost = Expected::Breaks { class: LossClass::Lost, within: WITHIN_OF_COMMIT };
+        let lost = ExpectedVerdict::Breaks { class: LossClass::Lost, within: WITHIN_OF_COMMIT };
         for writes in [FileWrites::Append, FileWrites::Replace] {
             for path in DurablePath::ALL {
                 let arm = Arm { writes, ..Arm::new(path, 1) };
-                assert_eq!(of("write-back", FrontEnd::VirtioBlk, true, arm), Expected::Holds);
-                assert_eq!(of("flush-ignored", FrontEnd::VirtioBlk, true, arm), LOSES);
-                assert_eq!(of("write-back", FrontEnd::Nvme, true, arm), lost);
-                assert_eq!(of("write-back", FrontEnd::Nvme, false, arm), Expected::Holds);
-                assert_eq!(of("protected", FrontEnd::Nvme, true, arm), Expected::Holds);
+                assert_eq!(
+                    of("write-back", GuestFrontEnd::VirtioBlk, true, arm),
+                    ExpectedVerdict::Holds
+                );
+                assert_eq!(of("flush-ignored", GuestFrontEnd::VirtioBlk, true, arm), LOSES);
+                assert_eq!(of("write-back", GuestFrontEnd::Nvme, true, arm), lost);
+                assert_eq!(
+                    of("write-back", GuestFrontEnd::Nvme, false, arm),
+                    ExpectedVerdict::Holds
+                );
+                assert_eq!(of("protected", GuestFrontEnd::Nvme, true, arm), ExpectedVerdict::Holds);
             }
         }
         let arm = Arm { writes: FileWrites::Rename, ..Arm::new(DurablePath::Fsync, 1) };
-        assert_eq!(of("write-back", FrontEnd::VirtioBlk, true, arm), LOST);
-        assert_eq!(of("protected", FrontEnd::Scsi, true, arm), LOST, "it is in no disk's cache");
+        assert_eq!(of("write-back", GuestFrontEnd::VirtioBlk, true, arm), LOST);
+        assert_eq!(
+            of("protected", GuestFrontEnd::Scsi, true, arm),
+            LOST,
+            "it is in no disk's cache"
+        );
     }
 
     #[test]
     fn an_array_loses_what_its_members_lose_in_whichever_way() {
         for layers in [GuestLayers::MdRaid1, GuestLayers::MdRaid5] {
             let of = |profile, write_cache, path, engine| {
-                expected_of(profile, FrontEnd::Nvme, write_cache, path, (layers, engine))
+                expected_of(profile, GuestFrontEnd::Nvme, write_cache, path, (layers, engine))
             };
             let (path, uring) = (DurablePath::ODsync, EngineKind::Uring);
             assert_eq!(of("write-back", true, path, uring), LOSES);
-            assert_eq!(of("write-back", true, path, EngineKind::Sync), Expected::Holds);
-            assert_eq!(of("write-back", true, DurablePath::Fdatasync, uring), Expected::Holds);
+            assert_eq!(of("write-back", true, path, EngineKind::Sync), ExpectedVerdict::Holds);
+            assert_eq!(
+                of("write-back", true, DurablePath::Fdatasync, uring),
+                ExpectedVerdict::Holds
+            );
             assert_eq!(of("fua-ignored", false, path, uring), LOSES);
-            assert_eq!(of("fua-ignored", false, DurablePath::Fdatasync, uring), Expected::Holds);
+            assert_eq!(
+                of("fua-ignored", false, DurablePath::Fdatasync, uring),
+                ExpectedVerdict::Holds
+            );
         }
     }
 
@@ -464,17 +512,17 @@ mod tests {
             let of = |profile, front_end, write_cache| {
                 expected_of(profile, front_end, write_cache, path, below)
             };
-            assert_eq!(of("write-back", FrontEnd::VirtioBlk, true), Expected::Holds);
-            assert_eq!(of("flush-ignored", FrontEnd::VirtioBlk, true), LOSES);
-            assert_eq!(of("write-back", FrontEnd::Nvme, true), LOSES, "QEMU drops FUA");
-            assert_eq!(of("write-back", FrontEnd::Nvme, false), Expected::Holds);
-            assert_eq!(of("fua-ignored", FrontEnd::Scsi, false), LOSES);
+            assert_eq!(of("write-back", GuestFrontEnd::VirtioBlk, true), ExpectedVerdict::Holds);
+            assert_eq!(of("flush-ignored", GuestFrontEnd::VirtioBlk, true), LOSES);
+            assert_eq!(of("write-back", GuestFrontEnd::Nvme, true), LOSES, "QEMU drops FUA");
+            assert_eq!(of("write-back", GuestFrontEnd::Nvme, false), ExpectedVerdict::Holds);
+            assert_eq!(of("fua-ignored", GuestFrontEnd::Scsi, false), LOSES);
             let one = |liar| {
                 let target = GuestTarget {
                     profile: "flush-ignored".to_owned(),
                     liar: Some(liar),
                     size: size_min(layers),
-                    front_end: FrontEnd::VirtioBlk,
+                    front_end: GuestFrontEnd::VirtioBlk,
                     write_cache: true,
                     layers,
                     engine: EngineKind::Uring,
@@ -484,7 +532,7 @@ mod tests {
                 assert!(is_possible(&target));
                 expected(named("flush-ignored").unwrap(), &target, Arm::new(path, 1))
             };
-            assert_eq!(one(0), Some(Expected::MayLose), "its superblocks may give it away");
+            assert_eq!(one(0), Some(ExpectedVerdict::MayLose), "its superblocks may give it away");
             assert_eq!(one(1), None, "what the first copy repairs is hidden");
         }
     }
@@ -492,16 +540,16 @@ mod tests {
     #[test]
     fn a_lie_about_fua_shows_without_the_guests_write_cache_and_one_about_flushes_with_it() {
         let path = DurablePath::Fdatasync;
-        for front_end in [FrontEnd::VirtioBlk, FrontEnd::Nvme, FrontEnd::Scsi] {
-            let is_flushed = front_end == FrontEnd::Nvme;
-            let shown = if is_flushed { Expected::Holds } else { LOSES };
+        for front_end in [GuestFrontEnd::VirtioBlk, GuestFrontEnd::Nvme, GuestFrontEnd::Scsi] {
+            let is_flushed = front_end == GuestFrontEnd::Nvme;
+            let shown = if is_flushed { ExpectedVerdict::Holds } else { LOSES };
             assert_eq!(of("fua-ignored", front_end, false, path), shown);
             assert_eq!(of("fua-ignored", front_end, false, DurablePath::ODsync), LOSES);
-            assert_eq!(of("fua-ignored", front_end, true, path), Expected::Holds);
+            assert_eq!(of("fua-ignored", front_end, true, path), ExpectedVerdict::Holds);
             assert_eq!(of("flush-ignored", front_end, true, path), LOSES);
             let raw = (GuestLayers::Raw, EngineKind::Uring);
             assert_eq!(expected_of("flush-ignored", front_end, true, path, raw), LOST);
-            assert_eq!(of("flush-ignored", front_end, false, path), Expected::Holds);
+            assert_eq!(of("flush-ignored", front_end, false, path), ExpectedVerdict::Holds);
         }
     }
 }

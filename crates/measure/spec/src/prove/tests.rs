@@ -24,7 +24,7 @@ fn the_example_of_the_book_is_a_plan() {
     let (_, rest) = text.split_once("```toml\n").unwrap();
     let plan = plan_proof("book", rest.split_once("```").unwrap().0, 7).unwrap();
     assert_eq!(plan.series.len(), 2 * (4 + 1));
-    let holds = plan.series.iter().filter(|it| it.expected == Some(Expected::Holds));
+    let holds = plan.series.iter().filter(|it| it.expected == Some(ExpectedVerdict::Holds));
     let names: Vec<&str> = holds.map(|it| it.name.as_str()).collect();
     assert!(names.contains(&"flush-ignored/rwf_dsync/8"), "FUA is kept: {names:?}");
     assert!(!names.iter().any(|it| it.ends_with("flush-ignored/fdatasync/1")), "{names:?}");
@@ -63,7 +63,7 @@ fn a_liar_that_is_seldom_found_gets_more_cuts() {
     let reorders = &of("reorders").series[0];
     assert!(reorders.cuts > 5, "{reorders:?}");
     assert!(
-        matches!(reorders.expected, Some(Expected::Breaks { within, .. }) if within == reorders.cuts)
+        matches!(reorders.expected, Some(ExpectedVerdict::Breaks { within, .. }) if within == reorders.cuts)
     );
 }
 
@@ -74,8 +74,8 @@ fn a_series_of_states_has_so_many_and_loses_where_a_cut_would() {
     let plan = plan(&format!("{guest}{arm}")).unwrap();
     let [honest, early] = &plan.series[..] else { panic!("{plan:?}") };
     assert!(honest.target.is_enumerated() && honest.name.ends_with("/fdatasync/1/states"));
-    assert_eq!((honest.cuts, honest.expected), (40, Some(Expected::Holds)));
-    let lost = Expected::Breaks { class: LossClass::Lost, within: 40 };
+    assert_eq!((honest.cuts, honest.expected), (40, Some(ExpectedVerdict::Holds)));
+    let lost = ExpectedVerdict::Breaks { class: LossClass::Lost, within: 40 };
     assert_eq!((early.cuts, early.expected), (40, Some(lost)));
 }
 

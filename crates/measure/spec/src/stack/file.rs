@@ -10,17 +10,19 @@ use serde_json::{Value as Json, json};
 
 use super::layers::{self, LayerTable};
 use crate::SpecError;
-use crate::campaign::file::{Files, Head, Steps, shared_keys};
-use crate::table::value::{Amount, Name, Value, words};
-use crate::table::{Form, Item, Key, One, Placed, Table, reference, table};
+use crate::campaign::file::{CampaignSteps, FileHead, Files, shared_keys};
+use crate::table::value::{Amount, KeyedValue, Name, words};
+use crate::table::{
+    OptionalValue, PlacedValue, ReferenceKey, SpecTable, TableItem, ValueForm, reference, table,
+};
 
 table! {
     /// The whole file.
-    struct StackFile [head: Head, steps: Steps, first: First] {
+    struct StackFile [head: FileHead, steps: CampaignSteps, first: First] {
         /// What of each point is read and written.
-        target: Option<Placed<TargetTable>>,
+        target: Option<PlacedValue<StackTargetTable>>,
         /// What somebody found, to be set beside it.
-        published: Vec<Placed<PublishedTable>>,
+        published: Vec<PlacedValue<PublishedEntry>>,
     }
 }
 
@@ -28,9 +30,9 @@ table! {
     /// The part read first; it is removed before the rest is read.
     struct First {
         /// Axes: lists of texts, whole numbers or flags, for which "{AXIS}" stands in stacks.
-        matrix: One<Axes>,
+        matrix: OptionalValue<MatrixAxes>,
         /// A stack, or one for each of the axes' values that it names. At least one.
-        stack: Vec<Placed<StackTable>>,
+        stack: Vec<PlacedValue<StackTable>>,
     }
 }
 
@@ -38,10 +40,10 @@ table! {
     /// `[[stack]]`.
     struct StackTable {
         /// Short name; values of axes that it does not name are appended.
-        name: Placed<Name>,
+        name: PlacedValue<Name>,
         /// The layers from the bottom, a source such as { ram = { size = "1GiB" } } first. At least
         /// one.
-        layers: Vec<Placed<LayerTable>>,
+        layers: Vec<PlacedValue<LayerTable>>,
     }
 }
 
@@ -50,49 +52,49 @@ table! {
     struct Common {
         /// Divide the devices below into so many equal groups, in order; each becomes one device.
         /// Default: 1.
-        groups: One<u32>,
+        groups: OptionalValue<u32>,
         /// false: build it, but run no workload on it. Default: true.
-        measured: One<bool>,
+        measured: OptionalValue<bool>,
     }
 }
 
 table! {
     /// `[target]`.
-    struct TargetTable {
+    struct StackTargetTable {
         /// Bytes of the file on a filesystem, or a share of its free space. Default: 1 GiB, at most
         /// a tenth of the free space.
-        size: One<Amount>,
+        size: OptionalValue<Amount>,
         /// What is touched of each device, from its begin, at most all of it. Default: size if that
         /// is in bytes, else 100%.
-        region: One<Amount>,
+        region: OptionalValue<Amount>,
         /// Where a layer has several devices: only the first is measured, or all side by side.
         /// Default: one.
-        raw: One<SeveralDevices>,
+        raw: OptionalValue<SeveralDevices>,
         /// How a file is laid out before. Default: incompressible.
-        layout: One<FileLayout>,
+        layout: OptionalValue<FileLayout>,
         /// One file that all jobs share, or one for each. Default: shared.
-        files: One<Files>,
+        files: OptionalValue<Files>,
     }
 }
 
 table! {
     /// `[[published]]`.
-    struct PublishedTable "what was published" {
+    struct PublishedEntry "what was published" {
         /// Name of a stack, with the values of its axes.
-        stack: Placed<String>,
+        stack: PlacedValue<String>,
         /// Which of its layers, by its word: md, xfs. Default: the uppermost.
-        layer: One<String>,
+        layer: OptionalValue<String>,
         /// Name of a step; if it is several workloads, that of one, as a report has it: write,
         /// o_dsync.
-        workload: Placed<String>,
+        workload: PlacedValue<String>,
         /// Which point of its ladder, where jobs are one of its axes.
-        jobs: One<u32>,
+        jobs: OptionalValue<u32>,
         /// Its rate as a share of the raw device's: 0.0274. Required.
-        share_of_raw: One<f64>,
+        share_of_raw: OptionalValue<f64>,
         /// Its rate, in accesses per second.
-        rate: One<f64>,
+        rate: OptionalValue<f64>,
         /// Where it stands. Default: the source of the file.
-        source: One<String>,
+        source: OptionalValue<String>,
     }
 }
 
@@ -102,18 +104,18 @@ words! {
 
 /// A table whose keys are names of axes, with lists of values; read before the rest.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Axes;
+pub(crate) struct MatrixAxes;
 
-impl Value for Axes {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl KeyedValue for MatrixAxes {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         // [matrix] is taken out before the rest is read, so whatever comes here is something else.
         Err(item.fail("expected a table"))
     }
 
-    fn form() -> Form {
+    fn form() -> ValueForm {
         let axis = json!({ "type": "array", "minItems": 1 });
         let schema = json!({ "type": "object", "additionalProperties": axis });
-        Form::new("`chunk = [\"4KiB\", \"64KiB\"]`", schema)
+        ValueForm::new("`chunk = [\"4KiB\", \"64KiB\"]`", schema)
     }
 }
 
@@ -151,15 +153,15 @@ pub fn stack_spec_reference() -> String {
 }
 
 /// Every table with the heading under which it is described.
-fn sections() -> Vec<(String, Vec<Key>)> {
+fn sections() -> Vec<(String, Vec<ReferenceKey>)> {
     let before = [
-        ("The file", [Head::keys(), StackFile::keys(), Steps::keys()].concat()),
+        ("The file", [FileHead::keys(), StackFile::keys(), CampaignSteps::keys()].concat()),
         ("The file: what is made", First::keys()),
         ("[[stack]]", StackTable::keys()),
         ("A layer", LayerTable::keys()),
         ("Every layer", Common::keys()),
     ];
-    let after = [("[target]", TargetTable::keys()), ("[[published]]", PublishedTable::keys())];
+    let after = [("[target]", StackTargetTable::keys()), ("[[published]]", PublishedEntry::keys())];
     let own = |(heading, keys): (&str, _)| (heading.to_owned(), keys);
     let layers = layers::sections().into_iter();
     before.map(own).into_iter().chain(layers).chain(after.map(own)).collect()

@@ -15,8 +15,8 @@ use toml::de::DeValue;
 use super::file::{Common, StackTable};
 use crate::SpecError;
 use crate::table::reference::object;
-use crate::table::value::{Delay, Span, Texts, Value, none_of};
-use crate::table::{Entries, Faults, Form, Item, Key, Source, Table};
+use crate::table::value::{Delay, KeyedValue, SpecTime, Texts, none_of};
+use crate::table::{Faults, ReferenceKey, SpecTable, SpecText, TableEntries, TableItem, ValueForm};
 
 const NAME_MAX: usize = 60;
 
@@ -33,7 +33,7 @@ pub(crate) struct ReadStack {
 
 /// Reads a stack; `suffix` are the values of axes that its name lacks.
 pub(crate) fn stack(
-    source: Source<'_>,
+    source: SpecText<'_>,
     table: StackTable,
     at: usize,
     suffix: &[String],
@@ -73,10 +73,10 @@ const fn fits(c: char) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LayerTable(DeclaredLayer);
 
-impl Table for LayerTable {
+impl SpecTable for LayerTable {
     const NOUN: &'static str = "a layer";
 
-    fn read(entries: &Entries<'_>, faults: &mut Faults) -> Option<Self> {
+    fn read(entries: &TableEntries<'_>, faults: &mut Faults) -> Option<Self> {
         let found = SPEC_LAYERS.iter().find_map(|kind| Some((kind, entries.item(kind.word)?)));
         let read = found.map(|(kind, item)| {
             layer(kind, item).map_err(|error| faults.add(item.at(), error)).ok()
@@ -89,15 +89,15 @@ impl Table for LayerTable {
         }
     }
 
-    fn keys() -> Vec<Key> {
+    fn keys() -> Vec<ReferenceKey> {
         let form = |kind: &SpecLayer| {
             let keys = (kind.keys)().iter().map(key).chain(Common::keys()).collect::<Vec<_>>();
-            Form::new("table", object(&keys))
+            ValueForm::new("table", object(&keys))
         };
-        SPEC_LAYERS.iter().map(|kind| Key::new(kind.word, kind.help, form(kind))).collect()
+        SPEC_LAYERS.iter().map(|kind| ReferenceKey::new(kind.word, kind.help, form(kind))).collect()
     }
 
-    fn all_keys() -> Vec<Key> {
+    fn all_keys() -> Vec<ReferenceKey> {
         Self::keys()
     }
 
@@ -106,14 +106,15 @@ impl Table for LayerTable {
     }
 }
 
-fn layer(kind: &SpecLayer, item: Item<'_>) -> Result<DeclaredLayer, SpecError> {
+fn layer(kind: &SpecLayer, item: TableItem<'_>) -> Result<DeclaredLayer, SpecError> {
     let DeValue::Table(table) = item.value.get_ref() else {
         return Err(item.fail("expected a table"));
     };
     let keys = (kind.keys)();
     let names: Vec<_> = keys.iter().map(|key| key.name).chain(Common::names()).collect();
     let mut faults = Faults::default();
-    let entries = Entries { source: item.source, at: item.at(), noun: "the layer".into(), table };
+    let entries =
+        TableEntries { source: item.source, at: item.at(), noun: "the layer".into(), table };
     entries.refuse_unknown(&names, &mut faults);
     let common = Common::read(&entries, &mut faults);
     let mut values = SpecValues::new();
@@ -138,16 +139,16 @@ fn layer(kind: &SpecLayer, item: Item<'_>) -> Result<DeclaredLayer, SpecError> {
 }
 
 /// The value of a key of this form.
-fn value(form: SpecForm, item: Item<'_>) -> Result<SpecValue, SpecError> {
+fn value(form: SpecForm, item: TableItem<'_>) -> Result<SpecValue, SpecError> {
     let text = |parse: &dyn Fn(&str) -> Result<(), String>| {
         item.text(|text| parse(text).map(|()| SpecValue::Texts(vec![text.to_owned()])))
     };
     Ok(match form {
-        SpecForm::Flag => SpecValue::Flag(Value::read(item)?),
-        SpecForm::Count => SpecValue::Count(Value::read(item)?),
-        SpecForm::Bytes => SpecValue::Bytes(Value::read(item)?),
+        SpecForm::Flag => SpecValue::Flag(KeyedValue::read(item)?),
+        SpecForm::Count => SpecValue::Count(KeyedValue::read(item)?),
+        SpecForm::Bytes => SpecValue::Bytes(KeyedValue::read(item)?),
         SpecForm::Time => {
-            let Span(span) = Delay::read(item)?;
+            let SpecTime(span) = Delay::read(item)?;
             SpecValue::Time(span)
         }
         SpecForm::Text => text(&|_| Ok(()))?,
@@ -181,7 +182,7 @@ fn either(numbers: &[u32]) -> String {
 }
 
 /// The key as schema and reference have it.
-fn key(key: &SpecKey) -> Key {
+fn key(key: &SpecKey) -> ReferenceKey {
     let form = match key.form {
         SpecForm::Flag => bool::form(),
         SpecForm::Count => u32::form(),
@@ -191,19 +192,19 @@ fn key(key: &SpecKey) -> Key {
         SpecForm::Texts => Texts::form(),
         SpecForm::Numbers(known) => {
             let shown: Vec<String> = known.iter().map(u32::to_string).collect();
-            Form::new(shown.join(", "), json!({ "enum": known }))
+            ValueForm::new(shown.join(", "), json!({ "enum": known }))
         }
-        SpecForm::Words(words) => Form::new(words.join(", "), json!({ "enum": words })),
+        SpecForm::Words(words) => ValueForm::new(words.join(", "), json!({ "enum": words })),
         SpecForm::WordsOrPath(words, prefix) => {
             let shown = format!("{}, `\"{prefix}/FILE\"`", words.join(", "));
-            Form::pattern(shown, &format!("^({}|{prefix}/.+)$", words.join("|")))
+            ValueForm::pattern(shown, &format!("^({}|{prefix}/.+)$", words.join("|")))
         }
     };
-    Key { is_required: key.is_required, ..Key::new(key.name, key.help, form) }
+    ReferenceKey { is_required: key.is_required, ..ReferenceKey::new(key.name, key.help, form) }
 }
 
 /// The keys of all kinds, those together that the same kinds have, with these for a heading.
-pub(crate) fn sections() -> Vec<(String, Vec<Key>)> {
+pub(crate) fn sections() -> Vec<(String, Vec<ReferenceKey>)> {
     let mut sections: Vec<(Vec<&str>, Vec<SpecKey>)> = Vec::new();
     let with_keys = SPEC_LAYERS.iter().map(|kind| (kind.word, (kind.keys)()));
     let all: Vec<(&str, Vec<SpecKey>)> = with_keys.collect();

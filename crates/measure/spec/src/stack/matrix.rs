@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::SpecError;
 use crate::campaign::axes::combinations;
-use crate::table::Source;
+use crate::table::SpecText;
 
 /// Values of one axis.
 const VALUES_MAX: usize = 1000;
@@ -19,9 +19,8 @@ const VALUES_MAX: usize = 1000;
 // At a minute each, a working day.
 pub(crate) const STACKS_MAX: usize = 500;
 
-/// An axis.
 #[derive(Debug)]
-pub(crate) struct Axis<'a> {
+pub(crate) struct MatrixAxis<'a> {
     pub(crate) name: String,
     /// Byte in the text.
     pub(crate) at: usize,
@@ -30,7 +29,7 @@ pub(crate) struct Axis<'a> {
 
 /// A table for one combination of values.
 #[derive(Debug)]
-pub(crate) struct Expanded<'a> {
+pub(crate) struct ExpandedTable<'a> {
     pub(crate) table: DeTable<'a>,
     /// Values of axes that the name does not say, as text.
     pub(crate) suffix: Vec<String>,
@@ -38,9 +37,9 @@ pub(crate) struct Expanded<'a> {
 
 /// Reads `[matrix]`.
 pub(crate) fn axes<'a>(
-    source: Source<'_>,
+    source: SpecText<'_>,
     matrix: &Spanned<DeValue<'a>>,
-) -> Result<Vec<Axis<'a>>, SpecError> {
+) -> Result<Vec<MatrixAxis<'a>>, SpecError> {
     let DeValue::Table(table) = matrix.get_ref() else {
         return Err(source
             .error(matrix.span().start, "'matrix' is a table of axes")
@@ -53,10 +52,10 @@ pub(crate) fn axes<'a>(
 }
 
 fn axis<'a>(
-    source: Source<'_>,
+    source: SpecText<'_>,
     name: &Spanned<Cow<'_, str>>,
     values: &Spanned<DeValue<'a>>,
-) -> Result<Axis<'a>, SpecError> {
+) -> Result<MatrixAxis<'a>, SpecError> {
     let at = name.span().start;
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.get_ref().is_empty() || !name.get_ref().chars().all(fits) {
@@ -84,7 +83,7 @@ fn axis<'a>(
         }
         read.push((value.get_ref().clone(), shown));
     }
-    Ok(Axis { name: name.get_ref().to_string(), at, values: read })
+    Ok(MatrixAxis { name: name.get_ref().to_string(), at, values: read })
 }
 
 fn shown(value: &DeValue<'_>) -> Option<String> {
@@ -99,12 +98,12 @@ fn shown(value: &DeValue<'_>) -> Option<String> {
 /// One table per combination of the axes that `table` names; the axes by their indices are added to
 /// `used`.
 pub(crate) fn expanded<'a>(
-    source: Source<'_>,
+    source: SpecText<'_>,
     table: &DeTable<'a>,
-    axes: &[Axis<'a>],
+    axes: &[MatrixAxis<'a>],
     used: &mut BTreeSet<usize>,
-) -> Result<Vec<Expanded<'a>>, SpecError> {
-    let filling = |chosen| Filling { source, axes, chosen, met: BTreeSet::new() };
+) -> Result<Vec<ExpandedTable<'a>>, SpecError> {
+    let filling = |chosen| AxisFilling { source, axes, chosen, met: BTreeSet::new() };
     // Filled in once on trial: which axes it names decides how many stacks it is.
     let mut first = filling(vec![0; axes.len()]);
     first.table(table)?;
@@ -126,22 +125,22 @@ pub(crate) fn expanded<'a>(
     let one = |chosen: Vec<usize>| {
         let unnamed = (0..axes.len()).filter(|axis| varies(axis) && !in_name.met.contains(axis));
         let suffix = unnamed.map(|axis| axes[axis].values[chosen[axis]].1.clone()).collect();
-        Ok(Expanded { table: filling(chosen).table(table)?, suffix })
+        Ok(ExpandedTable { table: filling(chosen).table(table)?, suffix })
     };
     combinations(lengths).map(one).collect()
 }
 
 /// Puts values where `{AXIS}` stands.
-struct Filling<'x, 'a> {
-    source: Source<'x>,
-    axes: &'x [Axis<'a>],
+struct AxisFilling<'x, 'a> {
+    source: SpecText<'x>,
+    axes: &'x [MatrixAxis<'a>],
     /// Per axis the index of its value.
     chosen: Vec<usize>,
     /// The axes that were named.
     met: BTreeSet<usize>,
 }
 
-impl<'x, 'a> Filling<'x, 'a> {
+impl<'x, 'a> AxisFilling<'x, 'a> {
     fn table(&mut self, table: &DeTable<'a>) -> Result<DeTable<'a>, SpecError> {
         let entry = |(key, value): (&Spanned<Cow<'a, str>>, &Spanned<DeValue<'a>>)| {
             let name = Cow::Owned(self.text(key.get_ref(), key.span().start)?);

@@ -3,15 +3,15 @@
 use durio_layers::DeclaredStack;
 use durio_plan::PublishedShare;
 
-use super::file::{PublishedTable, StackFile};
-use crate::campaign::steps::Ladder;
-use crate::table::value::Scale;
-use crate::table::{Placed, Source};
+use super::file::{PublishedEntry, StackFile};
+use crate::campaign::steps::StepLadder;
+use crate::table::value::TimeScale;
+use crate::table::{PlacedValue, SpecText};
 use crate::{CampaignSpec, SpecError};
 
 /// Reads all of them; each must be of a stack, a layer and a workload that are there.
 pub(super) fn published(
-    source: Source<'_>,
+    source: SpecText<'_>,
     file: &StackFile,
     stacks: &[DeclaredStack],
     campaign: &CampaignSpec,
@@ -32,7 +32,7 @@ struct Workloads<'a> {
 fn workloads(campaign: &CampaignSpec) -> Result<Vec<Workloads<'_>>, SpecError> {
     let of_step = |step| {
         // As in the spec, whatever the scale of the bench: published results name these points.
-        let ladder = Ladder::new(campaign, false, step, Scale::WHOLE)?;
+        let ladder = StepLadder::new(campaign, false, step, TimeScale::WHOLE)?;
         let step = step.name.0.as_str();
         Ok(Workloads { step, names: ladder.section_names(), jobs: ladder.jobs() })
     };
@@ -41,8 +41,8 @@ fn workloads(campaign: &CampaignSpec) -> Result<Vec<Workloads<'_>>, SpecError> {
 
 /// The workload of that name.
 fn workload<'w>(
-    source: Source<'_>,
-    name: &Placed<String>,
+    source: SpecText<'_>,
+    name: &PlacedValue<String>,
     workloads: &'w [Workloads<'_>],
 ) -> Result<&'w Workloads<'w>, SpecError> {
     // A share of a step with several workloads would be compared with one of them by chance.
@@ -60,8 +60,8 @@ fn workload<'w>(
 
 /// Which point of a workload's ladder is meant.
 fn jobs(
-    source: Source<'_>,
-    table: &PublishedTable,
+    source: SpecText<'_>,
+    table: &PublishedEntry,
     workload: &Workloads<'_>,
 ) -> Result<Option<u32>, SpecError> {
     let Some(jobs) = table.jobs.get() else { return Ok(None) };
@@ -77,9 +77,9 @@ fn jobs(
 }
 
 fn one(
-    source: Source<'_>,
+    source: SpecText<'_>,
     file: &StackFile,
-    table: &Placed<PublishedTable>,
+    table: &PlacedValue<PublishedEntry>,
     stacks: &[DeclaredStack],
     workloads: &[Workloads<'_>],
 ) -> Result<PublishedShare, SpecError> {
@@ -102,8 +102,8 @@ fn one(
 
 /// The uppermost layer, or the uppermost one of the word.
 fn layer(
-    source: Source<'_>,
-    table: &PublishedTable,
+    source: SpecText<'_>,
+    table: &PublishedEntry,
     stack: &DeclaredStack,
 ) -> Result<usize, SpecError> {
     let Some(word) = table.layer.one() else {
@@ -115,7 +115,7 @@ fn layer(
     found.ok_or_else(|| unknown(source, "layer of this stack", word, table.layer.at, &words))
 }
 
-fn unknown(source: Source<'_>, what: &str, name: &str, at: usize, known: &[&str]) -> SpecError {
+fn unknown(source: SpecText<'_>, what: &str, name: &str, at: usize, known: &[&str]) -> SpecError {
     let what = format!("there is no {what} '{}'", name.escape_debug());
     source.unknown(name, at, what, known, "there are")
 }

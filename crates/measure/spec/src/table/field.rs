@@ -4,9 +4,9 @@ use std::ops::Deref;
 
 use toml::de::{DeArray, DeValue};
 
-use super::reference::{Form, Key, object};
-use super::value::{Scale, Shown, Value};
-use super::{Entries, Item, Table};
+use super::reference::{ReferenceKey, ValueForm, object};
+use super::value::{KeyedValue, LevelValue, TimeScale};
+use super::{SpecTable, TableEntries, TableItem};
 use crate::SpecError;
 
 /// Values of one list.
@@ -14,30 +14,30 @@ pub(crate) const LIST_MAX: usize = 100_000;
 
 /// What a key of a table becomes.
 pub(crate) trait Field: Sized {
-    fn read(item: Item<'_>) -> Result<Self, SpecError>;
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError>;
 
     /// Without the key.
-    fn missing(entries: &Entries<'_>, key: &'static str) -> Result<Self, SpecError>;
+    fn missing(entries: &TableEntries<'_>, key: &'static str) -> Result<Self, SpecError>;
 
     /// What the reference says of it.
-    fn key(name: &'static str, help: &'static str) -> Key;
+    fn key(name: &'static str, help: &'static str) -> ReferenceKey;
 }
 
 /// A value with its place in the file; as a field, one that must be there.
 #[derive(Debug, Clone)]
-pub(crate) struct Placed<T> {
+pub(crate) struct PlacedValue<T> {
     pub(crate) value: T,
     /// Byte in the text.
     pub(crate) at: usize,
 }
 
-impl<T: PartialEq> PartialEq for Placed<T> {
+impl<T: PartialEq> PartialEq for PlacedValue<T> {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }
 }
 
-impl<T> Deref for Placed<T> {
+impl<T> Deref for PlacedValue<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -45,12 +45,12 @@ impl<T> Deref for Placed<T> {
     }
 }
 
-impl<T: Value> Field for Placed<T> {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl<T: KeyedValue> Field for PlacedValue<T> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         T::read(item).map(|value| Self { value, at: item.at() })
     }
 
-    fn missing(entries: &Entries<'_>, key: &'static str) -> Result<Self, SpecError> {
+    fn missing(entries: &TableEntries<'_>, key: &'static str) -> Result<Self, SpecError> {
         let (of, add) = match entries.noun.as_str() {
             "" => (String::new(), "begin the file with"),
             noun => (format!(" of {noun}"), "add"),
@@ -62,20 +62,20 @@ impl<T: Value> Field for Placed<T> {
         })
     }
 
-    fn key(name: &'static str, help: &'static str) -> Key {
-        Key { is_required: true, ..Key::new(name, help, T::form()) }
+    fn key(name: &'static str, help: &'static str) -> ReferenceKey {
+        ReferenceKey { is_required: true, ..ReferenceKey::new(name, help, T::form()) }
     }
 }
 
 /// A key that may be left out, with one value.
-pub(crate) type One<T> = Setting<T, false>;
+pub(crate) type OptionalValue<T> = OptionalKey<T, false>;
 
 /// A key that may be left out, with one value or a list of them, which makes an axis.
-pub(crate) type Levels<T> = Setting<T, true>;
+pub(crate) type Levels<T> = OptionalKey<T, true>;
 
 /// A key that may be left out, with its values.
 #[derive(Debug, Clone)]
-pub(crate) struct Setting<T, const SWEPT: bool> {
+pub(crate) struct OptionalKey<T, const SWEPT: bool> {
     /// Byte of the value in the text.
     pub(crate) at: usize,
     is_list: bool,
@@ -83,20 +83,20 @@ pub(crate) struct Setting<T, const SWEPT: bool> {
     values: Vec<T>,
 }
 
-impl<T, const SWEPT: bool> Default for Setting<T, SWEPT> {
+impl<T, const SWEPT: bool> Default for OptionalKey<T, SWEPT> {
     fn default() -> Self {
         Self { at: 0, is_list: false, values: Vec::new() }
     }
 }
 
 /// The same values, wherever they stand.
-impl<T: PartialEq, const SWEPT: bool> PartialEq for Setting<T, SWEPT> {
+impl<T: PartialEq, const SWEPT: bool> PartialEq for OptionalKey<T, SWEPT> {
     fn eq(&self, other: &Self) -> bool {
         self.values == other.values
     }
 }
 
-impl<T: Clone, const SWEPT: bool> Setting<T, SWEPT> {
+impl<T: Clone, const SWEPT: bool> OptionalKey<T, SWEPT> {
     /// A setting that stands in no file.
     pub(crate) fn of(value: T) -> Self {
         Self { values: vec![value], ..Self::default() }
@@ -134,8 +134,8 @@ impl<T: Clone, const SWEPT: bool> Setting<T, SWEPT> {
     }
 }
 
-impl<T: Value, const SWEPT: bool> Field for Setting<T, SWEPT> {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl<T: KeyedValue, const SWEPT: bool> Field for OptionalKey<T, SWEPT> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         let (is_list, values) = match item.value.get_ref() {
             DeValue::Array(list) if SWEPT => (true, values(item, list)?),
             _ => (false, vec![T::read(item)?]),
@@ -143,18 +143,21 @@ impl<T: Value, const SWEPT: bool> Field for Setting<T, SWEPT> {
         Ok(Self { at: item.at(), is_list, values })
     }
 
-    fn missing(_: &Entries<'_>, _: &'static str) -> Result<Self, SpecError> {
+    fn missing(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
         Ok(Self::default())
     }
 
-    fn key(name: &'static str, help: &'static str) -> Key {
+    fn key(name: &'static str, help: &'static str) -> ReferenceKey {
         let form = if SWEPT { T::form().or_list() } else { T::form() };
-        Key { is_axis: SWEPT, ..Key::new(name, help, form) }
+        ReferenceKey { is_axis: SWEPT, ..ReferenceKey::new(name, help, form) }
     }
 }
 
 /// The values of a list, of which there is at least one.
-pub(crate) fn values<T: Value>(item: Item<'_>, list: &DeArray<'_>) -> Result<Vec<T>, SpecError> {
+pub(crate) fn values<T: KeyedValue>(
+    item: TableItem<'_>,
+    list: &DeArray<'_>,
+) -> Result<Vec<T>, SpecError> {
     if list.is_empty() || list.len() > LIST_MAX {
         let (key, count) = (item.key, list.len());
         let text = format!("'{key}' needs 1 to {LIST_MAX} values, not {count}");
@@ -175,10 +178,10 @@ pub(crate) trait AnySetting {
     fn is_axis(&self) -> bool;
 
     /// Each value as a coordinate, if it has one, and as it is shown.
-    fn levels(&self, scale: Scale) -> Vec<(Option<f64>, String)>;
+    fn levels(&self, scale: TimeScale) -> Vec<(Option<f64>, String)>;
 }
 
-impl<T: Shown, const SWEPT: bool> AnySetting for Setting<T, SWEPT> {
+impl<T: LevelValue, const SWEPT: bool> AnySetting for OptionalKey<T, SWEPT> {
     fn at(&self) -> usize {
         self.at
     }
@@ -191,36 +194,39 @@ impl<T: Shown, const SWEPT: bool> AnySetting for Setting<T, SWEPT> {
         self.is_list
     }
 
-    fn levels(&self, scale: Scale) -> Vec<(Option<f64>, String)> {
+    fn levels(&self, scale: TimeScale) -> Vec<(Option<f64>, String)> {
         let scaled = self.values.iter().map(|value| value.scaled(scale));
         scaled.map(|value| (value.coordinate(), value.label())).collect()
     }
 }
 
-fn table<T: Table>(item: Item<'_>, otherwise: String) -> Result<Placed<T>, SpecError> {
+fn table<T: SpecTable>(
+    item: TableItem<'_>,
+    otherwise: String,
+) -> Result<PlacedValue<T>, SpecError> {
     let DeValue::Table(table) = item.value.get_ref() else {
         return Err(item.source.error(item.at(), otherwise));
     };
     let value = item.source.table(item.key, item.at(), table)?;
-    Ok(Placed { value, at: item.at() })
+    Ok(PlacedValue { value, at: item.at() })
 }
 
-impl<T: Table> Field for Option<Placed<T>> {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl<T: SpecTable> Field for Option<PlacedValue<T>> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         table(item, format!("{}: expected a table", item.key)).map(Some)
     }
 
-    fn missing(_: &Entries<'_>, _: &'static str) -> Result<Self, SpecError> {
+    fn missing(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
         Ok(None)
     }
 
-    fn key(name: &'static str, help: &'static str) -> Key {
-        Key::new(name, help, Form::new("table", object(&T::all_keys())))
+    fn key(name: &'static str, help: &'static str) -> ReferenceKey {
+        ReferenceKey::new(name, help, ValueForm::new("table", object(&T::all_keys())))
     }
 }
 
-impl<T: Table> Field for Vec<Placed<T>> {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl<T: SpecTable> Field for Vec<PlacedValue<T>> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         let key = item.key;
         let DeValue::Array(list) = item.value.get_ref() else {
             let text = format!("'{key}' is a list of tables; write [[{key}]]");
@@ -230,12 +236,12 @@ impl<T: Table> Field for Vec<Placed<T>> {
         list.iter().map(one).collect()
     }
 
-    fn missing(_: &Entries<'_>, _: &'static str) -> Result<Self, SpecError> {
+    fn missing(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
         Ok(Vec::new())
     }
 
-    fn key(name: &'static str, help: &'static str) -> Key {
+    fn key(name: &'static str, help: &'static str) -> ReferenceKey {
         let schema = serde_json::json!({ "type": "array", "items": object(&T::all_keys()) });
-        Key::new(name, help, Form::new("tables", schema))
+        ReferenceKey::new(name, help, ValueForm::new("tables", schema))
     }
 }

@@ -6,13 +6,13 @@ use serde_json::{Map, Value as Json, json};
 
 /// How the value of a key is written.
 #[derive(Debug, Clone)]
-pub(crate) struct Form {
+pub(crate) struct ValueForm {
     /// In the reference.
     pub(crate) shown: String,
     pub(crate) schema: Json,
 }
 
-impl Form {
+impl ValueForm {
     pub(crate) fn new(shown: impl Into<String>, schema: Json) -> Self {
         Self { shown: shown.into(), schema }
     }
@@ -32,17 +32,17 @@ impl Form {
 
 /// A key as the reference has it.
 #[derive(Debug, Clone)]
-pub(crate) struct Key {
+pub(crate) struct ReferenceKey {
     pub(crate) name: &'static str,
     pub(crate) help: String,
-    pub(crate) form: Form,
+    pub(crate) form: ValueForm,
     /// A list of values makes an axis.
     pub(crate) is_axis: bool,
     pub(crate) is_required: bool,
 }
 
-impl Key {
-    pub(crate) fn new(name: &'static str, help: &'static str, form: Form) -> Self {
+impl ReferenceKey {
+    pub(crate) fn new(name: &'static str, help: &'static str, form: ValueForm) -> Self {
         Self { name, help: help.trim().to_owned(), form, is_axis: false, is_required: false }
     }
 
@@ -63,7 +63,7 @@ impl Key {
 }
 
 /// The schema of a table with these keys.
-pub(crate) fn object(keys: &[Key]) -> Json {
+pub(crate) fn object(keys: &[ReferenceKey]) -> Json {
     let properties = keys.iter().map(|key| (key.name.to_owned(), key.schema()));
     let mut object = json!({
         "type": "object",
@@ -79,7 +79,7 @@ pub(crate) fn object(keys: &[Key]) -> Json {
 }
 
 /// The schema of a whole file (JSON Schema, draft 2020-12). What `shared` says stands in it once.
-pub(crate) fn file(title: &str, keys: &[Key], shared: &[Key]) -> Json {
+pub(crate) fn file(title: &str, keys: &[ReferenceKey], shared: &[ReferenceKey]) -> Json {
     let mut schema = object(keys);
     // Settings stand in defaults, steps, preconditions, points and `beside` loads: one definition
     // serves all.
@@ -108,7 +108,7 @@ fn refer(schema: &mut Json, definitions: &Map<String, Json>) {
 }
 
 /// A table of keys under each heading, as Markdown.
-pub(crate) fn tables<H: Display>(sections: &[(H, Vec<Key>)]) -> String {
+pub(crate) fn tables<H: Display>(sections: &[(H, Vec<ReferenceKey>)]) -> String {
     let mut text = String::new();
     for (heading, keys) in sections {
         // Writing to a string cannot fail.

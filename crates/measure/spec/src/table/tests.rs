@@ -4,20 +4,20 @@ use durio_base::{Bytes, Nanos};
 use durio_plan::{Goal, Placement};
 use durio_workload::{PerMille, Skew, SyncMethod};
 
-use super::value::{Amount, Span, Texts, Time, Value};
-use super::{Item, Key, Source};
+use super::value::{Amount, KeyedValue, SpecTime, Texts, Time};
+use super::{ReferenceKey, SpecText, TableItem};
 use crate::campaign::value::{Mix, Regions};
 
 /// What `value` is as a `T`.
-fn read<T: Value>(value: &str) -> Result<T, String> {
+fn read<T: KeyedValue>(value: &str) -> Result<T, String> {
     let text = format!("key = {value}");
-    let source = Source { name: "x", text: &text };
+    let source = SpecText { name: "x", text: &text };
     let table = source.parse().map_err(|error| error.message)?;
     let value = table.get("key").unwrap();
-    T::read(Item { source, key: "key", value }).map_err(|error| error.message)
+    T::read(TableItem { source, key: "key", value }).map_err(|error| error.message)
 }
 
-fn text<T: Value>(text: &str) -> Result<T, String> {
+fn text<T: KeyedValue>(text: &str) -> Result<T, String> {
     read(&format!("\"{text}\""))
 }
 
@@ -37,7 +37,7 @@ fn shares_and_amounts_are_exact() {
 #[test]
 fn sizes_and_times_need_their_unit() {
     assert_eq!(text("4KiB"), Ok(Bytes::from_kib(4)));
-    assert_eq!(text("1.5s"), Ok::<Time, _>(Span(Nanos::from_millis(1500))));
+    assert_eq!(text("1.5s"), Ok::<Time, _>(SpecTime(Nanos::from_millis(1500))));
     assert!(text::<Bytes>("4096").unwrap_err().contains("unit"));
     assert!(text::<Time>("60 parsecs").is_err());
     assert!(read::<Bytes>("4096").unwrap_err().contains("4KiB"));
@@ -94,7 +94,7 @@ pub(crate) fn check_reference<H>(
     file: &str,
     schema: &str,
     reference: &str,
-    sections: &[(H, Vec<Key>)],
+    sections: &[(H, Vec<ReferenceKey>)],
 ) {
     let compare = |file: &str, expected: &dyn Fn(&str) -> String| {
         let path = format!("{}/../../../docs/formats/{file}", env!("CARGO_MANIFEST_DIR"));

@@ -1,30 +1,30 @@
 //! Values of a spec: numbers and texts of TOML to sizes, times, shares and words.
 //!
-//! Turns an [`Item`] into a value of its field's type.
+//! Turns a [`TableItem`] into a value of its field's type.
 
 use durio_base::{Bytes, Nanos};
 use durio_workload::{PerMille, nearest_word};
 use serde_json::json;
 use toml::de::DeValue;
 
-use super::Item;
-use super::field::{Placed, values};
-use super::reference::Form;
+use super::TableItem;
+use super::field::{PlacedValue, values};
+use super::reference::ValueForm;
 use crate::SpecError;
 use crate::written::{has_unit, time};
 
 /// What can stand behind a key, or in a list there.
-pub(crate) trait Value: Clone {
+pub(crate) trait KeyedValue: Clone {
     /// An example as written; empty where no example helps a user who forgot the key.
     const EXAMPLE: &'static str = "";
 
-    fn read(item: Item<'_>) -> Result<Self, SpecError>;
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError>;
 
-    fn form() -> Form;
+    fn form() -> ValueForm;
 }
 
 /// A value that can be a level of an axis.
-pub(crate) trait Shown: Value {
+pub(crate) trait LevelValue: KeyedValue {
     fn label(&self) -> String;
 
     /// None for words and flags.
@@ -33,7 +33,7 @@ pub(crate) trait Shown: Value {
     }
 
     /// As it is in a shortened run.
-    fn scaled(&self, _: Scale) -> Self {
+    fn scaled(&self, _: TimeScale) -> Self {
         self.clone()
     }
 }
@@ -48,12 +48,12 @@ const GRAIN: Bytes = Bytes::from_mib(1);
 
 /// How far a run is shortened, in thousandths of the spec's values.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scale {
+pub(crate) struct TimeScale {
     pub(crate) time_per_mille: u32,
     pub(crate) size_per_mille: u32,
 }
 
-impl Scale {
+impl TimeScale {
     /// As the spec says.
     pub(crate) const WHOLE: Self = Self { time_per_mille: 1000, size_per_mille: 1000 };
 
@@ -93,7 +93,7 @@ pub(crate) enum Scalar<'a> {
     Flag(bool),
 }
 
-impl Item<'_> {
+impl TableItem<'_> {
     pub(crate) fn scalar(&self) -> Result<Scalar<'_>, SpecError> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(Scalar::Text(text)),
@@ -156,28 +156,28 @@ impl Item<'_> {
     }
 }
 
-impl Value for bool {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl KeyedValue for bool {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         match item.scalar()? {
             Scalar::Flag(flag) => Ok(flag),
             _ => Err(item.fail("expected true or false")),
         }
     }
 
-    fn form() -> Form {
-        Form::new("`true`, `false`", json!({ "type": "boolean" }))
+    fn form() -> ValueForm {
+        ValueForm::new("`true`, `false`", json!({ "type": "boolean" }))
     }
 }
 
-impl Shown for bool {
+impl LevelValue for bool {
     fn label(&self) -> String {
         self.to_string()
     }
 }
 
 /// A count from 0 (or 1, where 0 has no meaning).
-impl Value for u32 {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl KeyedValue for u32 {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         let Scalar::Integer(number) = item.scalar()? else {
             return Err(item.fail("expected a whole number without quotes"));
         };
@@ -185,12 +185,12 @@ impl Value for u32 {
             .map_err(|_| item.fail(format!("{number} is not between 0 and {}", Self::MAX)))
     }
 
-    fn form() -> Form {
-        Form::new("`16`", json!({ "type": "integer", "minimum": 0, "maximum": Self::MAX }))
+    fn form() -> ValueForm {
+        ValueForm::new("`16`", json!({ "type": "integer", "minimum": 0, "maximum": Self::MAX }))
     }
 }
 
-impl Shown for u32 {
+impl LevelValue for u32 {
     fn label(&self) -> String {
         self.to_string()
     }
@@ -201,24 +201,24 @@ impl Shown for u32 {
 }
 
 /// A decimal number from 0.
-impl Value for f64 {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl KeyedValue for f64 {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         item.number()
     }
 
-    fn form() -> Form {
-        Form::new("`1299.50`", json!({ "type": "number", "minimum": 0 }))
+    fn form() -> ValueForm {
+        ValueForm::new("`1299.50`", json!({ "type": "number", "minimum": 0 }))
     }
 }
 
 /// The version of a format that has only this one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Version<const N: u32>;
+pub(crate) struct FormatVersion<const N: u32>;
 
-impl<const N: u32> Value for Version<N> {
+impl<const N: u32> KeyedValue for FormatVersion<N> {
     const EXAMPLE: &'static str = "1";
 
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         let other = u32::read(item)?;
         if other == N {
             return Ok(Self);
@@ -228,23 +228,23 @@ impl<const N: u32> Value for Version<N> {
         Err(error.hint("use the durio that the spec was made for"))
     }
 
-    fn form() -> Form {
-        Form::new(format!("`{N}`"), json!({ "const": N }))
+    fn form() -> ValueForm {
+        ValueForm::new(format!("`{N}`"), json!({ "const": N }))
     }
 }
 
 /// Any text.
-impl Value for String {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl KeyedValue for String {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         item.text(|text| Ok(text.to_owned()))
     }
 
-    fn form() -> Form {
-        Form::new("text", json!({ "type": "string" }))
+    fn form() -> ValueForm {
+        ValueForm::new("text", json!({ "type": "string" }))
     }
 }
 
-impl Shown for String {
+impl LevelValue for String {
     fn label(&self) -> String {
         self.clone()
     }
@@ -252,7 +252,7 @@ impl Shown for String {
 
 /// A text or a list of texts that belong together (no axis).
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Texts(pub(crate) Vec<Placed<String>>);
+pub(crate) struct Texts(pub(crate) Vec<PlacedValue<String>>);
 
 impl Texts {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
@@ -264,32 +264,32 @@ impl Texts {
     }
 }
 
-impl Value for Texts {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl KeyedValue for Texts {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         Ok(Self(match item.value.get_ref() {
             DeValue::Array(list) => values(item, list)?,
-            _ => vec![Value::read(item)?],
+            _ => vec![KeyedValue::read(item)?],
         }))
     }
 
-    fn form() -> Form {
-        Form { shown: "text, or a list of texts".to_owned(), ..String::form().or_list() }
+    fn form() -> ValueForm {
+        ValueForm { shown: "text, or a list of texts".to_owned(), ..String::form().or_list() }
     }
 }
 
-impl Shown for Texts {
+impl LevelValue for Texts {
     fn label(&self) -> String {
         self.iter().collect::<Vec<_>>().join(" ")
     }
 }
 
 /// So that texts know their places in a list.
-impl Value for Placed<String> {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl KeyedValue for PlacedValue<String> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         String::read(item).map(|value| Self { value, at: item.at() })
     }
 
-    fn form() -> Form {
+    fn form() -> ValueForm {
         String::form()
     }
 }
@@ -298,10 +298,10 @@ impl Value for Placed<String> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Name(pub(crate) String);
 
-impl Value for Name {
+impl KeyedValue for Name {
     const EXAMPLE: &'static str = "\"my-name\"";
 
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         item.text(|text| {
             let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             match !text.is_empty() && text.len() <= 60 && text.chars().all(fits) {
@@ -313,8 +313,8 @@ impl Value for Name {
         })
     }
 
-    fn form() -> Form {
-        Form::pattern("name", "^[A-Za-z0-9_-]{1,60}$")
+    fn form() -> ValueForm {
+        ValueForm::pattern("name", "^[A-Za-z0-9_-]{1,60}$")
     }
 }
 
@@ -322,13 +322,13 @@ impl Value for Name {
 /// they are shown, their pattern.
 macro_rules! parsed {
     ($($type:ident $parse:expr, $example:literal, $shown:expr, $pattern:expr;)*) => {$(
-        impl $crate::table::value::Value for $type {
-            fn read(item: $crate::table::Item<'_>) -> Result<Self, $crate::SpecError> {
+        impl $crate::table::value::KeyedValue for $type {
+            fn read(item: $crate::table::TableItem<'_>) -> Result<Self, $crate::SpecError> {
                 item.quoted($example, $parse)
             }
 
-            fn form() -> $crate::table::Form {
-                $crate::table::Form::pattern($shown, $pattern)
+            fn form() -> $crate::table::ValueForm {
+                $crate::table::ValueForm::pattern($shown, $pattern)
             }
         }
     )*};
@@ -338,8 +338,8 @@ pub(crate) use parsed;
 
 parsed! {
     Bytes bytes, "\"4KiB\"", "`\"4KiB\"`", BYTES;
-    Time |text| time(text).map(Span), "\"60s\"", "`\"60s\"`", TIME;
-    Delay |text| time(text).map(Span), "\"500us\"", "`\"500us\"`", TIME;
+    Time |text| time(text).map(SpecTime), "\"60s\"", "`\"60s\"`", TIME;
+    Delay |text| time(text).map(SpecTime), "\"500us\"", "`\"500us\"`", TIME;
     PerMille share, "\"70%\"", "`\"70%\"`", SHARE;
 }
 
@@ -352,7 +352,7 @@ fn coordinate_of(value: u64) -> Option<f64> {
     Some(value as f64)
 }
 
-impl Shown for Bytes {
+impl LevelValue for Bytes {
     fn label(&self) -> String {
         self.to_string()
     }
@@ -364,17 +364,17 @@ impl Shown for Bytes {
 
 /// A time; with `SCALED`, it scales with the length of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Span<const SCALED: bool>(pub(crate) Nanos);
+pub(crate) struct SpecTime<const SCALED: bool>(pub(crate) Nanos);
 
 /// How long something is measured: "60s".
-pub(crate) type Time = Span<true>;
+pub(crate) type Time = SpecTime<true>;
 
 /// How long something that is measured takes: "500us".
-pub(crate) type Delay = Span<false>;
+pub(crate) type Delay = SpecTime<false>;
 
-impl<const SCALED: bool> Shown for Span<SCALED>
+impl<const SCALED: bool> LevelValue for SpecTime<SCALED>
 where
-    Self: Value,
+    Self: KeyedValue,
 {
     fn label(&self) -> String {
         self.0.to_string()
@@ -384,12 +384,12 @@ where
         coordinate_of(self.0.get())
     }
 
-    fn scaled(&self, scale: Scale) -> Self {
+    fn scaled(&self, scale: TimeScale) -> Self {
         if SCALED { Self(scale.time(self.0)) } else { *self }
     }
 }
 
-impl Shown for PerMille {
+impl LevelValue for PerMille {
     fn label(&self) -> String {
         Amount::Share(self.0.into()).label()
     }
@@ -460,18 +460,18 @@ impl Amount {
     }
 }
 
-impl Value for Amount {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl KeyedValue for Amount {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         item.quoted("\"4GiB\" or \"25%\"", Self::parse)
     }
 
-    fn form() -> Form {
+    fn form() -> ValueForm {
         let schemas = [Bytes::form().schema, PerMille::form().schema];
-        Form::new("`\"4GiB\"`, `\"25%\"`", json!({ "anyOf": schemas }))
+        ValueForm::new("`\"4GiB\"`, `\"25%\"`", json!({ "anyOf": schemas }))
     }
 }
 
-impl Shown for Amount {
+impl LevelValue for Amount {
     fn label(&self) -> String {
         match self {
             Self::Bytes(bytes) => bytes.to_string(),
@@ -487,7 +487,7 @@ impl Shown for Amount {
         }
     }
 
-    fn scaled(&self, scale: Scale) -> Self {
+    fn scaled(&self, scale: TimeScale) -> Self {
         match self {
             Self::Bytes(bytes) => Self::Bytes(scale.size(*bytes)),
             share @ Self::Share(_) => *share,
@@ -496,7 +496,7 @@ impl Shown for Amount {
 }
 
 /// A type whose values are words.
-pub(crate) trait Word: Clone + PartialEq {
+pub(crate) trait WordValue: Clone + PartialEq {
     fn words() -> Vec<(&'static str, Self)>;
 
     /// A word as a level of an axis.
@@ -505,8 +505,8 @@ pub(crate) trait Word: Clone + PartialEq {
     }
 }
 
-impl<T: Word> Value for T {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+impl<T: WordValue> KeyedValue for T {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         item.text(|text| {
             let words = T::words();
             let found = words.iter().find(|(word, _)| *word == text);
@@ -515,9 +515,9 @@ impl<T: Word> Value for T {
         })
     }
 
-    fn form() -> Form {
+    fn form() -> ValueForm {
         let words: Vec<&str> = T::words().into_iter().map(|(word, _)| word).collect();
-        Form::new(words.join(", "), json!({ "enum": words }))
+        ValueForm::new(words.join(", "), json!({ "enum": words }))
     }
 }
 
@@ -528,7 +528,7 @@ pub(crate) fn none_of(text: &str, known: &[&str]) -> String {
     format!("'{text}' is none of {}{meant}", known.join(", "))
 }
 
-impl<T: Word> Shown for T {
+impl<T: WordValue> LevelValue for T {
     fn label(&self) -> String {
         let found = T::words().into_iter().find(|(_, value)| value == self);
         found.map_or("", |(word, _)| T::shown(word)).to_owned()
@@ -538,7 +538,7 @@ impl<T: Word> Shown for T {
 /// Gives types their words.
 macro_rules! words {
     ($($type:ident { $($word:literal => $variant:ident),* $(,)? })*) => {$(
-        impl $crate::table::value::Word for $type {
+        impl $crate::table::value::WordValue for $type {
             fn words() -> Vec<(&'static str, Self)> {
                 vec![$(($word, Self::$variant)),*]
             }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::port::Port;
 use crate::LabError;
 use crate::tree::Tree;
-use crate::wire::Frame;
+use crate::wire::GuestFrame;
 
 const PART_BYTES: usize = 1 << 18;
 
@@ -35,7 +35,7 @@ impl Write for Sender<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // A frame has a limit, and the host keeps one in memory.
         let part = bytes.get(..bytes.len().min(PART_BYTES)).unwrap_or_default();
-        self.port.send(&Frame::Archive(part.to_vec()))?;
+        self.port.send(&GuestFrame::Archive(part.to_vec()))?;
         Ok(part.len())
     }
 

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, 
 use super::orders::{OUT_FOLDER, Orders};
 use super::port::Port;
 use crate::LabRequest;
-use crate::wire::Frame;
+use crate::wire::GuestFrame;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const PART_BYTES: usize = 1 << 16;
@@ -35,8 +35,8 @@ pub(super) fn run_command(port: &Port, orders: &Orders) -> io::Result<u8> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     thread::scope(|scope| {
         let readers = [
-            scope.spawn(|| stdout.map_or(Ok(()), |it| forward(it, port, Frame::Stdout))),
-            scope.spawn(|| stderr.map_or(Ok(()), |it| forward(it, port, Frame::Stderr))),
+            scope.spawn(|| stdout.map_or(Ok(()), |it| forward(it, port, GuestFrame::Stdout))),
+            scope.spawn(|| stderr.map_or(Ok(()), |it| forward(it, port, GuestFrame::Stderr))),
         ];
         let status = reap_until(Pid::from_child(&child))?;
         port.interrupts(None);
@@ -70,11 +70,13 @@ fn start(orders: &Orders) -> io::Result<Child> {
 
 fn cannot_start(port: &Port, orders: &Orders, error: &io::Error) -> io::Result<u8> {
     let name = orders.command.first().map(|it| it.to_string_lossy()).unwrap_or_default();
-    port.send(&Frame::Stderr(format!("durio lab: cannot run '{name}': {error}\n").into_bytes()))?;
+    port.send(&GuestFrame::Stderr(
+        format!("durio lab: cannot run '{name}': {error}\n").into_bytes(),
+    ))?;
     Ok(if error.kind() == io::ErrorKind::NotFound { NO_COMMAND } else { NOT_RUNNABLE })
 }
 
-fn forward(mut pipe: impl Read, port: &Port, frame: fn(Vec<u8>) -> Frame) -> io::Result<()> {
+fn forward(mut pipe: impl Read, port: &Port, frame: fn(Vec<u8>) -> GuestFrame) -> io::Result<()> {
     let mut bytes = vec![0; PART_BYTES];
     loop {
         match pipe.read(&mut bytes)? {

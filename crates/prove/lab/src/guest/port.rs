@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{PORT_NAME, WITNESS_NAME, restart};
 use crate::LabRequest;
-use crate::wire::{Frame, INTERRUPT};
+use crate::wire::{GuestFrame, INTERRUPT};
 
 /// How long the kernel may take to show a device after its driver was loaded.
 const SHOWN_WITHIN: Duration = Duration::from_secs(20);
@@ -61,7 +61,7 @@ impl Port {
     }
 
     /// Sends a frame, and waits until the host has it.
-    pub(super) fn send(&self, frame: &Frame) -> io::Result<()> {
+    pub(super) fn send(&self, frame: &GuestFrame) -> io::Result<()> {
         frame.write_to(&mut *self.file.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

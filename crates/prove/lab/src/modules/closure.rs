@@ -42,14 +42,14 @@ pub(crate) fn closure<'n>(
     if !names.is_empty() {
         return Err(LabError::MissingModules { release: release.to_owned(), names });
     }
-    let mut walk = Walk { tree, release, seen: BTreeSet::new(), ordered: Vec::new() };
+    let mut walk = ClosureWalk { tree, release, seen: BTreeSet::new(), ordered: Vec::new() };
     for name in required.iter().map(String::as_str).chain(wanted) {
         walk.visit(name)?;
     }
     Ok(walk.ordered)
 }
 
-struct Walk<'a> {
+struct ClosureWalk<'a> {
     tree: &'a ModuleTree,
     release: &'a str,
     seen: BTreeSet<String>,
@@ -57,15 +57,15 @@ struct Walk<'a> {
 }
 
 /// A module whose dependencies are being visited.
-struct Open {
+struct OpenModule {
     module: Module,
     needs: Vec<String>,
 }
 
-impl Walk<'_> {
+impl ClosureWalk<'_> {
     /// Visits depth first, with an explicit stack: a file's contents determine the depth.
     fn visit(&mut self, name: &str) -> Result<(), LabError> {
-        let mut stack: Vec<Open> = self.open(name)?.into_iter().collect();
+        let mut stack: Vec<OpenModule> = self.open(name)?.into_iter().collect();
         while let Some(top) = stack.last_mut() {
             match top.needs.pop() {
                 Some(need) => stack.extend(self.open(&need)?),
@@ -76,7 +76,7 @@ impl Walk<'_> {
     }
 
     /// The module of this name, unless it was visited before.
-    fn open(&mut self, name: &str) -> Result<Option<Open>, LabError> {
+    fn open(&mut self, name: &str) -> Result<Option<OpenModule>, LabError> {
         let name = normalised(name);
         let Some(file) = self.tree.file(&name) else { return Ok(None) };
         if self.tree.state(&name) == DriverState::BuiltIn || !self.seen.insert(name.clone()) {
@@ -90,7 +90,7 @@ impl Walk<'_> {
         // come first.
         let needs = info.soft.iter().chain(&info.depends).rev().cloned().collect();
         let path = self.tree.unpacked_name(file);
-        Ok(Some(Open { module: Module { name, path, content, info }, needs }))
+        Ok(Some(OpenModule { module: Module { name, path, content, info }, needs }))
     }
 
     fn check(&self, file: &Path, info: &ModuleInfo) -> Result<(), LabError> {

@@ -5,23 +5,23 @@ use std::convert::Infallible;
 use durio_base::Nanos;
 
 use super::*;
-use crate::ledger::{Entry, Intent};
+use crate::ledger::{Intent, LedgerEntry};
 
 const FIRST: u64 = 8;
 const CUT: u64 = 1000;
 
-fn intended(seq: u64, cell: u64) -> Entry {
+fn intended(seq: u64, cell: u64) -> LedgerEntry {
     let is_control = false;
-    Entry::Intended(Intent { seq, sector: cell * CELL_SECTORS, sectors: 8, is_control })
+    LedgerEntry::Intended(Intent { seq, sector: cell * CELL_SECTORS, sectors: 8, is_control })
 }
 
-fn acknowledged(seq: u64, at: u64) -> Entry {
-    Entry::Acknowledged { seq, at: Nanos::new(at) }
+fn acknowledged(seq: u64, at: u64) -> LedgerEntry {
+    LedgerEntry::Acknowledged { seq, at: Nanos::new(at) }
 }
 
-fn history(cells: u64, entries: &[Entry]) -> History {
+fn history(cells: u64, entries: &[LedgerEntry]) -> History {
     let mut history = History::new(FIRST..FIRST + cells, Nanos::new(100));
-    let cut = Entry::Cut { at: Nanos::new(CUT) };
+    let cut = LedgerEntry::Cut { at: Nanos::new(CUT) };
     entries.iter().chain([&cut]).for_each(|entry| history.take(*entry).unwrap());
     history
 }
@@ -38,19 +38,19 @@ fn two_writes() -> History {
     history(6, &entries)
 }
 
-fn sound() -> Vec<Observed> {
+fn sound() -> Vec<ObservedCell> {
     vec![
-        Observed::Whole(1),
-        Observed::Whole(2),
-        Observed::Whole(0),
-        Observed::Whole(0),
-        Observed::Whole(0),
-        Observed::Whole(0),
+        ObservedCell::Whole(1),
+        ObservedCell::Whole(2),
+        ObservedCell::Whole(0),
+        ObservedCell::Whole(0),
+        ObservedCell::Whole(0),
+        ObservedCell::Whole(0),
     ]
 }
 
 /// The same readings but for one cell, which is read as `seen` has it: twice, and then again and again.
-fn judged_of(history: &mut History, cell: u64, seen: &[Observed]) -> (CutFindings, usize) {
+fn judged_of(history: &mut History, cell: u64, seen: &[ObservedCell]) -> (CutFindings, usize) {
     let [mut first, mut second] = [sound(), sound()];
     let place = usize::try_from(cell - FIRST).unwrap();
     first[place] = seen[0].clone();
@@ -65,17 +65,17 @@ fn judged_of(history: &mut History, cell: u64, seen: &[Observed]) -> (CutFinding
     (found, count)
 }
 
-fn judged(cell: u64, seen: Observed) -> CutFindings {
+fn judged(cell: u64, seen: ObservedCell) -> CutFindings {
     judged_of(&mut two_writes(), cell, &[seen]).0
 }
 
-fn all(state: SectorState) -> Observed {
-    Observed::Mixed(Box::new([state; SECTORS]))
+fn all(state: SectorState) -> ObservedCell {
+    ObservedCell::Mixed(Box::new([state; SECTORS]))
 }
 
 /// The first sectors of the cell in one state, the others in another.
-fn parts(count: usize, first: SectorState, rest: SectorState) -> Observed {
-    Observed::Mixed(Box::new(std::array::from_fn(|at| if at < count { first } else { rest })))
+fn parts(count: usize, first: SectorState, rest: SectorState) -> ObservedCell {
+    ObservedCell::Mixed(Box::new(std::array::from_fn(|at| if at < count { first } else { rest })))
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn what_was_acknowledged_and_is_there_is_counted_with_the_youngest() {
     assert_eq!((found.kept, found.youngest_kept_ns), (2, Some(700)));
     assert_eq!((found.acknowledged, found.acknowledged_late), (2, 2));
     assert_eq!(found.acknowledging_ns, Some(800));
-    assert_eq!(found.in_flight, InFlight { kept: 0, torn: 0 });
+    assert_eq!(found.in_flight, InFlightWrites { kept: 0, torn: 0 });
     assert_eq!((found.left_out, found.picture), (0, None));
 }
 
@@ -99,11 +99,11 @@ fn each_state_of_a_cell_has_its_class() {
     let elsewhere = Elsewhere { home: 75, seq: 2 };
     let flipped = |bits| Damaged { flipped: Some(bits) };
     for (seen, class, from, sectors, found) in [
-        (Observed::Whole(0), Lost, 0, 8, InPlace::Older { seq: 0 }),
+        (ObservedCell::Whole(0), Lost, 0, 8, InPlace::Older { seq: 0 }),
         // Nobody announced it.
-        (Observed::Whole(9), Lost, 0, 8, InPlace::Older { seq: 9 }),
+        (ObservedCell::Whole(9), Lost, 0, 8, InPlace::Older { seq: 9 }),
         // Announced for the other cell.
-        (Observed::Whole(2), Lost, 0, 8, InPlace::Older { seq: 2 }),
+        (ObservedCell::Whole(2), Lost, 0, 8, InPlace::Older { seq: 2 }),
         (all(Zeros), Lost, 0, 8, InPlace::Zeros),
         (all(Nothing), Lost, 0, 8, InPlace::Nothing),
         (parts(3, Write(1), Write(0)), Torn, 3, 5, InPlace::Older { seq: 0 }),
@@ -151,9 +151,12 @@ fn each_state_of_a_cell_has_its_class() {
 #[test]
 fn a_write_in_flight_may_be_there_or_not_or_in_part() {
     for (seen, in_flight) in [
-        (Observed::Whole(1), InFlight { kept: 0, torn: 0 }),
-        (Observed::Whole(3), InFlight { kept: 1, torn: 0 }),
-        (parts(3, SectorState::Write(3), SectorState::Write(1)), InFlight { kept: 0, torn: 1 }),
+        (ObservedCell::Whole(1), InFlightWrites { kept: 0, torn: 0 }),
+        (ObservedCell::Whole(3), InFlightWrites { kept: 1, torn: 0 }),
+        (
+            parts(3, SectorState::Write(3), SectorState::Write(1)),
+            InFlightWrites { kept: 0, torn: 1 },
+        ),
     ] {
         let found = judged(8, seen.clone());
         assert_eq!((found.findings.len(), found.kept), (0, 2), "{seen:?}");
@@ -162,27 +165,32 @@ fn a_write_in_flight_may_be_there_or_not_or_in_part() {
     // Where nothing was acknowledged it counts as in flight, and not as kept.
     let mut history = history(6, &[intended(1, 8), acknowledged(1, 200), intended(2, 12)]);
     let mut reading = sound();
-    (reading[1], reading[4]) = (Observed::Whole(0), Observed::Whole(2));
-    let again = |_| Ok::<_, Infallible>(Observed::Whole(2));
+    (reading[1], reading[4]) = (ObservedCell::Whole(0), ObservedCell::Whole(2));
+    let again = |_| Ok::<_, Infallible>(ObservedCell::Whole(2));
     let found = classify(&mut history, [&reading, &reading], again).unwrap();
     assert_eq!((found.kept, found.in_flight.kept, found.findings.len()), (1, 1, 0));
 }
 
 #[test]
 fn a_cell_that_is_not_as_it_must_be_is_read_eight_times_more() {
-    let (found, count) = judged_of(&mut two_writes(), 8, &[Observed::Whole(0)]);
+    let (found, count) = judged_of(&mut two_writes(), 8, &[ObservedCell::Whole(0)]);
     assert_eq!((found.findings.len(), count), (1, 8));
-    let (found, count) = judged_of(&mut two_writes(), 8, &[Observed::Whole(3)]);
+    let (found, count) = judged_of(&mut two_writes(), 8, &[ObservedCell::Whole(3)]);
     assert_eq!((found.findings.len(), count), (0, 0));
-    let error = classify(&mut two_writes(), [&vec![Observed::Whole(7); 6], &sound()], |cell| {
-        Err::<Observed, _>(cell)
+    let error = classify(&mut two_writes(), [&vec![ObservedCell::Whole(7); 6], &sound()], |cell| {
+        Err::<ObservedCell, _>(cell)
     });
     assert_eq!(error.unwrap_err(), 8);
 }
 
 #[test]
 fn reads_that_contradict_each_other_are_unstable_with_what_was_read() {
-    let seen = [Observed::Whole(1), Observed::Whole(0), Observed::Whole(0), Observed::Whole(1)];
+    let seen = [
+        ObservedCell::Whole(1),
+        ObservedCell::Whole(0),
+        ObservedCell::Whole(0),
+        ObservedCell::Whole(1),
+    ];
     let found = judged_of(&mut two_writes(), 8, &seen).0.findings;
     let expected = Finding {
         class: LossClass::Unstable,
@@ -194,11 +202,11 @@ fn reads_that_contradict_each_other_are_unstable_with_what_was_read() {
     };
     assert_eq!(found, [expected]);
     // Also where nothing is in flight, and the first reading is as it must be.
-    let seen = [Observed::Whole(2), Observed::Whole(0), Observed::Whole(2)];
+    let seen = [ObservedCell::Whole(2), ObservedCell::Whole(0), ObservedCell::Whole(2)];
     let found = judged_of(&mut two_writes(), 9, &seen).0.findings;
     assert_eq!(found[0].found, InPlace::Changing { seqs: vec![2, 0, 2] });
     // Two legal writes, now this and now that, are no less so.
-    let seen = [Observed::Whole(3), Observed::Whole(1)];
+    let seen = [ObservedCell::Whole(3), ObservedCell::Whole(1)];
     let found = judged_of(&mut two_writes(), 8, &seen).0.findings;
     assert_eq!(found[0].found, InPlace::Changing { seqs: vec![3, 1] });
 }
@@ -206,7 +214,7 @@ fn reads_that_contradict_each_other_are_unstable_with_what_was_read() {
 #[test]
 fn what_can_be_read_by_itself_is_no_loss_and_what_cannot_is_one() {
     let unreadable = all(SectorState::Unreadable);
-    let there = Observed::Whole(1);
+    let there = ObservedCell::Whole(1);
     // Only the chunk could not be read.
     let seen = [unreadable.clone(), unreadable.clone(), there.clone()];
     assert_eq!(judged_of(&mut two_writes(), 8, &seen).0.findings, []);
@@ -225,10 +233,10 @@ fn what_can_be_read_by_itself_is_no_loss_and_what_cannot_is_one() {
     };
     assert_eq!(found, [expected]);
     // Unreadable, and something else that it must not hold: the last reading decides.
-    let seen = [unreadable.clone(), Observed::Whole(1), Observed::Whole(0)];
+    let seen = [unreadable.clone(), ObservedCell::Whole(1), ObservedCell::Whole(0)];
     let found = judged_of(&mut two_writes(), 8, &seen).0.findings;
     assert_eq!((found[0].class, &found[0].found), (LossClass::Lost, &InPlace::Older { seq: 0 }));
-    let seen = [unreadable, Observed::Whole(0)];
+    let seen = [unreadable, ObservedCell::Whole(0)];
     let found = judged_of(&mut two_writes(), 8, &seen).0.findings;
     assert_eq!((found[0].class, &found[0].found), (LossClass::Lost, &InPlace::Older { seq: 0 }));
 }
@@ -236,20 +244,20 @@ fn what_can_be_read_by_itself_is_no_loss_and_what_cannot_is_one() {
 #[test]
 fn what_was_read_after_an_earlier_cut_must_stay_and_its_loss_is_collateral() {
     let mut history = two_writes();
-    judged_of(&mut history, 8, &[Observed::Whole(3)]);
+    judged_of(&mut history, 8, &[ObservedCell::Whole(3)]);
     for (cell, holds) in [(8, 3), (9, 2), (12, 0)] {
         let may = history.cell(cell);
         assert_eq!((may.floor, may.ground, may.later.len()), ([holds; 8], Ground::Read, 0));
     }
     history.begin_life();
-    history.take(Entry::Cut { at: Nanos::new(5000) }).unwrap();
+    history.take(LedgerEntry::Cut { at: Nanos::new(5000) }).unwrap();
     let mut kept = history.clone();
     let mut reading = sound();
-    reading[0] = Observed::Whole(3);
-    let none = |_| Err::<Observed, _>("read again");
+    reading[0] = ObservedCell::Whole(3);
+    let none = |_| Err::<ObservedCell, _>("read again");
     let found = classify(&mut kept, [&reading, &reading], none).unwrap();
     assert_eq!((found.kept, found.acknowledged, found.findings.len()), (0, 0, 0));
-    let (found, _) = judged_of(&mut history, 8, &[Observed::Whole(1)]);
+    let (found, _) = judged_of(&mut history, 8, &[ObservedCell::Whole(1)]);
     let expected = Finding {
         class: LossClass::Collateral,
         sector: 64,
@@ -268,7 +276,7 @@ fn what_was_read_after_an_earlier_cut_must_stay_and_its_loss_is_collateral() {
 
 #[test]
 fn a_write_that_stands_elsewhere_is_misplaced_and_not_lost_as_well() {
-    let findings = |seq: u64, missing: Observed| {
+    let findings = |seq: u64, missing: ObservedCell| {
         let elsewhere = all(SectorState::Elsewhere { home: 66, seq });
         let mut reading = sound();
         (reading[0], reading[4]) = (missing.clone(), elsewhere.clone());
@@ -278,9 +286,9 @@ fn a_write_that_stands_elsewhere_is_misplaced_and_not_lost_as_well() {
         found.findings.iter().map(|it| (it.class, it.sector)).collect::<Vec<_>>()
     };
     let (lost, misdirected) = ((LossClass::Lost, 64), (LossClass::Misdirected, 96));
-    assert_eq!(findings(1, Observed::Whole(0)), [misdirected]);
+    assert_eq!(findings(1, ObservedCell::Whole(0)), [misdirected]);
     // Another write of that place.
-    assert_eq!(findings(3, Observed::Whole(0)), [lost, misdirected]);
+    assert_eq!(findings(3, ObservedCell::Whole(0)), [lost, misdirected]);
     let torn = parts(3, SectorState::Write(1), SectorState::Zeros);
     assert_eq!(findings(1, torn), [(LossClass::Torn, 67), misdirected]);
 }
@@ -294,10 +302,10 @@ fn an_acknowledgement_is_late_up_to_100_ms_before_the_cut() {
         history.take(intended(seq, 8)).unwrap();
         history.take(acknowledged(seq, cut - age)).unwrap();
     }
-    history.take(Entry::Cut { at: Nanos::new(cut) }).unwrap();
+    history.take(LedgerEntry::Cut { at: Nanos::new(cut) }).unwrap();
     let mut reading = sound();
-    (reading[0], reading[1]) = (Observed::Whole(3), Observed::Whole(0));
-    let none = |_| Err::<Observed, _>("read again");
+    (reading[0], reading[1]) = (ObservedCell::Whole(3), ObservedCell::Whole(0));
+    let none = |_| Err::<ObservedCell, _>("read again");
     let found = classify(&mut history, [&reading, &reading], none).unwrap();
     assert_eq!((found.acknowledged, found.acknowledged_late), (3, 2));
     assert_eq!(found.acknowledging_ns, Some(LATE_NS + 1));
@@ -308,22 +316,22 @@ fn an_acknowledgement_is_late_up_to_100_ms_before_the_cut() {
 fn a_control_is_lost_unless_it_or_a_later_write_is_in_all_its_sectors() {
     let control = |seq, cell| {
         let sector = cell * CELL_SECTORS;
-        Entry::Intended(Intent { seq, sector, sectors: 8, is_control: true })
+        LedgerEntry::Intended(Intent { seq, sector, sectors: 8, is_control: true })
     };
-    let done = |seq| Entry::ControlDone { seq };
+    let done = |seq| LedgerEntry::ControlDone { seq };
     // Two in one cell count once, by the later; one that has not returned counts not at all.
     let entries =
         [control(1, 10), control(2, 10), control(3, 12), control(4, 13), done(1), done(2), done(3)];
     let write = SectorState::Write;
     for (ten, twelve, lost) in [
-        (Observed::Whole(2), Observed::Whole(3), 0),
-        (Observed::Whole(1), Observed::Whole(3), 1),
-        (Observed::Whole(0), Observed::Whole(0), 2),
-        (Observed::Whole(5), Observed::Whole(3), 0),
-        (parts(7, write(2), write(1)), Observed::Whole(3), 1),
-        (all(SectorState::Zeros), Observed::Whole(3), 1),
+        (ObservedCell::Whole(2), ObservedCell::Whole(3), 0),
+        (ObservedCell::Whole(1), ObservedCell::Whole(3), 1),
+        (ObservedCell::Whole(0), ObservedCell::Whole(0), 2),
+        (ObservedCell::Whole(5), ObservedCell::Whole(3), 0),
+        (parts(7, write(2), write(1)), ObservedCell::Whole(3), 1),
+        (all(SectorState::Zeros), ObservedCell::Whole(3), 1),
     ] {
-        let mut reading = vec![Observed::Whole(0); 6];
+        let mut reading = vec![ObservedCell::Whole(0); 6];
         (reading[2], reading[4]) = (ten.clone(), twelve.clone());
         let again =
             |cell| Ok::<_, Infallible>(reading[usize::try_from(cell - FIRST).unwrap()].clone());
@@ -331,8 +339,8 @@ fn a_control_is_lost_unless_it_or_a_later_write_is_in_all_its_sectors() {
         assert_eq!(found.controls, Controls { written: 2, lost }, "{ten:?} {twelve:?}");
     }
     // A reading that ends before it.
-    let short = vec![Observed::Whole(0); 2];
-    let again = |_| Ok::<_, Infallible>(Observed::Whole(0));
+    let short = vec![ObservedCell::Whole(0); 2];
+    let again = |_| Ok::<_, Infallible>(ObservedCell::Whole(0));
     let found = classify(&mut history(6, &entries), [&short, &short], again).unwrap();
     assert_eq!(found.controls, Controls { written: 2, lost: 2 });
 }
@@ -342,7 +350,9 @@ fn of_more_than_1000_findings_the_gravest_and_of_those_the_oldest_are_listed() {
     for (cells, listed, left_out) in [(1000, 1000, 0), (1001, 1000, 1), (1200, 1000, 200)] {
         let count = u64::try_from(cells).unwrap();
         let mut history = History::new(1..1 + count, Nanos::new(100));
-        for entry in [intended(1, 9), acknowledged(1, 500), Entry::Cut { at: Nanos::new(CUT) }] {
+        for entry in
+            [intended(1, 9), acknowledged(1, 500), LedgerEntry::Cut { at: Nanos::new(CUT) }]
+        {
             history.take(entry).unwrap();
         }
         let mut reading = vec![all(SectorState::Zeros); cells];

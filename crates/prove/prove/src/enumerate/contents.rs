@@ -27,7 +27,7 @@ fn mixed(word: u64) -> u64 {
 }
 
 /// The sectors that some writes touch, each with a place here.
-pub(super) struct Contents {
+pub(super) struct SectorContents {
     /// The values without the writes.
     before: Vec<u64>,
     /// For each write, its sectors by their places, and the values that it gives them.
@@ -37,7 +37,7 @@ pub(super) struct Contents {
     round: u64,
 }
 
-impl Contents {
+impl SectorContents {
     pub(super) fn new(image: &Image, writes: &[Write]) -> Self {
         let mut places = HashMap::new();
         let mut before = Vec::new();

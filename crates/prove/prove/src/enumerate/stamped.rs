@@ -7,13 +7,13 @@
 use durio_base::Nanos;
 use durio_simdisk::{Image, SharedDisk};
 
-use super::State;
+use super::CutState;
 use crate::classify::is_legal;
 use crate::history::{History, HistoryError};
 use crate::layout::{CELL, CELL_SECTORS, Layout};
-use crate::ledger::{Entry, Intent, Ledger, Witness};
+use crate::ledger::{Intent, Ledger, LedgerEntry, Witness};
 use crate::reading::cell_state;
-use crate::stamp::Owner;
+use crate::stamp::StampOwner;
 
 /// A ledger that marks each acknowledgement in the disk's recording.
 #[derive(Debug)]
@@ -57,10 +57,10 @@ impl Witness for MarkingLedger {
 /// the recording.
 #[derive(Debug)]
 pub struct StampCheck<'a> {
-    owner: Owner,
+    owner: StampOwner,
     history: History,
     /// Entries that the history has not taken yet.
-    entries: &'a [Entry],
+    entries: &'a [LedgerEntry],
     /// Acknowledgements that it has taken.
     acknowledged: usize,
 }
@@ -68,7 +68,7 @@ pub struct StampCheck<'a> {
 impl<'a> StampCheck<'a> {
     /// For a target with this layout, which was stamped before the recording began.
     #[must_use]
-    pub fn new(owner: Owner, layout: &Layout, ledger: &'a Ledger) -> Self {
+    pub fn new(owner: StampOwner, layout: &Layout, ledger: &'a Ledger) -> Self {
         let history = History::new(layout.stamped(), Nanos::ZERO);
         Self { owner, history, entries: ledger.entries(), acknowledged: 0 }
     }
@@ -77,7 +77,7 @@ impl<'a> StampCheck<'a> {
     ///
     /// # Errors
     /// The contents of the first cell that does not, or why the ledger is impossible.
-    pub fn check(&mut self, image: &Image, state: &State<'_>) -> Result<(), String> {
+    pub fn check(&mut self, image: &Image, state: &CutState<'_>) -> Result<(), String> {
         self.advance(state.marks).map_err(|error| error.to_string())?;
         let mut bytes = [0; CELL];
         for cell in self.history.cells() {
@@ -95,7 +95,7 @@ impl<'a> StampCheck<'a> {
     /// Takes the ledger up to the acknowledgement after this many.
     fn advance(&mut self, acknowledged: usize) -> Result<(), HistoryError> {
         while let Some((&entry, rest)) = self.entries.split_first() {
-            if matches!(entry, Entry::Acknowledged { .. }) {
+            if matches!(entry, LedgerEntry::Acknowledged { .. }) {
                 if self.acknowledged == acknowledged {
                     break;
                 }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::Chosen;
+use super::ChosenSubsets;
 
 /// Which of a number of writes survive, by their places from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,7 +62,7 @@ const fn sizes(count: usize) -> [usize; 3] {
 }
 
 /// Subsets of `count` writes, each once, and about `most` of them.
-pub(super) fn subsets(count: usize, most: usize, chance: &mut Xoshiro256PlusPlus) -> Chosen {
+pub(super) fn subsets(count: usize, most: usize, chance: &mut Xoshiro256PlusPlus) -> ChosenSubsets {
     let mut list = vec![Subset::None];
     if count > 0 {
         list.push(Subset::All);
@@ -77,7 +77,7 @@ pub(super) fn subsets(count: usize, most: usize, chance: &mut Xoshiro256PlusPlus
     list.extend(lost.into_iter().map(Subset::AllBut));
     let left = most.saturating_sub(list.len());
     list.extend(sample(pairs, left, chance).into_iter().map(pair));
-    Chosen { left_out: (subsets_of(count) - list.len()) as u64, list }
+    ChosenSubsets { left_out: (subsets_of(count) - list.len()) as u64, list }
 }
 
 /// The pair of this number: (0, 1), (0, 2), (1, 2), (0, 3) …

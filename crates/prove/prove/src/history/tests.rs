@@ -4,21 +4,21 @@ use super::*;
 
 const CELLS: Range<u64> = 4..600;
 
-fn intent(seq: Seq, sector: u64, sectors: u16) -> Entry {
-    Entry::Intended(Intent { seq, sector, sectors, is_control: false })
+fn intent(seq: Seq, sector: u64, sectors: u16) -> LedgerEntry {
+    LedgerEntry::Intended(Intent { seq, sector, sectors, is_control: false })
 }
 
-fn acknowledged(seq: Seq, at: u64) -> Entry {
-    Entry::Acknowledged { seq, at: Nanos::new(at) }
+fn acknowledged(seq: Seq, at: u64) -> LedgerEntry {
+    LedgerEntry::Acknowledged { seq, at: Nanos::new(at) }
 }
 
-fn history(entries: &[Entry]) -> History {
+fn history(entries: &[LedgerEntry]) -> History {
     let mut history = History::new(CELLS, Nanos::new(7));
     entries.iter().for_each(|entry| history.take(*entry).unwrap());
     history
 }
 
-fn refused(entries: &[Entry], wrong: Entry) -> HistoryError {
+fn refused(entries: &[LedgerEntry], wrong: LedgerEntry) -> HistoryError {
     history(entries).take(wrong).unwrap_err()
 }
 
@@ -46,7 +46,7 @@ fn a_cell_must_hold_the_last_acknowledged_write_or_one_intended_later() {
     assert_eq!(may(&history, 4), (1, at(30), vec![3]));
     assert_eq!(history.acknowledged(), [(2, Nanos::new(20)), (1, Nanos::new(30))]);
     assert_eq!(history.cut_at(), None);
-    history.take(Entry::Cut { at: Nanos::new(44) }).unwrap();
+    history.take(LedgerEntry::Cut { at: Nanos::new(44) }).unwrap();
     assert_eq!(history.cut_at(), Some(Nanos::new(44)));
     assert_eq!(history.cells(), CELLS);
 }
@@ -71,7 +71,7 @@ fn each_error_of_a_ledger_is_named_with_the_write() {
     assert_eq!(refused(&begin, acknowledged(7, 9)), HistoryError::Unannounced(7));
     assert_eq!(refused(&begin, acknowledged(4, 9)), HistoryError::Unannounced(4));
     assert_eq!(refused(&[], acknowledged(1, 9)), HistoryError::Unannounced(1));
-    assert_eq!(refused(&begin, Entry::ControlDone { seq: 7 }), HistoryError::Unannounced(7));
+    assert_eq!(refused(&begin, LedgerEntry::ControlDone { seq: 7 }), HistoryError::Unannounced(7));
     assert_eq!(refused(&begin, intent(8, 48, 8)), HistoryError::OutOfOrder(8));
     // Doubled, and out of order.
     assert_eq!(refused(&begin, intent(6, 40, 8)), HistoryError::OutOfOrder(6));
@@ -113,7 +113,7 @@ fn each_error_of_a_ledger_is_named_with_the_write() {
 #[test]
 fn a_life_knows_its_own_writes_alone_and_its_cells_go_on() {
     let mut history = history(&[intent(1, 32, 8), intent(2, 40, 8), acknowledged(1, 20)]);
-    history.take(Entry::ControlDone { seq: 2 }).unwrap();
+    history.take(LedgerEntry::ControlDone { seq: 2 }).unwrap();
     let controls = |history: &History| history.controls_done().map(|it| it.seq).collect::<Vec<_>>();
     assert_eq!(controls(&history), [2]);
     let seqs = |history: &History| history.intents().iter().map(|it| it.seq).collect::<Vec<_>>();
@@ -121,7 +121,7 @@ fn a_life_knows_its_own_writes_alone_and_its_cells_go_on() {
     assert_eq!(history.intent(2).unwrap().sector, 40);
     assert_eq!(history.intent(3), None);
     assert_eq!(history.intent(0), None);
-    history.take(Entry::Cut { at: Nanos::new(44) }).unwrap();
+    history.take(LedgerEntry::Cut { at: Nanos::new(44) }).unwrap();
     history.settle(5, [2, 2, 2, 2, 0, 0, 0, 0]);
     history.begin_life();
     assert_eq!((controls(&history), seqs(&history)), (vec![], vec![]));

@@ -6,13 +6,13 @@
 use durio_base::Nanos;
 use durio_block::{Clock, Engine, Ticks};
 use durio_plan::proof::{ArrayLevel, ArrayTarget};
-use durio_raid::simulated::array::{ArrayEngine, Start, create_array};
+use durio_raid::simulated::array::{ArrayEngine, ArrayStart, create_array};
 use durio_raid::{Fault, Level};
 use durio_simdisk::{Disk, Lie, Profile, SharedDisk, named};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Access, SimulationError, Slots};
+use super::{DiskAccess, SimulationError, Slots};
 use crate::power;
 
 /// One start in this many is cut again, while superblocks are stored or copies are made equal.
@@ -77,7 +77,7 @@ impl ByArray {
     }
 
     fn start(&mut self, at: Ticks) -> Result<ArrayEngine, SimulationError> {
-        let start = Start { at, seed: self.chance.next_u64(), fault: self.fault };
+        let start = ArrayStart { at, seed: self.chance.next_u64(), fault: self.fault };
         Ok(ArrayEngine::start(&self.disks, start, self.slots.buffers()?)?)
     }
 
@@ -91,7 +91,7 @@ impl ByArray {
     }
 }
 
-impl Access for ByArray {
+impl DiskAccess for ByArray {
     type Engine = ArrayEngine;
 
     fn disks(&self) -> &[SharedDisk] {

@@ -8,23 +8,23 @@
 
 use std::collections::HashMap;
 
-use super::{Event, Write};
+use super::{DiskEvent, Write};
 use crate::image::SectorMask;
 
 /// Writes that have started and are not known to be durable, in starting order.
 #[derive(Debug, Clone, Default)]
 pub struct Unflushed {
-    writes: Vec<Pending>,
+    writes: Vec<UnflushedWrite>,
 }
 
 #[derive(Debug, Clone)]
-struct Pending {
+struct UnflushedWrite {
     write: Write,
     ended: Option<u64>,
 }
 
 /// For each page: the writes made durable there, each with its place among them.
-type Stored = HashMap<u64, Vec<(u64, usize, SectorMask)>>;
+type StoredWrites = HashMap<u64, Vec<(u64, usize, SectorMask)>>;
 
 impl Unflushed {
     pub fn writes(&self) -> impl ExactSizeIterator<Item = &Write> {
@@ -32,12 +32,12 @@ impl Unflushed {
     }
 
     /// Takes an event, and returns the writes that it made durable.
-    pub fn take(&mut self, event: &Event) -> Vec<Write> {
+    pub fn take(&mut self, event: &DiskEvent) -> Vec<Write> {
         match event {
-            Event::Begun(write) => {
-                self.writes.push(Pending { write: write.clone(), ended: None });
+            DiskEvent::Begun(write) => {
+                self.writes.push(UnflushedWrite { write: write.clone(), ended: None });
             }
-            Event::Ended { write, order, durable } => {
+            DiskEvent::Ended { write, order, durable } => {
                 // The latest are found first: few are in flight.
                 let mut latest = self.writes.iter_mut().rev();
                 let Some(pending) = latest.find(|it| it.write.number == *write) else {
@@ -48,24 +48,24 @@ impl Unflushed {
                     return self.settle(|it| it.write.number == *write);
                 }
             }
-            Event::Flushed { covers } => {
+            DiskEvent::Flushed { covers } => {
                 return self.settle(|it| it.ended.is_some_and(|order| order <= *covers));
             }
-            Event::Mark(_) => {}
-            Event::Cut => self.writes.clear(),
+            DiskEvent::Mark(_) => {}
+            DiskEvent::Cut => self.writes.clear(),
         }
         Vec::new()
     }
 
     /// Whether an event would make something durable.
     #[must_use]
-    pub fn changes_with(&self, event: &Event) -> bool {
+    pub fn changes_with(&self, event: &DiskEvent) -> bool {
         match event {
-            Event::Ended { durable, .. } => *durable,
-            Event::Flushed { covers } => {
+            DiskEvent::Ended { durable, .. } => *durable,
+            DiskEvent::Flushed { covers } => {
                 self.writes.iter().any(|it| it.ended.is_some_and(|order| order <= *covers))
             }
-            Event::Begun(_) | Event::Mark(_) | Event::Cut => false,
+            DiskEvent::Begun(_) | DiskEvent::Mark(_) | DiskEvent::Cut => false,
         }
     }
 
@@ -75,12 +75,13 @@ impl Unflushed {
     }
 
     /// Takes writes out, in the order of their ends.
-    fn settle(&mut self, takes: impl Fn(&Pending) -> bool) -> Vec<Write> {
+    fn settle(&mut self, takes: impl Fn(&UnflushedWrite) -> bool) -> Vec<Write> {
         let all = std::mem::take(&mut self.writes);
-        let (mut taken, left): (Vec<Pending>, Vec<Pending>) = all.into_iter().partition(takes);
+        let (mut taken, left): (Vec<UnflushedWrite>, Vec<UnflushedWrite>) =
+            all.into_iter().partition(takes);
         self.writes = left;
         taken.sort_by_key(|it| it.ended);
-        let mut stored = Stored::new();
+        let mut stored = StoredWrites::new();
         for (place, pending) in taken.iter().enumerate() {
             for part in &pending.write.parts {
                 let here = (pending.write.number, place, part.mask);
@@ -96,7 +97,7 @@ impl Unflushed {
 }
 
 /// Removes from a write the sectors that later, already stored writes have replaced.
-fn void(write: &mut Write, place: usize, stored: &Stored) {
+fn void(write: &mut Write, place: usize, stored: &StoredWrites) {
     for part in &mut write.parts {
         for &(number, earlier, mask) in stored.get(&part.page).into_iter().flatten() {
             if number > write.number && earlier < place {
@@ -110,14 +111,14 @@ fn void(write: &mut Write, place: usize, stored: &Stored) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::Part;
+    use crate::recording::WritePart;
 
-    fn write(number: u64, page: u64, mask: SectorMask) -> Event {
-        Event::Begun(Write { number, parts: vec![Part { page, mask, data: None }] })
+    fn write(number: u64, page: u64, mask: SectorMask) -> DiskEvent {
+        DiskEvent::Begun(Write { number, parts: vec![WritePart { page, mask, data: None }] })
     }
 
-    fn ended(write: u64, order: u64, durable: bool) -> Event {
-        Event::Ended { write, order, durable }
+    fn ended(write: u64, order: u64, durable: bool) -> DiskEvent {
+        DiskEvent::Ended { write, order, durable }
     }
 
     fn numbers(writes: &[Write]) -> Vec<(u64, SectorMask)> {
@@ -133,7 +134,7 @@ mod tests {
         for event in before.iter().chain(&after) {
             assert!(unflushed.take(event).is_empty());
         }
-        let flushed = unflushed.take(&Event::Flushed { covers: 2 });
+        let flushed = unflushed.take(&DiskEvent::Flushed { covers: 2 });
         assert_eq!(numbers(&flushed), [(3, 1), (1, 1)]);
         assert_eq!(numbers(&unflushed.take(&ended(4, 4, true))), [(4, 1)]);
         assert_eq!(unflushed.writes().map(Write::number).collect::<Vec<_>>(), [2]);
@@ -146,7 +147,7 @@ mod tests {
             unflushed.take(&event);
         }
         assert_eq!(numbers(&unflushed.take(&ended(2, 2, true))), [(2, 0b10)]);
-        assert_eq!(numbers(&unflushed.take(&Event::Flushed { covers: 2 })), [(1, 0b01)]);
+        assert_eq!(numbers(&unflushed.take(&DiskEvent::Flushed { covers: 2 })), [(1, 0b01)]);
     }
 
     #[test]
@@ -154,7 +155,7 @@ mod tests {
         let mut unflushed = Unflushed::default();
         let events = [write(1, 1, 0b11), write(2, 1, 0b10), ended(2, 1, false), ended(1, 2, false)];
         events.iter().for_each(|event| drop(unflushed.take(event)));
-        let flushed = unflushed.take(&Event::Flushed { covers: 2 });
+        let flushed = unflushed.take(&DiskEvent::Flushed { covers: 2 });
         assert_eq!(numbers(&flushed), [(2, 0b10), (1, 0b01)]);
     }
 }

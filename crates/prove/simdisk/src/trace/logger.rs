@@ -9,9 +9,9 @@
 
 use std::io::{self, Seek, SeekFrom};
 
-use super::{DISCARD, Entry, FLUSH, FUA, superblock};
+use super::{DISCARD, FLUSH, FUA, WriteLogEntry, superblock};
 use crate::image::SECTOR;
-use crate::recording::{Event, Unflushed, Write};
+use crate::recording::{DiskEvent, Unflushed, Write};
 
 /// The mark that the kernel makes when it ends a log; so does durio.
 pub const END_MARK: &str = "dm-log-writes-end";
@@ -44,7 +44,7 @@ impl<W: io::Write + Seek> Logger<W> {
     /// # Errors
     /// If the log cannot be written. Then it is damaged beyond the entries that the superblock
     /// counts.
-    pub fn take(&mut self, events: &[Event]) -> io::Result<()> {
+    pub fn take(&mut self, events: &[DiskEvent]) -> io::Result<()> {
         for event in events {
             self.take_event(event)?;
         }
@@ -59,21 +59,21 @@ impl<W: io::Write + Seek> Logger<W> {
         for write in self.unflushed.take_ended() {
             self.add_write(&write, 0)?;
         }
-        self.add(&Entry::mark(END_MARK))?;
+        self.add(&WriteLogEntry::mark(END_MARK))?;
         self.count()?;
         Ok(self.out)
     }
 
-    fn take_event(&mut self, event: &Event) -> io::Result<()> {
-        let flags = if matches!(event, Event::Ended { .. }) { FUA } else { 0 };
+    fn take_event(&mut self, event: &DiskEvent) -> io::Result<()> {
+        let flags = if matches!(event, DiskEvent::Ended { .. }) { FUA } else { 0 };
         for write in self.unflushed.take(event) {
             self.add_write(&write, flags)?;
         }
         match event {
-            Event::Flushed { .. } => self.add(&Entry::write(0, FLUSH, &[])),
-            Event::Mark(name) => self.add(&Entry::mark(name)),
-            Event::Cut => self.add(&Entry::mark(CUT_MARK)),
-            Event::Begun(_) | Event::Ended { .. } => Ok(()),
+            DiskEvent::Flushed { .. } => self.add(&WriteLogEntry::write(0, FLUSH, &[])),
+            DiskEvent::Mark(name) => self.add(&WriteLogEntry::mark(name)),
+            DiskEvent::Cut => self.add(&WriteLogEntry::mark(CUT_MARK)),
+            DiskEvent::Begun(_) | DiskEvent::Ended { .. } => Ok(()),
         }
     }
 
@@ -81,7 +81,7 @@ impl<W: io::Write + Seek> Logger<W> {
         entries_of(write, flags).iter().try_for_each(|entry| self.add(entry))
     }
 
-    fn add(&mut self, entry: &Entry) -> io::Result<()> {
+    fn add(&mut self, entry: &WriteLogEntry) -> io::Result<()> {
         self.entries += 1;
         self.out.write_all(&entry.to_bytes())
     }
@@ -100,8 +100,8 @@ impl<W: io::Write + Seek> Logger<W> {
 }
 
 /// One entry for all sectors that follow each other: as a rule one for the write.
-fn entries_of(write: &Write, flags: u64) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+fn entries_of(write: &Write, flags: u64) -> Vec<WriteLogEntry> {
+    let mut entries: Vec<WriteLogEntry> = Vec::new();
     for (sector, bytes) in write.sectors() {
         let kind = if bytes.is_some() { 0 } else { DISCARD };
         let data = bytes.unwrap_or_default();
@@ -115,7 +115,8 @@ fn entries_of(write: &Write, flags: u64) -> Vec<Entry> {
                 last.data.extend_from_slice(data);
             }
             _ => {
-                let entry = Entry { sector, sectors: 1, flags: flags | kind, data: data.to_vec() };
+                let entry =
+                    WriteLogEntry { sector, sectors: 1, flags: flags | kind, data: data.to_vec() };
                 entries.push(entry);
             }
         }

@@ -4,8 +4,8 @@
 
 use std::io::{Read, Write};
 
-use crate::wire::{self, Reader, info, option, reply, transmission};
-use crate::{ErrorKind, Export, NbdError, PAYLOAD_MAX};
+use crate::wire::{self, WireReader, info, option, reply, transmission};
+use crate::{Export, NbdError, NbdErrorKind, PAYLOAD_MAX};
 
 const OPERATION: &str = "agree on an export with the server";
 
@@ -23,7 +23,7 @@ const ERR_TLS_REQD: u32 = reply::ERROR | 5;
 
 /// The result of the negotiation.
 #[derive(Debug)]
-pub(crate) struct Agreed {
+pub(crate) struct ClientAgreement {
     pub(crate) export: Export,
     /// Answers have a structure.
     pub(crate) structured: bool,
@@ -35,10 +35,13 @@ pub(crate) fn run(
     stream: &mut (impl Read + Write),
     name: &str,
     wants_structure: bool,
-) -> Result<Agreed, NbdError> {
+) -> Result<ClientAgreement, NbdError> {
     let is_fixed = greet(stream)?;
     if !is_fixed {
-        return Ok(Agreed { export: choose_by_name(stream, name, false)?, structured: false });
+        return Ok(ClientAgreement {
+            export: choose_by_name(stream, name, false)?,
+            structured: false,
+        });
     }
     let structured = wants_structure && {
         send_option(stream, option::STRUCTURED_REPLY, &[])?;
@@ -49,7 +52,7 @@ pub(crate) fn run(
         None => choose_by_name(stream, name, true)?,
     };
     check(&export)?;
-    Ok(Agreed { export, structured })
+    Ok(ClientAgreement { export, structured })
 }
 
 /// True if the server takes options.
@@ -61,7 +64,7 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<bool, NbdError> {
     }
     if style == OLD_STYLE_MAGIC {
         let reason = "the server speaks the old style of NBD";
-        return Err(NbdError::because(ErrorKind::Unsupported, OPERATION, reason));
+        return Err(NbdError::because(NbdErrorKind::Unsupported, OPERATION, reason));
     }
     if style != wire::OPTION_MAGIC {
         return Err(violation("who answers there is no NBD server"));
@@ -94,7 +97,7 @@ fn go(stream: &mut (impl Read + Write), name: &str) -> Result<Option<Export>, Nb
 
 /// Parses a piece of information; true if it is the size of the export.
 fn describe(export: &mut Export, data: &[u8]) -> Result<bool, NbdError> {
-    let mut reader = Reader(data);
+    let mut reader = WireReader(data);
     let mut take = || {
         match reader.u16()? {
             info::EXPORT => {
@@ -156,12 +159,12 @@ fn check(export: &Export) -> Result<(), NbdError> {
     Ok(())
 }
 
-struct Answer {
+struct OptionReply {
     kind: u32,
     data: Vec<u8>,
 }
 
-fn take_answer(stream: &mut impl Read, option: u32) -> Result<Answer, NbdError> {
+fn take_answer(stream: &mut impl Read, option: u32) -> Result<OptionReply, NbdError> {
     let magic = u64::from_be_bytes(receive(stream)?);
     let answered = u32::from_be_bytes(receive(stream)?);
     if magic != wire::OPTION_REPLY_MAGIC || answered != option {
@@ -174,15 +177,15 @@ fn take_answer(stream: &mut impl Read, option: u32) -> Result<Answer, NbdError> 
     }
     let mut data = vec![0; length as usize];
     stream.read_exact(&mut data).map_err(lost)?;
-    Ok(Answer { kind, data })
+    Ok(OptionReply { kind, data })
 }
 
 /// The server's refusal, with its message if it has one.
-fn refused(answer: &Answer) -> NbdError {
+fn refused(answer: &OptionReply) -> NbdError {
     let (kind, reason) = match answer.kind {
-        reply::ERR_UNKNOWN => (ErrorKind::NotFound, "the server has no export of this name"),
-        ERR_TLS_REQD => (ErrorKind::Unsupported, "the server wants TLS"),
-        kind if kind & reply::ERROR != 0 => (ErrorKind::Unsupported, "the server refuses"),
+        reply::ERR_UNKNOWN => (NbdErrorKind::NotFound, "the server has no export of this name"),
+        ERR_TLS_REQD => (NbdErrorKind::Unsupported, "the server wants TLS"),
+        kind if kind & reply::ERROR != 0 => (NbdErrorKind::Unsupported, "the server refuses"),
         _ => return violation("the server gives an answer that this option does not have"),
     };
     let said = String::from_utf8_lossy(&answer.data);
@@ -194,7 +197,7 @@ fn refused(answer: &Answer) -> NbdError {
 }
 
 fn violation(reason: &str) -> NbdError {
-    NbdError::because(ErrorKind::Protocol, OPERATION, reason)
+    NbdError::because(NbdErrorKind::Protocol, OPERATION, reason)
 }
 
 fn receive<const N: usize>(stream: &mut impl Read) -> Result<[u8; N], NbdError> {
@@ -220,7 +223,7 @@ fn lost(error: std::io::Error) -> NbdError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::Script;
+    use crate::socket::ScriptedPeer;
 
     const GREETING: &[u8] = b"NBDMAGICIHAVEOPT\0\x03";
 
@@ -244,7 +247,7 @@ mod tests {
 
     /// What comes of a server that answers so when an export is asked for.
     fn agreed(answers: &[&[u8]]) -> Result<Export, String> {
-        let mut script = Script::new(&[GREETING, &answers.concat()]);
+        let mut script = ScriptedPeer::new(&[GREETING, &answers.concat()]);
         let agreed = run(&mut script, "disk", false);
         agreed.map(|it| it.export).map_err(|error| error.source.to_string())
     }
@@ -253,7 +256,7 @@ mod tests {
     fn the_client_says_what_the_protocol_has_and_asks_for_block_sizes() {
         let structured = answer(8, 1, &[]);
         let words = [GREETING, &structured, &described(1), &answer(7, 1, &[])];
-        let mut script = Script::new(&words);
+        let mut script = ScriptedPeer::new(&words);
         assert!(run(&mut script, "disk", true).unwrap().structured);
         let expected: [&[u8]; 5] = [
             &[0, 0, 0, 3],

@@ -11,14 +11,14 @@ use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 const BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(super) struct ClientInbox {
     memory: Box<[u8]>,
     filled: Range<usize>,
 }
 
 /// The result of one call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arrived {
+pub(super) struct ReceivedBytes {
     /// Bytes in all; zero at the end of the connection.
     pub(super) count: usize,
     /// The number of these bytes that went into the slot.
@@ -27,7 +27,7 @@ pub(super) struct Arrived {
     pub(super) may_be_more: bool,
 }
 
-impl Inbox {
+impl ClientInbox {
     pub(super) fn new() -> Self {
         Self { memory: vec![0; BYTES].into_boxed_slice(), filled: 0..0 }
     }
@@ -56,7 +56,7 @@ impl Inbox {
         socket: impl AsFd,
         slot: Option<&mut [u8]>,
         may_wait: bool,
-    ) -> Result<Option<Arrived>, Errno> {
+    ) -> Result<Option<ReceivedBytes>, Errno> {
         // The remaining bytes are the beginning of an answer.
         self.memory.copy_within(self.filled.clone(), 0);
         self.filled = 0..self.filled.len();
@@ -74,6 +74,6 @@ impl Inbox {
         };
         let in_slot = count.min(slot_length);
         self.filled.end += count - in_slot;
-        Ok(Some(Arrived { count, in_slot, may_be_more: count == room_length }))
+        Ok(Some(ReceivedBytes { count, in_slot, may_be_more: count == room_length }))
     }
 }

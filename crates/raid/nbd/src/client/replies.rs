@@ -3,7 +3,7 @@
 //! Takes bytes as they arrive; returns the first answer in them and its length. Data itself
 //! follows.
 
-use crate::wire::{self, Reader, chunk};
+use crate::wire::{self, WireReader, chunk};
 
 /// Bytes of an answer other than data: the protocol's limit for words, plus the fields around them.
 const WORDS_BYTES_MAX: u32 = 4096 + 64;
@@ -13,13 +13,13 @@ const WORDS_BYTES_MAX: u32 = 4096 + 64;
 pub(super) struct Reply {
     /// The client's name for the request.
     pub(super) cookie: u64,
-    pub(super) part: Part,
+    pub(super) part: ReplyPart,
     /// The last part of the answer, except for its data.
     pub(super) is_last: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ReplyPart {
     /// An unstructured answer reports success; the data of a read follows in full.
     Well,
     /// Success, unless an error came before.
@@ -47,11 +47,11 @@ pub(super) fn parse(bytes: &[u8], structured: bool) -> Result<Option<(usize, Rep
 }
 
 fn simple(bytes: &[u8]) -> Option<(usize, Reply)> {
-    let mut reader = Reader(bytes);
+    let mut reader = WireReader(bytes);
     let _magic = reader.u32()?;
     let part = match reader.u32()? {
-        0 => Part::Well,
-        number => Part::Failed(wire::errno(number)),
+        0 => ReplyPart::Well,
+        number => ReplyPart::Failed(wire::errno(number)),
     };
     let reply = Reply { cookie: reader.u64()?, part, is_last: true };
     Some((bytes.len() - reader.0.len(), reply))
@@ -64,14 +64,14 @@ struct ChunkHead {
     length: u32,
 }
 
-fn chunk_head(reader: &mut Reader<'_>) -> Option<ChunkHead> {
+fn chunk_head(reader: &mut WireReader<'_>) -> Option<ChunkHead> {
     let _magic = reader.u32()?;
     let is_last = reader.u16()? & chunk::DONE != 0;
     Some(ChunkHead { is_last, kind: reader.u16()?, cookie: reader.u64()?, length: reader.u32()? })
 }
 
 fn parse_chunk(bytes: &[u8]) -> Result<Option<(usize, Reply)>, Garbage> {
-    let mut reader = Reader(bytes);
+    let mut reader = WireReader(bytes);
     let Some(head) = chunk_head(&mut reader) else { return Ok(None) };
     let is_data = head.kind == chunk::OFFSET_DATA;
     if !is_data && head.length > WORDS_BYTES_MAX {
@@ -85,22 +85,22 @@ fn parse_chunk(bytes: &[u8]) -> Result<Option<(usize, Reply)>, Garbage> {
 }
 
 /// Parses a chunk; `None` if the protocol does not define it.
-fn part_of(head: &ChunkHead, payload: &[u8]) -> Option<Part> {
-    let mut payload = Reader(payload);
+fn part_of(head: &ChunkHead, payload: &[u8]) -> Option<ReplyPart> {
+    let mut payload = WireReader(payload);
     match (head.kind, head.length) {
-        (chunk::NONE, 0) if head.is_last => Some(Part::Nothing),
+        (chunk::NONE, 0) if head.is_last => Some(ReplyPart::Nothing),
         (chunk::OFFSET_DATA, 9..) => {
-            Some(Part::Data { offset: payload.u64()?, length: head.length - 8 })
+            Some(ReplyPart::Data { offset: payload.u64()?, length: head.length - 8 })
         }
         (chunk::OFFSET_HOLE, 12) => {
             let (offset, length) = (payload.u64()?, payload.u32()?);
-            (length > 0).then_some(Part::Zeros { offset, length })
+            (length > 0).then_some(ReplyPart::Zeros { offset, length })
         }
         // A message for people follows the number; it is ignored.
         (kind, 6..) if kind & chunk::IS_ERROR != 0 => {
             let (number, words) = (payload.u32()?, payload.u16()?);
             let fits = u32::from(words) <= head.length - 6;
-            (fits && number != 0).then(|| Part::Failed(wire::errno(number)))
+            (fits && number != 0).then(|| ReplyPart::Failed(wire::errno(number)))
         }
         _ => None,
     }
@@ -117,7 +117,7 @@ mod tests {
         bytes
     }
 
-    fn part(kind: u16, payload: &[u8]) -> Result<Part, Garbage> {
+    fn part(kind: u16, payload: &[u8]) -> Result<ReplyPart, Garbage> {
         parse(&chunk_of(kind, payload), true).map(|it| it.expect("it is whole").1.part)
     }
 
@@ -125,7 +125,7 @@ mod tests {
     fn an_answer_is_none_until_it_is_whole() {
         let mut bytes = Vec::new();
         wire::push_simple_reply(&mut bytes, 5, 7);
-        let whole = Reply { cookie: 7, part: Part::Failed(libc::EIO), is_last: true };
+        let whole = Reply { cookie: 7, part: ReplyPart::Failed(libc::EIO), is_last: true };
         for length in 0..16 {
             assert_eq!(parse(&bytes[..length], false), Ok(None));
         }
@@ -134,17 +134,17 @@ mod tests {
         for length in 0..bytes.len() {
             assert_eq!(parse(&bytes[..length], true), Ok(None));
         }
-        assert_eq!(part(chunk::ERROR, &bytes[20..]), Ok(Part::Failed(libc::ENOSPC)));
+        assert_eq!(part(chunk::ERROR, &bytes[20..]), Ok(ReplyPart::Failed(libc::ENOSPC)));
     }
 
     #[test]
     fn data_follows_its_place() {
         let bytes = chunk_of(chunk::OFFSET_DATA, &[0, 0, 0, 0, 0, 0, 1, 0, 9, 9]);
-        let expected = Part::Data { offset: 256, length: 2 };
+        let expected = ReplyPart::Data { offset: 256, length: 2 };
         let (used, reply) = parse(&bytes, true).unwrap().unwrap();
         assert_eq!((used, reply.part), (28, expected));
         let zeros = [&256_u64.to_be_bytes()[..], &[0, 0, 0, 3]].concat();
-        let expected = Part::Zeros { offset: 256, length: 3 };
+        let expected = ReplyPart::Zeros { offset: 256, length: 3 };
         assert_eq!(part(chunk::OFFSET_HOLE, &zeros), Ok(expected));
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Budget {
 
 /// Reserved bytes, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Share<'b> {
+pub(super) struct BudgetShare<'b> {
     budget: &'b Budget,
     bytes: usize,
 }
@@ -33,7 +33,7 @@ impl Budget {
     }
 
     /// Waits until this many bytes are free; `None` if the server ends.
-    pub(super) fn take(&self, bytes: usize) -> Option<Share<'_>> {
+    pub(super) fn take(&self, bytes: usize) -> Option<BudgetShare<'_>> {
         let bytes = bytes.min(BUDGET);
         let mut free = self.lock();
         loop {
@@ -41,7 +41,7 @@ impl Budget {
                 None => return None,
                 Some(left) if *left >= bytes => {
                     *left -= bytes;
-                    return Some(Share { budget: self, bytes });
+                    return Some(BudgetShare { budget: self, bytes });
                 }
                 Some(_) => {}
             }
@@ -59,7 +59,7 @@ impl Budget {
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for BudgetShare<'_> {
     fn drop(&mut self) {
         if let Some(free) = &mut *self.budget.lock() {
             *free += self.bytes;

@@ -6,7 +6,7 @@
 use std::io::{Read, Write};
 
 use super::violation;
-use crate::wire::{self, Reader, info, option, reply, transmission};
+use crate::wire::{self, WireReader, info, option, reply, transmission};
 use crate::{Export, NbdError};
 
 /// Options per handshake: some five times as many as any client sends.
@@ -23,7 +23,7 @@ pub(super) const ALLOCATION_ID: u32 = 1;
 
 /// The result of the negotiation.
 #[derive(Debug)]
-pub(super) struct Agreed {
+pub(super) struct ServerAgreement {
     pub(super) export: Export,
     /// Answers have a structure.
     pub(super) structured: bool,
@@ -35,17 +35,17 @@ pub(super) struct Agreed {
 pub(super) fn run(
     stream: &mut (impl Read + Write),
     export: Export,
-) -> Result<Option<Agreed>, NbdError> {
+) -> Result<Option<ServerAgreement>, NbdError> {
     let zeroes = greet(stream)?;
-    let agreed = Agreed { export, structured: false, allocation: false };
+    let agreed = ServerAgreement { export, structured: false, allocation: false };
     let mut handshake = Handshake { agreed, zeroes, out: Vec::new() };
     for _ in 0..OPTIONS_MAX {
         let option = handshake.take_option(stream)?;
         send(stream, &handshake.out)?;
         match option {
-            Next::Option => {}
-            Next::Transmission => return Ok(Some(handshake.agreed)),
-            Next::End => return Ok(None),
+            HandshakeStep::Option => {}
+            HandshakeStep::Transmission => return Ok(Some(handshake.agreed)),
+            HandshakeStep::End => return Ok(None),
         }
     }
     Err(violation("the client sends one option after another and chooses no export"))
@@ -67,21 +67,21 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<bool, NbdError> {
 }
 
 /// The phase after an option.
-enum Next {
+enum HandshakeStep {
     Option,
     Transmission,
     End,
 }
 
 struct Handshake {
-    agreed: Agreed,
+    agreed: ServerAgreement,
     zeroes: bool,
     /// The answer to the option.
     out: Vec<u8>,
 }
 
 impl Handshake {
-    fn take_option(&mut self, stream: &mut (impl Read + Write)) -> Result<Next, NbdError> {
+    fn take_option(&mut self, stream: &mut (impl Read + Write)) -> Result<HandshakeStep, NbdError> {
         self.out.clear();
         if u64::from_be_bytes(receive(stream)?) != wire::OPTION_MAGIC {
             return Err(violation("what the client sends is no option"));
@@ -90,7 +90,7 @@ impl Handshake {
         let length = u32::from_be_bytes(receive(stream)?);
         if length > OPTION_BYTES_MAX {
             self.skip(stream, option, length)?;
-            return Ok(Next::Option);
+            return Ok(HandshakeStep::Option);
         }
         let mut data = vec![0; length as usize];
         stream.read_exact(&mut data).map_err(lost)?;
@@ -109,12 +109,12 @@ impl Handshake {
         Ok(())
     }
 
-    fn answer(&mut self, option: u32, data: &[u8]) -> Result<Next, NbdError> {
+    fn answer(&mut self, option: u32, data: &[u8]) -> Result<HandshakeStep, NbdError> {
         match option {
             option::EXPORT_NAME => return self.choose_by_name(data),
             option::ABORT => {
                 self.reply(option, reply::ACK, &[]);
-                return Ok(Next::End);
+                return Ok(HandshakeStep::End);
             }
             option::INFO | option::GO => return Ok(self.inform(option, data)),
             option::LIST => self.list(data),
@@ -123,7 +123,7 @@ impl Handshake {
             // Includes STARTTLS: TLS is not supported.
             _ => self.reply(option, reply::ERR_UNSUP, &[b"not supported by this server"]),
         }
-        Ok(Next::Option)
+        Ok(HandshakeStep::Option)
     }
 
     fn reply(&mut self, option: u32, kind: u32, data: &[&[u8]]) {
@@ -139,7 +139,7 @@ impl Handshake {
         name.is_empty() || name == self.agreed.export.name.as_bytes()
     }
 
-    fn choose_by_name(&mut self, name: &[u8]) -> Result<Next, NbdError> {
+    fn choose_by_name(&mut self, name: &[u8]) -> Result<HandshakeStep, NbdError> {
         if !self.is_known(name) {
             // This option has no error reply.
             return Err(violation("the client asks for an export that does not exist"));
@@ -149,7 +149,7 @@ impl Handshake {
         if self.zeroes {
             self.out.extend([0; wire::EXPORT_NAME_ZEROES]);
         }
-        Ok(Next::Transmission)
+        Ok(HandshakeStep::Transmission)
     }
 
     fn list(&mut self, data: &[u8]) {
@@ -170,14 +170,14 @@ impl Handshake {
         self.reply(option::STRUCTURED_REPLY, reply::ACK, &[]);
     }
 
-    fn inform(&mut self, option: u32, data: &[u8]) -> Next {
+    fn inform(&mut self, option: u32, data: &[u8]) -> HandshakeStep {
         let Some((name, wanted)) = parse_info(data) else {
             self.refuse(option, "the name and the list of what is asked do not fit the length");
-            return Next::Option;
+            return HandshakeStep::Option;
         };
         if !self.is_known(name) {
             self.reply(option, reply::ERR_UNKNOWN, &[b"there is no export of this name"]);
-            return Next::Option;
+            return HandshakeStep::Option;
         }
         let export = self.agreed.export.clone();
         let (size, flags) = (export.size.to_be_bytes(), self.flags().to_be_bytes());
@@ -190,7 +190,7 @@ impl Handshake {
         let sizes = sizes.map(u32::to_be_bytes).concat();
         self.reply(option, reply::INFO, &[&info::BLOCK_SIZE.to_be_bytes(), &sizes]);
         self.reply(option, reply::ACK, &[]);
-        if option == option::GO { Next::Transmission } else { Next::Option }
+        if option == option::GO { HandshakeStep::Transmission } else { HandshakeStep::Option }
     }
 
     fn flags(&self) -> u16 {
@@ -238,7 +238,7 @@ impl Handshake {
 
 /// A name, and the kinds of information.
 fn parse_info(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
-    let mut reader = Reader(data);
+    let mut reader = WireReader(data);
     let name = reader.text()?;
     let count = reader.u16()?;
     let wanted = (0..count).map(|_| reader.u16()).collect::<Option<_>>()?;
@@ -247,7 +247,7 @@ fn parse_info(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
 
 /// A name, and queries for metadata contexts.
 fn parse_queries(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
-    let mut reader = Reader(data);
+    let mut reader = WireReader(data);
     let name = reader.text()?;
     let count = reader.u32()?;
     // Each has at least its length: an excessive count ends at the first missing one.

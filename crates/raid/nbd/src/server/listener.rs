@@ -15,7 +15,7 @@ use rustix::net::{
 };
 
 use crate::socket::{Socket, connect_unix};
-use crate::{Address, ErrorKind, NbdError};
+use crate::{Address, NbdError, NbdErrorKind};
 
 const BIND: &str = "serve at";
 
@@ -27,10 +27,10 @@ const BACKLOG: i32 = 4096;
 
 /// A bound address. A unix socket is removed with it.
 #[derive(Debug)]
-pub struct Listener(Bound);
+pub struct Listener(BoundSocket);
 
 #[derive(Debug)]
-enum Bound {
+enum BoundSocket {
     Unix(UnixListener, OwnSocket),
     Tcp(TcpListener, SocketAddr),
 }
@@ -47,15 +47,15 @@ impl Listener {
             Address::Tcp(wanted) => {
                 let bound = TcpListener::bind(wanted)
                     .and_then(|it| Ok((it.local_addr()?, it)))
-                    .map(|(address, it)| Bound::Tcp(it, address));
+                    .map(|(address, it)| BoundSocket::Tcp(it, address));
                 bound.map_err(|error| NbdError::new(BIND, error))
             }
         };
         let listener = listener.map_err(|error| error.about(address.to_string()))?;
         // A client may be gone when it is accepted: that must not hold up the others.
         let set = match &listener {
-            Bound::Unix(it, _) => it.set_nonblocking(true),
-            Bound::Tcp(it, _) => it.set_nonblocking(true),
+            BoundSocket::Unix(it, _) => it.set_nonblocking(true),
+            BoundSocket::Tcp(it, _) => it.set_nonblocking(true),
         };
         set.map_err(|error| NbdError::new(BIND, error).about(address.to_string()))?;
         Ok(Self(listener))
@@ -65,8 +65,8 @@ impl Listener {
     #[must_use]
     pub fn address(&self) -> Address {
         match &self.0 {
-            Bound::Unix(_, own) => Address::Unix(own.path.clone()),
-            Bound::Tcp(_, address) => Address::Tcp(*address),
+            BoundSocket::Unix(_, own) => Address::Unix(own.path.clone()),
+            BoundSocket::Tcp(_, address) => Address::Tcp(*address),
         }
     }
 
@@ -76,12 +76,12 @@ impl Listener {
     /// With the kind "would block" if no client waits; else those of accept(2).
     pub fn accept(&self) -> io::Result<Socket> {
         let socket = match &self.0 {
-            Bound::Unix(it, _) => {
+            BoundSocket::Unix(it, _) => {
                 let (stream, _) = it.accept()?;
                 stream.set_nonblocking(false)?;
                 Socket::Unix(stream)
             }
-            Bound::Tcp(it, _) => {
+            BoundSocket::Tcp(it, _) => {
                 let (stream, _) = it.accept()?;
                 stream.set_nonblocking(false)?;
                 Socket::Tcp(stream)
@@ -94,17 +94,17 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.0 {
-            Bound::Unix(it, _) => it.as_fd(),
-            Bound::Tcp(it, _) => it.as_fd(),
+            BoundSocket::Unix(it, _) => it.as_fd(),
+            BoundSocket::Tcp(it, _) => it.as_fd(),
         }
     }
 }
 
-fn bind_unix(path: &Path) -> Result<Bound, NbdError> {
+fn bind_unix(path: &Path) -> Result<BoundSocket, NbdError> {
     remove_dead_socket(path)?;
     let bound = listen_at(path).and_then(|listener| Ok((listener, OwnSocket::at(path)?)));
     let (listener, own) = bound.map_err(|error| NbdError::new(BIND, error))?;
-    Ok(Bound::Unix(listener, own))
+    Ok(BoundSocket::Unix(listener, own))
 }
 
 /// A name gets the permissions of the socket that is bound to it, minus the umask. So others can
@@ -125,18 +125,18 @@ fn remove_dead_socket(path: &Path) -> Result<(), NbdError> {
         outcome => outcome.map_err(|error| NbdError::new(BIND, error))?,
     };
     if !metadata.file_type().is_socket() {
-        return Err(NbdError::because(ErrorKind::Busy, BIND, "it exists and is no socket"));
+        return Err(NbdError::because(NbdErrorKind::Busy, BIND, "it exists and is no socket"));
     }
     match connect_unix(path, None) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             let reason = "somebody serves there already, and clients wait for it";
-            Err(NbdError::because(ErrorKind::Busy, BIND, reason))
+            Err(NbdError::because(NbdErrorKind::Busy, BIND, reason))
         }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| NbdError::new(BIND, error))
         }
         Err(error) => Err(NbdError::new(BIND, error)),
-        Ok(_) => Err(NbdError::because(ErrorKind::Busy, BIND, "somebody serves there already")),
+        Ok(_) => Err(NbdError::because(NbdErrorKind::Busy, BIND, "somebody serves there already")),
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
         // One more than listen(2) was told.
         assert_eq!(waiting.len(), 2);
         let error = Listener::bind(&Address::Unix(path.clone())).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Busy);
+        assert_eq!(error.kind, NbdErrorKind::Busy);
         let reason = "somebody serves there already, and clients wait for it";
         assert_eq!(error.source.to_string(), reason);
         assert!(path.exists());

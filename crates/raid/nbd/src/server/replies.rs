@@ -10,7 +10,7 @@ use crate::{Extent, Refusal};
 /// Extents of an answer, a small part of the protocol's limit.
 const EXTENTS_MAX: usize = 4096;
 
-pub(super) enum Answer {
+pub(super) enum ReplyBody {
     Done,
     /// This many bytes of data, which come next.
     Data(usize),
@@ -37,18 +37,18 @@ impl Replies {
     }
 
     /// Adds an answer to a request, whose data is in the next `reserved` bytes.
-    pub(super) fn push(&mut self, head: &RequestHead, answer: Answer, reserved: usize) {
+    pub(super) fn push(&mut self, head: &RequestHead, answer: ReplyBody, reserved: usize) {
         let begin = self.data_begin;
         self.data_begin += reserved;
         match answer {
             // Without data, the short form is permitted in any case.
-            Answer::Done => wire::push_simple_reply(&mut self.heads, 0, head.cookie),
-            Answer::Data(length) => {
+            ReplyBody::Done => wire::push_simple_reply(&mut self.heads, 0, head.cookie),
+            ReplyBody::Data(length) => {
                 self.push_data_head(head, length);
                 self.pieces.push((self.heads.len(), begin, begin + length));
             }
-            Answer::Status(extents) => self.push_status(head, &extents),
-            Answer::Refused(refusal, words) => self.push_refusal(head.cookie, refusal, words),
+            ReplyBody::Status(extents) => self.push_status(head, &extents),
+            ReplyBody::Refused(refusal, words) => self.push_refusal(head.cookie, refusal, words),
         }
     }
 

@@ -13,10 +13,10 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::budget::{Budget, Share};
-use super::handshake::Agreed;
+use super::budget::{Budget, BudgetShare};
+use super::handshake::ServerAgreement;
 use super::inbox::Inbox;
-use super::replies::{Answer, Replies};
+use super::replies::{Replies, ReplyBody};
 use super::violation;
 use crate::wire::{RequestHead, command, flag};
 use crate::{Command, Connection, Export, NbdError, Refusal, Request};
@@ -39,10 +39,10 @@ const LARGE_MAX: Duration = Duration::from_secs(60);
 pub(super) fn run(
     stream: &mut (impl Read + Write),
     connection: &mut dyn Connection,
-    agreed: &Agreed,
+    agreed: &ServerAgreement,
     budget: &Budget,
 ) -> Result<(), NbdError> {
-    let mut session = Session {
+    let mut session = ServerSession {
         agreed,
         inbox: Inbox::new(),
         batch: Vec::new(),
@@ -64,8 +64,8 @@ pub(super) fn run(
         }
         session.inbox.consume(used);
         match next {
-            Next::Again => {}
-            Next::Wait(wanted) => {
+            TakeOutcome::Again => {}
+            TakeOutcome::Wait(wanted) => {
                 if wanted <= BYTES_KEPT {
                     large = None;
                 } else if large.is_none() {
@@ -83,15 +83,15 @@ pub(super) fn run(
                     Err(error) => return Err(lost(error)),
                 }
             }
-            Next::End => return Ok(()),
-            Next::Garbage => return Err(violation("what the client sends is no request")),
+            TakeOutcome::End => return Ok(()),
+            TakeOutcome::Garbage => return Err(violation("what the client sends is no request")),
         }
     }
 }
 
 /// A request longer than each connection's memory.
 struct Large<'b> {
-    _share: Share<'b>,
+    _share: BudgetShare<'b>,
     since: Instant,
 }
 
@@ -106,7 +106,7 @@ fn is_silence(error: &io::Error) -> bool {
 }
 
 /// What follows the requests that were taken.
-enum Next {
+enum TakeOutcome {
     /// More has arrived.
     Again,
     /// Wait until this many bytes have arrived, in one piece.
@@ -119,7 +119,7 @@ enum Next {
 
 /// A request, taken apart.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct ParsedRequest {
     pub(super) head: RequestHead,
     /// Its data, in the inbox.
     data: Range<usize>,
@@ -127,7 +127,7 @@ pub(super) struct Taken {
     pub(super) refusal: Option<(Refusal, &'static str)>,
 }
 
-impl Taken {
+impl ParsedRequest {
     /// Bytes of its answer on success.
     fn bytes_to_read(&self) -> usize {
         match (self.head.command, self.refusal) {
@@ -138,29 +138,29 @@ impl Taken {
     }
 }
 
-struct Session<'a> {
-    agreed: &'a Agreed,
+struct ServerSession<'a> {
+    agreed: &'a ServerAgreement,
     inbox: Inbox,
     /// Requests to carry out together.
-    batch: Vec<Taken>,
+    batch: Vec<ParsedRequest>,
     /// Bytes of data that they carry or request.
     batch_bytes: usize,
     /// The data they read.
     data: Vec<u8>,
     replies: Replies,
     /// A write that is too long, and how many of its bytes are still to be skipped.
-    skipping: Option<(Taken, u64)>,
+    skipping: Option<(ParsedRequest, u64)>,
 }
 
-impl Session<'_> {
+impl ServerSession<'_> {
     /// Parses the received bytes; returns how many are used, and the next step.
-    fn take(&mut self) -> (usize, Next) {
+    fn take(&mut self) -> (usize, TakeOutcome) {
         let mut used = 0;
         self.batch.clear();
         self.batch_bytes = 0;
         loop {
             if self.batch.len() >= BATCH_REQUESTS || self.batch_bytes >= BATCH_BYTES {
-                return (used, Next::Again);
+                return (used, TakeOutcome::Again);
             }
             if let Some(next) = self.skip(&mut used) {
                 return (used, next);
@@ -174,32 +174,32 @@ impl Session<'_> {
 
     /// Parses the request at `begin`; returns where it ends in the inbox, or the next step without
     /// a request. A request that is too long goes to `skipping`.
-    fn take_one(&mut self, begin: usize) -> Result<usize, Next> {
+    fn take_one(&mut self, begin: usize) -> Result<usize, TakeOutcome> {
         let arrived = &self.inbox.bytes()[begin..];
-        let head = arrived.first_chunk().ok_or(Next::Wait(RequestHead::BYTES))?;
-        let head = RequestHead::parse(head).ok_or(Next::Garbage)?;
+        let head = arrived.first_chunk().ok_or(TakeOutcome::Wait(RequestHead::BYTES))?;
+        let head = RequestHead::parse(head).ok_or(TakeOutcome::Garbage)?;
         if head.command == command::DISCONNECT {
-            return Err(Next::End);
+            return Err(TakeOutcome::End);
         }
         let refusal = check(&head, self.agreed).err();
         let payload = if head.command == command::WRITE { head.length as usize } else { 0 };
         let data_begin = begin + RequestHead::BYTES;
         if payload > self.agreed.export.payload_max() as usize {
-            let taken = Taken { head, data: 0..0, refusal };
+            let taken = ParsedRequest { head, data: 0..0, refusal };
             self.skipping = Some((taken, payload as u64));
             return Ok(data_begin);
         }
         if arrived.len() < RequestHead::BYTES + payload {
-            return Err(Next::Wait(RequestHead::BYTES + payload));
+            return Err(TakeOutcome::Wait(RequestHead::BYTES + payload));
         }
-        let taken = Taken { head, data: data_begin..data_begin + payload, refusal };
+        let taken = ParsedRequest { head, data: data_begin..data_begin + payload, refusal };
         self.batch_bytes += payload + taken.bytes_to_read();
         self.batch.push(taken);
         Ok(data_begin + payload)
     }
 
     /// Skips data that is too long to be kept; its request is answered when all has passed.
-    fn skip(&mut self, used: &mut usize) -> Option<Next> {
+    fn skip(&mut self, used: &mut usize) -> Option<TakeOutcome> {
         let (taken, left) = self.skipping.take()?;
         let arrived = (self.inbox.bytes().len() - *used) as u64;
         let passed = arrived.min(left);
@@ -207,14 +207,14 @@ impl Session<'_> {
         *used += usize::try_from(passed).unwrap_or(0);
         if passed < left {
             self.skipping = Some((taken, left - passed));
-            return Some(Next::Wait(1));
+            return Some(TakeOutcome::Wait(1));
         }
         self.batch.push(taken);
         None
     }
 
     fn bytes_to_read(&self) -> usize {
-        self.batch.iter().map(Taken::bytes_to_read).sum()
+        self.batch.iter().map(ParsedRequest::bytes_to_read).sum()
     }
 
     /// Memory for the batch's reads, until its answers are sent: a client may leave them unread.
@@ -223,7 +223,7 @@ impl Session<'_> {
         &self,
         budget: &'b Budget,
         large: &mut Option<Large<'b>>,
-    ) -> Option<Option<Share<'b>>> {
+    ) -> Option<Option<BudgetShare<'b>>> {
         let length = self.bytes_to_read();
         if length <= BYTES_KEPT {
             return Some(None);
@@ -251,12 +251,12 @@ impl Session<'_> {
             let (data, after) = rest.split_at(taken.bytes_to_read());
             rest = after;
             let answer = match (taken.refusal, taken.head.command) {
-                (Some((refusal, words)), _) => Answer::Refused(refusal, words),
-                (None, command::BLOCK_STATUS) => Answer::Status(extents(taken, connection)),
+                (Some((refusal, words)), _) => ReplyBody::Refused(refusal, words),
+                (None, command::BLOCK_STATUS) => ReplyBody::Status(extents(taken, connection)),
                 _ => match outcomes.next().unwrap_or(Err(Refusal::Io)) {
-                    Ok(()) if taken.head.command == command::READ => Answer::Data(data.len()),
-                    Ok(()) => Answer::Done,
-                    Err(refusal) => Answer::Refused(refusal, words_of(refusal)),
+                    Ok(()) if taken.head.command == command::READ => ReplyBody::Data(data.len()),
+                    Ok(()) => ReplyBody::Done,
+                    Err(refusal) => ReplyBody::Refused(refusal, words_of(refusal)),
                 },
             };
             self.replies.push(&taken.head, answer, data.len());
@@ -282,7 +282,7 @@ impl Session<'_> {
 
 /// Has the storage carry out the accepted requests, and returns their outcomes.
 fn carry_out(
-    batch: &[Taken],
+    batch: &[ParsedRequest],
     inbox: &[u8],
     mut data: &mut [u8],
     connection: &mut dyn Connection,
@@ -319,7 +319,7 @@ fn command_of<'a>(head: &RequestHead, into: &'a mut [u8], data: &'a [u8]) -> Opt
 }
 
 /// The extents of a block status; the first alone is a complete answer.
-fn extents(taken: &Taken, connection: &mut dyn Connection) -> Vec<crate::Extent> {
+fn extents(taken: &ParsedRequest, connection: &mut dyn Connection) -> Vec<crate::Extent> {
     let mut extents = connection.extents(taken.head.offset, taken.head.length.into());
     if taken.head.flags & flag::REQ_ONE != 0 {
         extents.truncate(1);
@@ -328,7 +328,7 @@ fn extents(taken: &Taken, connection: &mut dyn Connection) -> Vec<crate::Extent>
 }
 
 /// Checks whether a request may reach the storage, or why not.
-fn check(head: &RequestHead, agreed: &Agreed) -> Result<(), (Refusal, &'static str)> {
+fn check(head: &RequestHead, agreed: &ServerAgreement) -> Result<(), (Refusal, &'static str)> {
     let export = &agreed.export;
     let allowed = flags_of(head.command, agreed)
         .ok_or((Refusal::Invalid, "the export does not have this command"))?;
@@ -349,7 +349,7 @@ fn check(head: &RequestHead, agreed: &Agreed) -> Result<(), (Refusal, &'static s
 }
 
 /// The flags that a command may have; `None` for an unknown command.
-fn flags_of(command: u16, agreed: &Agreed) -> Option<u16> {
+fn flags_of(command: u16, agreed: &ServerAgreement) -> Option<u16> {
     let export = &agreed.export;
     // Clients are known to send it with any command.
     let fua = if export.fua { flag::FUA } else { 0 };
@@ -407,7 +407,7 @@ fn lost(error: io::Error) -> NbdError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::Script;
+    use crate::socket::ScriptedPeer;
     use crate::{MemoryStorage, Storage};
 
     /// What a server says to these requests that has no memory for all connections any more.
@@ -416,8 +416,8 @@ mod tests {
         budget.end();
         let export = Export::new("", 8 << 20);
         let storage = MemoryStorage::new(export.clone());
-        let agreed = Agreed { export, structured: false, allocation: false };
-        let mut script = Script::new(&[&requests.concat()]);
+        let agreed = ServerAgreement { export, structured: false, allocation: false };
+        let mut script = ScriptedPeer::new(&[&requests.concat()]);
         run(&mut script, storage.connect().as_mut(), &agreed, &budget).unwrap();
         script.output.len()
     }

@@ -22,28 +22,28 @@ const GREETED_MAX: usize = 32;
 
 /// Ends a server from another thread.
 #[derive(Debug, Clone)]
-pub struct StopHandle(Arc<Shared>);
+pub struct StopHandle(Arc<StopState>);
 
 #[derive(Debug)]
-struct Shared {
+struct StopState {
     stopped: AtomicBool,
     /// Readable once the server is stopped: accept waits for this and for clients.
     awaited: PipeReader,
     wake: PipeWriter,
-    open: Mutex<Open>,
+    open: Mutex<ConnectionTable>,
     budget: Budget,
 }
 
 /// Connections, each under a unique number, in the order in which they came.
 #[derive(Debug, Default)]
-struct Open {
-    sockets: BTreeMap<u64, (Arc<Socket>, Stage)>,
+struct ConnectionTable {
+    sockets: BTreeMap<u64, (Arc<Socket>, ClientStage)>,
     next: u64,
 }
 
 /// The stage of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ClientStage {
     /// It has not chosen an export.
     Greeted,
     /// It has, and has asked for nothing.
@@ -52,19 +52,19 @@ enum Stage {
     Used,
 }
 
-impl Open {
-    fn count(&self, is_counted: impl Fn(Stage) -> bool) -> usize {
+impl ConnectionTable {
+    fn count(&self, is_counted: impl Fn(ClientStage) -> bool) -> usize {
         self.sockets.values().filter(|(_, stage)| is_counted(*stage)).count()
     }
 
     /// False if it was closed in the meantime.
-    fn advance(&mut self, number: u64, stage: Stage) -> bool {
+    fn advance(&mut self, number: u64, stage: ClientStage) -> bool {
         let known = self.sockets.get_mut(&number);
         known.map(|(_, of)| *of = stage).is_some()
     }
 
     /// Closes the first connection at this stage; false if no connection is at it.
-    fn evict(&mut self, stage: Stage) -> bool {
+    fn evict(&mut self, stage: ClientStage) -> bool {
         let first = self.sockets.iter().find(|(_, (_, of))| *of == stage);
         let Some(number) = first.map(|(number, _)| *number) else { return false };
         if let Some((socket, _)) = self.sockets.remove(&number) {
@@ -79,7 +79,7 @@ impl StopHandle {
         let (awaited, wake) = io::pipe().map_err(|error| NbdError::new("make a pipe", error))?;
         let stopped = AtomicBool::new(false);
         let (open, budget) = (Mutex::default(), Budget::new());
-        Ok(Self(Arc::new(Shared { stopped, awaited, wake, open, budget })))
+        Ok(Self(Arc::new(StopState { stopped, awaited, wake, open, budget })))
     }
 
     /// Ends the server: it accepts no more clients, and closes each open connection after its
@@ -115,19 +115,19 @@ impl StopHandle {
     pub(super) fn register(&self, socket: Arc<Socket>) -> Option<OpenConnection<'_>> {
         let mut open = self.lock();
         // Under the lock: a later stop finds the connection in the list.
-        if self.is_stopped() || open.count(|stage| stage == Stage::Used) >= CONNECTIONS_MAX {
+        if self.is_stopped() || open.count(|stage| stage == ClientStage::Used) >= CONNECTIONS_MAX {
             return None;
         }
-        if open.count(|stage| stage == Stage::Greeted) >= GREETED_MAX {
-            open.evict(Stage::Greeted);
+        if open.count(|stage| stage == ClientStage::Greeted) >= GREETED_MAX {
+            open.evict(ClientStage::Greeted);
         }
         let number = open.next;
         open.next += 1;
-        open.sockets.insert(number, (Arc::clone(&socket), Stage::Greeted));
+        open.sockets.insert(number, (Arc::clone(&socket), ClientStage::Greeted));
         Some(OpenConnection { handle: self, number, socket })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -148,13 +148,13 @@ impl OpenConnection<'_> {
     /// The client has chosen an export; false if the server is full.
     pub(super) fn chooses(&self) -> bool {
         let mut open = self.handle.lock();
-        let is_full = open.count(|stage| stage != Stage::Greeted) >= CONNECTIONS_MAX;
-        (!is_full || open.evict(Stage::Idle)) && open.advance(self.number, Stage::Idle)
+        let is_full = open.count(|stage| stage != ClientStage::Greeted) >= CONNECTIONS_MAX;
+        (!is_full || open.evict(ClientStage::Idle)) && open.advance(self.number, ClientStage::Idle)
     }
 
     /// The client has sent a request; false if it was closed in the meantime.
     pub(super) fn asks(&self) -> bool {
-        self.handle.lock().advance(self.number, Stage::Used)
+        self.handle.lock().advance(self.number, ClientStage::Used)
     }
 }
 

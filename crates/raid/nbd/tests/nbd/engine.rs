@@ -6,7 +6,7 @@ use std::thread;
 use durio_block::{
     Buffers, Completion, Engine, MonotonicClock, Operation, OperationKind, Ticks, WriteFlags,
 };
-use durio_nbd::{ErrorKind, Export, MemoryStorage, NbdEngine, Refusal, Uri};
+use durio_nbd::{Export, MemoryStorage, NbdEngine, NbdErrorKind, Refusal, Uri};
 
 use crate::serving::{engine, served};
 use crate::storages::{Seen, Watched};
@@ -151,12 +151,12 @@ fn blocks_that_the_server_does_not_take_are_refused_before_anything_is_sent() {
         let words = format!("{error}: {}", error.source);
         let expected = "cannot send blocks of '16384 bytes': the server takes at most 8192 bytes \
                         at a time";
-        assert_eq!((error.kind, words.as_str()), (ErrorKind::Unsupported, expected));
+        assert_eq!((error.kind, words.as_str()), (NbdErrorKind::Unsupported, expected));
         let mut engine = connect(8192).unwrap();
         assert_eq!(results(&mut engine, &[read(0, 100)]), [-libc::EINVAL]);
         let wrong = Uri { export: "other".to_owned(), ..uri.clone() };
         let error = NbdEngine::connect(&wrong, MonotonicClock, Buffers::new(1, 512)).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::NotFound);
+        assert_eq!(error.kind, NbdErrorKind::NotFound);
     });
 }
 
@@ -174,7 +174,7 @@ fn a_server_that_stops_ends_what_is_in_flight_and_all_that_comes_later() {
     for _ in 0..3 {
         assert_eq!(results(&mut engine, &[write(0, 0), read(1, 0), write(2, 0)]), [lost; 3]);
     }
-    assert_eq!(engine.lost().unwrap().kind, ErrorKind::Lost);
+    assert_eq!(engine.lost().unwrap().kind, NbdErrorKind::Lost);
     let mut completions = [Completion::default(); 2];
     assert_eq!(engine.exchange(&[], &mut completions).unwrap(), 0);
     let deadline = Ticks(durio_block::Clock::now(engine.clock()).0 + 1_000_000);
@@ -271,6 +271,6 @@ fn engines_of_several_threads_share_an_export() {
 fn nobody_at_the_address_is_an_error_with_the_address() {
     let uri: Uri = "nbd+unix:///x?socket=/nowhere/socket".parse().unwrap();
     let error = NbdEngine::connect(&uri, MonotonicClock, Buffers::new(1, 512)).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::NotFound);
+    assert_eq!(error.kind, NbdErrorKind::NotFound);
     assert_eq!(error.to_string(), "cannot connect to 'nbd+unix:///x?socket=/nowhere/socket'");
 }

@@ -1,6 +1,6 @@
 //! The handshake, word by word.
 
-use durio_nbd::{ErrorKind, Export, MemoryStorage, NbdError, serve_stream};
+use durio_nbd::{Export, MemoryStorage, NbdError, NbdErrorKind, serve_stream};
 
 use crate::wire::{CLIENT_FLAGS, Said, Script, go, option, structured};
 
@@ -90,7 +90,7 @@ fn an_export_that_does_not_exist_is_refused() {
     assert_eq!(kinds(6, &name), [ERR_UNKNOWN]);
     // This option has no such answer.
     let (output, outcome) = answers(&[&CLIENT_FLAGS, &option(1, b"abc")]);
-    assert_eq!((output.len(), outcome.unwrap_err().kind), (18, ErrorKind::Protocol));
+    assert_eq!((output.len(), outcome.unwrap_err().kind), (18, NbdErrorKind::Protocol));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn options_whose_lengths_do_not_fit_are_refused() {
     assert_eq!(kinds(8, &[0]), [ERR_INVALID]);
     assert_eq!(kinds(7, &vec![0; 100_000]), [ERR_TOO_BIG]);
     let (_, outcome) = answers(&[&CLIENT_FLAGS, &option(7, &vec![0; 2 << 20])]);
-    assert_eq!(outcome.unwrap_err().kind, ErrorKind::Protocol);
+    assert_eq!(outcome.unwrap_err().kind, NbdErrorKind::Protocol);
 }
 
 #[test]
@@ -125,12 +125,12 @@ fn an_option_has_64_kib_and_is_read_past_up_to_1_mib_and_there_are_64() {
     assert_eq!(unknown(65_536), [ERR_UNSUP]);
     assert_eq!((unknown(65_537), unknown(1_048_576)), (vec![ERR_TOO_BIG], vec![ERR_TOO_BIG]));
     let longer = answers(&[&CLIENT_FLAGS, &option(0x7fff_ffff, &vec![0; 1_048_577]), &go("")]);
-    assert_eq!(longer.1.unwrap_err().kind, ErrorKind::Protocol);
+    assert_eq!(longer.1.unwrap_err().kind, NbdErrorKind::Protocol);
     let with = |options| {
         let options = option(11, &[]).repeat(options);
         answers(&[&CLIENT_FLAGS, &options, &go("")]).1.map_err(|error| error.kind)
     };
-    assert_eq!((with(63), with(64)), (Ok(()), Err(ErrorKind::Protocol)));
+    assert_eq!((with(63), with(64)), (Ok(()), Err(NbdErrorKind::Protocol)));
 }
 
 #[test]
@@ -166,5 +166,5 @@ fn a_client_that_speaks_something_else_is_left() {
     }
     let endless = vec![option(3, &[]); 1000].concat();
     let (_, outcome) = answers(&[&CLIENT_FLAGS, &endless]);
-    assert_eq!(outcome.unwrap_err().kind, ErrorKind::Protocol);
+    assert_eq!(outcome.unwrap_err().kind, NbdErrorKind::Protocol);
 }

@@ -9,7 +9,7 @@ use std::{fs, thread};
 
 use durio_block::{Buffers, Clock, Completion, Engine, MonotonicClock};
 use durio_nbd::{
-    Address, ErrorKind, Export, MemoryStorage, NbdEngine, Server, Socket, serve_stream,
+    Address, Export, MemoryStorage, NbdEngine, NbdErrorKind, Server, Socket, serve_stream,
 };
 
 use crate::engine::read;
@@ -136,7 +136,7 @@ fn a_socket_at_which_somebody_answers_is_left_alone() {
     let path = folder.path().join("socket");
     let server = Server::bind(&unix(&path)).unwrap();
     let error = Server::bind(&unix(&path)).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Busy);
+    assert_eq!(error.kind, NbdErrorKind::Busy);
     let words = format!("{error}: {}", error.source);
     let expected = format!("cannot serve at '{}': somebody serves there already", path.display());
     assert_eq!(words, expected);
@@ -152,7 +152,7 @@ fn a_dead_socket_is_replaced_and_what_is_no_socket_is_not() {
     assert!(path.exists());
     drop(Server::bind(&unix(&path)).unwrap());
     fs::write(&path, "mine").unwrap();
-    assert_eq!(Server::bind(&unix(&path)).unwrap_err().kind, ErrorKind::Busy);
+    assert_eq!(Server::bind(&unix(&path)).unwrap_err().kind, NbdErrorKind::Busy);
     assert_eq!(fs::read(&path).unwrap(), b"mine");
 }
 

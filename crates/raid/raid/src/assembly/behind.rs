@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::{Found, Plan};
+use super::{FoundDevice, StartPlan};
 use crate::superblock::MemberState;
 
 /// A member that a start rebuilds because its table is older than the newest.
@@ -21,9 +21,9 @@ pub struct Behind {
     pub by_map: bool,
 }
 
-impl Plan {
+impl StartPlan {
     /// Members that this start rebuilds and the start before did not.
-    pub fn behind<'a>(&'a self, found: &'a [Found]) -> impl Iterator<Item = Behind> + 'a {
+    pub fn behind<'a>(&'a self, found: &'a [FoundDevice]) -> impl Iterator<Item = Behind> + 'a {
         let newest = self.table.epoch;
         let entries = (0..).zip(self.table.entries.iter().zip(&self.devices));
         entries.filter_map(move |(member, (entry, device))| {

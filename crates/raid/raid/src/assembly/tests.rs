@@ -24,8 +24,8 @@ fn member(at: usize) -> Id {
 }
 
 /// A table of members in these states, known to count.
-fn table(level: Level, states: &[MemberState]) -> Table {
-    let entry = |(at, &state): (usize, &MemberState)| Entry {
+fn table(level: Level, states: &[MemberState]) -> MemberTable {
+    let entry = |(at, &state): (usize, &MemberState)| MemberEntry {
         member: member(at),
         state,
         by_map: false,
@@ -41,7 +41,7 @@ fn table(level: Level, states: &[MemberState]) -> Table {
         region: 64 << 10,
         member_bytes: 1 << 20,
     };
-    let mut table = Table {
+    let mut table = MemberTable {
         array: Id([7; 16]),
         name: String::new(),
         geometry,
@@ -60,24 +60,24 @@ fn table(level: Level, states: &[MemberState]) -> Table {
 }
 
 /// The table before it, as a member has that missed the last change.
-fn before(table: &Table) -> Table {
+fn before(table: &MemberTable) -> MemberTable {
     let mut history = table.history;
     history.rotate_left(1);
     let (epoch, lineage) = (table.epoch - 1, table.history[0]);
-    Table { epoch, lineage, history, committed: epoch, ..table.clone() }
+    MemberTable { epoch, lineage, history, committed: epoch, ..table.clone() }
 }
 
 /// A device that holds this entry of a table, with a clean map.
-fn found(table: &Table, at: usize) -> Found {
+fn found(table: &MemberTable, at: usize) -> FoundDevice {
     let (table, member) = (table.clone(), member(at));
     let map = map(&table, 0, &[]);
     let superblock = Superblock { table, member, device_bytes: DEVICE_BYTES };
-    Found::without_log(u8::try_from(at).unwrap() + 100, superblock, 0, map)
+    FoundDevice::without_log(u8::try_from(at).unwrap() + 100, superblock, 0, map)
 }
 
 /// A map whose pages are whole in their first slots, with generation 5; these regions have
 /// marks.
-fn map(table: &Table, set: u8, marks: &[(usize, u8)]) -> Vec<u8> {
+fn map(table: &MemberTable, set: u8, marks: &[(usize, u8)]) -> Vec<u8> {
     let pages = layout::map_pages(&table.geometry);
     let per_page = regions_per_page() as usize;
     let page = |page: u32| {
@@ -93,20 +93,20 @@ fn map(table: &Table, set: u8, marks: &[(usize, u8)]) -> Vec<u8> {
     (0..pages).flat_map(page).collect()
 }
 
-fn all(table: &Table) -> Vec<Found> {
+fn all(table: &MemberTable) -> Vec<FoundDevice> {
     (0..table.entries.len()).map(|at| found(table, at)).collect()
 }
 
-fn damaged(device: Found, damage: Damage) -> Found {
-    Found { damage: Some(damage), ..device }
+fn damaged(device: FoundDevice, damage: Damage) -> FoundDevice {
+    FoundDevice { damage: Some(damage), ..device }
 }
 
-fn refused(devices: &[Found], options: AssembleOptions) -> AssembleError {
+fn refused(devices: &[FoundDevice], options: AssembleOptions) -> AssembleError {
     assemble(devices, options).unwrap_err()
 }
 
 /// State, map and epoch of each entry.
-fn states(plan: &Plan) -> Vec<(MemberState, bool, u64)> {
+fn states(plan: &StartPlan) -> Vec<(MemberState, bool, u64)> {
     plan.table.entries.iter().map(|it| (it.state, it.by_map, it.since)).collect()
 }
 
@@ -160,7 +160,7 @@ fn half_of_the_voters_must_have_data_that_can_be_trusted() {
 }
 
 /// Member 3 failed, and nobody knows whether the table that says so counts.
-fn uncounted() -> Table {
+fn uncounted() -> MemberTable {
     let mut table = table(Level::Mirrored, &[InSync, InSync, InSync, Faulty]);
     table.committed = EPOCH - 1;
     table.voters = 0b1111;
@@ -170,7 +170,7 @@ fn uncounted() -> Table {
 #[test]
 fn a_table_that_may_not_count_starts_if_half_of_its_base_have_it_or_most_of_its_base_are_here() {
     let newest = uncounted();
-    let base = Table { voters: 0b1111, ..before(&newest) };
+    let base = MemberTable { voters: 0b1111, ..before(&newest) };
     let no_majority = |present, voters| Some(AssembleError::NoMajority { present, voters });
     for (with_newest, with_base, error) in [
         (&[0, 1][..], &[][..], None),
@@ -210,12 +210,12 @@ fn half_of_the_base_must_have_data_that_can_be_trusted() {
 #[test]
 fn the_newest_table_decides_and_the_next_revision_follows_from_all() {
     let newest = table(Level::Mirrored, &[InSync, InSync, Faulty]);
-    let old = Table { revision: 99, ..before(&newest) };
+    let old = MemberTable { revision: 99, ..before(&newest) };
     let plan = assemble(&[found(&old, 2), found(&newest, 0), found(&newest, 1)], plain()).unwrap();
     assert_eq!((plan.table.epoch, plan.table.revision), (EPOCH, 99));
     assert_eq!(states(&plan)[2], (Faulty, false, 2));
     // Of one epoch, the later revision.
-    let later = Table { revision: 31, name: "later".to_owned(), ..newest.clone() };
+    let later = MemberTable { revision: 31, name: "later".to_owned(), ..newest.clone() };
     let plan = assemble(&[found(&later, 0), found(&newest, 1)], plain()).unwrap();
     assert_eq!(plan.table.name, "later");
 }
@@ -227,7 +227,7 @@ fn devices_that_make_no_array_are_refused_by_name() {
     let mut other = found(&table, 1);
     other.superblock.table.array = Id([8; 16]);
     assert_eq!(refused(&[found(&table, 0), other], FORCE), AssembleError::Mixed);
-    let copy = Found { device: 5, ..found(&table, 2) };
+    let copy = FoundDevice { device: 5, ..found(&table, 2) };
     let devices = [found(&table, 0), found(&table, 2), copy.clone()];
     assert_eq!(refused(&devices, FORCE), AssembleError::Cloned(102, 5));
     // A damaged device that says it is another member is left out, and told by nobody.
@@ -244,7 +244,7 @@ fn devices_that_make_no_array_are_refused_by_name() {
 #[test]
 fn a_member_that_went_on_alone_is_named_and_nothing_starts() {
     let newest = table(Level::Mirrored, &[InSync; 3]);
-    let apart = Table { lineage: 1234, ..before(&newest) };
+    let apart = MemberTable { lineage: 1234, ..before(&newest) };
     let devices = [found(&newest, 0), found(&apart, 2), found(&newest, 1)];
     assert_eq!(refused(&devices, plain()), AssembleError::Diverged(102));
     assert_eq!(refused(&devices, FORCE), AssembleError::Diverged(102));
@@ -257,7 +257,7 @@ fn a_member_is_what_the_newest_table_says_if_its_own_is_not_too_old() {
     newest.committed = EPOCH - 1;
     let old = before(&newest);
     // Nothing was acknowledged under the newest that is not known to count.
-    let with = |own: [&Table; 2]| {
+    let with = |own: [&MemberTable; 2]| {
         let mut devices = vec![found(&newest, 0), found(&newest, 1)];
         devices.extend([found(own[0], 2), found(own[1], 3)]);
         devices
@@ -320,15 +320,15 @@ fn an_image_older_than_the_failure_comes_back_whole_and_not_by_the_map() {
     for (level, count) in [(Level::Mirrored, 3), (Level::StripedMirrors, 6), (Level::Parity, 3)] {
         let mut newest = table(level, &vec![InSync; count]);
         let last = count - 1;
-        newest.entries[last] = Entry { by_map: true, since: EPOCH, ..newest.entries[last] };
-        let start = |newest: &Table, own: &Table| {
+        newest.entries[last] = MemberEntry { by_map: true, since: EPOCH, ..newest.entries[last] };
+        let start = |newest: &MemberTable, own: &MemberTable| {
             let mut devices: Vec<_> = (0..last).map(|at| found(newest, at)).collect();
             devices.push(found(own, last));
             let plan = assemble(&devices, REJOIN).unwrap();
             let words: Vec<_> = plan.behind(&devices).map(|it| it.to_string()).collect();
             (states(&plan)[last], words)
         };
-        let back = |newest: &Table, own: &Table| start(newest, own).0;
+        let back = |newest: &MemberTable, own: &MemberTable| start(newest, own).0;
         let (own, image) = (before(&newest), before(&before(&newest)));
         newest.entries[last].state = Faulty;
         assert_eq!(back(&newest, &own), (Rebuilding, true, EPOCH + 1), "{level:?}");
@@ -383,9 +383,9 @@ fn only_at_level_0_and_by_force_is_a_damaged_device_used() {
 }
 
 /// Entry 4 takes the place of role 2.
-fn replacing(level: Level, state: MemberState) -> Table {
+fn replacing(level: Level, state: MemberState) -> MemberTable {
     let mut table = table(level, &[InSync, InSync, InSync, InSync, Spare]);
-    table.entries[4] = Entry { state, replaces: Some(2), ..table.entries[4] };
+    table.entries[4] = MemberEntry { state, replaces: Some(2), ..table.entries[4] };
     table
 }
 
@@ -442,7 +442,7 @@ fn a_rebuild_goes_on_where_a_whole_map_names_what_was_written_since() {
     let mark = 256 << 10;
     let watermark = |level, by_map: bool, torn: Option<usize>| {
         let mut table = replacing(level, Rebuilding);
-        table.entries[4] = Entry { watermark: mark, by_map, ..table.entries[4] };
+        table.entries[4] = MemberEntry { watermark: mark, by_map, ..table.entries[4] };
         let mut devices = all(&table);
         devices[4].map = map(&table, 2 / table.geometry.set_members(), &[]);
         if let Some(at) = torn {
@@ -467,7 +467,7 @@ fn a_device_is_used_with_its_size_and_the_slot_that_is_written_next() {
     devices[1].slot = 1;
     devices[1].superblock.device_bytes = DEVICE_BYTES + BLOCK;
     let plan = assemble(&devices, plain()).unwrap();
-    let present = |device, bytes, next_slot| Some(Present { device, bytes, next_slot });
+    let present = |device, bytes, next_slot| Some(RoleDevice { device, bytes, next_slot });
     let expected = [present(100, DEVICE_BYTES, 1), present(101, DEVICE_BYTES + BLOCK, 0), None];
     assert_eq!(plan.devices, expected);
 }

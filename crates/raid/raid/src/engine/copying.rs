@@ -13,15 +13,15 @@
 //! watermark behind it. A member that was in sync once gets only what the map names.
 
 use super::fault::Fault;
-use super::lanes::{Part, PartKind, Phase};
-use super::output::{COPY_BUFFERS, Output};
+use super::lanes::{ChunkPart, PartKind, PartPhase};
+use super::output::{COPY_BUFFERS, EngineOutput};
 use super::{Engine, Members, RequestError, Run};
-use crate::geometry::{BLOCK, Place};
-use crate::superblock::{Entry, MemberState};
+use crate::geometry::{BLOCK, BytePlace};
+use crate::superblock::{MemberEntry, MemberState};
 
 /// The job of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Job {
+pub(super) enum CopyJob {
     /// A region, from its source copy to the others.
     Resync { region: u32 },
     /// The member in this place, in rebuild since this epoch.
@@ -32,8 +32,8 @@ pub(super) enum Job {
 
 /// A copy in flight, with its reserved part.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
-    job: Option<Job>,
+struct CopySlot {
+    job: Option<CopyJob>,
     /// The copy that is read.
     source: u8,
 }
@@ -43,14 +43,14 @@ struct Slot {
 pub(super) struct Copier {
     /// The part of the first slot; those of the others follow.
     pub(super) first_part: u16,
-    slots: [Slot; COPY_BUFFERS as usize],
+    slots: [CopySlot; COPY_BUFFERS as usize],
     /// Where the search for a region continues, and how many of its bytes are done.
     region: u32,
     within: u64,
     /// Some of its bytes could not be read from any copy.
     has_failed: bool,
     /// The rebuild whose copies are in flight, and where its next one starts.
-    rebuild: Option<Job>,
+    rebuild: Option<CopyJob>,
     next: u64,
     /// The count of requests when the first of the copies in flight started.
     began_at: u32,
@@ -72,7 +72,7 @@ impl Copier {
     pub(super) fn new(first_part: u16) -> Self {
         Self {
             first_part,
-            slots: [Slot { job: None, source: 0 }; COPY_BUFFERS as usize],
+            slots: [CopySlot { job: None, source: 0 }; COPY_BUFFERS as usize],
             region: 0,
             within: 0,
             has_failed: false,
@@ -99,7 +99,7 @@ impl Copier {
     }
 
     /// The job of a part.
-    pub(super) fn job_of(&self, part: u16) -> Option<Job> {
+    pub(super) fn job_of(&self, part: u16) -> Option<CopyJob> {
         self.slots[usize::from(self.number_of(part))].job
     }
 
@@ -108,7 +108,7 @@ impl Copier {
         (part - self.first_part) as u8
     }
 
-    fn slot(&mut self, part: u16) -> &mut Slot {
+    fn slot(&mut self, part: u16) -> &mut CopySlot {
         let number = self.number_of(part);
         &mut self.slots[usize::from(number)]
     }
@@ -121,7 +121,7 @@ impl Copier {
     /// The number of the scrub whose chunk is in progress.
     pub(super) fn scrub_number(&self) -> Option<u32> {
         match self.slots[0].job {
-            Some(Job::Scrub { number }) => Some(number),
+            Some(CopyJob::Scrub { number }) => Some(number),
             _ => None,
         }
     }
@@ -129,12 +129,12 @@ impl Copier {
 
 impl Engine {
     /// Starts the next copies, as many as may be in flight.
-    pub(super) fn copy_next(&mut self, out: &mut Output) {
+    pub(super) fn copy_next(&mut self, out: &mut EngineOutput) {
         while self.run == Run::Running && self.is_settled() && self.begin_next(out) {}
     }
 
     /// False if no copy was started.
-    fn begin_next(&mut self, out: &mut Output) -> bool {
+    fn begin_next(&mut self, out: &mut EngineOutput) -> bool {
         let done = self.requests_done;
         if self.copier.is_idle() {
             let is_yielding =
@@ -160,7 +160,7 @@ impl Engine {
         }
         self.has_background = false;
         for at in 0..self.table.entries.len() {
-            let Entry { state, replaces, .. } = self.table.entries[at];
+            let MemberEntry { state, replaces, .. } = self.table.entries[at];
             if state == MemberState::Rebuilding {
                 self.has_background = true;
                 if self.rebuild_next(at, out) {
@@ -191,7 +191,7 @@ impl Engine {
     }
 
     /// False if all regions are done.
-    fn resync_next(&mut self, out: &mut Output) -> bool {
+    fn resync_next(&mut self, out: &mut EngineOutput) -> bool {
         while self.unsynced > 0 {
             let at = self.copier.region;
             let set = (at / self.regions_per_set) as u8;
@@ -201,8 +201,8 @@ impl Engine {
             let is_open = region.needs_sync && !region.is_unreadable;
             if is_open && writable.count_ones() > 1 && self.copier.within < length {
                 let first = u64::from(at % self.regions_per_set) << self.region_shift;
-                let place = Place { set, offset: first + self.copier.within, column: 0 };
-                self.start_copy(Job::Resync { region: at }, place, out);
+                let place = BytePlace { set, offset: first + self.copier.within, column: 0 };
+                self.start_copy(CopyJob::Resync { region: at }, place, out);
                 return true;
             }
             if is_open {
@@ -228,13 +228,13 @@ impl Engine {
     }
 
     /// False if this member needs no copy now.
-    fn rebuild_next(&mut self, member: usize, out: &mut Output) -> bool {
+    fn rebuild_next(&mut self, member: usize, out: &mut EngineOutput) -> bool {
         // It gets no writes before it knows that it is in rebuild.
         if !self.is_known(member) {
             return false;
         }
         let (entry, place) = (self.table.entries[member], self.places[member]);
-        let (set, job) = (place / self.stride, Job::Rebuild { place, since: entry.since });
+        let (set, job) = (place / self.stride, CopyJob::Rebuild { place, since: entry.since });
         let is_first = self.copier.is_idle();
         if is_first {
             self.copier.next = self.rebuilt[usize::from(place)];
@@ -247,7 +247,7 @@ impl Engine {
             false => self.rebuilt_before[usize::from(place)],
         };
         while at < named_below {
-            let region = self.region_at(Place { set, offset: at, column: 0 });
+            let region = self.region_at(BytePlace { set, offset: at, column: 0 });
             if self.regions[region as usize].byte != 0 {
                 break;
             }
@@ -269,12 +269,12 @@ impl Engine {
             self.table.entries[member].watermark = ahead.min(all);
             self.want_revision(out);
         }
-        self.start_copy(job, Place { set, offset: at, column: 0 }, out);
+        self.start_copy(job, BytePlace { set, offset: at, column: 0 }, out);
         true
     }
 
     /// The member has all data: the next table has it in sync.
-    fn promote(&mut self, at: usize, out: &mut Output) -> bool {
+    fn promote(&mut self, at: usize, out: &mut EngineOutput) -> bool {
         if !self.has_map(self.places[at]) {
             return false;
         }
@@ -290,19 +290,19 @@ impl Engine {
         }
         let entry = &mut self.table.entries[at];
         let (state, since) = (MemberState::InSync, self.table.epoch + 1);
-        *entry = Entry { state, by_map: false, since, watermark: 0, ..*entry };
+        *entry = MemberEntry { state, by_map: false, since, watermark: 0, ..*entry };
         self.want_epoch(out);
         false
     }
 
-    pub(super) fn start_copy(&mut self, job: Job, place: Place, out: &mut Output) {
+    pub(super) fn start_copy(&mut self, job: CopyJob, place: BytePlace, out: &mut EngineOutput) {
         let Some(number) = self.copier.slots.iter().position(|it| it.job.is_none()) else { return };
         self.copier.slots[number].job = Some(job);
         let index = self.copier.first_part + number as u16;
         let generation = self.parts[usize::from(index)].generation.wrapping_add(1);
-        self.parts[usize::from(index)] = Part {
+        self.parts[usize::from(index)] = ChunkPart {
             kind: PartKind::Copy,
-            phase: Phase::Queued,
+            phase: PartPhase::Queued,
             exclusive: true,
             set: place.set,
             offset: place.offset,
@@ -311,12 +311,12 @@ impl Engine {
             lane: self.lane_of(self.geometry.locate_back(place)),
             generation,
             issued: self.now,
-            ..Part::FREE
+            ..ChunkPart::FREE
         };
         self.enter_lane(index, out);
     }
 
-    pub(super) fn begin_copy(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn begin_copy(&mut self, index: u16, out: &mut EngineOutput) {
         if self.parities > 0 {
             return self.begin_stripe_copy(index, out);
         }
@@ -331,27 +331,27 @@ impl Engine {
     }
 
     /// A background copy was read.
-    pub(super) fn copy_read(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn copy_read(&mut self, index: u16, out: &mut EngineOutput) {
         match self.copier.slot(index).job {
-            Some(Job::Scrub { .. }) => self.compare_others(index, out),
+            Some(CopyJob::Scrub { .. }) => self.compare_others(index, out),
             _ => self.issue_writes(index, out),
         }
     }
 
     /// The copies that a background copy writes.
     pub(super) fn copy_targets(&self, index: u16) -> Members {
-        let Slot { job, source } = self.copier.slots[usize::from(self.copier.number_of(index))];
+        let CopySlot { job, source } = self.copier.slots[usize::from(self.copier.number_of(index))];
         let tried = self.parts[usize::from(index)].tried;
         match job {
             // Any copy that lacks it, and any that was unreadable.
-            Some(Job::Resync { .. }) => !(1 << source),
-            Some(Job::Rebuild { place, .. }) => (1 << (place % self.stride)) | tried,
-            Some(Job::Scrub { .. }) => self.scrub.repairing(),
+            Some(CopyJob::Resync { .. }) => !(1 << source),
+            Some(CopyJob::Rebuild { place, .. }) => (1 << (place % self.stride)) | tried,
+            Some(CopyJob::Scrub { .. }) => self.scrub.repairing(),
             None => 0,
         }
     }
 
-    pub(super) fn copy_ended(&mut self, index: u16, is_good: bool, out: &mut Output) {
+    pub(super) fn copy_ended(&mut self, index: u16, is_good: bool, out: &mut EngineOutput) {
         let chunk = u64::from(self.geometry.chunk);
         let is_alone = self.has_no_request();
         let done = self.requests_done;
@@ -359,11 +359,11 @@ impl Engine {
         self.copier.is_undisturbed = !is_busy;
         self.copier.resumes_at = if is_busy { done.wrapping_add(pass_of(chunk)) } else { done };
         match self.copier.slot(index).job.take() {
-            Some(Job::Resync { region }) if region == self.copier.region => {
+            Some(CopyJob::Resync { region }) if region == self.copier.region => {
                 self.copier.within += chunk;
                 self.copier.has_failed |= !is_good;
             }
-            Some(Job::Rebuild { place, since }) => {
+            Some(CopyJob::Rebuild { place, since }) => {
                 let Some(at) = self.places.iter().position(|&it| it == place) else { return };
                 let entry = &mut self.table.entries[at];
                 if entry.state != MemberState::Rebuilding || entry.since != since {
@@ -383,8 +383,8 @@ impl Engine {
                     self.want_revision(out);
                 }
             }
-            Some(Job::Scrub { number }) => self.scrub_ended(number),
-            Some(Job::Resync { .. }) | None => {}
+            Some(CopyJob::Scrub { number }) => self.scrub_ended(number),
+            Some(CopyJob::Resync { .. }) | None => {}
         }
     }
 }

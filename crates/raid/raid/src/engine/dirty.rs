@@ -17,20 +17,22 @@
 use durio_base::Nanos;
 
 use super::fault::Fault;
-use super::lanes::Phase;
+use super::lanes::PartPhase;
 use super::membership::metadata_range;
 use super::output::GENERATION_MASK;
-use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
+use super::output::{
+    EngineOutput, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpOwner, TagFields,
+};
 use super::{Engine, Members, Run, Set};
 use crate::assembly::{OwnMarks, PlannedPage, own_marks};
 use crate::chain::Chain;
-use crate::geometry::{BLOCK, Place};
+use crate::geometry::{BLOCK, BytePlace};
 use crate::layout;
 use crate::map_page::{self, DIRTY, PageName, STALE, UNSYNCED, regions_per_page};
 
 /// A region of a set.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Region {
+pub(super) struct DirtyRegion {
     /// Writes that keep it dirty.
     pub(super) writers: u16,
     /// The region's byte in the map, or in its next write.
@@ -47,7 +49,7 @@ pub(super) struct Region {
 
 /// A page of the map of a set.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Page {
+pub(super) struct MapPage {
     pub(super) generation: u64,
     /// The generation that a returning member has: the next must be later.
     pub(super) generation_seen: u64,
@@ -74,7 +76,7 @@ pub(super) struct PageSlots {
 
 impl Engine {
     /// The region of a place, counted over all sets.
-    pub(super) fn region_at(&self, place: Place) -> u32 {
+    pub(super) fn region_at(&self, place: BytePlace) -> u32 {
         let within = (place.offset >> self.region_shift) as u32;
         u32::from(place.set) * self.regions_per_set + within
     }
@@ -109,11 +111,11 @@ impl Engine {
                 let needs_sync = is_dirty && (self.parities == 0 || is_unsure);
                 // Until the resync is done, even across further starts.
                 let unsynced = if self.parities > 0 && needs_sync { UNSYNCED } else { 0 };
-                self.regions[region] = Region {
+                self.regions[region] = DirtyRegion {
                     byte: *any | unsynced,
                     durable: all & DIRTY != 0 && is_dirty,
                     needs_sync,
-                    ..Region::default()
+                    ..DirtyRegion::default()
                 };
                 self.unsynced += u32::from(needs_sync);
             }
@@ -137,7 +139,7 @@ impl Engine {
     /// Parities of this region may be wrong, and no log corrects them: they are recomputed, now or
     /// later.
     pub(super) fn doubt_region(&mut self, offset: u64) {
-        let at = self.region_at(Place { set: 0, offset, column: 0 });
+        let at = self.region_at(BytePlace { set: 0, offset, column: 0 });
         let region = &mut self.regions[at as usize];
         region.byte |= DIRTY | UNSYNCED;
         if !std::mem::replace(&mut region.needs_sync, true) {
@@ -148,7 +150,7 @@ impl Engine {
     }
 
     /// The parities of a region are right: no start needs to recompute them.
-    pub(super) fn note_synced(&mut self, region: u32, out: &mut Output) {
+    pub(super) fn note_synced(&mut self, region: u32, out: &mut EngineOutput) {
         let byte = &mut self.regions[region as usize].byte;
         if *byte & UNSYNCED != 0 {
             *byte &= !UNSYNCED;
@@ -163,7 +165,7 @@ impl Engine {
     }
 
     /// The member in this place lacks the map of its set: writes all of it.
-    pub(super) fn want_map_for(&mut self, place: u8, out: &mut Output) {
+    pub(super) fn want_map_for(&mut self, place: u8, out: &mut EngineOutput) {
         let set = u32::from(place / self.stride);
         for page in 0..self.pages_per_set {
             let at = self.slots_at(place, page);
@@ -211,13 +213,13 @@ impl Engine {
     }
 
     /// Marks the region of a part, which waits until the mark is stored.
-    pub(super) fn mark(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn mark(&mut self, index: u16, out: &mut EngineOutput) {
         let region = self.parts[usize::from(index)].region;
         self.regions[region as usize].byte |= DIRTY;
         let page = self.page_of(region);
         let state = &mut self.pages[page as usize];
         state.is_wanted = true;
-        self.parts[usize::from(index)].phase = Phase::Waiting;
+        self.parts[usize::from(index)].phase = PartPhase::Waiting;
         if !self.has(Fault::MarkNotAwaited) {
             self.pages[page as usize].waiting.push(index, &mut self.links);
         }
@@ -225,14 +227,14 @@ impl Engine {
     }
 
     /// Writes every page that has changed.
-    pub(super) fn start_pages(&mut self, out: &mut Output) {
+    pub(super) fn start_pages(&mut self, out: &mut EngineOutput) {
         for page in 0..self.pages.len() as u32 {
             self.start_page(page, out);
         }
     }
 
     /// Writes a page to all copies, unless it is in flight or unchanged.
-    pub(super) fn start_page(&mut self, page: u32, out: &mut Output) {
+    pub(super) fn start_page(&mut self, page: u32, out: &mut EngineOutput) {
         let regions = self.regions_of(page);
         let state = &mut self.pages[page as usize];
         if state.is_running || !state.is_wanted || matches!(self.run, Run::Stopped(_)) {
@@ -266,7 +268,7 @@ impl Engine {
         }
     }
 
-    fn write_page(&mut self, place: u8, page: u32, block: u32, out: &mut Output) {
+    fn write_page(&mut self, place: u8, page: u32, block: u32, out: &mut EngineOutput) {
         let page_of_set = page % self.pages_per_set;
         let slot = if self.has(Fault::OneMetadataSlot) {
             0
@@ -274,26 +276,31 @@ impl Engine {
             self.page_slots[self.slots_at(place, page_of_set)].next
         };
         let generation = self.pages[page as usize].generation as u32 & GENERATION_MASK;
-        let tag = TagFields { owner: Owner::Page, role: place, generation, index: page }.pack();
+        let tag = TagFields { owner: OpOwner::Page, role: place, generation, index: page }.pack();
         out.ops.push(MemberOp {
             device: self.device_numbers[usize::from(place)],
             kind: MemberOpKind::Write,
             offset: layout::map_slot(page_of_set, slot),
             length: BLOCK as u32,
-            buffer: Buffer::Metadata(block),
+            buffer: OpBuffer::Metadata(block),
             tag,
         });
     }
 
     /// A write of a page has ended on one copy.
-    pub(super) fn page_completed(&mut self, tag: TagFields, outcome: Outcome, out: &mut Output) {
+    pub(super) fn page_completed(
+        &mut self,
+        tag: TagFields,
+        outcome: OpOutcome,
+        out: &mut EngineOutput,
+    ) {
         let bit = 1 << (tag.role % self.stride);
         let Some(state) = self.pages.get_mut(tag.index as usize) else { return };
         let is_ours = state.generation as u32 & GENERATION_MASK == tag.generation;
         if !is_ours || state.pending & bit == 0 {
             return;
         }
-        if outcome != Outcome::Done {
+        if outcome != OpOutcome::Done {
             return self.fail_place(tag.role, out);
         }
         state.pending &= !bit;
@@ -307,7 +314,7 @@ impl Engine {
     }
 
     /// Every copy has the page: parts that waited for it continue.
-    fn page_stored(&mut self, page: u32, out: &mut Output) {
+    fn page_stored(&mut self, page: u32, out: &mut EngineOutput) {
         let state = &mut self.pages[page as usize];
         state.is_running = false;
         let mut riding = std::mem::replace(&mut state.riding, Chain::EMPTY);
@@ -323,7 +330,7 @@ impl Engine {
     }
 
     /// A copy failed: no page waits for it.
-    pub(super) fn release_pages(&mut self, place: u8, out: &mut Output) {
+    pub(super) fn release_pages(&mut self, place: u8, out: &mut EngineOutput) {
         let (set, bit) = (u32::from(place / self.stride), 1 << (place % self.stride));
         for page in set * self.pages_per_set..(set + 1) * self.pages_per_set {
             let state = &mut self.pages[page as usize];
@@ -348,7 +355,7 @@ impl Engine {
 
     /// Clears regions without writes since the last sweep; if `at_once`, all regions without a
     /// write in progress.
-    pub(super) fn sweep(&mut self, at_once: bool, out: &mut Output) {
+    pub(super) fn sweep(&mut self, at_once: bool, out: &mut EngineOutput) {
         self.swept = self.now;
         for page in 0..self.pages.len() as u32 {
             let first = (page / self.pages_per_set) as usize * usize::from(self.width);

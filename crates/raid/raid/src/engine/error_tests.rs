@@ -3,27 +3,27 @@
 use super::tests::{answers, complete_all, running, write};
 use super::*;
 use crate::geometry::Level;
-use crate::{Buffer, Id, MemberOp, MemberOpKind, Request, RequestKind};
+use crate::{ArrayRequest, Id, MemberOp, MemberOpKind, OpBuffer, RequestKind};
 
-fn read(tag: u64) -> Request {
-    Request { kind: RequestKind::Read, ..write(tag, 0) }
+fn read(tag: u64) -> ArrayRequest {
+    ArrayRequest { kind: RequestKind::Read, ..write(tag, 0) }
 }
 
 /// Ends the only operation that is on its way with an error.
-fn fail_next(engine: &mut Engine, out: &mut Output) -> MemberOp {
+fn fail_next(engine: &mut Engine, out: &mut EngineOutput) -> MemberOp {
     let op = out.ops.pop().unwrap();
     assert!(out.ops.is_empty(), "{:?}", out.ops);
-    engine.completed(op.tag, Outcome::Error, out);
+    engine.completed(op.tag, OpOutcome::Error, out);
     op
 }
 
 #[test]
 fn a_read_that_fails_is_answered_from_another_copy_and_written_back() {
     let (mut engine, mut out) = running(Level::StripedMirrors);
-    let read = Request { kind: RequestKind::Read, ..write(1, 0) };
+    let read = ArrayRequest { kind: RequestKind::Read, ..write(1, 0) };
     engine.submit(read, &mut out).unwrap();
     let op = out.ops.pop().unwrap();
-    engine.completed(op.tag, Outcome::Error, &mut out);
+    engine.completed(op.tag, OpOutcome::Error, &mut out);
     let ops = complete_all(&mut engine, &mut out);
     let repair = ops.last().unwrap();
     assert_eq!((repair.device, repair.kind), (op.device, MemberOpKind::Write));
@@ -34,9 +34,9 @@ fn a_read_that_fails_is_answered_from_another_copy_and_written_back() {
 fn a_member_whose_reads_fail_again_and_again_is_given_up_and_the_last_copy_is_not() {
     let (mut engine, mut out) = running(Level::StripedMirrors);
     let mut fail_one = |engine: &mut Engine, tag| {
-        engine.submit(Request { kind: RequestKind::Read, ..write(tag, 0) }, &mut out).unwrap();
+        engine.submit(ArrayRequest { kind: RequestKind::Read, ..write(tag, 0) }, &mut out).unwrap();
         let op = out.ops.pop().unwrap();
-        engine.completed(op.tag, Outcome::Error, &mut out);
+        engine.completed(op.tag, OpOutcome::Error, &mut out);
         complete_all(engine, &mut out);
         engine.status().roles[usize::from(op.device)].state
     };
@@ -81,7 +81,7 @@ fn a_third_copy_answers_when_two_fail_and_both_are_written() {
     let failed = [(); 2].map(|()| fail_next(&mut engine, &mut out).device);
     let ops = complete_all(&mut engine, &mut out);
     let is_repair = |it: &&MemberOp| {
-        matches!(it.buffer, Buffer::Request { .. }) && it.kind == MemberOpKind::Write
+        matches!(it.buffer, OpBuffer::Request { .. }) && it.kind == MemberOpKind::Write
     };
     let repaired: Vec<u8> = ops.iter().filter(is_repair).map(|it| it.device).collect();
     assert_eq!((repaired, answers(&mut out)), (failed.to_vec(), vec![1]));
@@ -93,16 +93,16 @@ fn a_copy_that_cannot_be_written_back_is_given_up_and_the_read_is_answered() {
     engine.submit(read(1), &mut out).unwrap();
     let failed = fail_next(&mut engine, &mut out);
     let other = out.ops.pop().unwrap();
-    engine.completed(other.tag, Outcome::Done, &mut out);
+    engine.completed(other.tag, OpOutcome::Done, &mut out);
     // The mark of the region, then the repair.
-    let is_repair = |it: &MemberOp| matches!(it.buffer, Buffer::Request { .. });
+    let is_repair = |it: &MemberOp| matches!(it.buffer, OpBuffer::Request { .. });
     while !out.ops.iter().any(is_repair) {
         let op = out.ops.remove(0);
-        engine.completed(op.tag, Outcome::Done, &mut out);
+        engine.completed(op.tag, OpOutcome::Done, &mut out);
     }
     let repair = out.ops.remove(out.ops.iter().position(is_repair).unwrap());
     assert_eq!((repair.device, repair.kind), (failed.device, MemberOpKind::Write));
-    engine.completed(repair.tag, Outcome::Error, &mut out);
+    engine.completed(repair.tag, OpOutcome::Error, &mut out);
     assert!(out.answers.is_empty(), "answered before the others know");
     complete_all(&mut engine, &mut out);
     assert_eq!(answers(&mut out), [1]);
@@ -121,7 +121,11 @@ fn a_member_is_not_in_sync_that_lacks_what_could_not_be_read() {
         for op in std::mem::take(&mut out.ops) {
             let is_source = op.kind == MemberOpKind::Read && op.buffer.is_copy();
             let is_bad = is_source && op.offset > 32 << 20;
-            engine.completed(op.tag, if is_bad { Outcome::Error } else { Outcome::Done }, &mut out);
+            engine.completed(
+                op.tag,
+                if is_bad { OpOutcome::Error } else { OpOutcome::Done },
+                &mut out,
+            );
         }
     }
     let status = engine.status();

@@ -14,13 +14,13 @@
 //! current state.
 
 use super::fault::Fault;
-use super::output::Output;
+use super::output::EngineOutput;
 use super::{Engine, Members, NO_PLACE, Run};
 use crate::Id;
-use crate::assembly::{Found, Present};
+use crate::assembly::{FoundDevice, RoleDevice};
 use crate::claims::Damage;
 use crate::layout;
-use crate::superblock::{Entry, MemberState, Relation, SPARES_MAX};
+use crate::superblock::{MemberEntry, MemberState, Relation, SPARES_MAX};
 
 /// A device that becomes a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Newcomer {
     /// slots of its superblock and its whole map.
     pub id: Id,
     /// The metadata found on it, if it is a member that was away.
-    pub found: Option<Found>,
+    pub found: Option<FoundDevice>,
 }
 
 /// Why a device does not become a member.
@@ -138,7 +138,7 @@ impl Engine {
 
     /// The replacement of this member is complete: the member leaves, if the table that says so
     /// counts.
-    pub(super) fn retire(&mut self, role: u8, replacement: usize, out: &mut Output) {
+    pub(super) fn retire(&mut self, role: u8, replacement: usize, out: &mut EngineOutput) {
         if self.is_known(replacement) {
             self.fail_role(role, out);
         }
@@ -156,7 +156,7 @@ impl Engine {
             if is_lost && self.is_known(at) {
                 self.remove_entry(at);
             } else if !is_lost && is_out && self.is_known(role) {
-                self.table.entries[role] = Entry { replaces: None, ..entry };
+                self.table.entries[role] = MemberEntry { replaces: None, ..entry };
                 self.devices[role] = self.devices[at];
                 self.places[role] = self.places[at];
                 self.voters |= (self.voters >> at & 1) << role;
@@ -203,22 +203,22 @@ impl Engine {
         &mut self,
         what: JoinAs,
         newcomer: &Newcomer,
-        out: &mut Output,
+        out: &mut EngineOutput,
     ) -> Result<(), AddError> {
         self.refuse_newcomer(what, newcomer)?;
         let mut next_slot = 0;
         let Newcomer { device, device_bytes: mut bytes, id, ref found } = *newcomer;
-        if let Some(Found { superblock, slot, .. }) = found {
+        if let Some(FoundDevice { superblock, slot, .. }) = found {
             self.table.revision = self.table.revision.max(superblock.table.revision);
             next_slot = 1 - slot;
             // If the device grew, the last superblocks stay where they are.
             bytes = superblock.device_bytes;
         }
-        let present = Present { device, bytes, next_slot };
+        let present = RoleDevice { device, bytes, next_slot };
         match what {
             JoinAs::Member(role) => {
                 let entry = self.table.entries[usize::from(role)];
-                let is_last = |it: &Found| {
+                let is_last = |it: &FoundDevice| {
                     entry.was_here_until(it.superblock.table.epoch)
                         || self.has(Fault::ImageBackByMap)
                 };
@@ -231,7 +231,7 @@ impl Engine {
             }
             JoinAs::Replacement(role) => {
                 let (at, place) = (self.table.entries.len(), self.free_place(role));
-                self.push_entry(Entry { replaces: Some(role), ..self.new_entry(id) }, place);
+                self.push_entry(MemberEntry { replaces: Some(role), ..self.new_entry(id) }, place);
                 if let Some(found) = found {
                     self.take_marks(place, &found.map, false);
                 }
@@ -297,7 +297,7 @@ impl Engine {
         if others.map(|(_, it)| it).any(|it| it.member == newcomer.id) {
             return Err(AddError::Doubled);
         }
-        if let Some(Found { superblock, .. }) = &newcomer.found {
+        if let Some(FoundDevice { superblock, .. }) = &newcomer.found {
             if superblock.table.array != self.table.array {
                 return Err(AddError::Foreign);
             }
@@ -315,21 +315,21 @@ impl Engine {
         places.find(|it| !self.places.contains(it)).unwrap_or(NO_PLACE)
     }
 
-    fn new_entry(&self, member: Id) -> Entry {
+    fn new_entry(&self, member: Id) -> MemberEntry {
         let (state, since) = (MemberState::Spare, self.table.epoch + 1);
-        Entry { member, state, by_map: false, replaces: None, since, watermark: 0 }
+        MemberEntry { member, state, by_map: false, replaces: None, since, watermark: 0 }
     }
 
-    fn push_entry(&mut self, entry: Entry, place: u8) {
+    fn push_entry(&mut self, entry: MemberEntry, place: u8) {
         self.table.entries.push(entry);
         self.devices.push(None);
         self.places.push(place);
     }
 
-    fn join(&mut self, at: usize, member: Id, device: Present, by_map: bool) {
+    fn join(&mut self, at: usize, member: Id, device: RoleDevice, by_map: bool) {
         let replaces = self.table.entries[at].replaces;
         let state = MemberState::Rebuilding;
-        self.table.entries[at] = Entry { state, by_map, replaces, ..self.new_entry(member) };
+        self.table.entries[at] = MemberEntry { state, by_map, replaces, ..self.new_entry(member) };
         self.devices[at] = Some(device);
         let place = usize::from(self.places[at]);
         self.device_numbers[place] = device.device;

@@ -10,7 +10,7 @@
 use durio_base::Nanos;
 
 use super::fault::Fault;
-use super::output::Output;
+use super::output::EngineOutput;
 use super::{Engine, Members};
 use crate::chain::NONE;
 use crate::layout;
@@ -27,7 +27,7 @@ pub(super) enum PartKind {
 
 /// The state of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum PartPhase {
     Free,
     /// Behind another in its lane.
     Queued,
@@ -52,7 +52,7 @@ pub(super) enum Mending {
 
 /// A piece of a request within one chunk, or a background copy.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct ChunkPart {
     pub(super) offset: u64,
     pub(super) issued: Nanos,
     pub(super) length: u32,
@@ -63,7 +63,7 @@ pub(super) struct Part {
     pub(super) lane: u16,
     pub(super) lane_next: u16,
     pub(super) kind: PartKind,
-    pub(super) phase: Phase,
+    pub(super) phase: PartPhase,
     pub(super) set: u8,
     /// The column in the stripe.
     pub(super) column: u8,
@@ -78,7 +78,7 @@ pub(super) struct Part {
     pub(super) holds_region: bool,
 }
 
-impl Part {
+impl ChunkPart {
     pub(super) const FREE: Self = Self {
         offset: 0,
         issued: Nanos::new(0),
@@ -90,7 +90,7 @@ impl Part {
         lane: 0,
         lane_next: NONE,
         kind: PartKind::Read,
-        phase: Phase::Free,
+        phase: PartPhase::Free,
         set: 0,
         column: 0,
         remaining: 0,
@@ -127,7 +127,7 @@ impl Engine {
 
     /// Adds a part to its lane; it starts at once if nothing there overlaps it.
     #[inline(always)]
-    pub(super) fn enter_lane(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn enter_lane(&mut self, index: u16, out: &mut EngineOutput) {
         let lane = &mut self.lanes[usize::from(self.parts[usize::from(index)].lane)];
         if *lane == NONE {
             *lane = index;
@@ -137,7 +137,7 @@ impl Engine {
     }
 
     /// The same, behind others.
-    fn queue(&mut self, index: u16, out: &mut Output) {
+    fn queue(&mut self, index: u16, out: &mut EngineOutput) {
         let lane = self.lanes[usize::from(self.parts[usize::from(index)].lane)];
         let part = self.parts[usize::from(index)];
         let mut must_wait = false;
@@ -156,7 +156,7 @@ impl Engine {
         }
     }
 
-    fn is_out_of_order(&self, part: &Part) -> bool {
+    fn is_out_of_order(&self, part: &ChunkPart) -> bool {
         self.has(Fault::NoOrder) && part.kind != PartKind::Copy
             || part.kind == PartKind::Copy
                 && match self.copier.scrub_number() {
@@ -168,7 +168,7 @@ impl Engine {
     /// Takes a part out of its lane; parts that waited only for it become ready.
     #[inline(always)]
     pub(super) fn leave_lane(&mut self, index: u16) {
-        let &Part { lane, lane_next, .. } = &self.parts[usize::from(index)];
+        let &ChunkPart { lane, lane_next, .. } = &self.parts[usize::from(index)];
         let head = &mut self.lanes[usize::from(lane)];
         if *head == index {
             *head = lane_next;
@@ -191,15 +191,15 @@ impl Engine {
         let mut at = head;
         while at != NONE {
             let part = self.parts[usize::from(at)];
-            if part.phase == Phase::Queued && !self.is_blocked(head, at, &part) {
-                self.parts[usize::from(at)].phase = Phase::Waiting;
+            if part.phase == PartPhase::Queued && !self.is_blocked(head, at, &part) {
+                self.parts[usize::from(at)].phase = PartPhase::Waiting;
                 self.ready.push(at, &mut self.links);
             }
             at = part.lane_next;
         }
     }
 
-    fn is_blocked(&self, head: u16, index: u16, part: &Part) -> bool {
+    fn is_blocked(&self, head: u16, index: u16, part: &ChunkPart) -> bool {
         let mut at = head;
         while at != index {
             let before = &self.parts[usize::from(at)];

@@ -14,13 +14,15 @@ use durio_base::Nanos;
 
 use super::fault::Fault;
 use super::output::TagFields;
-use super::output::{Buffer, GENERATION_MASK, MemberOp, MemberOpKind, Outcome, Output, Owner};
+use super::output::{
+    EngineOutput, GENERATION_MASK, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpOwner,
+};
 use super::{Engine, NO_PLACE, Run, StopReason};
-use crate::assembly::{self, Present};
+use crate::assembly::{self, RoleDevice};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, MEMBERS_MAX};
 use crate::layout;
-use crate::superblock::{self, Entry, MemberState, SPARES_MAX, Table};
+use crate::superblock::{self, MemberEntry, MemberState, MemberTable, SPARES_MAX};
 
 /// A bit for each of the two written slots, at the start and at the end.
 const BOTH_ENDS: u8 = 0b11;
@@ -44,11 +46,11 @@ pub(super) struct Update {
     /// A watermark does.
     wants_revision: bool,
     /// A failure that some survivors do not know of.
-    failure: Failure,
+    failure: FailureStage,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Failure {
+enum FailureStage {
     None,
     /// Not in the superblocks in flight.
     Waiting,
@@ -66,20 +68,20 @@ impl Update {
         in_sync: 0,
         wants_epoch: true,
         wants_revision: false,
-        failure: Failure::None,
+        failure: FailureStage::None,
     };
 }
 
 impl Engine {
     /// Whether all survivors know of every failure.
     pub(super) fn is_settled(&self) -> bool {
-        self.update.failure == Failure::None
+        self.update.failure == FailureStage::None
     }
 
     /// The member on this device is gone, or must be given up. Its operations count as ended; late
     /// completions are ignored.
-    pub fn member_failed(&mut self, device: u8, out: &mut Output) {
-        let is_it = |it: &Option<Present>| it.is_some_and(|it| it.device == device);
+    pub fn member_failed(&mut self, device: u8, out: &mut EngineOutput) {
+        let is_it = |it: &Option<RoleDevice>| it.is_some_and(|it| it.device == device);
         while let Some(role) = self.devices.iter().position(is_it) {
             self.fail_role(role as u8, out);
             if matches!(self.run, Run::Stopped(_)) {
@@ -90,14 +92,14 @@ impl Engine {
     }
 
     /// The entry whose copy is in this place fails.
-    pub(super) fn fail_place(&mut self, place: u8, out: &mut Output) {
+    pub(super) fn fail_place(&mut self, place: u8, out: &mut EngineOutput) {
         if let Some(at) = self.places.iter().position(|&it| it == place) {
             self.fail_role(at as u8, out);
         }
     }
 
     /// A failed member in sync lacks the map's regions from now on; the last copy stops the array.
-    pub(super) fn fail_role(&mut self, role: u8, out: &mut Output) {
+    pub(super) fn fail_role(&mut self, role: u8, out: &mut EngineOutput) {
         let Some(entry) = self.table.entries.get(usize::from(role)).copied() else { return };
         if self.devices[usize::from(role)].is_none() || matches!(self.run, Run::Stopped(_)) {
             return;
@@ -119,8 +121,8 @@ impl Engine {
             self.outstanding[usize::from(place)] = 0;
             let by_map = entry.by_map || entry.state == MemberState::InSync;
             let (state, since) = (MemberState::Faulty, self.table.epoch + 1);
-            self.table.entries[usize::from(role)] = Entry { state, by_map, since, ..entry };
-            self.update.failure = Failure::Waiting;
+            self.table.entries[usize::from(role)] = MemberEntry { state, by_map, since, ..entry };
+            self.update.failure = FailureStage::Waiting;
         }
         self.devices[usize::from(role)] = None;
         out.has_lost = true;
@@ -136,20 +138,20 @@ impl Engine {
     }
 
     /// Stops for good: every request fails, and nothing is written any more.
-    pub(super) fn stop_with(&mut self, reason: StopReason, out: &mut Output) {
+    pub(super) fn stop_with(&mut self, reason: StopReason, out: &mut EngineOutput) {
         self.run = Run::Stopped(reason);
         self.refuse_all(out);
     }
 
     /// Requests superblocks with a new epoch.
-    pub(super) fn want_epoch(&mut self, out: &mut Output) {
+    pub(super) fn want_epoch(&mut self, out: &mut EngineOutput) {
         self.update.wants_epoch = true;
         self.start_update(out);
     }
 
     /// Once the map is clean for good: an image of a member that was copied while the array ran has
     /// an older epoch than the others, and is not taken for the member.
-    pub(super) fn store_end(&mut self, out: &mut Output) {
+    pub(super) fn store_end(&mut self, out: &mut EngineOutput) {
         let is_due = !self.has_stored_end && !self.has(Fault::EndKeepsEpoch);
         if is_due && self.run == Run::Running && self.has_quiet_map() {
             self.has_stored_end = true;
@@ -158,12 +160,12 @@ impl Engine {
     }
 
     /// Requests superblocks with the present epoch.
-    pub(super) fn want_revision(&mut self, out: &mut Output) {
+    pub(super) fn want_revision(&mut self, out: &mut EngineOutput) {
         self.update.wants_revision = true;
         self.start_update(out);
     }
 
-    pub(super) fn start_update(&mut self, out: &mut Output) {
+    pub(super) fn start_update(&mut self, out: &mut EngineOutput) {
         let is_wanted = self.update.wants_epoch || self.update.wants_revision;
         if self.update.is_running || !is_wanted || matches!(self.run, Run::Stopped(_)) {
             return;
@@ -194,15 +196,15 @@ impl Engine {
             self.table.advance();
         }
         (self.update.wants_epoch, self.update.wants_revision) = (false, false);
-        if self.update.failure == Failure::Waiting {
-            self.update.failure = Failure::Storing;
+        if self.update.failure == FailureStage::Waiting {
+            self.update.failure = FailureStage::Storing;
         }
         let table = self.table.clone();
         self.write_table(&table, u64::MAX, out);
     }
 
     /// Writes superblocks to these entries.
-    fn write_table(&mut self, table: &Table, to: u64, out: &mut Output) {
+    fn write_table(&mut self, table: &MemberTable, to: u64, out: &mut EngineOutput) {
         let update = &mut self.update;
         update.is_running = true;
         update.issued = self.now;
@@ -222,7 +224,13 @@ impl Engine {
         assembly::is_half(members, self.voters)
     }
 
-    fn write_superblocks(&mut self, table: &Table, at: usize, device: Present, out: &mut Output) {
+    fn write_superblocks(
+        &mut self,
+        table: &MemberTable,
+        at: usize,
+        device: RoleDevice,
+        out: &mut EngineOutput,
+    ) {
         let member = table.entries[at].member;
         let first = if self.has(Fault::OneMetadataSlot) { 0 } else { device.next_slot };
         for end in 0..2_u8 {
@@ -231,11 +239,11 @@ impl Engine {
             let to = &mut self.metadata[metadata_range(block)];
             superblock::encode(table, member, device.bytes, slot, to);
             let generation = self.update.revision as u32 & GENERATION_MASK;
-            let (owner, role) = (Owner::Superblock, at as u8);
+            let (owner, role) = (OpOwner::Superblock, at as u8);
             let tag = TagFields { owner, role, generation, index: u32::from(end) }.pack();
             // Its size was checked when it became a member.
             let offset = layout::superblock_slot(device.bytes, slot).unwrap_or(0);
-            let (kind, buffer) = (MemberOpKind::Write, Buffer::Metadata(block));
+            let (kind, buffer) = (MemberOpKind::Write, OpBuffer::Metadata(block));
             let (device, length) = (device.device, BLOCK as u32);
             out.ops.push(MemberOp { device, kind, offset, length, buffer, tag });
         }
@@ -245,8 +253,8 @@ impl Engine {
     pub(super) fn superblock_completed(
         &mut self,
         tag: TagFields,
-        outcome: Outcome,
-        out: &mut Output,
+        outcome: OpOutcome,
+        out: &mut EngineOutput,
     ) {
         let at = usize::from(tag.role);
         let bit = 1_u8 << (tag.index & 1);
@@ -255,7 +263,7 @@ impl Engine {
         if *pending & bit == 0 {
             return;
         }
-        if outcome != Outcome::Done {
+        if outcome != OpOutcome::Done {
             return self.fail_role(tag.role, out);
         }
         *pending &= !bit;
@@ -269,7 +277,7 @@ impl Engine {
     }
 
     /// All present members have the table: it counts, if they are enough.
-    fn check_update(&mut self, out: &mut Output) {
+    fn check_update(&mut self, out: &mut EngineOutput) {
         let is_over = !self.update.is_running || matches!(self.run, Run::Stopped(_));
         if is_over || self.update.pending.iter().any(|&it| it != 0) {
             return;
@@ -284,8 +292,8 @@ impl Engine {
             return self.start_update(out);
         }
         self.promote_stored();
-        if self.update.failure == Failure::Storing {
-            self.update.failure = Failure::None;
+        if self.update.failure == FailureStage::Storing {
+            self.update.failure = FailureStage::None;
         }
         self.admit_stored(out);
         // Before anything can request the next superblocks, which would be in flight to a spare.
@@ -312,7 +320,7 @@ impl Engine {
 
     /// Members that know that they are in rebuild get writes from now on: before, they might be
     /// taken for members in sync that lack nothing.
-    fn admit_stored(&mut self, out: &mut Output) {
+    fn admit_stored(&mut self, out: &mut EngineOutput) {
         for at in 0..self.places.len() {
             let (place, is_here) = (self.places[at], self.devices[at].is_some());
             if place == NO_PLACE || !is_here || !self.is_known(at) {
@@ -331,7 +339,7 @@ impl Engine {
         self.table.entries[at].since <= self.committed
     }
 
-    fn release_settled(&mut self, out: &mut Output) {
+    fn release_settled(&mut self, out: &mut EngineOutput) {
         if self.run == Run::Starting {
             self.run = Run::Running;
         }
@@ -346,7 +354,7 @@ impl Engine {
     }
 
     /// Fails members that have owed a superblock or a page for too long.
-    pub(super) fn fail_late_metadata(&mut self, limit: Nanos, out: &mut Output) {
+    pub(super) fn fail_late_metadata(&mut self, limit: Nanos, out: &mut EngineOutput) {
         if self.update.is_running && self.now.saturating_sub(self.update.issued) > limit {
             for at in 0..self.update.pending.len() as u8 {
                 if self.update.pending[usize::from(at)] != 0 {

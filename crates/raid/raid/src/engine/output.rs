@@ -1,6 +1,6 @@
 //! The engine's operations on members and its answers to requests.
 //!
-//! The caller owns the [`Output`] and empties it after each event; its allocations are kept.
+//! The caller owns the [`EngineOutput`] and empties it after each event; its allocations are kept.
 
 use super::RequestError;
 use crate::galois;
@@ -11,7 +11,7 @@ pub struct OpTag(pub u64);
 
 /// The purpose of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum OpOwner {
     Part,
     Page,
     Superblock,
@@ -21,7 +21,7 @@ pub(crate) enum Owner {
 /// for a superblock), 24 of generation, 24 of index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TagFields {
-    pub(crate) owner: Owner,
+    pub(crate) owner: OpOwner,
     pub(crate) role: u8,
     pub(crate) generation: u32,
     pub(crate) index: u32,
@@ -37,9 +37,9 @@ impl TagFields {
 
     pub(crate) fn unpack(tag: OpTag) -> Option<Self> {
         let owner = match tag.0 >> 56 {
-            0 => Owner::Part,
-            1 => Owner::Page,
-            2 => Owner::Superblock,
+            0 => OpOwner::Part,
+            1 => OpOwner::Page,
+            2 => OpOwner::Superblock,
             _ => return None,
         };
         Some(Self {
@@ -56,7 +56,7 @@ pub const COPY_BUFFERS: u8 = 16;
 
 /// Where bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buffer {
+pub enum OpBuffer {
     /// The buffer that the request named, from this byte on.
     Request {
         /// The request's buffer.
@@ -77,7 +77,7 @@ pub enum Buffer {
 }
 
 #[cfg(test)]
-impl Buffer {
+impl OpBuffer {
     pub(crate) fn is_copy(self) -> bool {
         matches!(self, Self::Copy(_))
     }
@@ -92,8 +92,8 @@ pub enum MemberOpKind {
     Write,
     /// Make zero durably.
     Zero,
-    /// Read, and compare with the buffer, which does not change: [`Outcome::Done`] if all bytes are
-    /// equal, [`Outcome::Differs`] if not.
+    /// Read, and compare with the buffer, which does not change: [`OpOutcome::Done`] if all bytes are
+    /// equal, [`OpOutcome::Differs`] if not.
     Compare,
     /// Write a slot of the log durably: a block that [`crate::Engine::log_header`] makes of the buffer, then
     /// the buffer. The length is that of the buffer alone.
@@ -115,7 +115,7 @@ pub struct MemberOp {
     pub length: u32,
     /// The source or destination. It must not be reused before the operation is completed, or
     /// before the device is closed.
-    pub buffer: Buffer,
+    pub buffer: OpBuffer,
     /// To be given back with its completion.
     pub tag: OpTag,
 }
@@ -124,9 +124,9 @@ pub struct MemberOp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum {
     /// The buffer that changes.
-    pub to: Buffer,
+    pub to: OpBuffer,
     /// The summand.
-    pub from: Buffer,
+    pub from: OpBuffer,
     /// The factor for the summand.
     pub factor: u8,
     /// False if the summand replaces `to`.
@@ -146,7 +146,7 @@ impl Sum {
 
 /// How an operation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum OpOutcome {
     /// Whole, and durable if it was a write.
     Done,
     /// A comparison whose bytes are not equal.
@@ -157,7 +157,7 @@ pub enum Outcome {
 
 /// A request is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct RequestCompletion {
     /// The request's tag.
     pub tag: u64,
     pub result: Result<(), RequestError>,
@@ -165,13 +165,13 @@ pub struct Answer {
 
 /// The results of an event.
 #[derive(Debug, Clone, Default)]
-pub struct Output {
+pub struct EngineOutput {
     /// To be carried out first, in this order.
     pub sums: Vec<Sum>,
     /// Operations to begin, in any order.
     pub ops: Vec<MemberOp>,
     /// Requests that are done.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<RequestCompletion>,
     /// A member is out: operations on its device that have not started must not start. The consumer
     /// resets this.
     pub has_lost: bool,
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_tag_holds_its_fields() {
-        for (owner, role) in [(Owner::Part, 31), (Owner::Page, 0), (Owner::Superblock, 39)] {
+        for (owner, role) in [(OpOwner::Part, 31), (OpOwner::Page, 0), (OpOwner::Superblock, 39)] {
             let fields = TagFields { owner, role, generation: 0x00ab_cdef, index: 0x0012_3456 };
             assert_eq!(TagFields::unpack(fields.pack()), Some(fields));
         }

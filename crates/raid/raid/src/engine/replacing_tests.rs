@@ -3,8 +3,8 @@
 use super::tests::{CHUNK, answers, complete_all, found, running, write};
 use super::*;
 use crate::geometry::Level;
-use crate::superblock::{self, Table};
-use crate::{Buffer, Id, MemberOpKind};
+use crate::superblock::{self, MemberTable};
+use crate::{Id, MemberOpKind, OpBuffer};
 
 fn newcomer(device: u8) -> Newcomer {
     let device_bytes = found(Level::Mirrored)[0].superblock.device_bytes;
@@ -13,23 +13,23 @@ fn newcomer(device: u8) -> Newcomer {
 
 fn add(engine: &mut Engine, what: JoinAs, device: u8) -> Result<(), AddError> {
     engine.refuse_newcomer(what, &newcomer(device))?;
-    engine.add(what, &newcomer(device), &mut Output::default())
+    engine.add(what, &newcomer(device), &mut EngineOutput::default())
 }
 
 /// Completes all up to the end; each table that was written, once.
-fn tables(engine: &mut Engine, out: &mut Output) -> Vec<Table> {
-    let mut tables: Vec<Table> = Vec::new();
+fn tables(engine: &mut Engine, out: &mut EngineOutput) -> Vec<MemberTable> {
+    let mut tables: Vec<MemberTable> = Vec::new();
     while !out.ops.is_empty() {
         for op in std::mem::take(&mut out.ops) {
             // The first slot of each pair is at the begin.
-            if let (Buffer::Metadata(block), 0..2) = (op.buffer, op.offset / BLOCK) {
+            if let (OpBuffer::Metadata(block), 0..2) = (op.buffer, op.offset / BLOCK) {
                 let slot = (op.offset / BLOCK) as u8;
                 let table = superblock::decode(engine.metadata(block), slot).unwrap().table;
                 if tables.last().is_none_or(|it| it.revision < table.revision) {
                     tables.push(table);
                 }
             }
-            engine.completed(op.tag, Outcome::Done, out);
+            engine.completed(op.tag, OpOutcome::Done, out);
         }
     }
     tables
@@ -41,7 +41,7 @@ fn the_old_member_is_in_sync_until_a_table_with_the_new_one_in_sync_counts() {
     engine.add(JoinAs::Replacement(1), &newcomer(7), &mut out).unwrap();
     let tables = tables(&mut engine, &mut out);
     let old = found(Level::StripedMirrors)[1].superblock.member;
-    let state_of = |table: &Table, member: Id| {
+    let state_of = |table: &MemberTable, member: Id| {
         table.entries.iter().find(|it| it.member == member).map(|it| it.state)
     };
     use MemberState::{Faulty, InSync, Rebuilding};
@@ -78,7 +78,7 @@ fn a_write_goes_to_the_old_and_to_the_new_and_a_read_not_to_the_new() {
     engine.add(JoinAs::Replacement(0), &newcomer(7), &mut out).unwrap();
     while engine.sets[0].writable.count_ones() < 3 || out.ops.iter().any(is_metadata) {
         for op in std::mem::take(&mut out.ops) {
-            engine.completed(op.tag, Outcome::Done, &mut out);
+            engine.completed(op.tag, OpOutcome::Done, &mut out);
         }
     }
     out.ops.clear();
@@ -89,13 +89,13 @@ fn a_write_goes_to_the_old_and_to_the_new_and_a_read_not_to_the_new() {
     let kind = crate::RequestKind::Read;
     for tag in 3..9 {
         out.ops.clear();
-        engine.submit(crate::Request { kind, ..write(tag, tag << 20) }, &mut out).unwrap();
+        engine.submit(crate::ArrayRequest { kind, ..write(tag, tag << 20) }, &mut out).unwrap();
         assert!(out.ops.iter().all(|it| it.device != 7), "{:?}", out.ops);
     }
 }
 
 fn is_metadata(op: &crate::MemberOp) -> bool {
-    matches!(op.buffer, Buffer::Metadata(_))
+    matches!(op.buffer, OpBuffer::Metadata(_))
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn if_the_old_one_fails_the_new_one_goes_on_from_where_it_is() {
     let half = 1 << 25;
     while engine.status().roles[4].rebuilt < half {
         for op in std::mem::take(&mut out.ops) {
-            engine.completed(op.tag, Outcome::Done, &mut out);
+            engine.completed(op.tag, OpOutcome::Done, &mut out);
         }
     }
     out.ops.retain(|it| it.device != 0);
@@ -183,7 +183,7 @@ fn a_rebuild_lets_users_pass_between_two_copies() {
     while writes < 40 {
         let op = out.ops.remove(0);
         copies += u32::from(op.buffer.is_copy() && op.kind == MemberOpKind::Write);
-        engine.completed(op.tag, Outcome::Done, &mut out);
+        engine.completed(op.tag, OpOutcome::Done, &mut out);
         for tag in answers(&mut out) {
             writes += 1;
             engine.submit(write(tag + 1, 1 << 20), &mut out).unwrap();
@@ -205,7 +205,7 @@ fn a_scrub_waits_for_the_copies_of_a_rebuild_whose_member_failed() {
     // Until several copies are on their way.
     while out.ops.iter().filter(|it| it.buffer.is_copy()).count() < 8 {
         let op = out.ops.remove(0);
-        engine.completed(op.tag, Outcome::Done, &mut out);
+        engine.completed(op.tag, OpOutcome::Done, &mut out);
     }
     engine.scrub(true, &mut out).unwrap();
     engine.member_failed(7, &mut out);
@@ -214,8 +214,8 @@ fn a_scrub_waits_for_the_copies_of_a_rebuild_whose_member_failed() {
     // The latest first, so that slots become free in any order.
     while let Some(op) = out.ops.pop() {
         compared += u32::from(op.kind == MemberOpKind::Compare);
-        assert!(op.kind != MemberOpKind::Compare || op.buffer == Buffer::Copy(0), "{op:?}");
-        engine.completed(op.tag, Outcome::Done, &mut out);
+        assert!(op.kind != MemberOpKind::Compare || op.buffer == OpBuffer::Copy(0), "{op:?}");
+        engine.completed(op.tag, OpOutcome::Done, &mut out);
     }
     let status = engine.status().scrub.unwrap();
     assert_eq!((status.is_running, status.done), (false, status.all));

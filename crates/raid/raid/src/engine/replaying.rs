@@ -10,8 +10,8 @@
 //! they are recomputed in the background, and until then nothing is restored from them. The map
 //! records this before the log is written again.
 
-use super::lanes::{Part, PartKind, Phase};
-use super::output::{Buffer, MemberOpKind, Outcome, Output};
+use super::lanes::{ChunkPart, PartKind, PartPhase};
+use super::output::{EngineOutput, MemberOpKind, OpBuffer, OpOutcome};
 use super::stripes::factor_of;
 use super::{Engine, Members};
 use crate::Fault;
@@ -22,7 +22,7 @@ use crate::log_entry::LogEntry;
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum ReplayStep {
     /// The chunk is read, and the entry.
     Data,
     /// The chunk's member is away: P is read, and the entry of Q.
@@ -37,18 +37,18 @@ enum Step {
 
 /// A parity that is made right.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Replay {
+pub(super) struct ParityReplay {
     /// The member that has it.
     role: u8,
     entry: LogEntry,
-    step: Step,
+    step: ReplayStep,
     /// Members that it needs.
     members: Members,
 }
 
 impl Engine {
     /// Starts the next; superblocks are written when none is left.
-    pub(super) fn replay_next(&mut self, out: &mut Output) {
+    pub(super) fn replay_next(&mut self, out: &mut EngineOutput) {
         self.replaying = None;
         while let Some((role, doubt)) = self.doubts.pop() {
             let is_here = self.sets[0].in_sync & (1 << role) != 0;
@@ -73,12 +73,12 @@ impl Engine {
     }
 
     /// False if the parity is right, or cannot be corrected.
-    fn replay_entry(&mut self, role: u8, entry: LogEntry, out: &mut Output) -> bool {
+    fn replay_entry(&mut self, role: u8, entry: LogEntry, out: &mut EngineOutput) -> bool {
         let stripe = self.geometry.stripe(entry.offset);
         let own = stripe.member(entry.column);
         let data = self.data_at + entry.offset;
         if self.is_in_sync(own) {
-            let index = self.start_replay(role, entry, Step::Data, 1 << own);
+            let index = self.start_replay(role, entry, ReplayStep::Data, 1 << own);
             self.ask_stripe(index, 1 << own, MemberOpKind::Read, data, out);
             self.ask_stripe(index, 1 << role, MemberOpKind::Read, self.partial_at(&entry), out);
             return true;
@@ -99,20 +99,26 @@ impl Engine {
         if !self.is_in_sync(p) || !self.is_in_sync(role) {
             return false;
         }
-        let index = self.start_replay(role, entry, Step::Parities, 1 << p);
+        let index = self.start_replay(role, entry, ReplayStep::Parities, 1 << p);
         self.ask_stripe(index, 1 << p, MemberOpKind::Read, data, out);
         self.ask_stripe(index, 1 << role, MemberOpKind::Read, self.partial_at(&entry), out);
         true
     }
 
     /// The part for it.
-    fn start_replay(&mut self, role: u8, entry: LogEntry, step: Step, others: Members) -> u16 {
-        self.replaying = Some(Replay { role, entry, step, members: others | 1 << role });
+    fn start_replay(
+        &mut self,
+        role: u8,
+        entry: LogEntry,
+        step: ReplayStep,
+        others: Members,
+    ) -> u16 {
+        self.replaying = Some(ParityReplay { role, entry, step, members: others | 1 << role });
         let LogEntry { offset, length, column, .. } = entry;
         let index = self.copier.first_part;
         let generation = self.parts[usize::from(index)].generation.wrapping_add(1);
-        let (kind, phase) = (PartKind::Copy, Phase::Reading);
-        let part = Part { kind, phase, offset, length, column, generation, ..Part::FREE };
+        let (kind, phase) = (PartKind::Copy, PartPhase::Reading);
+        let part = ChunkPart { kind, phase, offset, length, column, generation, ..ChunkPart::FREE };
         self.parts[usize::from(index)] = part;
         index
     }
@@ -126,13 +132,18 @@ impl Engine {
     /// Handles the end of an operation. A member that fails now is out: its parities cannot be
     /// corrected. If the array cannot run without it and the start is forced, a failed read counts
     /// as an unreadable slot: otherwise one bad sector would prevent every start.
-    pub(super) fn replay_completed(&mut self, member: u8, outcome: Outcome, out: &mut Output) {
-        if outcome != Outcome::Done && !self.has(Fault::FailedReplayCounts) {
+    pub(super) fn replay_completed(
+        &mut self,
+        member: u8,
+        outcome: OpOutcome,
+        out: &mut EngineOutput,
+    ) {
+        if outcome != OpOutcome::Done && !self.has(Fault::FailedReplayCounts) {
             let needed = u32::from(self.geometry.columns());
             let is_last = (self.sets[0].in_sync & !(1 << member)).count_ones() < needed;
             match self.replaying {
-                Some(replay) if is_last && self.is_forced && replay.step != Step::Written => {
-                    self.replaying = Some(Replay { step: Step::Unreadable, ..replay });
+                Some(replay) if is_last && self.is_forced && replay.step != ReplayStep::Written => {
+                    self.replaying = Some(ParityReplay { step: ReplayStep::Unreadable, ..replay });
                     self.doubt_region(replay.entry.offset);
                 }
                 _ => return self.fail_place(member, out),
@@ -146,9 +157,9 @@ impl Engine {
     }
 
     /// All operations of the step have ended: starts the next.
-    pub(super) fn replay_on(&mut self, out: &mut Output) {
+    pub(super) fn replay_on(&mut self, out: &mut EngineOutput) {
         let Some(replay) = self.replaying else { return };
-        let Replay { role, entry, step, members } = replay;
+        let ParityReplay { role, entry, step, members } = replay;
         if members & !self.sets[0].in_sync != 0 {
             // One of them is lost: try again with those that are left.
             self.doubts.push((role, Doubt::Entry(entry)));
@@ -159,38 +170,38 @@ impl Engine {
         let (own, p) = (stripe.member(entry.column), stripe.parity(0));
         let factor = factor_of(entry.parity, entry.column);
         match step {
-            Step::Data => {
+            ReplayStep::Data => {
                 out.sums.push(self.sum(index, role, own, factor, true));
                 self.write_replayed(replay, out);
             }
-            Step::Parities => {
-                self.replaying = Some(Replay { step: Step::Partial, ..replay });
+            ReplayStep::Parities => {
+                self.replaying = Some(ParityReplay { step: ReplayStep::Partial, ..replay });
                 // Into the buffer of the missing chunk.
-                let buffer = Buffer::Stripe { part: index, member: own };
+                let buffer = OpBuffer::Stripe { part: index, member: own };
                 let at = (self.partial_at(&entry), buffer);
                 self.ask_member(index, p, MemberOpKind::Read, at, out);
             }
-            Step::Partial => {
+            ReplayStep::Partial => {
                 // P minus the rest gives the chunk.
                 out.sums.push(self.sum(index, own, p, 1, true));
                 out.sums.push(self.sum(index, role, own, factor, true));
                 self.write_replayed(replay, out);
             }
-            Step::Written | Step::Unreadable => self.replayed(out),
+            ReplayStep::Written | ReplayStep::Unreadable => self.replayed(out),
         }
     }
 
-    fn write_replayed(&mut self, replay: Replay, out: &mut Output) {
+    fn write_replayed(&mut self, replay: ParityReplay, out: &mut EngineOutput) {
         let index = self.copier.first_part;
-        self.replaying = Some(Replay { step: Step::Written, ..replay });
+        self.replaying = Some(ParityReplay { step: ReplayStep::Written, ..replay });
         let part = &mut self.parts[usize::from(index)];
-        part.phase = Phase::Writing;
+        part.phase = PartPhase::Writing;
         let at = self.data_at + part.offset;
         self.ask_stripe(index, 1 << replay.role, MemberOpKind::Write, at, out);
     }
 
-    fn replayed(&mut self, out: &mut Output) {
-        self.parts[usize::from(self.copier.first_part)].phase = Phase::Free;
+    fn replayed(&mut self, out: &mut EngineOutput) {
+        self.parts[usize::from(self.copier.first_part)].phase = PartPhase::Free;
         self.replay_next(out);
         if self.replaying.is_none() {
             self.start_pages(out);

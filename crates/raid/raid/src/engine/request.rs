@@ -2,10 +2,10 @@
 //!
 //! `transfer.rs` carries out the parts, in the order of their lanes (`lanes.rs`).
 
-use super::lanes::{Part, PartKind, Phase};
-use super::output::{Answer, Output};
+use super::lanes::{ChunkPart, PartKind, PartPhase};
+use super::output::{EngineOutput, RequestCompletion};
 use super::{Engine, RequestError, Run};
-use crate::geometry::{Place, SECTOR};
+use crate::geometry::{BytePlace, SECTOR};
 
 /// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum RequestKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct ArrayRequest {
     /// Comes back with the answer.
     pub tag: u64,
     pub kind: RequestKind,
@@ -65,13 +65,17 @@ impl Engine {
     ///
     /// # Errors
     /// [`SubmitError`]; nothing has changed then.
-    pub fn submit(&mut self, request: Request, out: &mut Output) -> Result<(), SubmitError> {
+    pub fn submit(
+        &mut self,
+        request: ArrayRequest,
+        out: &mut EngineOutput,
+    ) -> Result<(), SubmitError> {
         if matches!(self.run, Run::Stopped(_)) || self.is_closing {
             return Err(SubmitError::Stopped);
         }
         if request.kind == RequestKind::Flush {
             // Every answered write is durable on all copies.
-            out.answers.push(Answer { tag: request.tag, result: Ok(()) });
+            out.answers.push(RequestCompletion { tag: request.tag, result: Ok(()) });
             return Ok(());
         }
         let parts = self.parts_of(&request)?;
@@ -92,7 +96,7 @@ impl Engine {
     }
 
     /// How many parts a request has, if it can be taken now.
-    fn parts_of(&self, request: &Request) -> Result<u16, SubmitError> {
+    fn parts_of(&self, request: &ArrayRequest) -> Result<u16, SubmitError> {
         let (sector, length) = (SECTOR, u64::from(request.length));
         if length == 0 || !request.offset.is_multiple_of(sector) || !length.is_multiple_of(sector) {
             return Err(SubmitError::Unaligned);
@@ -115,19 +119,26 @@ impl Engine {
 
     /// By the geometry.
     #[inline(always)]
-    pub(super) fn locate(&self, at: u64) -> Place {
+    pub(super) fn locate(&self, at: u64) -> BytePlace {
         let (chunk, within) = (at >> self.chunk_shift, at & u64::from(self.geometry.chunk - 1));
         let row = chunk / self.chunks_in_row;
         let number = (chunk - row * self.chunks_in_row) as u8;
         let offset = (row << self.chunk_shift) | within;
         match self.parities {
-            0 => Place { set: number, offset, column: 0 },
-            _ => Place { set: 0, offset, column: number },
+            0 => BytePlace { set: number, offset, column: 0 },
+            _ => BytePlace { set: 0, offset, column: number },
         }
     }
 
     #[inline]
-    fn enter(&mut self, request: &Request, slot: u16, at: u64, length: u32, out: &mut Output) {
+    fn enter(
+        &mut self,
+        request: &ArrayRequest,
+        slot: u16,
+        at: u64,
+        length: u32,
+        out: &mut EngineOutput,
+    ) {
         let Some(index) = self.free_parts.pop() else { return };
         let place = self.locate(at);
         let region = self.region_at(place);
@@ -140,9 +151,9 @@ impl Engine {
         let exclusive = kind != PartKind::Read || self.regions[region as usize].needs_sync;
         let (lane, issued) = (self.lane_of(at), self.now);
         let part = &mut self.parts[usize::from(index)];
-        *part = Part {
+        *part = ChunkPart {
             kind,
-            phase: Phase::Queued,
+            phase: PartPhase::Queued,
             exclusive,
             set: place.set,
             offset: place.offset,
@@ -154,7 +165,7 @@ impl Engine {
             lane,
             generation: part.generation.wrapping_add(1),
             issued,
-            ..Part::FREE
+            ..ChunkPart::FREE
         };
         self.enter_lane(index, out);
     }
@@ -165,7 +176,7 @@ impl Engine {
         &mut self,
         index: u16,
         result: Result<(), RequestError>,
-        out: &mut Output,
+        out: &mut EngineOutput,
     ) {
         self.release_region(index);
         self.leave_lane(index);
@@ -173,7 +184,7 @@ impl Engine {
         if part.kind == PartKind::Copy {
             return self.copy_ended(index, result.is_ok(), out);
         }
-        part.phase = Phase::Free;
+        part.phase = PartPhase::Free;
         let request = part.request;
         self.free_parts.push(index);
         let has_failed = result.is_err() || self.is_written_nowhere(index);
@@ -187,15 +198,16 @@ impl Engine {
         self.requests_done = self.requests_done.wrapping_add(1);
         if !slot.answered {
             let result = if slot.failed { Err(RequestError::Unreadable) } else { Ok(()) };
-            out.answers.push(Answer { tag: slot.tag, result });
+            out.answers.push(RequestCompletion { tag: slot.tag, result });
         }
     }
 
     /// Fails every request: the array has stopped.
-    pub(super) fn refuse_all(&mut self, out: &mut Output) {
+    pub(super) fn refuse_all(&mut self, out: &mut EngineOutput) {
         for slot in &mut self.requests {
             if slot.parts > 0 && !slot.answered {
-                out.answers.push(Answer { tag: slot.tag, result: Err(RequestError::Stopped) });
+                out.answers
+                    .push(RequestCompletion { tag: slot.tag, result: Err(RequestError::Stopped) });
             }
             slot.parts = 0;
         }
@@ -203,7 +215,7 @@ impl Engine {
         for part in &mut self.parts {
             part.generation = part.generation.wrapping_add(1);
             part.remaining = 0;
-            part.phase = Phase::Free;
+            part.phase = PartPhase::Free;
         }
     }
 }

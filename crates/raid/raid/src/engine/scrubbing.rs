@@ -12,9 +12,9 @@
 //! It runs after resync and rebuild, and skips copies that may differ: chunks that no copy could
 //! read during a resync, and sets with one copy in sync.
 
-use super::output::{MemberOpKind, Outcome, Output};
+use super::output::{EngineOutput, MemberOpKind, OpOutcome};
 use super::{Engine, Members, RequestError, Run};
-use crate::geometry::{Level, Place};
+use crate::geometry::{BytePlace, Level};
 
 /// Limit of mismatches listed with their place.
 pub const MISMATCHES_KEPT: usize = 64;
@@ -116,7 +116,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`ScrubError`]; nothing has changed then.
-    pub fn scrub(&mut self, repair: bool, out: &mut Output) -> Result<(), ScrubError> {
+    pub fn scrub(&mut self, repair: bool, out: &mut EngineOutput) -> Result<(), ScrubError> {
         if self.geometry.level == Level::Striped {
             return Err(ScrubError::OneCopy);
         }
@@ -145,7 +145,7 @@ impl Engine {
     }
 
     /// Starts the next chunk whose copies can be compared, if a scrub runs.
-    pub(super) fn scrub_next(&mut self, out: &mut Output) {
+    pub(super) fn scrub_next(&mut self, out: &mut EngineOutput) {
         let (member_bytes, chunk) = (self.geometry.member_bytes, u64::from(self.geometry.chunk));
         while let Some(status) = self.scrub.status.as_mut().filter(|it| it.is_running) {
             if status.done == status.all {
@@ -154,7 +154,7 @@ impl Engine {
             }
             self.has_background = true;
             let set = (status.done / member_bytes) as u8;
-            let place = Place { set, offset: status.done % member_bytes, column: 0 };
+            let place = BytePlace { set, offset: status.done % member_bytes, column: 0 };
             let left_in_set = member_bytes - place.offset;
             // Stripes need all members.
             let needed = if self.parities > 0 { self.width } else { 2 };
@@ -172,14 +172,14 @@ impl Engine {
         }
     }
 
-    fn scrub_chunk(&mut self, number: u32, place: Place, out: &mut Output) {
+    fn scrub_chunk(&mut self, number: u32, place: BytePlace, out: &mut EngineOutput) {
         let scrub = &mut self.scrub;
         (scrub.is_comparing, scrub.differing, scrub.repairing) = (false, 0, 0);
-        self.start_copy(super::copying::Job::Scrub { number }, place, out);
+        self.start_copy(super::copying::CopyJob::Scrub { number }, place, out);
     }
 
     /// The first copy was read.
-    pub(super) fn compare_others(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn compare_others(&mut self, index: u16, out: &mut EngineOutput) {
         let part = self.parts[usize::from(index)];
         let in_sync = self.sets[usize::from(part.set)].in_sync;
         let others = match self.parities {
@@ -202,31 +202,31 @@ impl Engine {
         &mut self,
         index: u16,
         bit: Members,
-        outcome: Outcome,
-        out: &mut Output,
+        outcome: OpOutcome,
+        out: &mut EngineOutput,
     ) {
         let part = &mut self.parts[usize::from(index)];
         part.remaining &= !bit;
         match outcome {
-            Outcome::Done => {}
-            Outcome::Differs => self.scrub.differing |= bit,
-            Outcome::Error => part.tried |= bit,
+            OpOutcome::Done => {}
+            OpOutcome::Differs => self.scrub.differing |= bit,
+            OpOutcome::Error => part.tried |= bit,
         }
         self.compare_released(index, out);
     }
 
     /// One copy need not be awaited any more.
-    pub(super) fn compare_released(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn compare_released(&mut self, index: u16, out: &mut EngineOutput) {
         if self.parts[usize::from(index)].remaining == 0 {
             self.compared(index, out);
         }
     }
 
     /// All copies were compared: counts those that differ, and writes them if requested.
-    fn compared(&mut self, index: u16, out: &mut Output) {
+    fn compared(&mut self, index: u16, out: &mut EngineOutput) {
         self.scrub.is_comparing = false;
         let part = self.parts[usize::from(index)];
-        let place = Place { set: part.set, offset: part.offset, column: 0 };
+        let place = BytePlace { set: part.set, offset: part.offset, column: 0 };
         let in_sync = self.sets[usize::from(part.set)].in_sync;
         let compared_with = match self.parities {
             0 => 1 << self.copier.source(),

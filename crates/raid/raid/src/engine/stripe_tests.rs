@@ -5,20 +5,21 @@ use super::*;
 use crate::geometry::Level;
 use crate::log_entry::LogEntry;
 use crate::{
-    AssembleOptions, Buffer, Found, Id, MemberOp, MemberOpKind, Request, RequestKind, assemble,
+    ArrayRequest, AssembleOptions, FoundDevice, Id, MemberOp, MemberOpKind, OpBuffer, RequestKind,
+    assemble,
 };
 
 /// Level 5 of four members: the first stripe has its parity on member 3, its first chunk on member 0. Parities were
 /// never made, and member 0 has failed.
-fn unsynced_without_the_first() -> (Engine, Output) {
+fn unsynced_without_the_first() -> (Engine, EngineOutput) {
     let mut all = found(Level::Parity);
     all.iter_mut().for_each(|it| it.map.fill(0));
     let plan = assemble(&all, AssembleOptions::default()).unwrap();
-    let mut out = Output::default();
+    let mut out = EngineOutput::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
     while !engine.status().is_running {
         for op in std::mem::take(&mut out.ops) {
-            engine.completed(op.tag, Outcome::Done, &mut out);
+            engine.completed(op.tag, OpOutcome::Done, &mut out);
         }
     }
     engine.member_failed(0, &mut out);
@@ -35,7 +36,7 @@ fn a_write_that_nobody_could_read_is_not_acknowledged() {
     assert_eq!(answer.result, Err(RequestError::Unreadable));
     // A chunk whose member is here is written and read as ever.
     engine.submit(write(2, CHUNK_OF_MEMBER_1), &mut out).unwrap();
-    let read = Request { kind: RequestKind::Read, ..write(3, CHUNK_OF_MEMBER_1) };
+    let read = ArrayRequest { kind: RequestKind::Read, ..write(3, CHUNK_OF_MEMBER_1) };
     engine.submit(read, &mut out).unwrap();
     complete_all(&mut engine, &mut out);
     assert_eq!(answers(&mut out), [2, 3]);
@@ -48,7 +49,7 @@ fn a_write_whose_member_fails_under_it_is_not_acknowledged_where_no_parity_has_i
     let mut all = found(Level::Parity);
     all.iter_mut().for_each(|it| it.map.fill(0));
     let plan = assemble(&all, AssembleOptions::default()).unwrap();
-    let mut out = Output::default();
+    let mut out = EngineOutput::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
     // In the last region, which is resynced last.
     let request = write(1, engine.size() - 3 * CHUNK_OF_MEMBER_1);
@@ -57,11 +58,11 @@ fn a_write_whose_member_fails_under_it_is_not_acknowledged_where_no_parity_has_i
     let own = stripe.member(0);
     let is_it = |op: &MemberOp| {
         let is_write = op.kind == MemberOpKind::Write && op.device == own;
-        is_write && matches!(op.buffer, Buffer::Request { .. }) && op.offset > offset
+        is_write && matches!(op.buffer, OpBuffer::Request { .. }) && op.offset > offset
     };
     while !out.ops.iter().any(is_it) {
         for op in std::mem::take(&mut out.ops) {
-            engine.completed(op.tag, Outcome::Done, &mut out);
+            engine.completed(op.tag, OpOutcome::Done, &mut out);
         }
     }
     engine.member_failed(own, &mut out);
@@ -79,7 +80,7 @@ fn what_a_member_has_is_not_replaced_by_what_no_parity_stands_for() {
     let ops = complete_all(&mut engine, &mut out);
     let is_copy = |op: &&MemberOp| {
         op.device == 0
-            && matches!(op.buffer, Buffer::Stripe { .. })
+            && matches!(op.buffer, OpBuffer::Stripe { .. })
             && op.kind == MemberOpKind::Write
     };
     assert_eq!(ops.iter().filter(is_copy).count(), 0);
@@ -87,8 +88,8 @@ fn what_a_member_has_is_not_replaced_by_what_no_parity_stands_for() {
 }
 
 /// Member 1 is away, a write of the first chunk was on its way, and that chunk cannot be read.
-fn start_that_reads_an_error(force: bool) -> (Engine, Output) {
-    let mut all: Vec<Found> = found(Level::Parity);
+fn start_that_reads_an_error(force: bool) -> (Engine, EngineOutput) {
+    let mut all: Vec<FoundDevice> = found(Level::Parity);
     let (array, member) = (Id([9; 16]), all[3].superblock.member);
     let (epoch, number, offset, length) = (1, 1, 0, 4096);
     let entry = LogEntry { array, member, epoch, number, offset, length, column: 0, parity: 0 };
@@ -97,12 +98,12 @@ fn start_that_reads_an_error(force: bool) -> (Engine, Output) {
     all.remove(1);
     let options = AssembleOptions { force, ..AssembleOptions::default() };
     let plan = assemble(&all, options).unwrap();
-    let mut out = Output::default();
+    let mut out = EngineOutput::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
     let is_read = |op: &MemberOp| op.device == 0 && op.kind == MemberOpKind::Read;
     let at = out.ops.iter().position(is_read).unwrap();
     let op = out.ops.remove(at);
-    engine.completed(op.tag, Outcome::Error, &mut out);
+    engine.completed(op.tag, OpOutcome::Error, &mut out);
     complete_all(&mut engine, &mut out);
     (engine, out)
 }
@@ -115,7 +116,7 @@ fn a_sector_that_cannot_be_read_does_not_end_each_start() {
     let status = engine.status();
     assert_eq!((status.stopped, status.is_running), (None, true));
     // What the parity stands for is not known there, and elsewhere it is.
-    let read = |tag, offset| Request { kind: RequestKind::Read, ..write(tag, offset) };
+    let read = |tag, offset| ArrayRequest { kind: RequestKind::Read, ..write(tag, offset) };
     engine.submit(read(1, CHUNK_OF_MEMBER_1), &mut out).unwrap();
     complete_all(&mut engine, &mut out);
     assert_eq!(out.answers.pop().unwrap().result, Err(RequestError::Unreadable));

@@ -16,10 +16,12 @@
 //! any superblock: so the log's entry for a stripe is the last write in flight, also to the member
 //! that failed.
 
-use super::copying::Job;
+use super::copying::CopyJob;
 use super::fault::Fault;
-use super::lanes::{PartKind, Phase};
-use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, Sum, TagFields};
+use super::lanes::{PartKind, PartPhase};
+use super::output::{
+    EngineOutput, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpOwner, Sum, TagFields,
+};
 use super::{Engine, Members, RequestError};
 use crate::geometry::Stripe;
 use crate::layout;
@@ -91,7 +93,7 @@ impl Engine {
         (some.count_ones() == lost).then_some((columns & available) | some)
     }
 
-    pub(super) fn begin_stripe_read(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn begin_stripe_read(&mut self, index: u16, out: &mut EngineOutput) {
         let (stripe, own) = self.stripe_of(index);
         let part = &self.parts[usize::from(index)];
         let is_unsynced = self.regions[part.region as usize].needs_sync;
@@ -108,7 +110,7 @@ impl Engine {
     }
 
     /// A write begins whose region is marked.
-    pub(super) fn begin_stripe_write(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn begin_stripe_write(&mut self, index: u16, out: &mut EngineOutput) {
         if self.work(index).is_logged && self.may_write_stripes() {
             return self.write_stripe(index, out);
         }
@@ -153,23 +155,23 @@ impl Engine {
 
     /// Until superblocks are stored.
     fn hold(&mut self, index: u16) {
-        self.parts[usize::from(index)].phase = Phase::Waiting;
+        self.parts[usize::from(index)].phase = PartPhase::Waiting;
         self.held.push(index, &mut self.links);
     }
 
     /// A background copy begins.
-    pub(super) fn begin_stripe_copy(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn begin_stripe_copy(&mut self, index: u16, out: &mut EngineOutput) {
         if self.work(index).is_logged {
             return self.begin_stripe_write(index, out);
         }
         let (stripe, _) = self.stripe_of(index);
         let (available, columns) = (self.available(index), columns_of(stripe));
         let (wanted, available) = match self.copier.job_of(index) {
-            Some(Job::Rebuild { place, .. }) if columns & (1 << place) != 0 => {
+            Some(CopyJob::Rebuild { place, .. }) if columns & (1 << place) != 0 => {
                 (1 << place, available & !(1 << place))
             }
-            Some(Job::Rebuild { place, .. }) => (columns, available & !(1 << place)),
-            Some(Job::Resync { .. } | Job::Scrub { .. }) | None => (columns, available),
+            Some(CopyJob::Rebuild { place, .. }) => (columns, available & !(1 << place)),
+            Some(CopyJob::Resync { .. } | CopyJob::Scrub { .. }) | None => (columns, available),
         };
         // Parities that may be wrong cannot restore data.
         let region = self.parts[usize::from(index)].region;
@@ -182,9 +184,9 @@ impl Engine {
         }
     }
 
-    fn read_stripe(&mut self, index: u16, reads: Members, out: &mut Output) {
+    fn read_stripe(&mut self, index: u16, reads: Members, out: &mut EngineOutput) {
         self.work(index).reads = reads;
-        self.parts[usize::from(index)].phase = Phase::Reading;
+        self.parts[usize::from(index)].phase = PartPhase::Reading;
         let offset = self.data_at + self.parts[usize::from(index)].offset;
         self.ask_stripe(index, reads, MemberOpKind::Read, offset, out);
     }
@@ -196,10 +198,10 @@ impl Engine {
         members: Members,
         kind: MemberOpKind,
         offset: u64,
-        out: &mut Output,
+        out: &mut EngineOutput,
     ) {
         for member in each(members) {
-            let buffer = Buffer::Stripe { part: index, member };
+            let buffer = OpBuffer::Stripe { part: index, member };
             self.ask_member(index, member, kind, (offset, buffer), out);
         }
     }
@@ -210,13 +212,13 @@ impl Engine {
         index: u16,
         member: u8,
         kind: MemberOpKind,
-        (offset, buffer): (u64, Buffer),
-        out: &mut Output,
+        (offset, buffer): (u64, OpBuffer),
+        out: &mut EngineOutput,
     ) {
         let part = &mut self.parts[usize::from(index)];
         part.remaining |= 1 << member;
         part.issued = self.now;
-        let (owner, generation, length) = (Owner::Part, part.generation, part.length);
+        let (owner, generation, length) = (OpOwner::Part, part.generation, part.length);
         let tag = TagFields { owner, role: member, generation, index: index.into() }.pack();
         self.outstanding[usize::from(member)] += 1;
         let device = self.device_numbers[usize::from(member)];
@@ -228,24 +230,24 @@ impl Engine {
         &mut self,
         index: u16,
         member: u8,
-        outcome: Outcome,
-        out: &mut Output,
+        outcome: OpOutcome,
+        out: &mut EngineOutput,
     ) {
         let part = &mut self.parts[usize::from(index)];
         part.remaining &= !(1 << member);
-        if outcome != Outcome::Done {
+        if outcome != OpOutcome::Done {
             part.tried |= 1 << member;
         }
         if part.remaining == 0 {
             self.stripe_read(index, out);
         }
-        if outcome != Outcome::Done {
+        if outcome != OpOutcome::Done {
             self.count_read_error(member, out);
         }
     }
 
     /// All chunks have arrived; starts again if a member was lost in the meantime.
-    pub(super) fn stripe_read(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn stripe_read(&mut self, index: u16, out: &mut EngineOutput) {
         if self.works[usize::from(index)].reads & !self.available(index) != 0 {
             self.work(index).reads = 0;
             return self.begin(index, out);
@@ -259,13 +261,13 @@ impl Engine {
     }
 
     pub(super) fn sum(&self, index: u16, to: u8, from: u8, factor: u8, adds: bool) -> Sum {
-        let of = |member| Buffer::Stripe { part: index, member };
+        let of = |member| OpBuffer::Stripe { part: index, member };
         let length = self.parts[usize::from(index)].length;
         Sum { to: of(to), from: of(from), factor, adds, length }
     }
 
     /// Computes the data chunks that were not read, if parities were.
-    fn restore_lost(&mut self, index: u16, out: &mut Output) {
+    fn restore_lost(&mut self, index: u16, out: &mut EngineOutput) {
         let (stripe, _) = self.stripe_of(index);
         let Work { reads, is_update, .. } = self.works[usize::from(index)];
         let read = (0..self.parities).filter(|it| reads & (1 << stripe.parity(*it)) != 0);
@@ -308,7 +310,7 @@ impl Engine {
     }
 
     /// Makes a parity of all data chunks but one.
-    pub(super) fn add_up(&self, index: u16, parity: u8, but: Option<u8>, out: &mut Output) {
+    pub(super) fn add_up(&self, index: u16, parity: u8, but: Option<u8>, out: &mut EngineOutput) {
         let (stripe, _) = self.stripe_of(index);
         let mut adds = false;
         for column in (0..stripe.columns()).filter(|it| Some(*it) != but) {
@@ -320,7 +322,7 @@ impl Engine {
 
     /// A chunk restored from the others of its stripe goes to the user, and overwrites the
     /// unreadable one.
-    fn have_restored(&mut self, index: u16, out: &mut Output) {
+    fn have_restored(&mut self, index: u16, out: &mut EngineOutput) {
         let (_, own) = self.stripe_of(index);
         let to = self.request_buffer(index);
         out.sums.push(Sum { to, ..self.sum(index, own, own, 1, false) });
@@ -332,19 +334,19 @@ impl Engine {
         }
         // Writes wait for it. It does not change the stripe's data, so it needs no entry.
         part.exclusive = true;
-        part.phase = Phase::Writing;
+        part.phase = PartPhase::Writing;
         let offset = self.data_at + part.offset;
         self.ask_stripe(index, tried, MemberOpKind::Write, offset, out);
     }
 
-    fn request_buffer(&self, index: u16) -> Buffer {
+    fn request_buffer(&self, index: u16) -> OpBuffer {
         let part = &self.parts[usize::from(index)];
         let buffer = self.requests[usize::from(part.request)].buffer;
-        Buffer::Request { buffer, offset: part.buffer_offset }
+        OpBuffer::Request { buffer, offset: part.buffer_offset }
     }
 
     /// The partial parities go to the log.
-    fn log(&mut self, index: u16, out: &mut Output) {
+    fn log(&mut self, index: u16, out: &mut EngineOutput) {
         let (stripe, own) = self.stripe_of(index);
         let Work { targets, is_update, .. } = self.works[usize::from(index)];
         let (column, in_sync) = (self.parts[usize::from(index)].column, self.sets[0].in_sync);
@@ -367,7 +369,7 @@ impl Engine {
             return self.logged(index, out);
         }
         let part = &mut self.parts[usize::from(index)];
-        part.phase = Phase::Logging;
+        part.phase = PartPhase::Logging;
         let slot = layout::log_slot_of(&self.geometry, part.offset);
         let at = layout::log_slot(&self.geometry, slot);
         self.ask_stripe(index, members, MemberOpKind::Log, at, out);
@@ -386,7 +388,7 @@ impl Engine {
     }
 
     /// All remaining parities have the entry.
-    pub(super) fn logged(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn logged(&mut self, index: u16, out: &mut EngineOutput) {
         self.work(index).is_logged = true;
         if self.may_write_stripes() { self.write_stripe(index, out) } else { self.hold(index) }
     }
@@ -413,7 +415,7 @@ impl Engine {
     }
 
     /// Data and parities go to the members.
-    fn write_stripe(&mut self, index: u16, out: &mut Output) {
+    fn write_stripe(&mut self, index: u16, out: &mut EngineOutput) {
         let (stripe, own) = self.stripe_of(index);
         let part = self.parts[usize::from(index)];
         let targets = self.works[usize::from(index)].targets & self.sets[0].writable;
@@ -421,10 +423,10 @@ impl Engine {
         let offset = self.data_at + part.offset;
         let is_copy = part.kind == PartKind::Copy;
         let from = match part.kind {
-            PartKind::Copy => Buffer::Stripe { part: index, member: own },
+            PartKind::Copy => OpBuffer::Stripe { part: index, member: own },
             _ => self.request_buffer(index),
         };
-        self.parts[usize::from(index)].phase = Phase::Writing;
+        self.parts[usize::from(index)].phase = PartPhase::Writing;
         for parity in 0..self.parities {
             let member = stripe.parity(parity);
             if targets & (1 << member) == 0 {
@@ -441,7 +443,7 @@ impl Engine {
             self.ask_stripe(index, columns, MemberOpKind::Write, offset, out);
         } else if columns != 0 {
             let (kind, buffer) = match part.kind {
-                PartKind::Zero => (MemberOpKind::Zero, Buffer::None),
+                PartKind::Zero => (MemberOpKind::Zero, OpBuffer::None),
                 _ => (self.write_kind(), from),
             };
             self.ask_member(index, own, kind, (offset, buffer), out);
@@ -452,13 +454,13 @@ impl Engine {
     }
 
     /// All data of a background copy is known.
-    fn copy_restored(&mut self, index: u16, out: &mut Output) {
+    fn copy_restored(&mut self, index: u16, out: &mut EngineOutput) {
         let (stripe, _) = self.stripe_of(index);
         let parities = self.parities_of(stripe);
         let targets = match self.copier.job_of(index) {
-            Some(Job::Rebuild { place, .. }) => 1 << place,
-            Some(Job::Resync { .. }) => parities,
-            Some(Job::Scrub { .. }) | None => 0,
+            Some(CopyJob::Rebuild { place, .. }) => 1 << place,
+            Some(CopyJob::Resync { .. }) => parities,
+            Some(CopyJob::Scrub { .. }) | None => 0,
         };
         let is_scrub = targets == 0;
         for parity in 0..self.parities {
@@ -475,14 +477,14 @@ impl Engine {
 
     /// Writes the result of a background copy. Parities get an entry in the log, as by a write of
     /// their first data chunk, because an older entry would revert them.
-    pub(super) fn write_copies(&mut self, index: u16, targets: Members, out: &mut Output) {
+    pub(super) fn write_copies(&mut self, index: u16, targets: Members, out: &mut EngineOutput) {
         let targets = targets & self.sets[0].writable;
-        if !matches!(self.copier.job_of(index), Some(Job::Rebuild { .. })) {
+        if !matches!(self.copier.job_of(index), Some(CopyJob::Rebuild { .. })) {
             *self.work(index) = Work { targets, is_update: true, ..Work::default() };
             return self.log(index, out);
         }
         let part = &mut self.parts[usize::from(index)];
-        part.phase = Phase::Writing;
+        part.phase = PartPhase::Writing;
         let offset = self.data_at + part.offset;
         *self.work(index) = Work { targets, ..Work::default() };
         if targets == 0 {
@@ -510,27 +512,28 @@ impl Engine {
             return true;
         }
         self.is_draining = true;
-        let is_writing = |it: &super::lanes::Part| {
+        let is_writing = |it: &super::lanes::ChunkPart| {
             let is_write = matches!(it.kind, PartKind::Write | PartKind::Zero);
-            is_write && matches!(it.phase, Phase::Reading | Phase::Logging | Phase::Writing)
+            is_write
+                && matches!(it.phase, PartPhase::Reading | PartPhase::Logging | PartPhase::Writing)
         };
         !self.parts.iter().any(is_writing)
     }
 
     /// A part waits for one member less. False if the part does not belong to a stripe.
-    pub(super) fn stripe_released(&mut self, index: u16, out: &mut Output) -> bool {
+    pub(super) fn stripe_released(&mut self, index: u16, out: &mut EngineOutput) -> bool {
         let part = &self.parts[usize::from(index)];
         let (phase, is_over) = (part.phase, part.remaining == 0);
         let reads = self.works[usize::from(index)].reads;
         let is_replaying = self.is_replaying();
         if is_replaying && is_over {
             self.replay_on(out);
-        } else if phase == Phase::Reading && reads != 0 && is_over {
+        } else if phase == PartPhase::Reading && reads != 0 && is_over {
             self.stripe_read(index, out);
-        } else if phase == Phase::Logging && is_over {
+        } else if phase == PartPhase::Logging && is_over {
             self.logged(index, out);
         }
-        is_replaying || (phase == Phase::Reading && reads != 0) || phase == Phase::Logging
+        is_replaying || (phase == PartPhase::Reading && reads != 0) || phase == PartPhase::Logging
     }
 
     /// Whether the log is still being replayed.

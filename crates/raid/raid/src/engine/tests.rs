@@ -1,22 +1,22 @@
 //! The engine event by event, with members that complete when a test says so.
 
-use super::output::{Owner, TagFields};
+use super::output::{OpOwner, TagFields};
 use super::*;
 use crate::geometry::Level;
 use crate::map_page::{self, DIRTY, PageName};
 use crate::{
-    AssembleOptions, Buffer, Entry, Found, Id, Member, MemberOp, MemberOpKind, Request,
-    RequestKind, SubmitError, assemble, create,
+    ArrayRequest, AssembleOptions, FoundDevice, Id, Member, MemberEntry, MemberOp, MemberOpKind,
+    OpBuffer, RequestKind, SubmitError, assemble, create,
 };
 
 pub(super) const CHUNK: u32 = 16 << 10;
 
 /// Metadata of four new members, as assembly finds it.
-pub(super) fn found(level: Level) -> Vec<Found> {
+pub(super) fn found(level: Level) -> Vec<FoundDevice> {
     found_of(level, 4)
 }
 
-fn found_of(level: Level, members: u8) -> Vec<Found> {
+fn found_of(level: Level, members: u8) -> Vec<FoundDevice> {
     let geometry =
         Geometry { level, members, chunk: CHUNK, region: 1 << 20, member_bytes: 1 << 26 };
     let data_at = layout::data_at(&geometry, BLOCK);
@@ -31,14 +31,14 @@ fn found_of(level: Level, members: u8) -> Vec<Found> {
         let (superblock, slot) = crate::newest([a, b, c, d]).unwrap();
         let pages = 0..layout::map_pages(&geometry) * 2;
         let map = pages.flat_map(|it| read(layout::map_slot(it / 2, (it % 2) as u8))).collect();
-        Found::without_log(device, superblock, slot, map)
+        FoundDevice::without_log(device, superblock, slot, map)
     };
     (0..).zip(&written).map(find).collect()
 }
 
-pub(super) fn running(level: Level) -> (Engine, Output) {
+pub(super) fn running(level: Level) -> (Engine, EngineOutput) {
     let plan = assemble(&found(level), AssembleOptions::default()).unwrap();
-    let mut out = Output::default();
+    let mut out = EngineOutput::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
     complete_all(&mut engine, &mut out);
     assert!(engine.status().is_running);
@@ -46,22 +46,22 @@ pub(super) fn running(level: Level) -> (Engine, Output) {
 }
 
 /// Completes all, and what follows of it; all operations.
-pub(super) fn complete_all(engine: &mut Engine, out: &mut Output) -> Vec<MemberOp> {
+pub(super) fn complete_all(engine: &mut Engine, out: &mut EngineOutput) -> Vec<MemberOp> {
     let mut all = Vec::new();
     while !out.ops.is_empty() {
         for op in std::mem::take(&mut out.ops) {
             all.push(op);
-            engine.completed(op.tag, Outcome::Done, out);
+            engine.completed(op.tag, OpOutcome::Done, out);
         }
     }
     all
 }
 
-pub(super) fn write(tag: u64, offset: u64) -> Request {
-    Request { tag, kind: RequestKind::Write, offset, length: 4096, buffer: 7 }
+pub(super) fn write(tag: u64, offset: u64) -> ArrayRequest {
+    ArrayRequest { tag, kind: RequestKind::Write, offset, length: 4096, buffer: 7 }
 }
 
-pub(super) fn answers(out: &mut Output) -> Vec<u64> {
+pub(super) fn answers(out: &mut EngineOutput) -> Vec<u64> {
     out.answers.drain(..).map(|it| it.result.map(|()| it.tag).unwrap()).collect()
 }
 
@@ -70,7 +70,7 @@ fn a_write_to_a_dirty_region_costs_two_member_writes_and_nothing_else() {
     let (mut engine, mut out) = running(Level::StripedMirrors);
     engine.submit(write(1, 0), &mut out).unwrap();
     let first = complete_all(&mut engine, &mut out);
-    let marks = first.iter().filter(|it| matches!(it.buffer, Buffer::Metadata(_)));
+    let marks = first.iter().filter(|it| matches!(it.buffer, OpBuffer::Metadata(_)));
     assert_eq!((marks.count(), first.len()), (2, 4));
     engine.submit(write(2, 8192), &mut out).unwrap();
     let second = complete_all(&mut engine, &mut out);
@@ -87,7 +87,7 @@ fn marks_of_writes_that_wait_together_are_one_write() {
         engine.submit(write(tag, tag << 20), &mut out).unwrap();
     }
     let all = complete_all(&mut engine, &mut out);
-    let marks = all.iter().filter(|it| matches!(it.buffer, Buffer::Metadata(_))).count();
+    let marks = all.iter().filter(|it| matches!(it.buffer, OpBuffer::Metadata(_))).count();
     // The first goes alone, to four copies; nine wait for it, and ride on the second.
     assert_eq!(marks, 8);
     assert_eq!(answers(&mut out).len(), 10);
@@ -115,8 +115,8 @@ fn a_write_is_answered_when_the_others_know_of_the_copy_that_failed() {
     answers(&mut out);
     engine.submit(write(2, 0), &mut out).unwrap();
     let ops = std::mem::take(&mut out.ops);
-    engine.completed(ops[0].tag, Outcome::Done, &mut out);
-    engine.completed(ops[1].tag, Outcome::Error, &mut out);
+    engine.completed(ops[0].tag, OpOutcome::Done, &mut out);
+    engine.completed(ops[1].tag, OpOutcome::Error, &mut out);
     assert!(out.answers.is_empty());
     // Two slots on each of three survivors.
     assert_eq!(out.ops.len(), 6);
@@ -143,7 +143,7 @@ fn reads_go_to_the_copy_with_less_to_do() {
     let (mut engine, mut out) = running(Level::StripedMirrors);
     for tag in 0..4 {
         let kind = RequestKind::Read;
-        engine.submit(Request { kind, ..write(tag, tag * 4096) }, &mut out).unwrap();
+        engine.submit(ArrayRequest { kind, ..write(tag, tag * 4096) }, &mut out).unwrap();
     }
     let devices: Vec<u8> = out.ops.iter().map(|it| it.device).collect();
     assert_eq!(devices, [0, 1, 0, 1]);
@@ -156,12 +156,12 @@ fn a_member_that_owes_an_answer_for_too_long_has_failed() {
     complete_all(&mut engine, &mut out);
     engine.submit(write(2, 0), &mut out).unwrap();
     let ops = std::mem::take(&mut out.ops);
-    engine.completed(ops[0].tag, Outcome::Done, &mut out);
+    engine.completed(ops[0].tag, OpOutcome::Done, &mut out);
     engine.tick(Nanos::from_secs(31), &mut out);
     complete_all(&mut engine, &mut out);
     assert_eq!(answers(&mut out), [1, 2]);
     // Too late.
-    engine.completed(ops[1].tag, Outcome::Done, &mut out);
+    engine.completed(ops[1].tag, OpOutcome::Done, &mut out);
     assert_eq!(engine.status().roles[1].device, None);
 }
 
@@ -189,10 +189,10 @@ fn the_end_is_an_epoch_of_its_own_that_is_known_to_count() {
     while !out.ops.is_empty() {
         for op in std::mem::take(&mut out.ops) {
             let is_superblock =
-                TagFields::unpack(op.tag).is_some_and(|it| it.owner == Owner::Superblock);
+                TagFields::unpack(op.tag).is_some_and(|it| it.owner == OpOwner::Superblock);
             assert!(!is_superblock || engine.status().regions_dirty == 0);
             superblocks += usize::from(is_superblock);
-            engine.completed(op.tag, Outcome::Done, &mut out);
+            engine.completed(op.tag, OpOutcome::Done, &mut out);
         }
     }
     // Twice at both ends of each: the table, and that it counts.
@@ -207,15 +207,15 @@ fn what_is_no_request_is_refused() {
     let (mut engine, mut out) = running(Level::StripedMirrors);
     let size = engine.size();
     let refused = |engine: &mut Engine, offset, length| {
-        let request = Request { length, ..write(1, offset) };
-        engine.submit(request, &mut Output::default()).unwrap_err()
+        let request = ArrayRequest { length, ..write(1, offset) };
+        engine.submit(request, &mut EngineOutput::default()).unwrap_err()
     };
     assert_eq!(refused(&mut engine, 100, 512), SubmitError::Unaligned);
     assert_eq!(refused(&mut engine, 0, 0), SubmitError::Unaligned);
     assert_eq!(refused(&mut engine, size - 512, 1024), SubmitError::Beyond);
     assert_eq!(refused(&mut engine, u64::MAX - 511, 1024), SubmitError::Beyond);
     let kind = RequestKind::Flush;
-    engine.submit(Request { kind, length: 0, ..write(5, 0) }, &mut out).unwrap();
+    engine.submit(ArrayRequest { kind, length: 0, ..write(5, 0) }, &mut out).unwrap();
     assert_eq!(answers(&mut out), [5]);
 }
 
@@ -230,20 +230,20 @@ fn half_of_the_members_do_not_start_and_no_member_twice() {
     let one_set = [all[0].clone(), all[1].clone()];
     assert_eq!(assemble(&one_set, options).unwrap_err(), crate::AssembleError::Incomplete(1));
     let mut twins = all.clone();
-    twins.push(Found { device: 9, ..all[1].clone() });
+    twins.push(FoundDevice { device: 9, ..all[1].clone() });
     assert_eq!(assemble(&twins, options).unwrap_err(), crate::AssembleError::Cloned(1, 9));
     assert_eq!(assemble(&[], options).unwrap_err(), crate::AssembleError::Nothing);
 }
 
 /// Three copies, of which the last was rebuilt: a table that has it in sync is on those of `holders`.
-fn promoted_on(holders: &[usize]) -> Vec<Found> {
+fn promoted_on(holders: &[usize]) -> Vec<FoundDevice> {
     let mut all = found_of(Level::Mirrored, 3);
     let mut base = all[0].superblock.table.clone();
-    base.entries[2] = Entry { state: MemberState::Rebuilding, since: 2, ..base.entries[2] };
+    base.entries[2] = MemberEntry { state: MemberState::Rebuilding, since: 2, ..base.entries[2] };
     base.advance();
     (base.revision, base.committed, base.voters) = (2, 2, 0b011);
     let mut next = base.clone();
-    next.entries[2] = Entry { state: MemberState::InSync, since: 3, ..next.entries[2] };
+    next.entries[2] = MemberEntry { state: MemberState::InSync, since: 3, ..next.entries[2] };
     next.advance();
     next.revision = 3;
     for (at, it) in all.iter_mut().enumerate() {
@@ -269,22 +269,22 @@ fn a_table_that_may_not_count_needs_a_majority_of_its_base_or_half_that_has_it()
 #[test]
 fn a_start_makes_the_newest_table_count_before_the_next() {
     let plan = assemble(&promoted_on(&[2]), AssembleOptions::default()).unwrap();
-    let mut out = Output::default();
+    let mut out = EngineOutput::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
     let mut written = Vec::new();
     while !out.ops.is_empty() {
         let ops = std::mem::take(&mut out.ops);
-        let Buffer::Metadata(block) = ops[0].buffer else { panic!("data at the start") };
+        let OpBuffer::Metadata(block) = ops[0].buffer else { panic!("data at the start") };
         let slot = (ops[0].offset / BLOCK) as u8;
         let table = crate::superblock::decode(engine.metadata(block), slot).unwrap().table;
         written.push((table.epoch, table.committed, table.voters));
-        ops.iter().for_each(|it| engine.completed(it.tag, Outcome::Done, &mut out));
+        ops.iter().for_each(|it| engine.completed(it.tag, OpOutcome::Done, &mut out));
     }
     assert_eq!(written, [(3, 2, 0b011), (4, 3, 0b111), (4, 4, 0b111)]);
 }
 
 /// Marks a region in the map of a member that was found.
-pub(super) fn mark_alone(found: &mut Found, set: u8, region: usize) {
+pub(super) fn mark_alone(found: &mut FoundDevice, set: u8, region: usize) {
     let name = PageName { array: Id([9; 16]), set, page: 0 };
     let bytes = (0..=region).map(|it| if it == region { DIRTY } else { 0 });
     map_page::encode(name, 5, bytes, &mut found.map[BLOCK as usize..2 * BLOCK as usize]);
@@ -295,7 +295,7 @@ fn a_mark_that_one_copy_has_alone_is_on_all_before_the_first_superblock() {
     let mut all = found(Level::StripedMirrors);
     mark_alone(&mut all[1], 0, 3);
     let plan = assemble(&all, AssembleOptions::default()).unwrap();
-    let mut out = Output::default();
+    let mut out = EngineOutput::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
     // To the slot that does not hold the newest page.
     let places: Vec<(u8, u64)> = out.ops.iter().map(|it| (it.device, it.offset)).collect();
@@ -320,7 +320,7 @@ fn a_member_from_before_the_start_in_which_it_failed_is_rebuilt_whole() {
 }
 
 /// Megabytes of a member in which chunks are copied to it, when it comes back with this table.
-fn copied_back(own: Table) -> Vec<u64> {
+fn copied_back(own: MemberTable) -> Vec<u64> {
     let (mut engine, mut out) = running(Level::StripedMirrors);
     engine.member_failed(1, &mut out);
     complete_all(&mut engine, &mut out);
@@ -341,21 +341,21 @@ fn copied_back(own: Table) -> Vec<u64> {
 #[test]
 fn level_0_writes_one_copy_without_a_map() {
     let (mut engine, mut out) = running(Level::Striped);
-    engine.submit(Request { length: 2 * CHUNK, ..write(1, 0) }, &mut out).unwrap();
+    engine.submit(ArrayRequest { length: 2 * CHUNK, ..write(1, 0) }, &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
     assert_eq!(ops.iter().map(|it| it.device).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(answers(&mut out), [1]);
 }
 
 /// What a scrub asks for, where these devices differ from the copy that was read.
-fn scrub_all(engine: &mut Engine, out: &mut Output, differing: &[u8]) -> Vec<MemberOp> {
+fn scrub_all(engine: &mut Engine, out: &mut EngineOutput, differing: &[u8]) -> Vec<MemberOp> {
     let mut all = Vec::new();
     while !out.ops.is_empty() {
         for op in std::mem::take(&mut out.ops) {
             all.push(op);
             let is_compared = op.kind == MemberOpKind::Compare;
             let differs = is_compared && differing.contains(&op.device);
-            let outcome = if differs { Outcome::Differs } else { Outcome::Done };
+            let outcome = if differs { OpOutcome::Differs } else { OpOutcome::Done };
             engine.completed(op.tag, outcome, out);
         }
     }
@@ -399,19 +399,19 @@ fn a_repair_marks_the_region_before_it_writes_the_copy_that_differs() {
     engine.scrub(true, &mut out).unwrap();
     let read = out.ops.pop().unwrap();
     assert_eq!((read.device, read.kind), (0, MemberOpKind::Read));
-    engine.completed(read.tag, Outcome::Done, &mut out);
+    engine.completed(read.tag, OpOutcome::Done, &mut out);
     let compare = out.ops.pop().unwrap();
-    assert_eq!((compare.device, compare.buffer), (1, Buffer::Copy(0)));
-    engine.completed(compare.tag, Outcome::Differs, &mut out);
+    assert_eq!((compare.device, compare.buffer), (1, OpBuffer::Copy(0)));
+    engine.completed(compare.tag, OpOutcome::Differs, &mut out);
     let marks = std::mem::take(&mut out.ops);
-    assert!(marks.iter().all(|it| matches!(it.buffer, Buffer::Metadata(_))), "{marks:?}");
+    assert!(marks.iter().all(|it| matches!(it.buffer, OpBuffer::Metadata(_))), "{marks:?}");
     assert_eq!(marks.len(), 2);
-    marks.iter().for_each(|it| engine.completed(it.tag, Outcome::Done, &mut out));
+    marks.iter().for_each(|it| engine.completed(it.tag, OpOutcome::Done, &mut out));
     let write = out.ops.pop().unwrap();
-    let expected = (1, MemberOpKind::Write, compare.offset, Buffer::Copy(0));
+    let expected = (1, MemberOpKind::Write, compare.offset, OpBuffer::Copy(0));
     assert_eq!((write.device, write.kind, write.offset, write.buffer), expected);
     assert!(out.ops.is_empty());
-    engine.completed(write.tag, Outcome::Done, &mut out);
+    engine.completed(write.tag, OpOutcome::Done, &mut out);
     scrub_all(&mut engine, &mut out, &[]);
     let status = scrub_status(&engine);
     assert_eq!((status.mismatches, status.repaired), (1, 1));
@@ -425,10 +425,10 @@ fn a_chunk_is_compared_when_the_write_before_has_ended() {
     let marks = std::mem::take(&mut out.ops);
     engine.scrub(false, &mut out).unwrap();
     assert_eq!(out.ops, []);
-    marks.iter().for_each(|it| engine.completed(it.tag, Outcome::Done, &mut out));
+    marks.iter().for_each(|it| engine.completed(it.tag, OpOutcome::Done, &mut out));
     let writes = std::mem::take(&mut out.ops);
     assert_eq!(of_kind(&writes, MemberOpKind::Write), [0, 1]);
-    writes.iter().for_each(|it| engine.completed(it.tag, Outcome::Done, &mut out));
+    writes.iter().for_each(|it| engine.completed(it.tag, OpOutcome::Done, &mut out));
     assert_eq!(of_kind(&out.ops, MemberOpKind::Read), [0]);
     // And a write that comes now waits for it.
     engine.submit(write(2, 0), &mut out).unwrap();
@@ -438,17 +438,17 @@ fn a_chunk_is_compared_when_the_write_before_has_ended() {
 }
 
 /// Completes writes alone, and what follows of them.
-fn complete_writes(engine: &mut Engine, out: &mut Output) {
+fn complete_writes(engine: &mut Engine, out: &mut EngineOutput) {
     while let Some(at) = out.ops.iter().position(|it| it.kind == MemberOpKind::Write) {
         let op = out.ops.remove(at);
-        engine.completed(op.tag, Outcome::Done, out);
+        engine.completed(op.tag, OpOutcome::Done, out);
     }
 }
 
 #[test]
 fn while_there_are_requests_four_of_them_pass_between_two_copies() {
     let (mut engine, mut out) = running(Level::StripedMirrors);
-    let pass = |engine: &mut Engine, out: &mut Output, tag| {
+    let pass = |engine: &mut Engine, out: &mut EngineOutput, tag| {
         engine.submit(write(tag, 1 << 20), out).unwrap();
         complete_writes(engine, out);
         assert_eq!(answers(out), [tag]);
@@ -460,7 +460,7 @@ fn while_there_are_requests_four_of_them_pass_between_two_copies() {
     for kind in [MemberOpKind::Read, MemberOpKind::Compare] {
         let op = out.ops.pop().unwrap();
         assert_eq!((op.kind, out.ops.len()), (kind, 0));
-        engine.completed(op.tag, Outcome::Done, &mut out);
+        engine.completed(op.tag, OpOutcome::Done, &mut out);
     }
     for tag in 2..5 {
         assert_eq!(out.ops, [], "before request {tag}");
@@ -504,7 +504,7 @@ fn a_scrub_waits_until_a_member_is_rebuilt() {
     out.ops.retain(|it| it.device != 1);
     while !engine.status().is_settled {
         for op in std::mem::take(&mut out.ops) {
-            engine.completed(op.tag, Outcome::Done, &mut out);
+            engine.completed(op.tag, OpOutcome::Done, &mut out);
         }
     }
     let (id, device_bytes) = (Id([7; 16]), before.device_bytes);
@@ -529,9 +529,9 @@ fn what_is_left_of_a_stopped_scrub_does_not_count_for_the_next() {
     assert!(!scrub_status(&engine).is_running);
     engine.scrub(true, &mut out).unwrap();
     let read = out.ops.pop().unwrap();
-    engine.completed(read.tag, Outcome::Done, &mut out);
+    engine.completed(read.tag, OpOutcome::Done, &mut out);
     let compare = out.ops.pop().unwrap();
-    engine.completed(compare.tag, Outcome::Differs, &mut out);
+    engine.completed(compare.tag, OpOutcome::Differs, &mut out);
     assert_eq!(of_kind(&out.ops, MemberOpKind::Read), [0]);
     assert_eq!((scrub_status(&engine).done, scrub_status(&engine).mismatches), (0, 0));
     scrub_all(&mut engine, &mut out, &[]);
@@ -544,9 +544,9 @@ fn a_copy_that_cannot_be_read_is_no_mismatch_and_is_written_by_a_repair_alone() 
         let (mut engine, mut out) = running(Level::StripedMirrors);
         engine.scrub(repair, &mut out).unwrap();
         let read = out.ops.pop().unwrap();
-        engine.completed(read.tag, Outcome::Done, &mut out);
+        engine.completed(read.tag, OpOutcome::Done, &mut out);
         let compare = out.ops.pop().unwrap();
-        engine.completed(compare.tag, Outcome::Error, &mut out);
+        engine.completed(compare.tag, OpOutcome::Error, &mut out);
         let ops = scrub_all(&mut engine, &mut out, &[]);
         let data = ops.iter().filter(|it| it.buffer.is_copy()).copied();
         let data: Vec<MemberOp> = data.collect();
@@ -560,18 +560,18 @@ fn a_copy_that_cannot_be_read_is_no_mismatch_and_is_written_by_a_repair_alone() 
 
 #[test]
 fn a_chunk_whose_first_copy_fails_is_compared_again_with_another() {
-    let mut out = Output::default();
+    let mut out = EngineOutput::default();
     let plan = assemble(&found_of(Level::Mirrored, 3), AssembleOptions::default()).unwrap();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
     complete_all(&mut engine, &mut out);
     engine.scrub(true, &mut out).unwrap();
     let read = out.ops.pop().unwrap();
-    engine.completed(read.tag, Outcome::Done, &mut out);
+    engine.completed(read.tag, OpOutcome::Done, &mut out);
     let compares = std::mem::take(&mut out.ops);
     assert_eq!(of_kind(&compares, MemberOpKind::Compare), [1, 2]);
-    engine.completed(compares[0].tag, Outcome::Differs, &mut out);
+    engine.completed(compares[0].tag, OpOutcome::Differs, &mut out);
     engine.member_failed(0, &mut out);
-    engine.completed(compares[1].tag, Outcome::Differs, &mut out);
+    engine.completed(compares[1].tag, OpOutcome::Differs, &mut out);
     let ops = scrub_all(&mut engine, &mut out, &[]);
     let first = ops.iter().find(|it| it.buffer.is_copy()).unwrap();
     assert_eq!((first.device, first.kind, first.offset), (1, MemberOpKind::Read, read.offset));

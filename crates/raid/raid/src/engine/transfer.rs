@@ -12,8 +12,10 @@
 use durio_base::Nanos;
 
 use super::fault::Fault;
-use super::lanes::{Mending, Part, PartKind, Phase};
-use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
+use super::lanes::{ChunkPart, Mending, PartKind, PartPhase};
+use super::output::{
+    EngineOutput, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpOwner, TagFields,
+};
 use super::{Engine, Members, RequestError, Run};
 
 /// Read errors of a member that are repaired before it fails, as many as in md (its
@@ -25,14 +27,14 @@ const READ_ERRORS_MAX: u8 = 20;
 impl Engine {
     /// Starts a part, or holds it until superblocks are stored.
     #[inline(always)]
-    pub(super) fn begin(&mut self, index: u16, out: &mut Output) {
-        let &Part { kind, region, .. } = &self.parts[usize::from(index)];
+    pub(super) fn begin(&mut self, index: u16, out: &mut EngineOutput) {
+        let &ChunkPart { kind, region, .. } = &self.parts[usize::from(index)];
         let is_unsynced = self.regions[region as usize].needs_sync;
         // Until all survivors know of a failure, a copy that may differ is not read in its place:
         // after a power cut, the failed one could be read again.
         let must_hold = self.run == Run::Starting || (!self.is_settled() && is_unsynced);
         if must_hold {
-            self.parts[usize::from(index)].phase = Phase::Waiting;
+            self.parts[usize::from(index)].phase = PartPhase::Waiting;
             self.held.push(index, &mut self.links);
             return;
         }
@@ -43,7 +45,7 @@ impl Engine {
         }
     }
 
-    fn begin_read(&mut self, index: u16, out: &mut Output) {
+    fn begin_read(&mut self, index: u16, out: &mut EngineOutput) {
         if self.parities > 0 {
             return self.begin_stripe_read(index, out);
         }
@@ -55,7 +57,7 @@ impl Engine {
     }
 
     /// Always the same one of copies that may differ, else the least busy.
-    fn copy_to_read(&mut self, part: &Part) -> Option<u8> {
+    fn copy_to_read(&mut self, part: &ChunkPart) -> Option<u8> {
         let in_sync = self.sets[usize::from(part.set)].in_sync & !part.tried;
         if in_sync == 0 {
             return None;
@@ -80,14 +82,14 @@ impl Engine {
         chosen.trailing_zeros() as u8
     }
 
-    pub(super) fn issue_read(&mut self, index: u16, copy: u8, out: &mut Output) {
+    pub(super) fn issue_read(&mut self, index: u16, copy: u8, out: &mut EngineOutput) {
         let part = &mut self.parts[usize::from(index)];
-        part.phase = Phase::Reading;
+        part.phase = PartPhase::Reading;
         self.issue(index, 1 << copy, MemberOpKind::Read, out);
     }
 
     #[inline(always)]
-    pub(super) fn begin_write(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn begin_write(&mut self, index: u16, out: &mut EngineOutput) {
         let part = &mut self.parts[usize::from(index)];
         let holds_region = std::mem::replace(&mut part.holds_region, true);
         let region = &mut self.regions[part.region as usize];
@@ -105,7 +107,7 @@ impl Engine {
 
     /// Writes a part to its copies, after its region was marked.
     #[inline(always)]
-    pub(super) fn issue_writes(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn issue_writes(&mut self, index: u16, out: &mut EngineOutput) {
         if self.parities > 0 {
             return match self.parts[usize::from(index)].kind {
                 PartKind::Copy => self.write_copies(index, self.copy_targets(index), out),
@@ -127,7 +129,7 @@ impl Engine {
             copies &= copies.wrapping_neg();
         }
         let part = &mut self.parts[usize::from(index)];
-        part.phase = Phase::Writing;
+        part.phase = PartPhase::Writing;
         if copies == 0 {
             return self.written(index, out);
         }
@@ -149,7 +151,7 @@ impl Engine {
         index: u16,
         copies: Members,
         kind: MemberOpKind,
-        out: &mut Output,
+        out: &mut EngineOutput,
     ) {
         let part = &mut self.parts[usize::from(index)];
         part.remaining = copies;
@@ -160,14 +162,14 @@ impl Engine {
             Mending::At(at) => (at, self.config.alignment.min(part.length - at)),
         };
         let buffer = match (part.kind, kind) {
-            (PartKind::Copy, _) => Buffer::Copy(self.copier.number_of(index)),
-            (_, MemberOpKind::Zero) => Buffer::None,
-            _ => Buffer::Request {
+            (PartKind::Copy, _) => OpBuffer::Copy(self.copier.number_of(index)),
+            (_, MemberOpKind::Zero) => OpBuffer::None,
+            _ => OpBuffer::Request {
                 buffer: self.requests[usize::from(part.request)].buffer,
                 offset: part.buffer_offset + at,
             },
         };
-        let (owner, generation) = (Owner::Part, part.generation);
+        let (owner, generation) = (OpOwner::Part, part.generation);
         let fields = TagFields { owner, role: 0, generation, index: u32::from(index) };
         let offset = self.data_at + part.offset + u64::from(at);
         let mut left = copies;
@@ -183,7 +185,12 @@ impl Engine {
 
     /// An operation of a part has ended.
     #[inline(always)]
-    pub(super) fn part_completed(&mut self, tag: TagFields, outcome: Outcome, out: &mut Output) {
+    pub(super) fn part_completed(
+        &mut self,
+        tag: TagFields,
+        outcome: OpOutcome,
+        out: &mut EngineOutput,
+    ) {
         let index = tag.index as u16;
         let bit = 1 << (tag.role & 31);
         let Some(part) = self.parts.get_mut(usize::from(index)) else { return };
@@ -197,17 +204,17 @@ impl Engine {
         if self.parities > 0 && self.is_replaying() {
             return self.replay_completed(tag.role, outcome, out);
         }
-        let is_written_copy = kind == PartKind::Copy && phase == Phase::Writing;
+        let is_written_copy = kind == PartKind::Copy && phase == PartPhase::Writing;
         let outcome = match is_written_copy && self.has(Fault::CopyErrorIgnored) {
-            true => Outcome::Done,
+            true => OpOutcome::Done,
             false => outcome,
         };
         let part = &mut self.parts[usize::from(index)];
         match (phase, outcome) {
-            (Phase::Reading, _) => self.read_ended(index, bit, outcome, out),
-            (_, Outcome::Done) => {
+            (PartPhase::Reading, _) => self.read_ended(index, bit, outcome, out),
+            (_, OpOutcome::Done) => {
                 part.remaining &= !bit;
-                if part.remaining == 0 && part.phase == Phase::Logging {
+                if part.remaining == 0 && part.phase == PartPhase::Logging {
                     self.logged(index, out);
                 } else if part.remaining == 0 {
                     self.written(index, out);
@@ -215,11 +222,11 @@ impl Engine {
                     self.answer_early(index, out);
                 }
             }
-            (_, Outcome::Error | Outcome::Differs) => self.fail_place(place, out),
+            (_, OpOutcome::Error | OpOutcome::Differs) => self.fail_place(place, out),
         }
     }
 
-    fn read_ended(&mut self, index: u16, bit: Members, outcome: Outcome, out: &mut Output) {
+    fn read_ended(&mut self, index: u16, bit: Members, outcome: OpOutcome, out: &mut EngineOutput) {
         if self.is_compared(index) {
             return self.compare_ended(index, bit, outcome, out);
         }
@@ -228,7 +235,7 @@ impl Engine {
         }
         let part = &mut self.parts[usize::from(index)];
         part.remaining = 0;
-        if outcome == Outcome::Done {
+        if outcome == OpOutcome::Done {
             return self.have_read(index, out);
         }
         let is_unsynced = self.regions[part.region as usize].needs_sync;
@@ -246,7 +253,7 @@ impl Engine {
 
     /// Gives up a member with too many read errors, if another copy can replace it. Errors where
     /// copies may differ do not count: the copy that is read there must stay.
-    pub(super) fn count_read_error(&mut self, place: u8, out: &mut Output) {
+    pub(super) fn count_read_error(&mut self, place: u8, out: &mut EngineOutput) {
         let errors = &mut self.read_errors[usize::from(place)];
         *errors = errors.saturating_add(1);
         let (is_over, (set, bit)) = (*errors > READ_ERRORS_MAX, self.copy_at(place));
@@ -267,7 +274,7 @@ impl Engine {
     /// Where copies may differ, a part with an unreadable piece cannot be read from another copy as
     /// a whole, because the rest may have been read before. So each unreadable piece is read from
     /// another copy and rewritten. When all pieces are readable, the part is read again.
-    fn mend_next(&mut self, index: u16, at: u32, out: &mut Output) {
+    fn mend_next(&mut self, index: u16, at: u32, out: &mut EngineOutput) {
         let part = &mut self.parts[usize::from(index)];
         let next = at + self.config.alignment;
         part.mending = if next < part.length { Mending::At(next) } else { Mending::Over };
@@ -280,7 +287,7 @@ impl Engine {
         index == self.copier.first_part && self.scrub.is_comparing()
     }
 
-    fn have_read(&mut self, index: u16, out: &mut Output) {
+    fn have_read(&mut self, index: u16, out: &mut EngineOutput) {
         let part = &mut self.parts[usize::from(index)];
         match (part.mending, part.tried) {
             (Mending::At(at), 0) => return self.mend_next(index, at, out),
@@ -299,44 +306,45 @@ impl Engine {
 
     /// All copies that are in sync have it.
     #[inline(always)]
-    pub(super) fn written(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn written(&mut self, index: u16, out: &mut EngineOutput) {
         if let Mending::At(at) = self.parts[usize::from(index)].mending {
             self.mend_next(index, at, out);
         } else if self.is_settled() || self.has(Fault::EpochNotRaised) {
             self.finish(index, Ok(()), out);
         } else {
-            self.parts[usize::from(index)].phase = Phase::Waiting;
+            self.parts[usize::from(index)].phase = PartPhase::Waiting;
             self.unsettled.push(index, &mut self.links);
         }
     }
 
-    fn answer_early(&mut self, index: u16, out: &mut Output) {
+    fn answer_early(&mut self, index: u16, out: &mut EngineOutput) {
         let part = self.parts[usize::from(index)];
         if matches!(part.kind, PartKind::Write | PartKind::Zero) {
             let slot = &mut self.requests[usize::from(part.request)];
             if slot.parts == 1 && !slot.answered {
                 slot.answered = true;
-                out.answers.push(super::output::Answer { tag: slot.tag, result: Ok(()) });
+                out.answers
+                    .push(super::output::RequestCompletion { tag: slot.tag, result: Ok(()) });
             }
         }
     }
 
     /// A copy failed: no part waits for it.
-    pub(super) fn release_parts(&mut self, place: u8, out: &mut Output) {
+    pub(super) fn release_parts(&mut self, place: u8, out: &mut EngineOutput) {
         let (set, bit) = (place / self.stride, 1 << (place % self.stride));
         self.forget_target(bit);
         for index in 0..self.parts.len() as u16 {
             let part = &mut self.parts[usize::from(index)];
-            if part.phase == Phase::Free || part.set != set || part.remaining & bit == 0 {
+            if part.phase == PartPhase::Free || part.set != set || part.remaining & bit == 0 {
                 continue;
             }
             part.remaining &= !bit;
             // Its completion may still come, and must not count for another copy in the same place.
             let (phase, remaining) = (part.phase, part.remaining);
             match phase {
-                Phase::Reading if self.is_compared(index) => self.compare_released(index, out),
+                PartPhase::Reading if self.is_compared(index) => self.compare_released(index, out),
                 _ if self.parities > 0 && self.stripe_released(index, out) => {}
-                Phase::Reading => self.begin(index, out),
+                PartPhase::Reading => self.begin(index, out),
                 _ if remaining == 0 => self.written(index, out),
                 _ => {}
             }

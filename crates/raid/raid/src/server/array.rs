@@ -14,7 +14,8 @@ use durio_base::Nanos;
 
 use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
 use crate::{
-    Answer, Buffer, Config, Engine, JoinAs, MemberOp, Newcomer, OpTag, Outcome, Output, Plan,
+    Config, Engine, EngineOutput, JoinAs, MemberOp, Newcomer, OpBuffer, OpOutcome, OpTag,
+    RequestCompletion, StartPlan,
 };
 
 /// The engine's time is updated this often.
@@ -45,21 +46,21 @@ pub(super) type Threads = u64;
 
 /// Work left for a thread by others, in this order; and the thread's backlog.
 #[derive(Debug, Default)]
-pub(super) struct Due {
+pub(super) struct ThreadWork {
     pub(super) ops: Vec<MemberOp>,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<RequestCompletion>,
     /// Its jobs that the engine has no room for.
     pub(super) backlog: u32,
 }
 
 /// The state behind the lock.
 #[derive(Debug)]
-pub(super) struct Array {
+pub(super) struct LockedArray {
     pub(super) engine: Engine,
-    pub(super) out: Output,
+    pub(super) out: EngineOutput,
     devices: Vec<DeviceCounters>,
     /// One for each thread.
-    pub(super) due: Vec<Due>,
+    pub(super) due: Vec<ThreadWork>,
     /// Requests in the engine.
     pub(super) requests: u32,
     metadata_in_flight: u32,
@@ -72,19 +73,24 @@ pub(super) struct Array {
     is_over: bool,
 }
 
-impl Array {
-    pub(super) fn new(plan: Plan, config: &Config, members: &[MemberFile], threads: u8) -> Self {
+impl LockedArray {
+    pub(super) fn new(
+        plan: StartPlan,
+        config: &Config,
+        members: &[MemberFile],
+        threads: u8,
+    ) -> Self {
         let mut devices = vec![DeviceCounters::default(); DEVICES_MAX.into()];
         for member in members {
             let device = &mut devices[usize::from(member.device)];
             (device.is_open, device.is_used) = (true, true);
         }
-        let mut out = Output::default();
+        let mut out = EngineOutput::default();
         let mut array = Self {
             engine: Engine::start(plan, config, &mut out),
             out,
             devices,
-            due: (0..threads).map(|_| Due::default()).collect(),
+            due: (0..threads).map(|_| ThreadWork::default()).collect(),
             requests: 0,
             metadata_in_flight: 0,
             looked: Instant::now(),
@@ -139,7 +145,7 @@ impl Array {
         device.is_used
     }
 
-    pub(super) fn completed(&mut self, tag: OpTag, outcome: Outcome) {
+    pub(super) fn completed(&mut self, tag: OpTag, outcome: OpOutcome) {
         self.engine.completed(tag, outcome, &mut self.out);
         self.note_lost();
     }
@@ -150,7 +156,7 @@ impl Array {
 
     /// Threads with jobs that the engine had no room for.
     pub(super) fn waiting(&self) -> Threads {
-        let waits = |(at, it): (usize, &Due)| Threads::from(it.backlog > 0) << at;
+        let waits = |(at, it): (usize, &ThreadWork)| Threads::from(it.backlog > 0) << at;
         self.due.iter().enumerate().map(waits).sum()
     }
 
@@ -159,18 +165,18 @@ impl Array {
         let device = &mut self.devices[usize::from(op.device)];
         if device.is_used {
             device.in_flight += 1;
-            self.metadata_in_flight += u32::from(matches!(op.buffer, Buffer::Metadata(_)));
+            self.metadata_in_flight += u32::from(matches!(op.buffer, OpBuffer::Metadata(_)));
         }
         device.is_used
     }
 
     /// The thread that must carry it out; `None` if any may.
-    pub(super) fn thread_of(buffer: Buffer) -> Option<u8> {
+    pub(super) fn thread_of(buffer: OpBuffer) -> Option<u8> {
         match buffer {
-            Buffer::Request { buffer, .. } => Some(PieceName(buffer).thread()),
-            Buffer::Copy(_) => Some(0),
+            OpBuffer::Request { buffer, .. } => Some(PieceName(buffer).thread()),
+            OpBuffer::Copy(_) => Some(0),
             // With stripes there is one thread.
-            Buffer::Metadata(_) | Buffer::Stripe { .. } | Buffer::None => None,
+            OpBuffer::Metadata(_) | OpBuffer::Stripe { .. } | OpBuffer::None => None,
         }
     }
 
@@ -214,7 +220,7 @@ impl Array {
 
     /// It ends before anything was written.
     pub(super) fn give_up(&mut self) {
-        self.out = Output::default();
+        self.out = EngineOutput::default();
         self.end();
     }
 
@@ -288,18 +294,18 @@ impl Array {
 mod tests {
     use super::super::tests::Members;
     use super::*;
-    use crate::{MemberOpKind, MemberState, Request, RequestKind};
+    use crate::{ArrayRequest, MemberOpKind, MemberState, RequestKind};
 
     /// That runs: its first superblocks are stored.
-    fn array(members: &Members) -> Array {
+    fn array(members: &Members) -> LockedArray {
         let config = Config { parts_max: 256, ..Config::default() };
         let files = [members.member(0), members.member(1)];
-        let mut array = Array::new(members.plan(&[0, 1]), &config, &files, 2);
+        let mut array = LockedArray::new(members.plan(&[0, 1]), &config, &files, 2);
         while !array.out.ops.is_empty() {
             for op in std::mem::take(&mut array.out.ops) {
-                assert!(array.begins(&op) && Array::thread_of(op.buffer).is_none());
+                assert!(array.begins(&op) && LockedArray::thread_of(op.buffer).is_none());
                 assert!(array.ended(op.device, true, false, true));
-                array.completed(op.tag, Outcome::Done);
+                array.completed(op.tag, OpOutcome::Done);
             }
         }
         assert!(array.status().engine.is_running);
@@ -328,17 +334,22 @@ mod tests {
         let mut array = array(&members);
         let PieceName(name) = PieceName::new(1, 5);
         let (offset, length) = (0, 512);
-        let request =
-            Request { tag: name.into(), kind: RequestKind::Write, offset, length, buffer: name };
+        let request = ArrayRequest {
+            tag: name.into(),
+            kind: RequestKind::Write,
+            offset,
+            length,
+            buffer: name,
+        };
         array.engine.submit(request, &mut array.out).unwrap();
         // The mark of the region comes first, by anybody.
         for op in std::mem::take(&mut array.out.ops) {
-            assert!(array.begins(&op) && Array::thread_of(op.buffer).is_none());
+            assert!(array.begins(&op) && LockedArray::thread_of(op.buffer).is_none());
             assert!(array.ended(op.device, true, false, true));
-            array.completed(op.tag, Outcome::Done);
+            array.completed(op.tag, OpOutcome::Done);
         }
         for op in std::mem::take(&mut array.out.ops) {
-            assert!(array.begins(&op) && Array::thread_of(op.buffer) == Some(1));
+            assert!(array.begins(&op) && LockedArray::thread_of(op.buffer) == Some(1));
             array.due[1].ops.push(op);
         }
         assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (2, 1));
@@ -349,7 +360,7 @@ mod tests {
     }
 
     /// Does what the engine asks for, with this outcome; what has none stays on its way.
-    fn carry_out(array: &mut Array, mut outcome: impl FnMut(&MemberOp) -> Option<Outcome>) {
+    fn carry_out(array: &mut LockedArray, mut outcome: impl FnMut(&MemberOp) -> Option<OpOutcome>) {
         while !array.out.ops.is_empty() {
             for op in std::mem::take(&mut array.out.ops) {
                 if !array.begins(&op) {
@@ -357,25 +368,25 @@ mod tests {
                 }
                 let Some(outcome) = outcome(&op) else { continue };
                 let is_read = op.kind == MemberOpKind::Read;
-                let is_metadata = matches!(op.buffer, Buffer::Metadata(_));
-                array.ended(op.device, outcome == Outcome::Done, is_read, is_metadata);
+                let is_metadata = matches!(op.buffer, OpBuffer::Metadata(_));
+                array.ended(op.device, outcome == OpOutcome::Done, is_read, is_metadata);
                 array.completed(op.tag, outcome);
             }
         }
     }
 
     /// Both threads look at the clock, again and again after so long.
-    fn pass(array: &mut Array, looks: u64, each: Duration) {
+    fn pass(array: &mut LockedArray, looks: u64, each: Duration) {
         for _ in 0..looks {
             let now = array.looked + each;
             array.look(0, now);
             array.look(1, now);
-            carry_out(array, |_| Some(Outcome::Done));
+            carry_out(array, |_| Some(OpOutcome::Done));
         }
     }
 
     /// Member 0, which is asked first while nothing is on its way, refuses so many reads.
-    fn refuse_reads(array: &mut Array, count: u64) {
+    fn refuse_reads(array: &mut LockedArray, count: u64) {
         let before = array.devices[0].errors;
         for round in 0.. {
             if array.devices[0].errors == before + count {
@@ -384,21 +395,26 @@ mod tests {
             assert!(round < 1000, "member 0 is not read");
             let (offset, length) = (round % 64 * 16384, 512);
             let PieceName(name) = PieceName::new(1, 5);
-            let request =
-                Request { tag: name.into(), kind: RequestKind::Read, offset, length, buffer: name };
+            let request = ArrayRequest {
+                tag: name.into(),
+                kind: RequestKind::Read,
+                offset,
+                length,
+                buffer: name,
+            };
             array.engine.submit(request, &mut array.out).unwrap();
             let mut refused = false;
             carry_out(array, |op| {
                 let refuses = op.device == 0 && op.kind == MemberOpKind::Read && !refused;
                 refused |= refuses;
-                Some(if refuses { Outcome::Error } else { Outcome::Done })
+                Some(if refuses { OpOutcome::Error } else { OpOutcome::Done })
             });
             let answers = std::mem::take(&mut array.out.answers);
             assert!(answers.len() == 1 && answers[0].result.is_ok());
         }
     }
 
-    fn state(array: &Array, role: usize) -> MemberState {
+    fn state(array: &LockedArray, role: usize) -> MemberState {
         array.status().engine.roles[role].state
     }
 
@@ -437,11 +453,16 @@ mod tests {
         let mut array = array(&members);
         let PieceName(name) = PieceName::new(1, 5);
         let (offset, length) = (0, 512);
-        let request =
-            Request { tag: name.into(), kind: RequestKind::Write, offset, length, buffer: name };
+        let request = ArrayRequest {
+            tag: name.into(),
+            kind: RequestKind::Write,
+            offset,
+            length,
+            buffer: name,
+        };
         array.engine.submit(request, &mut array.out).unwrap();
-        let owes = |op: &MemberOp| op.device == 1 && matches!(op.buffer, Buffer::Request { .. });
-        carry_out(&mut array, |op| (!owes(op)).then_some(Outcome::Done));
+        let owes = |op: &MemberOp| op.device == 1 && matches!(op.buffer, OpBuffer::Request { .. });
+        carry_out(&mut array, |op| (!owes(op)).then_some(OpOutcome::Done));
         assert_eq!(array.devices[1].in_flight, 1);
         pass(&mut array, 120, TICK);
         assert_eq!((array.now, state(&array, 1)), (Duration::from_secs(30), MemberState::InSync));
@@ -460,25 +481,30 @@ mod tests {
         let mut array = array(&members);
         let PieceName(name) = PieceName::new(1, 5);
         let (offset, length) = (0, 512);
-        let request =
-            Request { tag: name.into(), kind: RequestKind::Write, offset, length, buffer: name };
+        let request = ArrayRequest {
+            tag: name.into(),
+            kind: RequestKind::Write,
+            offset,
+            length,
+            buffer: name,
+        };
         array.engine.submit(request, &mut array.out).unwrap();
-        carry_out(&mut array, |_| Some(Outcome::Done));
+        carry_out(&mut array, |_| Some(OpOutcome::Done));
         assert!(!array.is_over(), "nobody has asked for its end");
         array.close();
         // The mark of the region goes, on both members.
         let mut left = Vec::new();
         while let Some(op) = array.out.ops.pop() {
-            assert!(array.begins(&op) && matches!(op.buffer, Buffer::Metadata(_)));
+            assert!(array.begins(&op) && matches!(op.buffer, OpBuffer::Metadata(_)));
             left.push(op);
         }
         assert!(!left.is_empty() && !array.is_over());
         array.requests = 1;
         for op in left {
             assert!(array.ended(op.device, true, false, true));
-            array.completed(op.tag, Outcome::Done);
+            array.completed(op.tag, OpOutcome::Done);
         }
-        carry_out(&mut array, |_| Some(Outcome::Done));
+        carry_out(&mut array, |_| Some(OpOutcome::Done));
         assert!(!array.is_over(), "a request is on its way");
         array.requests = 0;
         array.due[1].backlog = 1;

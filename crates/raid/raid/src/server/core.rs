@@ -27,16 +27,18 @@ use durio_block::{
 
 use self::own::Own;
 use self::stripes::Stripes;
-use super::array::{Array, Due, PieceName, TICK, Threads};
-use super::queue::{Asker, BUFFERS_KEPT, Data, Desk, Done, Job, JobError, Shared, WATCHED};
+use super::array::{LockedArray, PieceName, TICK, ThreadWork, Threads};
+use super::queue::{
+    ArrayJob, Asker, BUFFERS_KEPT, Desk, FinishedJob, JobError, ServerState, WATCHED, WritePayload,
+};
 use super::{DEVICES_MAX, MemberFile, ServerError};
 use crate::{
-    Answer, BLOCK, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Request,
-    SubmitError,
+    ArrayRequest, BLOCK, COPY_BUFFERS, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpTag,
+    RequestCompletion, SubmitError,
 };
 
 /// A task from another thread.
-pub(super) type Order = Box<dyn FnOnce(&mut Core, &mut Array) + Send>;
+pub(super) type CoreOrder = Box<dyn FnOnce(&mut Core, &mut LockedArray) + Send>;
 
 /// The error code of a failed ublk request, whatever the cause.
 const EIO: i32 = -5;
@@ -47,26 +49,26 @@ const RING_DEPTH: u32 = 256;
 
 /// A request that the engine has.
 #[derive(Debug)]
-struct Piece {
+struct RequestPiece {
     from: Option<Asker>,
     length: u32,
     /// Distinguishes this piece from others that had its place.
     serial: u32,
-    memory: Memory,
+    memory: PieceMemory,
 }
 
-impl Piece {
+impl RequestPiece {
     /// Keeps the new read data and returns the old.
     fn keep(&mut self, read: LentBuffer) -> Option<LentBuffer> {
-        match std::mem::replace(&mut self.memory, Memory::Read(read)) {
-            Memory::Read(before) => Some(before),
-            Memory::Written(_) | Memory::None => None,
+        match std::mem::replace(&mut self.memory, PieceMemory::Read(read)) {
+            PieceMemory::Read(before) => Some(before),
+            PieceMemory::Written(_) | PieceMemory::None => None,
         }
     }
 }
 
 #[derive(Debug)]
-enum Memory {
+enum PieceMemory {
     None,
     Written(LentBuffer),
     Read(LentBuffer),
@@ -74,7 +76,7 @@ enum Memory {
 
 /// An operation on its way.
 #[derive(Debug)]
-struct Flight {
+struct SubmittedOp {
     device: u8,
     tag: OpTag,
     length: u32,
@@ -87,20 +89,20 @@ struct Flight {
 pub(super) struct Core {
     number: u8,
     ring: Option<MemberRing>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     /// This thread's desk.
     desk: Arc<Desk>,
-    backlog: VecDeque<Job>,
+    backlog: VecDeque<ArrayJob>,
     completions: Vec<MemberCompletion>,
     /// To begin.
     ops: Vec<MemberOp>,
     /// Copies of the engine's blocks to write, taken when the writes were requested.
     staged: VecDeque<Buffers>,
     /// To give.
-    answers: Vec<Answer>,
-    pieces: Vec<Piece>,
+    answers: Vec<RequestCompletion>,
+    pieces: Vec<RequestPiece>,
     free_pieces: Vec<u32>,
-    flights: Vec<Option<Flight>>,
+    flights: Vec<Option<SubmittedOp>>,
     free_flights: Vec<u32>,
     /// The data read for copies in progress; only on the first thread.
     copies: [Option<LentBuffer>; COPY_BUFFERS as usize],
@@ -123,7 +125,7 @@ impl Core {
         number: u8,
         timeout: Duration,
         members: Vec<MemberFile>,
-        shared: Arc<Shared>,
+        shared: Arc<ServerState>,
     ) -> Result<Self, ServerError> {
         let desk = Arc::clone(&shared.desks[usize::from(number)]);
         let mut ring = MemberRing::new(DEVICES_MAX.into(), RING_DEPTH, desk.waker.clone())?;
@@ -211,7 +213,7 @@ impl Core {
     }
 
     /// Hands all pending events to the engine.
-    fn hand_in(&mut self, array: &mut Array, is_time: bool) -> Result<(), ServerError> {
+    fn hand_in(&mut self, array: &mut LockedArray, is_time: bool) -> Result<(), ServerError> {
         self.completed(array);
         self.take_requests(array)?;
         self.take_incoming(array);
@@ -223,7 +225,7 @@ impl Core {
         Ok(())
     }
 
-    fn take_incoming(&mut self, array: &mut Array) {
+    fn take_incoming(&mut self, array: &mut LockedArray) {
         let Some(incoming) = self.desk.take() else { return };
         self.has_news |= !incoming.jobs.is_empty();
         self.backlog.extend(incoming.jobs);
@@ -233,7 +235,7 @@ impl Core {
     }
 
     /// Gives the engine as much of the backlog as it takes.
-    fn submit_backlog(&mut self, array: &mut Array) -> Result<(), ServerError> {
+    fn submit_backlog(&mut self, array: &mut LockedArray) -> Result<(), ServerError> {
         while let Some(job) = self.backlog.pop_front() {
             if let Some(job) = self.submit(array, job)? {
                 self.backlog.push_front(job);
@@ -245,7 +247,7 @@ impl Core {
 
     /// Takes this thread's work, and leaves the rest for other threads, which must be woken. With a
     /// single thread, only the lists move.
-    fn take_over(&mut self, array: &mut Array) -> Threads {
+    fn take_over(&mut self, array: &mut LockedArray) -> Threads {
         array.note_lost();
         if !array.out.sums.is_empty() {
             self.add_up(&mut array.out.sums);
@@ -255,7 +257,7 @@ impl Core {
         let mut at = 0;
         while let Some(op) = self.ops.get(at) {
             let begins = array.begins(op);
-            match Array::thread_of(op.buffer) {
+            match LockedArray::thread_of(op.buffer) {
                 Some(thread) if begins && thread == number => at += 1,
                 None if begins => {
                     let op = *op;
@@ -281,7 +283,7 @@ impl Core {
             // There is room now.
             others |= array.waiting();
         }
-        let Due { ops, answers, backlog } = &mut array.due[usize::from(number)];
+        let ThreadWork { ops, answers, backlog } = &mut array.due[usize::from(number)];
         if !(ops.is_empty() && answers.is_empty()) {
             self.ops.append(ops);
             self.answers.append(answers);
@@ -292,21 +294,21 @@ impl Core {
 
     /// Copies the data to write as it is now, if the engine or the next sum changes it.
     #[cold]
-    fn stage(&mut self, array: &Array, op: &MemberOp) {
+    fn stage(&mut self, array: &LockedArray, op: &MemberOp) {
         match (op.buffer, op.kind) {
-            (Buffer::Metadata(block), _) => {
+            (OpBuffer::Metadata(block), _) => {
                 let copy = self.desk.copy_of(array.engine.metadata(block));
                 self.staged.push_back(copy);
             }
-            (Buffer::Stripe { .. }, MemberOpKind::Read | MemberOpKind::Compare) => {}
-            (Buffer::Stripe { .. }, _) => self.stage_stripe(&array.engine, op),
-            (Buffer::Request { .. } | Buffer::Copy(_) | Buffer::None, _) => {}
+            (OpBuffer::Stripe { .. }, MemberOpKind::Read | MemberOpKind::Compare) => {}
+            (OpBuffer::Stripe { .. }, _) => self.stage_stripe(&array.engine, op),
+            (OpBuffer::Request { .. } | OpBuffer::Copy(_) | OpBuffer::None, _) => {}
         }
     }
 
     /// Leaves an operation for its thread, or drops it if it has none.
     #[cold]
-    fn leave(&mut self, array: &mut Array, at: usize, thread: Option<u8>) -> Threads {
+    fn leave(&mut self, array: &mut LockedArray, at: usize, thread: Option<u8>) -> Threads {
         let op = self.ops.swap_remove(at);
         let Some(thread) = thread else { return 0 };
         array.due[usize::from(thread)].ops.push(op);
@@ -315,11 +317,15 @@ impl Core {
 
     /// Gives a job to the engine; returns it if the engine has no room.
     #[inline(always)]
-    fn submit(&mut self, array: &mut Array, job: Job) -> Result<Option<Job>, ServerError> {
+    fn submit(
+        &mut self,
+        array: &mut LockedArray,
+        job: ArrayJob,
+    ) -> Result<Option<ArrayJob>, ServerError> {
         let piece = self.free_piece();
         let PieceName(name) = PieceName::new(self.number, piece);
-        let Job { kind, offset, length, .. } = job;
-        let request = Request { tag: name.into(), kind, offset, length, buffer: name };
+        let ArrayJob { kind, offset, length, .. } = job;
+        let request = ArrayRequest { tag: name.into(), kind, offset, length, buffer: name };
         // The piece is there before the first operation that names it is carried out.
         let error = match array.engine.submit(request, &mut array.out) {
             Ok(()) => {
@@ -342,15 +348,20 @@ impl Core {
 
     fn free_piece(&mut self) -> u32 {
         self.free_pieces.pop().unwrap_or_else(|| {
-            self.pieces.push(Piece { from: None, length: 0, serial: 0, memory: Memory::None });
+            self.pieces.push(RequestPiece {
+                from: None,
+                length: 0,
+                serial: 0,
+                memory: PieceMemory::None,
+            });
             self.pieces.len() as u32 - 1
         })
     }
 
     #[inline(always)]
-    fn keep_piece(&mut self, index: u32, job: Job) -> Result<(), ServerError> {
-        let Job { from, length, data, .. } = job;
-        let memory = self.lend(data)?.map_or(Memory::None, Memory::Written);
+    fn keep_piece(&mut self, index: u32, job: ArrayJob) -> Result<(), ServerError> {
+        let ArrayJob { from, length, data, .. } = job;
+        let memory = self.lend(data)?.map_or(PieceMemory::None, PieceMemory::Written);
         let piece = &mut self.pieces[index as usize];
         (piece.from, piece.length, piece.memory) = (Some(from), length, memory);
         piece.serial = piece.serial.wrapping_add(1);
@@ -358,11 +369,11 @@ impl Core {
     }
 
     #[inline(always)]
-    fn lend(&mut self, data: Data) -> Result<Option<LentBuffer>, ServerError> {
+    fn lend(&mut self, data: WritePayload) -> Result<Option<LentBuffer>, ServerError> {
         Ok(match data {
-            Data::None => None,
-            Data::Lent(lent) => Some(lent),
-            Data::Own(buffer) => Some(self.ring()?.lend(buffer)),
+            WritePayload::None => None,
+            WritePayload::Lent(lent) => Some(lent),
+            WritePayload::Own(buffer) => Some(self.ring()?.lend(buffer)),
         })
     }
 
@@ -377,11 +388,11 @@ impl Core {
     fn begin(&mut self, op: &MemberOp) -> Result<(), ServerError> {
         let own = self.own_buffer(op)?;
         let is_read = matches!(op.kind, MemberOpKind::Read | MemberOpKind::Compare);
-        let is_metadata = matches!(op.buffer, Buffer::Metadata(_));
+        let is_metadata = matches!(op.buffer, OpBuffer::Metadata(_));
         let &MemberOp { device, tag, .. } = op;
         let header = if op.kind == MemberOpKind::Log { BLOCK as u32 } else { 0 };
         let length = op.length + header;
-        let flight = Flight { device, tag, length, is_read, is_metadata, own };
+        let flight = SubmittedOp { device, tag, length, is_read, is_metadata, own };
         let index = self.free_flights.pop().unwrap_or(self.flights.len() as u32);
         let operation = MemberOperation {
             member: device.into(),
@@ -407,14 +418,16 @@ impl Core {
                 ..,
             ) => Some(lent),
             (Own::Nothing, MemberOpKind::Zero, _) => Some(&self.zeros),
-            (Own::Nothing, _, Buffer::Copy(number)) => self.copies[usize::from(number)].as_ref(),
-            (Own::Nothing, _, Buffer::Request { buffer, .. }) => {
+            (Own::Nothing, _, OpBuffer::Copy(number)) => self.copies[usize::from(number)].as_ref(),
+            (Own::Nothing, _, OpBuffer::Request { buffer, .. }) => {
                 match &self.pieces[PieceName(buffer).index()].memory {
-                    Memory::Written(lent) => Some(lent),
-                    Memory::None | Memory::Read(_) => None,
+                    PieceMemory::Written(lent) => Some(lent),
+                    PieceMemory::None | PieceMemory::Read(_) => None,
                 }
             }
-            (Own::Nothing, _, Buffer::Metadata(_) | Buffer::Stripe { .. } | Buffer::None) => None,
+            (Own::Nothing, _, OpBuffer::Metadata(_) | OpBuffer::Stripe { .. } | OpBuffer::None) => {
+                None
+            }
         };
         let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
         ring.push(operation, buffer)?;
@@ -426,14 +439,14 @@ impl Core {
     }
 
     #[inline(always)]
-    fn completed(&mut self, array: &mut Array) {
+    fn completed(&mut self, array: &mut LockedArray) {
         for at in 0..self.completions.len() {
             let MemberCompletion { tag: index, result } = self.completions[at];
             let place = self.flights.get_mut(index as usize);
             let Some(flight) = place.and_then(Option::take) else { continue };
             self.free_flights.push(index);
             let is_good = u32::try_from(result) == Ok(flight.length);
-            let Flight { device, tag, is_read, is_metadata, .. } = flight;
+            let SubmittedOp { device, tag, is_read, is_metadata, .. } = flight;
             // A member that was given up is not listened to.
             let is_heard = array.ended(device, is_good, is_read, is_metadata);
             let is_alike = self.keep_read(flight.own, is_good && is_heard, flight.length);
@@ -441,9 +454,9 @@ impl Core {
                 array.completed(
                     tag,
                     match (is_good, is_alike) {
-                        (false, _) => Outcome::Error,
-                        (true, false) => Outcome::Differs,
-                        (true, true) => Outcome::Done,
+                        (false, _) => OpOutcome::Error,
+                        (true, false) => OpOutcome::Differs,
+                        (true, true) => OpOutcome::Done,
                     },
                 );
             }
@@ -456,13 +469,13 @@ impl Core {
             let answer = self.answers[at];
             let index = PieceName(answer.tag as u32).index();
             let piece = &mut self.pieces[index];
-            let memory = std::mem::replace(&mut piece.memory, Memory::None);
+            let memory = std::mem::replace(&mut piece.memory, PieceMemory::None);
             let length = piece.length;
             let Some(from) = piece.from.take() else { continue };
             self.free_pieces.push(index as u32);
             let buffer = match memory {
-                Memory::Written(lent) | Memory::Read(lent) => Some(lent),
-                Memory::None => None,
+                PieceMemory::Written(lent) | PieceMemory::Read(lent) => Some(lent),
+                PieceMemory::None => None,
             };
             // The status has the cause.
             self.settle(from, answer.result.map_err(|_| JobError::Failed), length, buffer)?;
@@ -483,7 +496,7 @@ impl Core {
         match from {
             Asker::Mailbox(number, mailbox) => {
                 let data = buffer.and_then(|it| ring.take_back(it));
-                mailbox.put(Done { number, result, data });
+                mailbox.put(FinishedJob { number, result, data });
             }
             Asker::Ublk(tag) => {
                 let buffer = buffer.and_then(|it| ring.idle(it));
@@ -529,7 +542,7 @@ impl Drop for Core {
         for from in waiting.map(|it| it.from).chain(unanswered) {
             // The users of a ublk device wait for the next server.
             if let Asker::Mailbox(number, mailbox) = from {
-                mailbox.put(Done { number, result: Err(JobError::Ending), data: None });
+                mailbox.put(FinishedJob { number, result: Err(JobError::Ending), data: None });
             }
         }
         // A member that was given up may never answer.

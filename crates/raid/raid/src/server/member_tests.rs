@@ -12,7 +12,7 @@ use super::tests::{CHUNK, GEOMETRY, Members, carry_out, pattern, read, state, wa
 use super::*;
 use crate::superblock::decode;
 use crate::{
-    BLOCK, Buffer, Geometry, Id, JoinAs, Level, MemberOp, MemberOpKind, MemberState, Newcomer,
+    BLOCK, Geometry, Id, JoinAs, Level, MemberOp, MemberOpKind, MemberState, Newcomer, OpBuffer,
     layout,
 };
 
@@ -26,12 +26,12 @@ fn purpose(op: &MemberOp, device_bytes: u64) -> &'static str {
         (MemberOpKind::Read | MemberOpKind::Compare, _) => "read",
         (MemberOpKind::Zero, _) => "zeroes",
         (MemberOpKind::Log, _) => "entry of the log",
-        (_, Buffer::Metadata(_)) if is_superblock => "superblock",
-        (_, Buffer::Metadata(_)) => "page of the map",
-        (_, Buffer::Request { .. }) => "data",
-        (_, Buffer::Copy(_)) => "background copy",
-        (_, Buffer::Stripe { .. }) => "chunk of a stripe",
-        (_, Buffer::None) => "nothing",
+        (_, OpBuffer::Metadata(_)) if is_superblock => "superblock",
+        (_, OpBuffer::Metadata(_)) => "page of the map",
+        (_, OpBuffer::Request { .. }) => "data",
+        (_, OpBuffer::Copy(_)) => "background copy",
+        (_, OpBuffer::Stripe { .. }) => "chunk of a stripe",
+        (_, OpBuffer::None) => "nothing",
     }
 }
 

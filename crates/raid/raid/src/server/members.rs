@@ -16,7 +16,7 @@ use crate::assembly::own_marks;
 use crate::geometry::{BLOCK, Geometry};
 use crate::layout::{self, SUPERBLOCKS};
 use crate::map_page::PageName;
-use crate::{Blocks, Found, Recognized, SuperblockError, log_entry, recognize};
+use crate::{Blocks, FoundDevice, RecognizedMember, SuperblockError, log_entry, recognize};
 
 /// Reads the superblocks of a device, and its map; an inner error if it is not a member.
 ///
@@ -26,17 +26,17 @@ pub fn find_member(
     file: &File,
     device: u8,
     device_bytes: u64,
-) -> io::Result<Result<Found, SuperblockError>> {
+) -> io::Result<Result<FoundDevice, SuperblockError>> {
     let read_block = |place| Ok(read(file, place, BLOCK)?.slot(0).to_vec());
     let recognized = recognize(device_bytes, read_block).map_err(|error: io::Error| error)?;
-    let Recognized { superblock, slot, damage } = match recognized {
+    let RecognizedMember { superblock, slot, damage } = match recognized {
         Ok(recognized) => recognized,
         Err(error) => return Ok(Err(error)),
     };
     if damage.is_some() {
         // Neither is trusted, and both may be beyond its end.
-        let found = Found::without_log(device, superblock, slot, Vec::new());
-        return Ok(Ok(Found { damage, ..found }));
+        let found = FoundDevice::without_log(device, superblock, slot, Vec::new());
+        return Ok(Ok(FoundDevice { damage, ..found }));
     }
     let map_bytes = layout::map_bytes(&superblock.table.geometry);
     let map = match map_bytes {
@@ -51,13 +51,13 @@ pub fn find_member(
         })
     };
     let log = log_entry::read_log(&superblock.table.geometry, read_slot);
-    Ok(Ok(Found { device, superblock, slot, map, log, damage }))
+    Ok(Ok(FoundDevice { device, superblock, slot, map, log, damage }))
 }
 
 /// The marked regions of a member's map: dirty ones, and those that another member may lack. All
 /// regions of a damaged page count.
 #[must_use]
-pub fn marked_regions(found: &Found) -> u32 {
+pub fn marked_regions(found: &FoundDevice) -> u32 {
     let table = &found.superblock.table;
     let role = table.entries.iter().position(|it| it.member == found.superblock.member);
     let Some(role) = role.filter(|&it| it < table.geometry.members.into()) else { return 0 };

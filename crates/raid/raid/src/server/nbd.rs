@@ -12,7 +12,9 @@ use std::sync::Arc;
 use durio_nbd::{Command, Connection, Export, Refusal, Request, Storage};
 
 use super::ArrayHandle;
-use super::queue::{Asker, Data, Desk, Done, Job, JobError, Mailbox, Shared};
+use super::queue::{
+    ArrayJob, Asker, Desk, FinishedJob, JobError, Mailbox, ServerState, WritePayload,
+};
 use crate::RequestKind;
 
 /// Pieces of one connection that are on their way: some more than the engine holds would wait there.
@@ -32,12 +34,12 @@ impl Storage for ArrayHandle {
 
     fn connect(&self) -> Box<dyn Connection + '_> {
         let desk = self.0.desk_of_connection();
-        Box::new(Client { shared: &self.0, desk, mailbox: Arc::default() })
+        Box::new(ArrayClient { shared: &self.0, desk, mailbox: Arc::default() })
     }
 }
 
-struct Client<'s> {
-    shared: &'s Shared,
+struct ArrayClient<'s> {
+    shared: &'s ServerState,
     /// Buffers of the thread that serves this connection.
     desk: &'s Desk,
     mailbox: Arc<Mailbox>,
@@ -45,7 +47,7 @@ struct Client<'s> {
 
 /// A part of a request within a chunk.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct NbdPiece {
     /// Index of the request in the batch.
     request: usize,
     /// Bytes from the start of the request.
@@ -54,7 +56,7 @@ struct Piece {
     length: u32,
 }
 
-impl Connection for Client<'_> {
+impl Connection for ArrayClient<'_> {
     fn carry_out(&mut self, batch: &mut [Request<'_>]) {
         let chunk = u64::from(self.shared.chunk);
         let ranges: Vec<_> = batch.iter().map(|it| range_of(&it.command)).collect();
@@ -76,9 +78,13 @@ impl Connection for Client<'_> {
                 jobs.push(self.job_of(number, piece, &batch[piece.request].command));
             }
             if let Err(jobs) = self.desk.push_jobs(jobs) {
-                for Job { from, .. } in jobs {
+                for ArrayJob { from, .. } in jobs {
                     if let Asker::Mailbox(number, mailbox) = from {
-                        mailbox.put(Done { number, result: Err(JobError::Ending), data: None });
+                        mailbox.put(FinishedJob {
+                            number,
+                            result: Err(JobError::Ending),
+                            data: None,
+                        });
                     }
                 }
             }
@@ -95,24 +101,24 @@ impl Connection for Client<'_> {
     }
 }
 
-impl Client<'_> {
-    fn job_of(&self, number: u32, piece: Piece, command: &Command<'_>) -> Job {
-        let Piece { within, offset, length, .. } = piece;
+impl ArrayClient<'_> {
+    fn job_of(&self, number: u32, piece: NbdPiece, command: &Command<'_>) -> ArrayJob {
+        let NbdPiece { within, offset, length, .. } = piece;
         let (kind, data) = match command {
             Command::Write { data, .. } => {
                 let bytes = &data[within..][..length as usize];
-                (RequestKind::Write, Data::Own(self.desk.copy_of(bytes)))
+                (RequestKind::Write, WritePayload::Own(self.desk.copy_of(bytes)))
             }
-            Command::Read { .. } => (RequestKind::Read, Data::None),
+            Command::Read { .. } => (RequestKind::Read, WritePayload::None),
             Command::Trim { .. } | Command::WriteZeroes { .. } | Command::Flush => {
-                (RequestKind::Zero, Data::None)
+                (RequestKind::Zero, WritePayload::None)
             }
         };
         let from = Asker::Mailbox(number, Arc::clone(&self.mailbox));
-        Job { kind, offset, length, data, from }
+        ArrayJob { kind, offset, length, data, from }
     }
 
-    fn settle(&self, done: Done, piece: Piece, request: &mut Request<'_>) {
+    fn settle(&self, done: FinishedJob, piece: NbdPiece, request: &mut Request<'_>) {
         let outcome = done.result.map_err(|error| match error {
             JobError::Failed => Refusal::Io,
             JobError::Ending => Refusal::Shutdown,
@@ -138,7 +144,12 @@ fn range_of(command: &Command<'_>) -> (u64, u64) {
     }
 }
 
-fn pieces_of(request: usize, first: u64, length: u64, chunk: u64) -> impl Iterator<Item = Piece> {
+fn pieces_of(
+    request: usize,
+    first: u64,
+    length: u64,
+    chunk: u64,
+) -> impl Iterator<Item = NbdPiece> {
     let mut at = first;
     std::iter::from_fn(move || {
         let left = first + length - at;
@@ -147,7 +158,7 @@ fn pieces_of(request: usize, first: u64, length: u64, chunk: u64) -> impl Iterat
         }
         let size = left.min(chunk - at % chunk);
         let within = usize::try_from(at - first).unwrap_or(usize::MAX);
-        let piece = Piece { request, within, offset: at, length: size as u32 };
+        let piece = NbdPiece { request, within, offset: at, length: size as u32 };
         at += size;
         Some(piece)
     })
@@ -157,7 +168,7 @@ fn pieces_of(request: usize, first: u64, length: u64, chunk: u64) -> impl Iterat
 mod tests {
     use durio_block::RingWaker;
 
-    use super::super::array::Array;
+    use super::super::array::LockedArray;
     use super::super::tests::{CHUNK, Members};
     use super::*;
     use crate::Config;
@@ -180,9 +191,9 @@ mod tests {
         let config = Config { parts_max: 256, ..Config::default() };
         let plan = members.plan(&[0, 1]);
         let table = plan.table.clone();
-        let array = Array::new(plan, &config, &[members.member(0), members.member(1)], 1);
+        let array = LockedArray::new(plan, &config, &[members.member(0), members.member(1)], 1);
         let waker = RingWaker::new().unwrap();
-        let shared = Shared::new(&table, 512, array, std::iter::once(waker));
+        let shared = ServerState::new(&table, 512, array, std::iter::once(waker));
         let desk = &shared.desks[0];
         let data = vec![1; chunks * CHUNK as usize];
         let (mut places, mut on_their_way, mut open) = (Vec::new(), Vec::new(), Vec::new());
@@ -190,7 +201,8 @@ mod tests {
             let asking = scope.spawn(|| {
                 let command = Command::Write { offset: 0, data: &data, fua: false };
                 let mut batch = [Request { command, outcome: Err(Refusal::Io) }];
-                Client { shared: &shared, desk, mailbox: Arc::default() }.carry_out(&mut batch);
+                ArrayClient { shared: &shared, desk, mailbox: Arc::default() }
+                    .carry_out(&mut batch);
                 batch[0].outcome
             });
             while places.len() < chunks || !open.is_empty() {
@@ -200,9 +212,9 @@ mod tests {
                     open.extend(jobs);
                     on_their_way.push(open.len());
                 }
-                for Job { from, .. } in open.drain(..open.len().min(3)) {
+                for ArrayJob { from, .. } in open.drain(..open.len().min(3)) {
                     let Asker::Mailbox(number, mailbox) = from else { unreachable!() };
-                    mailbox.put(Done { number, result: Ok(()), data: None });
+                    mailbox.put(FinishedJob { number, result: Ok(()), data: None });
                 }
                 std::thread::yield_now();
             }

@@ -9,16 +9,16 @@ use crate::{MemberOp, MemberOpKind};
 /// A place beyond the end of any file: the kernel refuses operations there.
 const NOWHERE: u64 = 1 << 63;
 
-type Rule = Box<dyn Fn(&MemberOp) -> bool + Send>;
+type FailureRule = Box<dyn Fn(&MemberOp) -> bool + Send>;
 
 /// Sits between the threads of a server and their rings.
 #[derive(Default)]
-pub(super) struct Probe {
+pub(super) struct RingProbe {
     seen: Mutex<Vec<(MemberOp, MemberAction)>>,
-    fails: Mutex<Option<Rule>>,
+    fails: Mutex<Option<FailureRule>>,
 }
 
-impl Probe {
+impl RingProbe {
     /// Makes these operations fail from now on, and no others.
     pub(super) fn fail(&self, rule: impl Fn(&MemberOp) -> bool + Send + 'static) {
         *self.fails.lock().unwrap() = Some(Box::new(rule));

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use durio_block::{Buffers, LentBuffer, RingWaker};
 
 use super::ServerError;
-use super::array::{Array, Threads};
-use super::core::Order;
+use super::array::{LockedArray, Threads};
+use super::core::CoreOrder;
 use crate::RequestKind;
-use crate::superblock::Table;
+use crate::superblock::MemberTable;
 
 /// Buffers that are kept for the next job.
 pub(super) const BUFFERS_KEPT: usize = 512;
@@ -25,17 +25,17 @@ pub(super) const WATCHED: Duration = Duration::from_micros(30);
 
 /// A request, within one chunk if it reads or writes.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct ArrayJob {
     pub(super) kind: RequestKind,
     pub(super) offset: u64,
     pub(super) length: u32,
-    pub(super) data: Data,
+    pub(super) data: WritePayload,
     pub(super) from: Asker,
 }
 
 /// The data to write, if any.
 #[derive(Debug)]
-pub(super) enum Data {
+pub(super) enum WritePayload {
     None,
     Own(Buffers),
     /// By the ring of the thread that has the job.
@@ -53,7 +53,7 @@ pub(super) enum Asker {
 
 /// A job that is done.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct FinishedJob {
     pub(super) number: u32,
     pub(super) result: Result<(), JobError>,
     /// The read data.
@@ -72,12 +72,12 @@ pub(super) enum JobError {
 /// Where the answers of one front end's thread arrive.
 #[derive(Debug, Default)]
 pub(super) struct Mailbox {
-    arrived: Mutex<Vec<Done>>,
+    arrived: Mutex<Vec<FinishedJob>>,
     signal: Condvar,
 }
 
 impl Mailbox {
-    pub(super) fn put(&self, done: Done) {
+    pub(super) fn put(&self, done: FinishedJob) {
         let mut arrived = self.lock();
         arrived.push(done);
         if arrived.len() == 1 {
@@ -86,7 +86,7 @@ impl Mailbox {
     }
 
     /// Waits for at least one.
-    pub(super) fn take(&self) -> Vec<Done> {
+    pub(super) fn take(&self) -> Vec<FinishedJob> {
         let begin = Instant::now();
         let mut arrived = self.lock();
         while arrived.is_empty() && begin.elapsed() < WATCHED {
@@ -100,38 +100,38 @@ impl Mailbox {
         std::mem::take(&mut *arrived)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Done>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<FinishedJob>> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Unprocessed input.
 #[derive(Default)]
-pub(super) struct Incoming {
-    pub(super) jobs: Vec<Job>,
-    pub(super) orders: Vec<Order>,
+pub(super) struct QueuedWork {
+    pub(super) jobs: Vec<ArrayJob>,
+    pub(super) orders: Vec<CoreOrder>,
     has_ended: bool,
 }
 
 /// State shared by front ends and the server's threads.
-pub(super) struct Shared {
+pub(super) struct ServerState {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) chunk: u32,
     /// The members' alignment of offsets and lengths.
     pub(super) alignment: u32,
-    array: Mutex<Array>,
+    array: Mutex<LockedArray>,
     /// One for each thread.
     pub(super) desks: Vec<Arc<Desk>>,
     connections: AtomicUsize,
     #[cfg(test)]
-    pub(super) probe: super::probe::Probe,
+    pub(super) probe: super::probe::RingProbe,
 }
 
 /// Where things are left for one of the server's threads.
 pub(super) struct Desk {
     chunk: u32,
-    incoming: Mutex<Incoming>,
+    incoming: Mutex<QueuedWork>,
     /// `incoming` is not empty: a check costs less than a lock.
     has_come: AtomicBool,
     pool: Mutex<Vec<Buffers>>,
@@ -139,17 +139,17 @@ pub(super) struct Desk {
     pub(super) waker: RingWaker,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for ServerState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ServerState").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl ServerState {
     pub(super) fn new(
-        table: &Table,
+        table: &MemberTable,
         alignment: u32,
-        array: Array,
+        array: LockedArray,
         wakers: impl Iterator<Item = RingWaker>,
     ) -> Self {
         let chunk = table.geometry.chunk;
@@ -162,12 +162,12 @@ impl Shared {
             desks: wakers.map(|waker| Arc::new(Desk::new(chunk, waker))).collect(),
             connections: AtomicUsize::new(0),
             #[cfg(test)]
-            probe: super::probe::Probe::default(),
+            probe: super::probe::RingProbe::default(),
         }
     }
 
     /// The array, unless a thread has left it in the middle of something.
-    pub(super) fn array(&self) -> Result<MutexGuard<'_, Array>, ServerError> {
+    pub(super) fn array(&self) -> Result<MutexGuard<'_, LockedArray>, ServerError> {
         self.array.lock().map_err(|_| ServerError::Ended)
     }
 
@@ -181,7 +181,7 @@ impl Shared {
 
     /// Ends the array, because a thread has ended, in order or not. Returns the thread's
     /// unprocessed input.
-    pub(super) fn end(&self, thread: u8) -> Incoming {
+    pub(super) fn end(&self, thread: u8) -> QueuedWork {
         // Also one that is in the middle of something is over.
         self.array.lock().unwrap_or_else(PoisonError::into_inner).end();
         self.wake(Threads::MAX);
@@ -207,7 +207,7 @@ impl Desk {
     }
 
     /// Hands jobs over; gives them back if the thread has ended.
-    pub(super) fn push_jobs(&self, jobs: Vec<Job>) -> Result<(), Vec<Job>> {
+    pub(super) fn push_jobs(&self, jobs: Vec<ArrayJob>) -> Result<(), Vec<ArrayJob>> {
         let mut incoming = self.lock();
         if incoming.has_ended {
             return Err(jobs);
@@ -218,7 +218,7 @@ impl Desk {
         Ok(())
     }
 
-    pub(super) fn push_order(&self, order: Order) -> Result<(), ServerError> {
+    pub(super) fn push_order(&self, order: CoreOrder) -> Result<(), ServerError> {
         let mut incoming = self.lock();
         if incoming.has_ended {
             return Err(ServerError::Ended);
@@ -253,7 +253,7 @@ impl Desk {
     }
 
     /// The pending input, if any.
-    pub(super) fn take(&self) -> Option<Incoming> {
+    pub(super) fn take(&self) -> Option<QueuedWork> {
         if !self.has_come.load(Ordering::SeqCst) {
             return None;
         }
@@ -261,11 +261,11 @@ impl Desk {
         // A later push sets it again.
         self.has_come.store(false, Ordering::SeqCst);
         let has_ended = incoming.has_ended;
-        Some(std::mem::replace(&mut incoming, Incoming { has_ended, ..Incoming::default() }))
+        Some(std::mem::replace(&mut incoming, QueuedWork { has_ended, ..QueuedWork::default() }))
     }
 
     /// Closes the queue and returns its unprocessed input.
-    fn end(&self) -> Incoming {
+    fn end(&self) -> QueuedWork {
         let mut incoming = self.lock();
         let rest = std::mem::take(&mut *incoming);
         incoming.has_ended = true;
@@ -296,7 +296,7 @@ impl Desk {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Incoming> {
+    fn lock(&self) -> MutexGuard<'_, QueuedWork> {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -59,7 +59,7 @@ impl Members {
         File::options().read(true).write(true).open(self.path(device)).unwrap()
     }
 
-    pub(super) fn find(&self, device: u8) -> crate::Found {
+    pub(super) fn find(&self, device: u8) -> crate::FoundDevice {
         let bytes = self.open(device).metadata().unwrap().len();
         find_member(&self.open(device), device, bytes).unwrap().unwrap()
     }
@@ -76,13 +76,18 @@ impl Members {
         Self::start(plan, Config::default(), &files, threads)
     }
 
-    pub(super) fn plan(&self, devices: &[u8]) -> Plan {
+    pub(super) fn plan(&self, devices: &[u8]) -> StartPlan {
         let found: Vec<_> = devices.iter().map(|&it| self.find(it)).collect();
         let options = AssembleOptions { force: true, ..AssembleOptions::default() };
         assemble(&found, options).unwrap()
     }
 
-    fn start(plan: Plan, config: Config, files: &[MemberFile], threads: u8) -> Option<ArrayServer> {
+    fn start(
+        plan: StartPlan,
+        config: Config,
+        files: &[MemberFile],
+        threads: u8,
+    ) -> Option<ArrayServer> {
         match ArrayServer::start(plan, config, 512, files, threads) {
             Ok(server) => Some(server),
             Err(ServerError::Block(error)) => {

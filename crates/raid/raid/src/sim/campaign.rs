@@ -12,17 +12,17 @@ use super::damages::{Copies, Images};
 use super::drives::Drive;
 use super::liars::Liar;
 use super::life::Life;
-use super::media::{self, Trusted};
-use super::model::Model;
-use super::reduction::{Kind, Reduction};
+use super::media::{self, TrustedMembers};
+use super::model::ArrayModel;
+use super::reduction::{Reduction, SimEventKind};
 use super::shapes::{describe, draw_geometry, draw_stripes, three_copies};
 use super::{Focus, Scenario, Tally};
 use crate::geometry::{BLOCK, Geometry, SECTOR};
 use crate::map_page::{REGIONS_PER_PAGE, simulate_regions_per_page};
 use crate::server::leave_unsynced;
-use crate::simulated::{self, Memory};
+use crate::simulated::{self, SimulatedMemory};
 use crate::superblock::MemberState;
-use crate::{Fault, Id, Member, Plan, create, layout};
+use crate::{Fault, Id, Member, StartPlan, create, layout};
 
 /// Requests in flight at most, and bytes of one.
 pub(super) const DEPTH: usize = 8;
@@ -33,7 +33,7 @@ pub(super) const SMALL_PAGE: u32 = 3;
 
 /// An array over several cuts.
 #[derive(Debug)]
-pub(super) struct Campaign {
+pub(super) struct CutCampaign {
     pub(super) chance: Chance,
     /// Seed of the campaign.
     seed: u64,
@@ -53,8 +53,8 @@ pub(super) struct Campaign {
     pub(super) copies: Copies,
     pub(super) data_at: u64,
     pub(super) drives: Vec<Drive>,
-    pub(super) memory: Memory,
-    pub(super) model: Model,
+    pub(super) memory: SimulatedMemory,
+    pub(super) model: ArrayModel,
     /// Drives with all acknowledged data, a bit each.
     pub(super) serving: u64,
     /// A minority was forced to start: the rest may not know until all have run together.
@@ -88,13 +88,13 @@ pub(super) struct Campaign {
     idle_events: u64,
 }
 
-impl Drop for Campaign {
+impl Drop for CutCampaign {
     fn drop(&mut self) {
         simulate_regions_per_page(REGIONS_PER_PAGE);
     }
 }
 
-impl Campaign {
+impl CutCampaign {
     pub(super) fn new(scenario: Scenario, number: u64, reduction: Reduction) -> Self {
         let mixed = scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
         let mut chance = Chance::new(mixed);
@@ -118,7 +118,8 @@ impl Campaign {
         let spares = u64::from(has_spares && chance.below(4) == 0);
         // Blank, for the operator.
         let others = u64::from(chance.below(if hunts_starts { 4 } else { 2 }) == 0);
-        let (spares, others) = if reduction.has(Kind::Spares) { (spares, others) } else { (0, 0) };
+        let (spares, others) =
+            if reduction.has(SimEventKind::Spares) { (spares, others) } else { (0, 0) };
         // One campaign in four has its map in one page, and so have all with a fault whose kept
         // case is older than multi-page maps.
         let is_kept = scenario.fault.is_some_and(|it| it <= Fault::PromotedUnderWriter);
@@ -128,7 +129,7 @@ impl Campaign {
         let drives = u64::from(geometry.members) + spares + others;
         let liar = Liar::draw(scenario.liars, mixed, drives);
         let has_copies = geometry.set_members() > 1 && geometry.level.parities() == 0;
-        let liar = liar.filter(|_| has_copies && reduction.has(Kind::Lies));
+        let liar = liar.filter(|_| has_copies && reduction.has(SimEventKind::Lies));
         let mut campaign = Self {
             chance,
             seed: mixed,
@@ -144,8 +145,8 @@ impl Campaign {
             copies: Copies::default(),
             data_at,
             drives: Vec::new(),
-            memory: Memory::new(Buffers::new(DEPTH, REQUEST_BYTES), geometry.chunk),
-            model: Model::new(usize::try_from(geometry.size() / SECTOR).unwrap_or(0)),
+            memory: SimulatedMemory::new(Buffers::new(DEPTH, REQUEST_BYTES), geometry.chunk),
+            model: ArrayModel::new(usize::try_from(geometry.size() / SECTOR).unwrap_or(0)),
             serving: (1 << geometry.members) - 1,
             is_forced: false,
             has_given_up: false,
@@ -287,7 +288,7 @@ impl Campaign {
                 let (device, name) = (liar.device, liar.name());
                 self.trace(|| format!("device {device} lies: {name}"));
             }
-            let splits = self.chance.below(25) == 0 && self.reduction.has(Kind::Splits);
+            let splits = self.chance.below(25) == 0 && self.reduction.has(SimEventKind::Splits);
             let splits = splits && self.suspect().is_none();
             let result = if splits { self.split() } else { Ok(false) };
             let result = result.and_then(|did| if did { Ok(()) } else { self.live() });
@@ -335,7 +336,7 @@ impl Campaign {
             _ => 30 + self.chance.below(250),
         };
         let is_settled = self.chance.below(if self.hunts_starts { 16 } else { 4 }) == 0;
-        let is_settled = is_settled && self.reduction.has(Kind::Settling);
+        let is_settled = is_settled && self.reduction.has(SimEventKind::Settling);
         let epoch = plan.table.epoch;
         self.live_with(plan, steps, is_settled, false)?;
         put_back.into_iter().for_each(|it| self.erase_unless_after(it, epoch));
@@ -345,7 +346,7 @@ impl Campaign {
     /// Checks the media, runs the array, and cuts its power.
     pub(super) fn live_with(
         &mut self,
-        plan: Plan,
+        plan: StartPlan,
         steps: u64,
         is_settled: bool,
         is_calm: bool,
@@ -376,7 +377,7 @@ impl Campaign {
         Ok(())
     }
 
-    fn trusted(&self, plan: &Plan) -> Trusted {
+    fn trusted(&self, plan: &StartPlan) -> TrustedMembers {
         let sets = usize::from(self.geometry.sets());
         let (mut read, mut others) = (vec![Vec::new(); sets], Vec::new());
         let mut is_whole = vec![true; sets];
@@ -402,7 +403,7 @@ impl Campaign {
                 read[set].push((at, device));
             }
         }
-        Trusted::read(&self.geometry, &self.drives, read, is_whole, &others)
+        TrustedMembers::read(&self.geometry, &self.drives, read, is_whole, &others)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::Fault;
 
 /// A cut of a scenario, and what to leave out before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Case {
+pub struct CutCase {
     /// Which campaigns.
     pub scenario: Scenario,
     /// The number of the cut.
@@ -27,7 +27,7 @@ const FOCUSES: [(Focus, &str); 4] = [
     (Focus::Stripes, "stripes"),
 ];
 
-impl fmt::Display for Case {
+impl fmt::Display for CutCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Scenario { seed, fault, focus, liars } = self.scenario;
         write!(f, "--seed {seed}")?;
@@ -53,7 +53,7 @@ impl fmt::Display for Case {
     }
 }
 
-impl FromStr for Case {
+impl FromStr for CutCase {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -126,10 +126,10 @@ mod tests {
             "--seed 1 --lie bit-rot --believed --fault FUA-left-out --cut 3 --trace --shrunk 2x4,3:0",
         ] {
             let text = text.replace("no-such", "mark-not-awaited");
-            assert_eq!(text.parse::<Case>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<CutCase>().unwrap().to_string(), text);
         }
         for wrong in ["--seed", "--lie big", "--fault none", "--believed", "--cut a", "--such 1"] {
-            assert!(wrong.parse::<Case>().is_err(), "{wrong}");
+            assert!(wrong.parse::<CutCase>().is_err(), "{wrong}");
         }
     }
 }

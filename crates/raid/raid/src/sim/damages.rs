@@ -10,15 +10,15 @@
 //! ended in a crash, put back before the next start: a member that was briefly away looks the same.
 
 use durio_base::Nanos;
-use durio_simdisk::{Chance, Image, Request};
+use durio_simdisk::{Chance, DiskRequest, Image};
 
-use super::campaign::{Campaign, SMALL_PAGE};
+use super::campaign::{CutCampaign, SMALL_PAGE};
 use super::drives::Drive;
-use super::reduction::Kind;
+use super::reduction::SimEventKind;
 use crate::claims::Damage;
 use crate::geometry::{BLOCK, SECTOR};
-use crate::superblock::{self, MemberState, Superblock, Table};
-use crate::{AssembleOptions, Found, Plan, assemble, layout};
+use crate::superblock::{self, MemberState, MemberTable, Superblock};
+use crate::{AssembleOptions, FoundDevice, StartPlan, assemble, layout};
 
 /// One life in this many starts with a damaged drive.
 const SHARE: u64 = 12;
@@ -39,14 +39,14 @@ pub(super) struct Copies {
 
 /// The damage of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum DriveRemains {
     /// Nothing after this byte.
     UpTo(u64),
     /// The image replaces the data from and to this byte.
     ImageIn(u64, u64),
 }
 
-impl Campaign {
+impl CutCampaign {
     /// Sometimes damages a drive; returns its number.
     pub(super) fn damage_some(&mut self) -> Result<Option<u8>, String> {
         let mut chance = self.chance_of_its_own(0xda3a_9e00);
@@ -68,7 +68,7 @@ impl Campaign {
             && !self.hunts_starts
             && !self.has_given_up
             && self.page_regions == SMALL_PAGE
-            && self.reduction.has(Kind::Damages)
+            && self.reduction.has(SimEventKind::Damages)
     }
 
     /// The step of a life at which all drives are copied.
@@ -96,7 +96,7 @@ impl Campaign {
         let image = self.copies.images.get(usize::from(device))?.clone()?;
         let now = self.drives[usize::from(device)].find(device).filter(|it| it.damage.is_none())?;
         let size = now.superblock.device_bytes;
-        let Table { array, epoch, .. } = now.superblock.table;
+        let MemberTable { array, epoch, .. } = now.superblock.table;
         let has_ended = self.copies.ended & (1 << device) != 0;
         // The image of a drive that was away since then equals the drive.
         let counts = self.counts_without(device).min(epoch);
@@ -111,7 +111,7 @@ impl Campaign {
         }
         self.copies = Copies::default();
         self.trace(|| format!("device {device} is again what it was while the array ran"));
-        self.drives[usize::from(device)].keep(Kept::ImageIn(0, size), Some(&image));
+        self.drives[usize::from(device)].keep(DriveRemains::ImageIn(0, size), Some(&image));
         self.tally.put_back += 1;
         self.serving &= !(1 << device);
         self.model.lose_copy(self.number);
@@ -158,14 +158,14 @@ impl Campaign {
         match chance.below(4) {
             0 => {
                 self.trace(|| format!("device {device} is truncated to {cut}"));
-                self.drives[at].keep(Kept::UpTo(cut), None);
+                self.drives[at].keep(DriveRemains::UpTo(cut), None);
                 self.drives[at].bytes = cut;
             }
             1 => {
                 // At least the superblocks at its end are lost.
                 let cut = cut.min(size - 2 * BLOCK);
                 self.trace(|| format!("device {device} is zero from {cut} on"));
-                self.drives[at].keep(Kept::UpTo(cut), None);
+                self.drives[at].keep(DriveRemains::UpTo(cut), None);
             }
             2 => {
                 let Some(image) = self.older_image(&before, true) else { return Ok(None) };
@@ -174,12 +174,12 @@ impl Campaign {
                     _ => (cut.clamp(2 * BLOCK, size - 2 * BLOCK), size),
                 };
                 self.trace(|| format!("device {device} has an older image from {from} to {to}"));
-                self.drives[at].keep(Kept::ImageIn(from, to), Some(&image));
+                self.drives[at].keep(DriveRemains::ImageIn(from, to), Some(&image));
             }
             _ => {
                 let Some(image) = self.older_image(&before, false) else { return Ok(None) };
                 self.trace(|| format!("device {device} is restored from an older image"));
-                self.drives[at].keep(Kept::ImageIn(0, size), Some(&image));
+                self.drives[at].keep(DriveRemains::ImageIn(0, size), Some(&image));
                 self.check_restored(device)?;
             }
         }
@@ -191,23 +191,24 @@ impl Campaign {
 
     /// Whether a start that trusts only the others has all acknowledged data.
     fn can_do_without(&mut self, device: u8) -> bool {
-        let mut found: Vec<Found> =
+        let mut found: Vec<FoundDevice> =
             (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
         for it in found.iter_mut().filter(|it| it.device == device) {
             it.damage = Some(Damage::EndsDiffer);
         }
-        let starts = |found: &[Found]| {
+        let starts = |found: &[FoundDevice]| {
             let plan = assemble(found, AssembleOptions::default());
             plan.is_ok_and(|it| it.doubts.is_empty() && self.gives_nothing_up(&it))
         };
-        let without: Vec<Found> = found.iter().filter(|it| it.device != device).cloned().collect();
+        let without: Vec<FoundDevice> =
+            found.iter().filter(|it| it.device != device).cloned().collect();
         let has_bad_log = self.geometry.level.parities() > 0 && self.may_be_unreadable;
         !has_bad_log && starts(&found) && starts(&without)
     }
 
     /// An earlier image, whose superblocks are all older than the drive's present ones; unless only
     /// a part of it is used, all of it is of an earlier epoch than the others know to count.
-    fn older_image(&mut self, now: &Found, for_a_part: bool) -> Option<Image> {
+    fn older_image(&mut self, now: &FoundDevice, for_a_part: bool) -> Option<Image> {
         let device = usize::from(now.device);
         let counts = self.counts_without(now.device);
         let image = self.images.get(device)?.clone()?;
@@ -230,7 +231,7 @@ impl Campaign {
     /// Checks that all drives together know that it is old, then erases it: with others away, it
     /// would count with its old votes.
     fn check_restored(&mut self, device: u8) -> Result<(), String> {
-        let found: Vec<Found> =
+        let found: Vec<FoundDevice> =
             (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
         let options = AssembleOptions { rejoin: true, fault: self.fault, ..Default::default() };
         let plan = assemble(&found, options).map_err(|error| format!("restored: {error}"))?;
@@ -240,7 +241,11 @@ impl Campaign {
     }
 
     /// Checks that it is not read, and is written only if it is rebuilt whole.
-    pub(super) fn check_damaged(&mut self, damaged: Option<u8>, plan: &Plan) -> Result<(), String> {
+    pub(super) fn check_damaged(
+        &mut self,
+        damaged: Option<u8>,
+        plan: &StartPlan,
+    ) -> Result<(), String> {
         let Some(device) = damaged else { return Ok(()) };
         let is_damaged = self.drives[usize::from(device)].find(device);
         let is_damaged = is_damaged.is_none_or(|it| it.damage.is_some());
@@ -270,16 +275,16 @@ fn superblocks(image: &Image, size: u64) -> [Option<Superblock>; 4] {
 
 impl Drive {
     /// Writes over it without the engine's knowledge.
-    fn keep(&mut self, kept: Kept, image: Option<&Image>) {
+    fn keep(&mut self, kept: DriveRemains, image: Option<&Image>) {
         let (from, to) = match kept {
-            Kept::UpTo(from) => (from, self.disk.size()),
-            Kept::ImageIn(from, to) => (from, to),
+            DriveRemains::UpTo(from) => (from, self.disk.size()),
+            DriveRemains::ImageIn(from, to) => (from, to),
         };
         let mut data = vec![0; (to - from) as usize];
         if let Some(image) = image {
             image.read(from / SECTOR, &mut data);
         }
-        let write = Request::Write { sector: from / SECTOR, data: &data, fua: true };
+        let write = DiskRequest::Write { sector: from / SECTOR, data: &data, fua: true };
         // An honest disk with power accepts writes within its size.
         let _ = self.disk.carry_out(0, Nanos::new(0), write, &mut []);
     }

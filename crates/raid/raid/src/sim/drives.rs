@@ -3,10 +3,10 @@
 //! Takes sizes and cuts. Operations on drives are in `simulated.rs`, their order is in `life.rs`.
 
 use durio_base::Nanos;
-use durio_simdisk::{Disk, Profile, Request};
+use durio_simdisk::{Disk, DiskRequest, Profile};
 
 use crate::geometry::SECTOR;
-use crate::{Found, Id, simulated};
+use crate::{FoundDevice, Id, simulated};
 
 /// Bytes of a sector that hold its value.
 pub(super) const STAMP: usize = 8;
@@ -34,7 +34,7 @@ impl Drive {
     }
 
     /// What assembly reads of it; `None` if it has no superblock.
-    pub(super) fn find(&mut self, device: u8) -> Option<Found> {
+    pub(super) fn find(&mut self, device: u8) -> Option<FoundDevice> {
         simulated::find(&mut self.disk, device, self.bytes)
     }
 
@@ -43,7 +43,7 @@ impl Drive {
         let mut data = [0; SECTOR as usize];
         self.disk.durable().read(sector, &mut data);
         data[byte] ^= 1;
-        let write = Request::Write { sector, data: &data, fua: true };
+        let write = DiskRequest::Write { sector, data: &data, fua: true };
         // An honest disk with power accepts writes within its size.
         let _ = self.disk.carry_out(0, Nanos::new(0), write, &mut []);
     }

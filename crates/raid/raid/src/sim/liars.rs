@@ -32,13 +32,15 @@ use durio_simdisk::{Chance, Lie, NamedProfile, Profile, ZOO};
 use twox_hash::XxHash3_64;
 
 use super::Liars;
-use super::campaign::{Campaign, set_of};
+use super::campaign::{CutCampaign, set_of};
 use super::drives::Drive;
 use super::life::Life;
 use crate::geometry::{BLOCK, Level, SECTOR};
 use crate::layout;
-use crate::superblock::{self, MemberState, Table};
-use crate::{AssembleOptions, Buffer, Found, MemberOp, MemberOpKind, Plan, RoleStatus, assemble};
+use crate::superblock::{self, MemberState, MemberTable};
+use crate::{
+    AssembleOptions, FoundDevice, MemberOp, MemberOpKind, OpBuffer, RoleStatus, StartPlan, assemble,
+};
 
 /// One campaign in this many has a liar.
 const SHARE: u64 = 8;
@@ -136,7 +138,7 @@ impl Liar {
     }
 
     /// Checks that the found superblock was written to it, in one of the slots.
-    fn check_written(&self, found: &Found) -> Result<(), String> {
+    fn check_written(&self, found: &FoundDevice) -> Result<(), String> {
         let superblock::Superblock { table, member, device_bytes } = &found.superblock;
         let mut block = [0; BLOCK as usize];
         for slot in 0..layout::SUPERBLOCKS {
@@ -149,7 +151,7 @@ impl Liar {
     }
 }
 
-impl Campaign {
+impl CutCampaign {
     /// The drive that is known to lie.
     pub(super) fn suspect(&self) -> Option<&Liar> {
         self.liar.as_ref().filter(|it| !it.is_believed)
@@ -165,16 +167,20 @@ impl Campaign {
 
     /// Checks what a start must not do with a liar; data that its vote may have hidden becomes
     /// weak.
-    pub(super) fn check_start(&mut self, plan: &Plan, found: &[Found]) -> Result<(), String> {
+    pub(super) fn check_start(
+        &mut self,
+        plan: &StartPlan,
+        found: &[FoundDevice],
+    ) -> Result<(), String> {
         let Some(liar) = self.liar.as_mut().filter(|it| !it.is_believed) else { return Ok(()) };
         let device = liar.device;
-        let is_it = |it: &&Found| usize::from(it.device) == device;
+        let is_it = |it: &&FoundDevice| usize::from(it.device) == device;
         let own = found.iter().find(is_it);
         own.map_or(Ok(()), |it| liar.check_written(it))?;
         let epoch = own.map_or(0, |it| it.superblock.table.epoch);
         liar.has_forgotten |= epoch < liar.epoch;
         let has_forgotten = liar.has_forgotten;
-        let honest: Vec<Found> = found.iter().filter(|it| !is_it(it)).cloned().collect();
+        let honest: Vec<FoundDevice> = found.iter().filter(|it| !is_it(it)).cloned().collect();
         let Some(honest) = newest_of(&honest) else { return Ok(()) };
         let is_newest = epoch > honest.epoch;
         for (at, entry) in plan.table.entries.iter().enumerate() {
@@ -207,12 +213,12 @@ impl Campaign {
     /// up the others; `None` if it is lost with the liar.
     pub(super) fn start_without_liar(
         &mut self,
-        found: &[Found],
+        found: &[FoundDevice],
         options: AssembleOptions,
-    ) -> Result<Option<Vec<Found>>, String> {
+    ) -> Result<Option<Vec<FoundDevice>>, String> {
         let forced = AssembleOptions { force: true, ..options };
-        let is_honest = |it: &&Found| !self.is_suspect(it.device.into());
-        let honest: Vec<Found> = found.iter().filter(is_honest).cloned().collect();
+        let is_honest = |it: &&FoundDevice| !self.is_suspect(it.device.into());
+        let honest: Vec<FoundDevice> = found.iter().filter(is_honest).cloned().collect();
         let mut sides = vec![found.to_vec()];
         for from in [&honest[..], found] {
             let holders = from.iter().map(|it| &it.superblock.table);
@@ -236,11 +242,11 @@ impl Campaign {
     }
 
     /// By the newest table of honest drives, one of them that has everything is in sync in this set.
-    fn is_served_honestly(&self, set: u8, honest: &[Found]) -> bool {
+    fn is_served_honestly(&self, set: u8, honest: &[FoundDevice]) -> bool {
         let Some(newest) = newest_of(honest) else { return false };
         newest.entries.iter().enumerate().any(|(at, entry)| {
-            let is_it = |it: &&Found| it.superblock.member == entry.member;
-            let has_all = |it: &Found| self.serving & (1 << it.device) != 0;
+            let is_it = |it: &&FoundDevice| it.superblock.member == entry.member;
+            let has_all = |it: &FoundDevice| self.serving & (1 << it.device) != 0;
             entry.state == MemberState::InSync
                 && set_of(&self.geometry, at, entry.replaces) == Some(set)
                 && honest.iter().find(is_it).is_some_and(has_all)
@@ -266,7 +272,7 @@ impl Campaign {
 
 /// The sources of answers, in an array with a liar.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
+pub(super) struct ReadSources {
     /// By slot of a request: the sectors of its buffer read from the liar.
     requests: [u32; super::campaign::DEPTH],
     /// The buffers for background copies read from the liar.
@@ -308,20 +314,21 @@ impl Life<'_> {
     pub(super) fn note_source(&mut self, op: &MemberOp) {
         let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
         let is_liar = usize::from(op.device) == device;
-        if is_liar && op.kind == MemberOpKind::Write && !matches!(op.buffer, Buffer::Metadata(_)) {
+        if is_liar && op.kind == MemberOpKind::Write && !matches!(op.buffer, OpBuffer::Metadata(_))
+        {
             // It may have joined another set.
             self.note_members();
         }
         let sectors = u64::from(op.length) / SECTOR;
         let (source, mask) = match op.buffer {
-            Buffer::Request { buffer, offset } => {
+            OpBuffer::Request { buffer, offset } => {
                 let first = u64::from(offset) / SECTOR;
                 let mask = (((1_u64 << sectors) - 1) << first) as u32;
                 (&mut self.sources.requests[buffer as usize], mask)
             }
-            Buffer::Copy(number) => (&mut self.sources.copies, 1 << number),
+            OpBuffer::Copy(number) => (&mut self.sources.copies, 1 << number),
             // Stripes have no liar.
-            Buffer::Stripe { .. } | Buffer::Metadata(_) | Buffer::None => return,
+            OpBuffer::Stripe { .. } | OpBuffer::Metadata(_) | OpBuffer::None => return,
         };
         match op.kind {
             MemberOpKind::Read if is_liar => *source |= mask,
@@ -334,7 +341,7 @@ impl Life<'_> {
                 let set = set_of(&geometry, at, roles[at].replaces).unwrap_or(0);
                 let first = op.offset - self.campaign.data_at;
                 for offset in (first..first + u64::from(op.length)).step_by(SECTOR as usize) {
-                    let place = crate::geometry::Place { set, offset, column: 0 };
+                    let place = crate::geometry::BytePlace { set, offset, column: 0 };
                     let sector = geometry.locate_back(place) / SECTOR;
                     self.campaign.model.weaken(sector as usize, self.campaign.number);
                 }
@@ -423,7 +430,7 @@ impl Life<'_> {
 }
 
 /// The newest table of these.
-fn newest_of(found: &[Found]) -> Option<&Table> {
+fn newest_of(found: &[FoundDevice]) -> Option<&MemberTable> {
     let tables = found.iter().map(|it| &it.superblock.table);
     tables.max_by_key(|it| (it.epoch, it.revision))
 }

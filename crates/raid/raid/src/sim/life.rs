@@ -5,18 +5,18 @@
 
 use durio_base::Nanos;
 
-use super::campaign::{Campaign, DEPTH, REQUEST_BYTES, set_of};
+use super::campaign::{CutCampaign, DEPTH, REQUEST_BYTES, set_of};
 use super::drives::STAMP;
-use super::liars::Sources;
-use super::media::{self, Trusted};
+use super::liars::ReadSources;
+use super::media::{self, TrustedMembers};
 use super::model::ZERO;
-use super::reduction::Kind;
+use super::reduction::SimEventKind;
 use crate::geometry::{BLOCK, SECTOR};
-use crate::simulated::Flight;
+use crate::simulated::SimulatedOp;
 use crate::superblock::MemberState;
 use crate::{
-    Buffer, Config, Engine, MemberOp, MemberOpKind, Outcome, Output, Plan, Request, RequestKind,
-    RoleStatus,
+    ArrayRequest, Config, Engine, EngineOutput, MemberOp, MemberOpKind, OpBuffer, OpOutcome,
+    RequestKind, RoleStatus, StartPlan,
 };
 
 /// Steps within which an array without requests must become idle: in 300,000 cuts none took 3000.
@@ -29,7 +29,7 @@ const TIMEOUT: Nanos = Nanos::from_secs(50);
 
 /// A request on its way.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct IssuedRequest {
     kind: RequestKind,
     number: u32,
     first: usize,
@@ -39,11 +39,11 @@ struct Asked {
 /// An array that runs.
 #[derive(Debug)]
 pub(super) struct Life<'a> {
-    pub(super) campaign: &'a mut Campaign,
+    pub(super) campaign: &'a mut CutCampaign,
     pub(super) engine: Engine,
-    pub(super) out: Output,
-    pub(super) flights: Vec<Flight>,
-    asked: [Option<Asked>; DEPTH],
+    pub(super) out: EngineOutput,
+    pub(super) flights: Vec<SimulatedOp>,
+    asked: [Option<IssuedRequest>; DEPTH],
     pub(super) now: Nanos,
     /// Drives that the engine uses, a bit each.
     pub(super) used: u64,
@@ -69,14 +69,14 @@ pub(super) struct Life<'a> {
     /// The newest replacement, until it has taken its role.
     pub(super) replacement: Option<u8>,
     /// The sources of answers.
-    pub(super) sources: Sources,
+    pub(super) sources: ReadSources,
 }
 
 impl<'a> Life<'a> {
     pub(super) fn begin(
-        campaign: &'a mut Campaign,
-        plan: Plan,
-        trusted: &Trusted,
+        campaign: &'a mut CutCampaign,
+        plan: StartPlan,
+        trusted: &TrustedMembers,
         is_calm: bool,
     ) -> Self {
         let config = Config {
@@ -88,7 +88,7 @@ impl<'a> Life<'a> {
             alignment: SECTOR as u32,
             fault: campaign.fault,
         };
-        let mut out = Output::default();
+        let mut out = EngineOutput::default();
         let engine = Engine::start(plan, &config, &mut out);
         let chance = &mut campaign.chance;
         let depth = 1 + chance.below(DEPTH as u64) as usize;
@@ -99,10 +99,10 @@ impl<'a> Life<'a> {
         // Those lives are cut while superblocks are in flight: a scrub would achieve little.
         let scrubs = !campaign.hunts_starts && chance.below(4) == 0;
         let has = |kind| campaign.reduction.has(kind);
-        let depth = if has(Kind::Depth) { depth } else { 1 };
-        let errors_per_mille = if has(Kind::Errors) { errors_per_mille } else { 0 };
-        let failures = if has(Kind::Failures) { failures } else { 0 };
-        let scrubs = scrubs && has(Kind::Scrubs);
+        let depth = if has(SimEventKind::Depth) { depth } else { 1 };
+        let errors_per_mille = if has(SimEventKind::Errors) { errors_per_mille } else { 0 };
+        let failures = if has(SimEventKind::Failures) { failures } else { 0 };
+        let scrubs = scrubs && has(SimEventKind::Scrubs);
         campaign.may_be_unreadable |= errors_per_mille > 0;
         let mut life = Self {
             campaign,
@@ -125,7 +125,7 @@ impl<'a> Life<'a> {
             scrubs,
             is_planted: false,
             replacement: None,
-            sources: Sources::default(),
+            sources: ReadSources::default(),
         };
         life.used = life.used_now();
         life.note_members();
@@ -155,9 +155,9 @@ impl<'a> Life<'a> {
 
     /// A stripe written at that moment has no entry in the log of the member that becomes in sync.
     fn is_cut_while_promoting(&mut self) -> bool {
-        let writes = |it: &Flight| {
+        let writes = |it: &SimulatedOp| {
             let is_of_request =
-                matches!(it.op.buffer, Buffer::Stripe { part, .. } if part < PARTS_MAX);
+                matches!(it.op.buffer, OpBuffer::Stripe { part, .. } if part < PARTS_MAX);
             is_of_request && it.op.kind == MemberOpKind::Write
         };
         let is_cut = self.flights.iter().any(writes)
@@ -194,7 +194,7 @@ impl<'a> Life<'a> {
         self.errors_per_mille = 0;
         let had_errors = self.had_errors;
         let compares =
-            self.campaign.chance.below(2) == 0 && self.campaign.reduction.has(Kind::Scrubs);
+            self.campaign.chance.below(2) == 0 && self.campaign.reduction.has(SimEventKind::Scrubs);
         if !self.campaign.hunts_starts && compares {
             self.scrubs = false;
             self.run_until_idle()?;
@@ -226,7 +226,7 @@ impl<'a> Life<'a> {
         }
         let roles_in_sync = sets[0].len();
         let is_whole = self.are_whole();
-        let trusted = Trusted::read(&geometry, &self.campaign.drives, sets, is_whole, &[]);
+        let trusted = TrustedMembers::read(&geometry, &self.campaign.drives, sets, is_whole, &[]);
         let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
         let model = &mut self.campaign.model;
         media::check(&geometry, data_at, drives, &trusted, !had_errors, model)?;
@@ -322,8 +322,8 @@ impl<'a> Life<'a> {
     fn submit(&mut self) {
         let Some(slot) = self.asked.iter().position(Option::is_none) else { return };
         let asked = self.draw_request();
-        let Asked { kind, number, first, sectors } = asked;
-        let request = Request {
+        let IssuedRequest { kind, number, first, sectors } = asked;
+        let request = ArrayRequest {
             tag: slot as u64,
             kind,
             offset: first as u64 * SECTOR,
@@ -344,8 +344,8 @@ impl<'a> Life<'a> {
     }
 
     /// Fills the buffer of a write before any operation can begin.
-    fn write_stamps(&mut self, slot: usize, asked: &Asked) {
-        let &Asked { kind, number, first, sectors } = asked;
+    fn write_stamps(&mut self, slot: usize, asked: &IssuedRequest) {
+        let &IssuedRequest { kind, number, first, sectors } = asked;
         let value = if kind == RequestKind::Write { number } else { ZERO };
         self.campaign.model.announce(first..first + sectors, number, value);
         let buffer = self.campaign.memory.requests.slot_mut(slot);
@@ -357,11 +357,11 @@ impl<'a> Life<'a> {
         self.allow_copies(first, sectors);
     }
 
-    fn draw_request(&mut self) -> Asked {
+    fn draw_request(&mut self) -> IssuedRequest {
         self.campaign.number += 1;
         let all = self.campaign.model.sectors();
         let has = |kind| self.campaign.reduction.has(kind);
-        let (zeros, reads) = (has(Kind::Zeros), has(Kind::Reads));
+        let (zeros, reads) = (has(SimEventKind::Zeros), has(SimEventKind::Reads));
         let chance = &mut self.campaign.chance;
         let kind = match chance.below(20) {
             11 | 12 if zeros => RequestKind::Zero,
@@ -382,7 +382,12 @@ impl<'a> Life<'a> {
             1 => sectors = REQUEST_BYTES / SECTOR as usize,
             _ => {}
         }
-        Asked { kind, number: self.campaign.number, first, sectors: sectors.min(all - first) }
+        IssuedRequest {
+            kind,
+            number: self.campaign.number,
+            first,
+            sectors: sectors.min(all - first),
+        }
     }
 
     fn allow_copies(&mut self, first: usize, sectors: usize) {
@@ -412,7 +417,7 @@ impl<'a> Life<'a> {
             let (drive, memory) = (&mut self.campaign.drives[device], &self.campaign.memory);
             flight.begin(&mut drive.disk, self.now, &self.engine, memory);
             self.flights[at] = flight;
-            if let Buffer::Metadata(block) = flight.op.buffer {
+            if let OpBuffer::Metadata(block) = flight.op.buffer {
                 self.campaign.note_superblock(device, self.engine.metadata(block), false);
             }
             self.campaign.trace(|| format!("begins: {}", words(&flight.op)));
@@ -422,9 +427,9 @@ impl<'a> Life<'a> {
         let is_bad = self.campaign.chance.below(1000) < self.errors_per_mille;
         let (drive, memory) = (&mut self.campaign.drives[device], &mut self.campaign.memory);
         let outcome =
-            if is_bad { Outcome::Error } else { flight.end(&mut drive.disk, self.now, memory) };
-        let is_done = outcome != Outcome::Error;
-        if let Buffer::Metadata(block) = flight.op.buffer {
+            if is_bad { OpOutcome::Error } else { flight.end(&mut drive.disk, self.now, memory) };
+        let is_done = outcome != OpOutcome::Error;
+        if let OpBuffer::Metadata(block) = flight.op.buffer {
             self.campaign.note_superblock(device, self.engine.metadata(block), is_done);
         }
         self.campaign.trace(|| format!("{outcome:?}: {}", words(&flight.op)));
@@ -459,7 +464,7 @@ impl<'a> Life<'a> {
             self.check_copy(&op)?;
             self.note_source(&op);
             let flushes = self.campaign.drives[usize::from(op.device)].flushes;
-            self.flights.push(Flight { op, ticket: None, flushes });
+            self.flights.push(SimulatedOp { op, ticket: None, flushes });
         }
         self.out.ops.clear();
         for at in 0..self.out.answers.len() {
@@ -486,8 +491,8 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    fn check_answer(&mut self, slot: usize, asked: &Asked) -> Result<(), String> {
-        let &Asked { kind, number, first, sectors } = asked;
+    fn check_answer(&mut self, slot: usize, asked: &IssuedRequest) -> Result<(), String> {
+        let &IssuedRequest { kind, number, first, sectors } = asked;
         let value = if kind == RequestKind::Write { number } else { ZERO };
         if kind != RequestKind::Read {
             self.campaign.tally.writes += 1;
@@ -518,9 +523,9 @@ impl<'a> Life<'a> {
     /// A background copy may only write where copies may differ.
     fn check_copy(&mut self, op: &MemberOp) -> Result<(), String> {
         let is_of_copy = match op.buffer {
-            Buffer::Copy(_) => true,
-            Buffer::Stripe { part, .. } => part >= PARTS_MAX,
-            Buffer::Request { .. } | Buffer::Metadata(_) | Buffer::None => false,
+            OpBuffer::Copy(_) => true,
+            OpBuffer::Stripe { part, .. } => part >= PARTS_MAX,
+            OpBuffer::Request { .. } | OpBuffer::Metadata(_) | OpBuffer::None => false,
         };
         let is_copy = is_of_copy && op.kind == MemberOpKind::Write;
         // A copy that could not be read is written too.

@@ -5,9 +5,9 @@
 use durio_simdisk::Disk;
 
 use super::drives::{Drive, STAMP};
-use super::model::Model;
+use super::model::ArrayModel;
 use super::stripes;
-use crate::geometry::{Geometry, Place};
+use crate::geometry::{BytePlace, Geometry};
 use crate::map_page::regions_per_page;
 
 const BLOCK: usize = 4096;
@@ -21,7 +21,7 @@ const CHECKSUM: usize = 4092;
 const UNSYNCED: u8 = 4;
 
 /// The trusted members of a set, and the regions that may differ.
-pub(super) struct Trusted {
+pub(super) struct TrustedMembers {
     /// Entries and device numbers by set, without a drive that is known to lie.
     pub(super) sets: Vec<Vec<(usize, usize)>>,
     /// By set: no other member will be trusted at the next start.
@@ -36,7 +36,7 @@ pub(super) struct Trusted {
     pub(super) marked: Vec<bool>,
 }
 
-impl Trusted {
+impl TrustedMembers {
     /// Reads the maps of the trusted members, and of others, with their sets, that come back.
     pub(super) fn read(
         geometry: &Geometry,
@@ -113,9 +113,9 @@ pub(super) fn check(
     geometry: &Geometry,
     data_at: u64,
     drives: &[Drive],
-    trusted: &Trusted,
+    trusted: &TrustedMembers,
     all_equal: bool,
-    model: &mut Model,
+    model: &mut ArrayModel,
 ) -> Result<(), String> {
     if geometry.level.parities() > 0 {
         return stripes::check(geometry, data_at, drives, trusted, all_equal, model);
@@ -123,7 +123,7 @@ pub(super) fn check(
     let sectors = geometry.member_bytes / SECTOR;
     for (set, members) in trusted.sets.iter().enumerate() {
         for sector in 0..sectors {
-            let place = Place { set: set as u8, offset: sector * SECTOR, column: 0 };
+            let place = BytePlace { set: set as u8, offset: sector * SECTOR, column: 0 };
             let at = (geometry.locate_back(place) / SECTOR) as usize;
             let region = (place.offset / geometry.region) as usize;
             let must_be_equal =

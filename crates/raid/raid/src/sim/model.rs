@@ -8,7 +8,7 @@
 
 /// Values that a sector may hold.
 #[derive(Debug, Clone, Default)]
-struct Sector {
+struct SectorValues {
     acknowledged: u32,
     /// The request that wrote it.
     number: u32,
@@ -25,8 +25,8 @@ pub(super) const ZERO: u32 = 0;
 
 /// All sectors of an array.
 #[derive(Debug, Clone)]
-pub(super) struct Model {
-    sectors: Vec<Sector>,
+pub(super) struct ArrayModel {
+    sectors: Vec<SectorValues>,
     /// The last request before a copy was lost: its read may have come from that copy.
     lost_after: u32,
     /// By the number of a request: the sectors to which it wrote its number.
@@ -35,9 +35,9 @@ pub(super) struct Model {
     pub(super) holds_anything: bool,
 }
 
-impl Model {
+impl ArrayModel {
     pub(super) fn new(sectors: usize) -> Self {
-        let sectors = vec![Sector::default(); sectors];
+        let sectors = vec![SectorValues::default(); sectors];
         Self { sectors, lost_after: 0, written: Vec::new(), holds_anything: false }
     }
 
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_acknowledged_write_may_not_be_lost() {
-        let mut model = Model::new(1);
+        let mut model = ArrayModel::new(1);
         model.announce(0..1, 1, 11);
         assert!(model.clone().read(0, 2, ZERO));
         assert!(model.clone().read(0, 2, 11));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_was_read_once_is_read_again() {
-        let mut model = Model::new(1);
+        let mut model = ArrayModel::new(1);
         model.announce(0..1, 1, 11);
         assert!(model.read(0, 2, ZERO));
         assert!(!model.clone().read(0, 3, 11));
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_write_that_came_after_the_read_is_not_seen_by_it() {
-        let mut model = Model::new(1);
+        let mut model = ArrayModel::new(1);
         model.announce(0..1, 2, 22);
         assert!(!model.read(0, 1, 22));
     }

@@ -61,7 +61,7 @@ impl Life<'_> {
         let is_free = |it: &RoleStatus| it.state == MemberState::Faulty && it.device.is_none();
         let device = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
         if self.is_calm
-            || !self.campaign.reduction.has(super::reduction::Kind::Joins)
+            || !self.campaign.reduction.has(super::reduction::SimEventKind::Joins)
             || self.used & (1 << device) != 0
             || !status.is_running
             || !status.is_settled

@@ -13,7 +13,7 @@ use crate::geometry::{BLOCK, Geometry, Level};
 
 /// Kinds of events that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SimEventKind {
     /// A lying drive.
     Lies,
     /// Drives in addition to the members.
@@ -42,7 +42,7 @@ pub(super) enum Kind {
     Damages,
 }
 
-impl Kind {
+impl SimEventKind {
     pub(super) const ALL: [(Self, &'static str); 13] = [
         (Self::Lies, "lies"),
         (Self::Spares, "spares"),
@@ -61,7 +61,7 @@ impl Kind {
 }
 
 /// Steps of a life that take place, from one to before another.
-pub(super) type Steps = Vec<std::ops::Range<u32>>;
+pub(super) type StepRanges = Vec<std::ops::Range<u32>>;
 
 /// The parts of a campaign to run, as a comma-separated text: `no-scrubs` leaves out a kind of
 /// events, `2x4` is an array of two members with four blocks each, `12` keeps all of life 12,
@@ -70,15 +70,15 @@ pub(super) type Steps = Vec<std::ops::Range<u32>>;
 pub struct Reduction {
     without: u16,
     array: Option<(u8, u8)>,
-    lives: Option<Vec<(u64, Option<Steps>)>>,
+    lives: Option<Vec<(u64, Option<StepRanges>)>>,
 }
 
 impl Reduction {
-    pub(super) fn has(&self, kind: Kind) -> bool {
+    pub(super) fn has(&self, kind: SimEventKind) -> bool {
         self.without & (1 << kind as u8) == 0
     }
 
-    pub(super) fn leaving_out(&self, kind: Kind) -> Self {
+    pub(super) fn leaving_out(&self, kind: SimEventKind) -> Self {
         Self { without: self.without | 1 << kind as u8, ..self.clone() }
     }
 
@@ -86,11 +86,11 @@ impl Reduction {
         Self { array: Some((members, blocks)), ..self.clone() }
     }
 
-    pub(super) fn of_lives(&self, lives: Vec<(u64, Option<Steps>)>) -> Self {
+    pub(super) fn of_lives(&self, lives: Vec<(u64, Option<StepRanges>)>) -> Self {
         Self { lives: Some(lives), ..self.clone() }
     }
 
-    pub(super) fn lives(&self) -> Option<&[(u64, Option<Steps>)]> {
+    pub(super) fn lives(&self) -> Option<&[(u64, Option<StepRanges>)]> {
         self.lives.as_deref()
     }
 
@@ -121,7 +121,7 @@ impl Reduction {
 
 impl fmt::Display for Reduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let without = Kind::ALL.iter().filter(|(kind, _)| !self.has(*kind));
+        let without = SimEventKind::ALL.iter().filter(|(kind, _)| !self.has(*kind));
         let mut parts: Vec<String> = without.map(|(_, name)| format!("no-{name}")).collect();
         parts.extend(self.array.map(|(members, blocks)| format!("{members}x{blocks}")));
         for (life, steps) in self.lives.iter().flatten() {
@@ -129,7 +129,7 @@ impl fmt::Display for Reduction {
                 1 => it.start.to_string(),
                 _ => format!("{}-{}", it.start, it.end.saturating_sub(1)),
             };
-            let ranges = |all: &Steps| all.iter().map(range).collect::<Vec<_>>().join("+");
+            let ranges = |all: &StepRanges| all.iter().map(range).collect::<Vec<_>>().join("+");
             let steps = steps.as_ref().map(|all| format!(":{}", ranges(all)));
             parts.push(format!("{life}{}", steps.unwrap_or_default()));
         }
@@ -145,7 +145,8 @@ impl FromStr for Reduction {
         for part in text.split(',').filter(|it| !it.is_empty()) {
             let wrong = || format!("expected no-KIND, MEMBERSxBLOCKS, LIFE or LIFE:STEPS: {part}");
             if let Some(name) = part.strip_prefix("no-") {
-                let kind = Kind::ALL.iter().find(|(_, it)| *it == name).ok_or_else(wrong)?;
+                let kind =
+                    SimEventKind::ALL.iter().find(|(_, it)| *it == name).ok_or_else(wrong)?;
                 reduction = reduction.leaving_out(kind.0);
             } else if let Some((members, blocks)) = part.split_once('x') {
                 let number = |it: &str| it.parse().ok().filter(|it| (2..=16).contains(it));
@@ -163,7 +164,7 @@ impl FromStr for Reduction {
     }
 }
 
-fn parse_steps(text: &str) -> Result<Steps, ()> {
+fn parse_steps(text: &str) -> Result<StepRanges, ()> {
     let range = |it: &str| {
         let (first, last) = it.split_once('-').unwrap_or((it, it));
         let (first, last): (u32, u32) =

@@ -8,7 +8,7 @@
 use super::campaign::set_of;
 use super::drives::STAMP;
 use super::life::Life;
-use crate::geometry::{Place, SECTOR};
+use crate::geometry::{BytePlace, SECTOR};
 use crate::{Mismatch, ScrubStatus};
 
 impl Life<'_> {
@@ -104,7 +104,7 @@ impl Life<'_> {
 
     /// Flips a bit of one copy. Returns the member's sector and the scrub's expected report; `None`
     /// if concurrent events make the report unpredictable.
-    fn draw_difference(&mut self) -> Option<(Place, u64, Vec<Mismatch>)> {
+    fn draw_difference(&mut self) -> Option<(BytePlace, u64, Vec<Mismatch>)> {
         let status = self.engine.status();
         let is_stalled = self.campaign.drives.iter().any(|it| it.is_stalled);
         if self.had_errors || is_stalled || !status.is_running {
@@ -121,10 +121,11 @@ impl Life<'_> {
             return None;
         }
         let chosen = self.campaign.chance.below(copies.len() as u64) as usize;
-        let place = Place { set, offset, column: 0 };
+        let place = BytePlace { set, offset, column: 0 };
         let sector = (self.campaign.data_at + offset) / SECTOR;
         self.campaign.drives[copies[chosen].1].turn_bit(sector, byte);
-        let start = Place { set, offset: offset - offset % u64::from(geometry.chunk), column: 0 };
+        let start =
+            BytePlace { set, offset: offset - offset % u64::from(geometry.chunk), column: 0 };
         let offset = geometry.locate_back(start);
         if is_striped {
             // Data counts as right.

@@ -3,8 +3,8 @@
 use durio_simdisk::Chance;
 
 use crate::geometry::{Geometry, Level};
-use crate::superblock::Table;
-use crate::{Found, Plan};
+use crate::superblock::MemberTable;
+use crate::{FoundDevice, StartPlan};
 
 pub(super) fn draw_geometry(chance: &mut Chance, only_four: bool) -> Geometry {
     let (level, members) = match chance.below(9) {
@@ -40,15 +40,16 @@ pub(super) fn draw_stripes(chance: &mut Chance) -> Geometry {
     Geometry { level, members, chunk, region, member_bytes: 8192 << (1 + 2 * chance.below(2)) }
 }
 
-pub(super) fn describe_found(found: &Found) -> String {
-    let Table { epoch, revision, committed, voters, ref entries, .. } = found.superblock.table;
+pub(super) fn describe_found(found: &FoundDevice) -> String {
+    let MemberTable { epoch, revision, committed, voters, ref entries, .. } =
+        found.superblock.table;
     let states: Vec<String> = entries.iter().map(|it| format!("{:?}", it.state)).collect();
     let states = states.join(", ");
     let device = found.device;
     format!("device {device} has {epoch}.{revision} on {committed} by {voters:b}: {states}")
 }
 
-pub(super) fn describe(plan: &Plan) -> String {
+pub(super) fn describe(plan: &StartPlan) -> String {
     let entries = plan.table.entries.iter().zip(&plan.devices);
     let words = entries.map(|(entry, device)| {
         let device = device.map_or_else(|| "-".to_owned(), |it| it.device.to_string());

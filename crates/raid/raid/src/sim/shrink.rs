@@ -6,10 +6,10 @@
 //! kinds of events and a larger array, in other campaigns too; then lives, then steps, in halves
 //! down to single ones. The effort is bounded by events, not by time, so shrinking is reproducible.
 
-use super::campaign::Campaign;
+use super::campaign::CutCampaign;
 use super::life::STEPS_MAX;
-use super::reduction::{Kind, Reduction, Steps};
-use super::{CUTS_PER_CAMPAIGN, Case, Scenario, Violation};
+use super::reduction::{Reduction, SimEventKind, StepRanges};
+use super::{CUTS_PER_CAMPAIGN, CutCase, Scenario, Violation};
 
 /// Limits of events for the trials: with switches in other campaigns, and with lives and steps of
 /// the best; some seconds.
@@ -23,9 +23,9 @@ const ARRAYS: [(u8, u8); 5] = [(2, 2), (2, 4), (3, 4), (4, 4), (4, 16)];
 
 /// A case, and how large it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shrunk {
+pub struct ShrunkCase {
     /// How it is replayed.
-    pub case: Case,
+    pub case: CutCase,
     /// The violation.
     pub what: String,
     /// Events from the start of its campaign.
@@ -36,17 +36,17 @@ pub struct Shrunk {
 
 struct Shrinker {
     kind: String,
-    best: Shrunk,
+    best: ShrunkCase,
     /// Events that may be tried yet.
     effort: u64,
 }
 
 /// Returns the original, and the smallest case found with the same kind of violation.
 #[must_use]
-pub fn shrink(scenario: Scenario, violation: &Violation) -> (Shrunk, Shrunk) {
-    let case = Case { scenario, cut: violation.cut, reduction: Reduction::default() };
+pub fn shrink(scenario: Scenario, violation: &Violation) -> (ShrunkCase, ShrunkCase) {
+    let case = CutCase { scenario, cut: violation.cut, reduction: Reduction::default() };
     let (kind, what) = (kind_of(&violation.what), violation.what.clone());
-    let first = Shrunk { case, what, events: u64::MAX, size: 0 };
+    let first = ShrunkCase { case, what, events: u64::MAX, size: 0 };
     let mut shrinker = Shrinker { kind, best: first, effort: EFFORT[0] };
     // A panic repeats on every attempt, and was reported once.
     let hook = std::panic::take_hook();
@@ -82,7 +82,7 @@ impl Shrinker {
             return false;
         }
         let scenario = self.best.case.scenario;
-        let mut campaign = Campaign::new(scenario, number, reduction.clone());
+        let mut campaign = CutCampaign::new(scenario, number, reduction.clone());
         campaign.limit_events(self.best.events);
         let result = campaign.run_caught(CUTS_PER_CAMPAIGN);
         self.effort = self.effort.saturating_sub(campaign.effort());
@@ -91,8 +91,8 @@ impl Shrinker {
         if kind_of(&what) != self.kind || events > self.best.events {
             return false;
         }
-        let case = Case { scenario, cut: number * CUTS_PER_CAMPAIGN + life, reduction };
-        self.best = Shrunk { case, what, events, size: campaign.geometry.size() };
+        let case = CutCase { scenario, cut: number * CUTS_PER_CAMPAIGN + life, reduction };
+        self.best = ShrunkCase { case, what, events, size: campaign.geometry.size() };
         true
     }
 
@@ -124,7 +124,7 @@ impl Shrinker {
             }
             self.best = before;
         }
-        for (kind, _) in Kind::ALL {
+        for (kind, _) in SimEventKind::ALL {
             let before = self.best.clone();
             if before.case.reduction.has(kind) {
                 self.accepts_any(others, &before.case.reduction.leaving_out(kind));
@@ -194,8 +194,8 @@ impl Shrinker {
     }
 }
 
-fn ranges(steps: &[u32]) -> Steps {
-    let mut ranges: Steps = Vec::new();
+fn ranges(steps: &[u32]) -> StepRanges {
+    let mut ranges: StepRanges = Vec::new();
     for &step in steps {
         match ranges.last_mut() {
             Some(last) if last.end == step => last.end += 1,

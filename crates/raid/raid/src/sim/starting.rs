@@ -3,21 +3,21 @@
 //! Takes a campaign's drives; returns a plan for the next life, or the broken promise of a start.
 //! `life.rs` runs the array.
 
-use super::campaign::Campaign;
-use super::model::Model;
-use super::reduction::Kind;
+use super::campaign::CutCampaign;
+use super::model::ArrayModel;
+use super::reduction::SimEventKind;
 use super::shapes::describe_found;
-use crate::superblock::{MemberState, Relation, Table};
-use crate::{AssembleError, AssembleOptions, Found, Plan, assemble, layout};
+use crate::superblock::{MemberState, MemberTable, Relation};
+use crate::{AssembleError, AssembleOptions, FoundDevice, StartPlan, assemble, layout};
 
-impl Campaign {
+impl CutCampaign {
     /// All drives, in any order.
-    pub(super) fn found(&mut self) -> Vec<Found> {
-        let mut found: Vec<Found> =
+    pub(super) fn found(&mut self) -> Vec<FoundDevice> {
+        let mut found: Vec<FoundDevice> =
             (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
         if self.has_bad_drive && self.chance.below(2) == 0 {
             let slot = self.chance.below(layout::log_slots(&self.geometry));
-            for Found { log, .. } in found.iter_mut().filter(|it| it.device == 0) {
+            for FoundDevice { log, .. } in found.iter_mut().filter(|it| it.device == 0) {
                 log.entries.retain(|it| layout::log_slot_of(&self.geometry, it.offset) != slot);
                 log.lost.push(slot);
             }
@@ -35,7 +35,7 @@ impl Campaign {
     }
 
     /// `None` if the array is lost with a lying drive.
-    pub(super) fn assemble(&mut self, with_all: bool) -> Result<Option<Plan>, String> {
+    pub(super) fn assemble(&mut self, with_all: bool) -> Result<Option<StartPlan>, String> {
         let mut found = self.found();
         found.iter().for_each(|it| self.trace(|| describe_found(it)));
         let mut options = self.options();
@@ -50,7 +50,11 @@ impl Campaign {
             false if self.geometry.level.parities() > 0 => self.chance.below(2) == 0,
             false => self.chance.below(5) == 0,
         };
-        if leaves_out && !with_all && !self.has_given_up && self.reduction.has(Kind::Absences) {
+        if leaves_out
+            && !with_all
+            && !self.has_given_up
+            && self.reduction.has(SimEventKind::Absences)
+        {
             let some = self.leave_out(&found);
             if let Some(plan) = self.assemble_some(&some, options) {
                 self.model.lose_copy(self.number);
@@ -92,7 +96,7 @@ impl Campaign {
     }
 
     /// Some of the drives, in their order.
-    fn leave_out(&mut self, found: &[Found]) -> Vec<Found> {
+    fn leave_out(&mut self, found: &[FoundDevice]) -> Vec<FoundDevice> {
         if self.hunts_starts {
             let mut others = found.iter().map(|it| it.device).filter(|&it| it != self.left_out);
             self.left_out = others.next_back().unwrap_or(self.left_out);
@@ -106,22 +110,27 @@ impl Campaign {
 
     /// If only one drive knows that it was taken into sync, another continues without it and is
     /// left out afterwards.
-    fn leave_out_by_plan(&mut self, found: &[Found]) {
-        let holds_alone = |it: &&Found| {
+    fn leave_out_by_plan(&mut self, found: &[FoundDevice]) {
+        let holds_alone = |it: &&FoundDevice| {
             let table = &it.superblock.table;
             let is_taken_in = crate::assembly::in_sync(table) & !table.voters != 0;
-            let has_it = |other: &&Found| other.superblock.table.lineage == table.lineage;
+            let has_it = |other: &&FoundDevice| other.superblock.table.lineage == table.lineage;
             is_taken_in && table.voters != 0 && found.iter().filter(has_it).count() == 1
         };
         let Some(alone) = found.iter().find(holds_alone) else { return };
         let table = &alone.superblock.table;
-        let went_on = |it: &&Found| table.relation_of(&it.superblock.table) == Relation::Diverged;
+        let went_on =
+            |it: &&FoundDevice| table.relation_of(&it.superblock.table) == Relation::Diverged;
         self.left_out = found.iter().find(went_on).unwrap_or(alone).device;
         self.doomed = found.iter().map(|it| it.device).find(|&it| it != self.left_out);
         self.keeps_out = true;
     }
 
-    fn assemble_some(&mut self, found: &[Found], options: AssembleOptions) -> Option<Plan> {
+    fn assemble_some(
+        &mut self,
+        found: &[FoundDevice],
+        options: AssembleOptions,
+    ) -> Option<StartPlan> {
         let refused = match assemble(found, options) {
             Ok(plan) => return (!self.is_forced || self.gives_nothing_up(&plan)).then_some(plan),
             Err(error) => error,
@@ -138,7 +147,7 @@ impl Campaign {
     }
 
     /// True if each member that would be read has all acknowledged data.
-    pub(super) fn gives_nothing_up(&self, plan: &Plan) -> bool {
+    pub(super) fn gives_nothing_up(&self, plan: &StartPlan) -> bool {
         let entries = plan.table.entries.iter().zip(&plan.devices);
         let mut read = entries.filter(|(it, _)| it.state == MemberState::InSync);
         read.all(|(_, device)| device.is_some_and(|it| self.serving & (1 << it.device) != 0))
@@ -147,11 +156,11 @@ impl Campaign {
     /// Gives up all members that continued separately from those that served.
     fn give_up_some(
         &mut self,
-        found: &[Found],
+        found: &[FoundDevice],
         options: AssembleOptions,
-    ) -> Result<Vec<Found>, String> {
+    ) -> Result<Vec<FoundDevice>, String> {
         self.model.lose_copy(self.number);
-        let is_enough = |side: &Vec<Found>| {
+        let is_enough = |side: &Vec<FoundDevice>| {
             let forced = AssembleOptions { force: true, ..options };
             assemble(side, forced).is_ok_and(|plan| self.gives_nothing_up(&plan))
         };
@@ -163,16 +172,18 @@ impl Campaign {
     }
 
     /// The members that did not diverge from this table.
-    pub(super) fn side_of(table: &Table, found: &[Found]) -> Vec<Found> {
-        let is_ours = |it: &&Found| table.relation_of(&it.superblock.table) != Relation::Diverged;
+    pub(super) fn side_of(table: &MemberTable, found: &[FoundDevice]) -> Vec<FoundDevice> {
+        let is_ours =
+            |it: &&FoundDevice| table.relation_of(&it.superblock.table) != Relation::Diverged;
         found.iter().filter(is_ours).cloned().collect()
     }
 
     /// Erases found drives that are not kept.
-    pub(super) fn give_up_others(&mut self, found: &[Found], kept: &[Found]) {
+    pub(super) fn give_up_others(&mut self, found: &[FoundDevice], kept: &[FoundDevice]) {
         self.has_given_up = true;
         for device in 0..self.drives.len() {
-            let is_there = |side: &[Found]| side.iter().any(|it| usize::from(it.device) == device);
+            let is_there =
+                |side: &[FoundDevice]| side.iter().any(|it| usize::from(it.device) == device);
             if is_there(found) && !is_there(kept) {
                 self.trace(|| format!("device {device} is given up"));
                 self.drives[device] = self.blank_drive(device);
@@ -201,7 +212,7 @@ impl Campaign {
         let halves = [first, self.serving & !first];
         let before = self.model.clone();
         let mut models = Vec::new();
-        let here = |half: u64, found: &[Found]| -> Vec<Found> {
+        let here = |half: u64, found: &[FoundDevice]| -> Vec<FoundDevice> {
             found.iter().filter(|it| half & (1 << it.device) != 0).cloned().collect()
         };
         if halves.iter().any(|&half| assemble(&here(half, &found), options).is_err()) {
@@ -217,7 +228,7 @@ impl Campaign {
             let plan = assemble(&found, options).map_err(|it| format!("half forced: {it}"))?;
             let steps = self.chance.below(100);
             self.live_with(plan, steps, false, true)?;
-            models.push(std::mem::replace(&mut self.model, Model::new(0)));
+            models.push(std::mem::replace(&mut self.model, ArrayModel::new(0)));
         }
         let found = self.found();
         if assemble(&found, AssembleOptions { force: false, ..options }).is_ok() {

@@ -2,17 +2,17 @@
 //!
 //! Takes disks, the trusted members and the model. Must not share the engine's sums.
 
-use super::campaign::Campaign;
+use super::campaign::CutCampaign;
 use super::drives::Drive;
 use super::life::Life;
-use super::media::{Trusted, read_stamp};
-use super::model::Model;
-use crate::geometry::{Geometry, Place, SECTOR, Stripe};
+use super::media::{TrustedMembers, read_stamp};
+use super::model::ArrayModel;
+use crate::geometry::{BytePlace, Geometry, SECTOR, Stripe};
 use crate::simulated;
 
 const SECTOR_BYTES: usize = SECTOR as usize;
 
-type Sector = [u8; SECTOR_BYTES];
+type SectorBytes = [u8; SECTOR_BYTES];
 
 /// The product by definition: polynomials, then the remainder modulo x^8 + x^4 + x^3 + x^2 + 1.
 fn product(one: u8, other: u8) -> u8 {
@@ -36,7 +36,7 @@ fn factor(parity: u8, column: u8) -> u8 {
 }
 
 /// A parity of these columns, by Horner's rule: from the last on, doubled before the next is added.
-fn parity_of(data: &[Option<Sector>], parity: u8) -> Sector {
+fn parity_of(data: &[Option<SectorBytes>], parity: u8) -> SectorBytes {
     let mut sum = [0_u8; SECTOR_BYTES];
     for bytes in data.iter().rev() {
         if parity == 1 {
@@ -50,15 +50,15 @@ fn parity_of(data: &[Option<Sector>], parity: u8) -> Sector {
 }
 
 /// Restores the missing data, if the parities suffice.
-fn restore(data: &mut [Option<Sector>], parities: &[Option<Sector>]) {
+fn restore(data: &mut [Option<SectorBytes>], parities: &[Option<SectorBytes>]) {
     let lost: Vec<u8> =
         (0..data.len() as u8).filter(|&it| data[usize::from(it)].is_none()).collect();
     let rest = |parity: u8| {
         let of = parity_of(data, parity);
         parities[usize::from(parity)]
-            .map(|it| -> Sector { std::array::from_fn(|at| it[at] ^ of[at]) })
+            .map(|it| -> SectorBytes { std::array::from_fn(|at| it[at] ^ of[at]) })
     };
-    let rests: Vec<(u8, Sector)> =
+    let rests: Vec<(u8, SectorBytes)> =
         (0..parities.len() as u8).filter_map(|it| Some((it, rest(it)?))).collect();
     match (&lost[..], &rests[..]) {
         ([one], [(parity, rest), ..]) => {
@@ -67,7 +67,8 @@ fn restore(data: &mut [Option<Sector>], parities: &[Option<Sector>]) {
         }
         ([one, other], [(_, p), (_, q)]) => {
             let (f, g) = (factor(1, *one), factor(1, *other));
-            let a: Sector = std::array::from_fn(|at| quotient(q[at] ^ product(g, p[at]), f ^ g));
+            let a: SectorBytes =
+                std::array::from_fn(|at| quotient(q[at] ^ product(g, p[at]), f ^ g));
             data[usize::from(*one)] = Some(a);
             data[usize::from(*other)] = Some(std::array::from_fn(|at| p[at] ^ a[at]));
         }
@@ -81,9 +82,9 @@ pub(super) fn check(
     geometry: &Geometry,
     data_at: u64,
     drives: &[Drive],
-    trusted: &Trusted,
+    trusted: &TrustedMembers,
     all_equal: bool,
-    model: &mut Model,
+    model: &mut ArrayModel,
 ) -> Result<(), String> {
     let device_of = |role: u8| {
         let found = trusted.sets[0].iter().find(|(at, _)| *at == usize::from(role));
@@ -95,9 +96,9 @@ pub(super) fn check(
         let read = |role: u8| {
             device_of(role).map(|device| sector_of(&drives[device], (data_at + offset) / SECTOR))
         };
-        let mut data: Vec<Option<Sector>> =
+        let mut data: Vec<Option<SectorBytes>> =
             (0..stripe.columns()).map(|it| read(stripe.member(it))).collect();
-        let parities: Vec<Option<Sector>> =
+        let parities: Vec<Option<SectorBytes>> =
             (0..geometry.level.parities()).map(|it| read(stripe.parity(it))).collect();
         let region = (offset / geometry.region) as usize;
         let must_be_right = (all_equal || !trusted.dirty[region]) && !trusted.unsynced[region];
@@ -109,7 +110,7 @@ pub(super) fn check(
         }
         let mut values = Vec::new();
         for (column, bytes) in (0_u8..).zip(&data) {
-            let at = (geometry.locate_back(Place { set: 0, offset, column }) / SECTOR) as usize;
+            let at = (geometry.locate_back(BytePlace { set: 0, offset, column }) / SECTOR) as usize;
             let bytes = match bytes {
                 Some(bytes) => bytes,
                 None if is_blank => &[0; SECTOR_BYTES],
@@ -136,20 +137,25 @@ pub(super) fn check(
 }
 
 /// Whether the present parities match the data.
-fn are_right(stripe: Stripe, data: &[Option<Sector>], parities: &[Option<Sector>]) -> bool {
+fn are_right(
+    stripe: Stripe,
+    data: &[Option<SectorBytes>],
+    parities: &[Option<SectorBytes>],
+) -> bool {
     let is_known = data.len() == usize::from(stripe.columns()) && data.iter().all(Option::is_some);
-    let is_right =
-        |(parity, it): (u8, &Option<Sector>)| it.is_none_or(|it| it == parity_of(data, parity));
+    let is_right = |(parity, it): (u8, &Option<SectorBytes>)| {
+        it.is_none_or(|it| it == parity_of(data, parity))
+    };
     is_known && (0..).zip(parities).all(is_right)
 }
 
-fn sector_of(drive: &Drive, sector: u64) -> Sector {
+fn sector_of(drive: &Drive, sector: u64) -> SectorBytes {
     let mut data = [0; SECTOR_BYTES];
     drive.disk.durable().read(sector, &mut data);
     data
 }
 
-impl Campaign {
+impl CutCampaign {
     /// Leaves older contents in a sector of each parity.
     pub(super) fn spoil_parities(&mut self) {
         let chunk = u64::from(self.geometry.chunk);
@@ -172,7 +178,8 @@ impl Life<'_> {
         let roles = self.engine.status().roles;
         let devices = roles.iter().enumerate().take(geometry.members.into());
         let set = devices.filter_map(|(at, it)| Some((at, it.device?.into()))).collect();
-        let trusted = Trusted::read(&geometry, &self.campaign.drives, vec![set], vec![true], &[]);
+        let trusted =
+            TrustedMembers::read(&geometry, &self.campaign.drives, vec![set], vec![true], &[]);
         let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
         check(&geometry, data_at, drives, &trusted, true, &mut self.campaign.model)
     }

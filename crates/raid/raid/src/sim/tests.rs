@@ -72,14 +72,14 @@ fn kept_cases_are_found_with_their_fault_and_quiet_without() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sim/kept.txt"), cases).unwrap();
         return;
     }
-    let cases: Vec<Case> = KEPT.lines().map(|it| it.parse().unwrap()).collect();
+    let cases: Vec<CutCase> = KEPT.lines().map(|it| it.parse().unwrap()).collect();
     let faults: Vec<Fault> = cases.iter().filter_map(|it| it.scenario.fault).collect();
     assert_eq!(faults, Fault::ALL, "DURIO_TEST_REWRITE=1 finds them anew");
     for case in cases {
         let (_, violation) = replay(&case);
         assert!(violation.is_some(), "not found, DURIO_TEST_REWRITE=1 finds another: {case}");
         let scenario = Scenario { fault: None, ..case.scenario };
-        assert_eq!(replay(&Case { scenario, ..case }).1, None);
+        assert_eq!(replay(&CutCase { scenario, ..case }).1, None);
     }
 }
 
@@ -151,7 +151,7 @@ fn a_cut_is_replayed_event_by_event() {
     let scenario = Scenario { fault: Some(Fault::NoOrder), ..HONEST };
     let (_, violation) = simulate(scenario, FAULT_CUTS);
     let found = violation.expect("it is found");
-    let case = Case { scenario, cut: found.cut, reduction: Reduction::default() };
+    let case = CutCase { scenario, cut: found.cut, reduction: Reduction::default() };
     let (events, again) = replay(&case);
     assert_eq!(again.as_ref(), Some(&found));
     assert_eq!(events.last(), Some(&format!("violation: {}", found.what)));

@@ -14,12 +14,12 @@ use durio_block::{
 };
 use durio_simdisk::{Chance, SharedDisk};
 
-use super::{Flight, Memory, find, make_blank, write_blocks};
+use super::{SimulatedMemory, SimulatedOp, find, make_blank, write_blocks};
 use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
 use crate::{
-    AssembleError, AssembleOptions, Config, CreateError, Engine, Fault, Found, Id, JoinAs, Member,
-    MemberOpKind, MemberState, Newcomer, Outcome, Output, Request, RequestKind, RoleStatus, Status,
-    SubmitError, assemble, create, layout,
+    ArrayRequest, AssembleError, AssembleOptions, Config, CreateError, Engine, EngineOutput, Fault,
+    FoundDevice, Id, JoinAs, Member, MemberOpKind, MemberState, Newcomer, OpOutcome, RequestKind,
+    RoleStatus, Status, SubmitError, assemble, create, layout,
 };
 
 /// Small, so that an array of 1 MiB has regions of every kind at each moment.
@@ -64,7 +64,7 @@ fn geometry_of(level: Level, sizes: &[u64]) -> Geometry {
 
 /// How an array starts.
 #[derive(Debug, Clone, Copy)]
-pub struct Start {
+pub struct ArrayStart {
     /// The clock's value.
     pub at: Ticks,
     /// Seed for the pace of its disks.
@@ -74,11 +74,11 @@ pub struct Start {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct PendingOp {
     due: Ticks,
     /// Its place in the starting order, which decides among those due at the same time.
     number: u64,
-    flight: Flight,
+    flight: SimulatedOp,
 }
 
 /// An array that runs.
@@ -86,12 +86,12 @@ struct Pending {
 pub struct ArrayEngine {
     disks: Vec<SharedDisk>,
     engine: Engine,
-    out: Output,
-    memory: Memory,
+    out: EngineOutput,
+    memory: SimulatedMemory,
     clock: VirtualClock,
     begin: Ticks,
     next_tick: Ticks,
-    pending: Vec<Pending>,
+    pending: Vec<PendingOp>,
     begun: u64,
     /// Operations in flight by slot, and when they were submitted.
     asked: Vec<Option<(Operation, Ticks)>>,
@@ -107,16 +107,16 @@ impl ArrayEngine {
     /// If the disks make no array.
     pub fn start(
         disks: &[SharedDisk],
-        start: Start,
+        start: ArrayStart,
         buffers: Buffers,
     ) -> Result<Self, AssembleError> {
-        let Start { at, seed, fault } = start;
+        let ArrayStart { at, seed, fault } = start;
         let found = |(device, disk): (u8, &SharedDisk)| {
             let mut disk = disk.lock();
             let bytes = disk.size();
             find(&mut disk, device, bytes)
         };
-        let found: Vec<Found> = (0..).zip(disks).filter_map(found).collect();
+        let found: Vec<FoundDevice> = (0..).zip(disks).filter_map(found).collect();
         let force = found.len() < disks.len();
         let plan = assemble(&found, AssembleOptions { force, rejoin: true, fault })?;
         let chunk = plan.table.geometry.chunk;
@@ -133,13 +133,13 @@ impl ArrayEngine {
         };
         let clock = VirtualClock::default();
         clock.advance_to(at);
-        let mut out = Output::default();
+        let mut out = EngineOutput::default();
         let engine = Engine::start(plan, &config, &mut out);
         let mut array = Self {
             disks: disks.to_vec(),
             engine,
             out,
-            memory: Memory::new(buffers, chunk),
+            memory: SimulatedMemory::new(buffers, chunk),
             clock,
             begin: at,
             next_tick: at.plus(TICK),
@@ -226,15 +226,15 @@ impl ArrayEngine {
     }
 
     fn end(&mut self, at: usize) {
-        let Pending { flight, due, .. } = self.pending.swap_remove(at);
+        let PendingOp { flight, due, .. } = self.pending.swap_remove(at);
         let disk = &mut *self.disks[usize::from(flight.op.device)].lock();
         let outcome = flight.end(disk, Nanos::new(due.0), &mut self.memory);
         self.engine.completed(flight.op.tag, outcome, &mut self.out);
-        if outcome == Outcome::Error {
+        if outcome == OpOutcome::Error {
             // Operations in flight to a given-up member must not write to reused memory.
             let roles = self.engine.status().roles;
             let is_used =
-                |it: &Pending| roles.iter().any(|r| r.device == Some(it.flight.op.device));
+                |it: &PendingOp| roles.iter().any(|r| r.device == Some(it.flight.op.device));
             self.pending.retain(is_used);
         }
     }
@@ -253,11 +253,11 @@ impl ArrayEngine {
                 MemberOpKind::Write if disk.profile().declares_cache() => pace.durable,
                 _ => pace.write,
             };
-            let mut flight = Flight { op, ticket: None, flushes: false };
+            let mut flight = SimulatedOp { op, ticket: None, flushes: false };
             flight.begin(disk, Nanos::new(now.0), &self.engine, &self.memory);
             let jitter = self.chance.below(pace.get() / 2 + 1);
             let due = now.plus(pace.get() + jitter);
-            self.pending.push(Pending { due, number: self.begun, flight });
+            self.pending.push(PendingOp { due, number: self.begun, flight });
             self.begun += 1;
         }
         self.out.ops.clear();
@@ -295,7 +295,7 @@ impl ArrayEngine {
                 return self.complete(slot, Err(libc::EOPNOTSUPP));
             }
         };
-        let request = Request {
+        let request = ArrayRequest {
             tag: slot as u64,
             kind,
             offset: operation.offset,
@@ -402,7 +402,7 @@ mod tests {
     }
 
     fn start(disks: &[SharedDisk]) -> ArrayEngine {
-        let start = Start { at: Ticks(0), seed: 7, fault: None };
+        let start = ArrayStart { at: Ticks(0), seed: 7, fault: None };
         ArrayEngine::start(disks, start, Buffers::new(2, BLOCK_BYTES)).unwrap()
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Watched;
+use super::WatchedCase;
 use crate::attack::arena::Arena;
 use crate::attack::corpus::CAMPAIGN;
 use crate::attack::mutate::token;
@@ -24,7 +24,8 @@ const MEASURING_LIMIT: Duration = Duration::from_secs(30);
 const JOB_BYTES: u64 = 128 << 10;
 
 /// The start of a line, its fixed end, and the options that may be between them.
-type Command = (&'static str, &'static str, &'static [(&'static str, &'static [&'static str])]);
+type CommandShape =
+    (&'static str, &'static str, &'static [(&'static str, &'static [&'static str])]);
 
 const NUMBERS: &[&str] = &["0", "1", "2", "7", "64", "4096", "65536"];
 const SIZES: &[&str] = &["0", "1", "512", "4k", "4KiB", "1MiB", "4097", "16EiB"];
@@ -32,7 +33,7 @@ const TIMES: &[&str] = &["0s", "1ns", "10ms", "50ms"];
 const FORMATS: &[&str] = &["text", "json", "html", "csv", "fio-json", "xml"];
 const FLAG: &[&str] = &[];
 
-const COMMANDS: [Command; 12] = [
+const COMMANDS: [CommandShape; 12] = [
     (
         "run",
         "--quiet --target data --size 1MiB --ops 50",
@@ -183,7 +184,7 @@ pub(super) fn command_line(arena: &Arena, _: usize, random: &mut Random) -> Resu
     for word in words.iter().filter(|word| !word.contains('\0')) {
         launch = launch.word(word);
     }
-    let watched = Watched::begin(&case);
+    let watched = WatchedCase::begin(&case);
     let mut ended = launch.run()?;
     // Memory for the requested number of jobs is expected.
     ended.peak = ended.peak.saturating_sub(most_jobs(&words) * JOB_BYTES);

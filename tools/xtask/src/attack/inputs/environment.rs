@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Watched;
-use crate::attack::arena::{Arena, Case};
+use super::WatchedCase;
+use crate::attack::arena::{Arena, AttackCase};
 use crate::attack::corpus::write;
 use crate::attack::mutate::token;
 use crate::attack::random::Random;
-use crate::attack::terminal::Terminal;
+use crate::attack::terminal::PseudoTerminal;
 use crate::attack::verdict::faults;
 
 /// The exit code of `durio lab` without a kernel or QEMU, as documented in its help.
@@ -61,7 +61,7 @@ pub(super) fn environment(arena: &Arena, _: usize, random: &mut Random) -> Resul
             false => launch.env(random.pick(&FOLDERS), folder(&case, random)),
         };
     }
-    let watched = Watched::begin(&case);
+    let watched = WatchedCase::begin(&case);
     let ended = launch.run()?;
     Ok(watched.judge_but(&ended, &[LAB_FAILED]))
 }
@@ -85,7 +85,7 @@ pub(super) fn dumb_terminal(
     let (name, value) = VARIABLES[number % VARIABLES.len()];
     let term = if name == "TERM" { value } else { "xterm-256color" };
     let launch = case.durio(random.pick(&COMMANDS)).env("TERM", term).env(name, value);
-    let (window, running) = Terminal::start(launch)?;
+    let (window, running) = PseudoTerminal::start(launch)?;
     let reader = thread::spawn(|| window.read_to_end());
     let mut wrong = faults(&running.wait(Duration::from_secs(10))?);
     let printed = reader.join().unwrap_or_default();
@@ -119,7 +119,7 @@ fn text(random: &mut Random) -> OsString {
 }
 
 /// A folder of the case, or a path that is not a folder: nothing writable belongs to others.
-fn folder(case: &Case, random: &mut Random) -> OsString {
+fn folder(case: &AttackCase, random: &mut Random) -> OsString {
     match random.below(7) {
         0 => OsString::new(),
         1 => "/dev/null".into(),

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{PLACE_ONCE_IN, Watched, places, with_place};
-use crate::attack::arena::{Arena, Case};
-use crate::attack::corpus::{Files, write};
-use crate::attack::mutate::{Form, mutate};
+use super::{PLACE_ONCE_IN, WatchedCase, places, with_place};
+use crate::attack::arena::{Arena, AttackCase};
+use crate::attack::corpus::{FolderFiles, write};
+use crate::attack::mutate::{TextForm, mutate};
 use crate::attack::random::Random;
 
 const READERS: [&str; 8] = [
@@ -56,22 +56,22 @@ pub(super) fn histogram_log(arena: &Arena, _: usize, random: &mut Random) -> Res
     read(&case, random.pick(&READERS[..5]), place.as_deref())
 }
 
-fn read(case: &Case, line: &str, place: Option<&str>) -> Result<Vec<String>> {
-    let wrong = Watched::begin(case).run(case.durio(line))?;
+fn read(case: &AttackCase, line: &str, place: Option<&str>) -> Result<Vec<String>> {
+    let wrong = WatchedCase::begin(case).run(case.durio(line))?;
     Ok(with_place(wrong, place))
 }
 
 /// Writes the folder with one file of it spoilt; returns the name of any other object in its place.
 fn spoil_one(
-    files: &mut Files,
-    others: &[Files],
+    files: &mut FolderFiles,
+    others: &[FolderFiles],
     folder: &Path,
     is_chosen: impl Fn(&Path) -> bool,
     random: &mut Random,
 ) -> Result<Option<String>> {
     let chosen: Vec<_> = (0..files.len()).filter(|&at| is_chosen(&files[at].0)).collect();
     let at = random.pick(&chosen);
-    let alike = |other: &Files| other.iter().find(|(name, _)| *name == files[at].0).cloned();
+    let alike = |other: &FolderFiles| other.iter().find(|(name, _)| *name == files[at].0).cloned();
     let alike: Vec<_> = others.iter().filter_map(alike).map(|(_, bytes)| bytes).collect();
     let form = form_of(&files[at].0);
     files[at].1 = mutate(&files[at].1, form, &alike, random);
@@ -89,12 +89,12 @@ fn spoil_one(
     }
 }
 
-fn form_of(name: &Path) -> Form {
+fn form_of(name: &Path) -> TextForm {
     match name.extension().and_then(|it| it.to_str()) {
-        Some("json") => Form::Json,
-        Some("jsonl") => Form::JsonLines,
-        Some("hlog") => Form::Cells,
-        _ => Form::Bytes,
+        Some("json") => TextForm::Json,
+        Some("jsonl") => TextForm::JsonLines,
+        Some("hlog") => TextForm::Cells,
+        _ => TextForm::Bytes,
     }
 }
 
@@ -118,23 +118,24 @@ pub(super) fn journal(
     let line =
         format!("{{\"path\":{:?},\"identity\":{identity},\"removed\":false}}\n", name.display());
     let line = line.repeat(1 + random.below(3)).into_bytes();
-    let text = if random.once_in(2) { mutate(&line, Form::JsonLines, &[], random) } else { line };
+    let text =
+        if random.once_in(2) { mutate(&line, TextForm::JsonLines, &[], random) } else { line };
     let journal = case.path("state/durio/runs/killed/journal.jsonl");
     fs::create_dir_all(journal.parent().unwrap_or(&journal))?;
     fs::write(&journal, text)?;
     let pointers = case.path("state/durio/leftovers");
     fs::create_dir_all(&pointers)?;
     let pointer = if random.once_in(4) {
-        mutate(journal.as_os_str().as_encoded_bytes(), Form::Cells, &[], random)
+        mutate(journal.as_os_str().as_encoded_bytes(), TextForm::Cells, &[], random)
     } else {
         journal.as_os_str().as_encoded_bytes().to_vec()
     };
     fs::write(pointers.join("killed"), pointer)?;
-    Watched::begin(&case).run(case.durio("run --quiet --engine null --ops 10"))
+    WatchedCase::begin(&case).run(case.durio("run --quiet --engine null --ops 10"))
 }
 
 /// A user's file with a name as durio gives them, from no actual run.
-fn left_behind(case: &Case) -> Result<PathBuf> {
+fn left_behind(case: &AttackCase) -> Result<PathBuf> {
     let path = case.path("data/.durio-mine");
     fs::write(&path, "the user's too\n").context("cannot write")?;
     Ok(path)

@@ -13,7 +13,7 @@ use super::{LIMIT, VICTIMS, begin, changes};
 use crate::attack::arena::Arena;
 use crate::attack::random::Random;
 use crate::attack::verdict::faults;
-use crate::attack::witness::Tree;
+use crate::attack::witness::FolderTree;
 
 const NOBODY: u32 = 65_534;
 const PARTS: [&str; 6] = ["runs", "watch", "replays", "leftovers", "stacks", "settings"];
@@ -81,7 +81,7 @@ pub(super) fn state_links(
             lchown(&base, Some(NOBODY), Some(NOBODY))?;
         }
     }
-    let before = Tree::of(&victims);
+    let before = FolderTree::of(&victims);
     let mut wrong = Vec::new();
     for line in COMMANDS {
         let ended = case.durio(line).limit(LIMIT).run()?;

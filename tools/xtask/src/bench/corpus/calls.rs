@@ -18,7 +18,7 @@ pub(super) const TRACED: &str = "trace=openat,open,read,write,pread64,pwrite64,r
 
 /// The calls on one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Done {
+pub(super) struct FileActivity {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) bytes: u64,
@@ -31,7 +31,7 @@ pub(super) struct Done {
     pub(super) flags: BTreeSet<String>,
 }
 
-impl Done {
+impl FileActivity {
     /// Makes files of one job match in two sorted lists, whichever of their accesses were drawn to
     /// read; but not if one program syncs more often than the other.
     pub(super) fn by_what_is_not_drawn(&self, other: &Self) -> Ordering {
@@ -48,7 +48,7 @@ impl Done {
 }
 
 /// The sum over all jobs of a program, from its JSON; fio prints lines of text before it.
-pub(super) fn sum(output: &[u8]) -> Result<Done> {
+pub(super) fn sum(output: &[u8]) -> Result<FileActivity> {
     let begin = output.iter().position(|&byte| byte == b'{').context("no JSON")?;
     let document =
         serde_json::Deserializer::from_slice(&output[begin..]).into_iter::<Value>().next();
@@ -59,13 +59,13 @@ pub(super) fn sum(output: &[u8]) -> Result<Done> {
     };
     let bytes = sum("read", "io_bytes") + sum("write", "io_bytes");
     let (reads, writes) = (sum("read", "total_ios"), sum("write", "total_ios"));
-    Ok(Done { reads, writes, bytes, ..Done::default() })
+    Ok(FileActivity { reads, writes, bytes, ..FileActivity::default() })
 }
 
 #[derive(Default)]
-struct Trace {
+struct TracedFiles {
     /// By path.
-    done: BTreeMap<String, Done>,
+    done: BTreeMap<String, FileActivity>,
     /// Flags of the last open by process, descriptor and path; process 0 is any.
     opened: BTreeMap<(u64, String), String>,
     position: BTreeMap<(u64, String), u64>,
@@ -74,7 +74,7 @@ struct Trace {
 }
 
 /// Reads the trace files `prefix.PID`; the lowest PID is the process that was started.
-pub(super) fn read(prefix: &Path, folder: &Path) -> Result<Vec<Done>> {
+pub(super) fn read(prefix: &Path, folder: &Path) -> Result<Vec<FileActivity>> {
     let parent = prefix.parent().context("a trace in no folder")?;
     let name = prefix.file_name().context("a trace without a name")?.to_string_lossy();
     let mut lines: Vec<(f64, u64, String)> = Vec::new();
@@ -92,17 +92,17 @@ pub(super) fn read(prefix: &Path, folder: &Path) -> Result<Vec<Done>> {
     }
     lines.sort_by(|a, b| a.0.total_cmp(&b.0));
     let main = lines.first().map_or(0, |line| line.1);
-    let mut trace = Trace::default();
+    let mut trace = TracedFiles::default();
     let folder = folder.display().to_string();
     for (_, pid, call) in &lines {
         trace.take(call, *pid, *pid == main, &folder);
     }
-    let mut all: Vec<Done> = trace.done.into_values().collect();
+    let mut all: Vec<FileActivity> = trace.done.into_values().collect();
     all.sort();
     Ok(all)
 }
 
-impl Trace {
+impl TracedFiles {
     fn take(&mut self, call: &str, pid: u64, is_main: bool, folder: &str) -> Option<()> {
         let (name, rest) = call.split_once('(')?;
         let (arguments, result) = rest.rsplit_once(" = ")?;
@@ -253,8 +253,15 @@ mod tests {
         let done = read(&prefix, Path::new("/d")).unwrap();
         let flags = BTreeSet::from(["O_DIRECT".to_owned()]);
         let range = Some((0, 12_288));
-        let expected =
-            Done { reads: 1, writes: 1, bytes: 4608, syncs: 1, range, flags, mapped: false };
+        let expected = FileActivity {
+            reads: 1,
+            writes: 1,
+            bytes: 4608,
+            syncs: 1,
+            range,
+            flags,
+            mapped: false,
+        };
         assert_eq!(done, [expected]);
     }
 
@@ -277,26 +284,26 @@ mod tests {
             fs::write(folder.path().join(format!("trace.{pid}")), text).unwrap();
         }
         let done = read(&folder.path().join("trace"), Path::new("/d")).unwrap();
-        let of = |syncs, flags: &str| Done {
+        let of = |syncs, flags: &str| FileActivity {
             syncs,
             mapped: true,
             flags: BTreeSet::from([flags.to_owned()]),
-            ..Done::default()
+            ..FileActivity::default()
         };
         assert_eq!(done, [of(1, ""), of(2, "O_DIRECT")]);
     }
 
     #[test]
     fn files_are_paired_by_their_amounts_and_not_by_the_draws_of_a_mix() {
-        let done = |reads, writes, syncs| Done {
+        let done = |reads, writes, syncs| FileActivity {
             reads,
             writes,
             bytes: (reads + writes) * 4096,
             syncs,
-            ..Done::default()
+            ..FileActivity::default()
         };
         let mut all = [done(3, 0, 1), done(2, 2, 0), done(3, 0, 0), done(0, 3, 1), done(2, 1, 1)];
-        all.sort_by(Done::by_what_is_not_drawn);
+        all.sort_by(FileActivity::by_what_is_not_drawn);
         let expected = [done(3, 0, 0), done(0, 3, 1), done(2, 1, 1), done(3, 0, 1), done(2, 2, 0)];
         assert_eq!(all, expected);
     }

@@ -7,22 +7,22 @@ use std::fmt::Write as _;
 
 /// A section or a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum EntryItem {
     Section(String),
     Setting { key: String, value: Option<String> },
 }
 
 /// The form of a corpus entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum EntryForm {
     File,
     Words,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) form: Form,
-    pub(super) items: Vec<Item>,
+pub(super) struct CorpusEntry {
+    pub(super) form: EntryForm,
+    pub(super) items: Vec<EntryItem>,
 }
 
 /// The new size for an entry's largest size, or four of its largest blocks.
@@ -125,7 +125,7 @@ fn main_name(key: &str) -> &str {
     }
 }
 
-impl Entry {
+impl CorpusEntry {
     /// Reads a job file. Environment variables get a value suggested by their name.
     pub(super) fn of_file(text: &str) -> Self {
         let text = with_variables(text);
@@ -135,7 +135,7 @@ impl Entry {
                 return None;
             }
             if let Some(name) = line.strip_prefix('[') {
-                return Some(Item::Section(
+                return Some(EntryItem::Section(
                     name.rsplit_once(']').map_or(name, |it| it.0).to_owned(),
                 ));
             }
@@ -143,29 +143,29 @@ impl Entry {
             let line = line.split([';', '#']).next().unwrap_or(line).trim_end();
             Some(setting(line))
         });
-        Self { form: Form::File, items: items.collect() }
+        Self { form: EntryForm::File, items: items.collect() }
     }
 
     /// Reads a command line, one word a line.
     pub(super) fn of_words(text: &str) -> Self {
-        let mut items: Vec<Item> = Vec::new();
+        let mut items: Vec<EntryItem> = Vec::new();
         for word in text.lines().filter(|word| !word.is_empty()) {
             let bare = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
             match (bare, items.last_mut()) {
                 (Some(bare), _) => items.push(setting(bare)),
-                (None, Some(Item::Setting { value: value @ None, .. })) => {
+                (None, Some(EntryItem::Setting { value: value @ None, .. })) => {
                     *value = Some(word.to_owned());
                 }
                 (None, _) => items.push(setting(word)),
             }
         }
-        Self { form: Form::Words, items }
+        Self { form: EntryForm::Words, items }
     }
 
     fn settings(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.items.iter().filter_map(|item| match item {
-            Item::Setting { key, value } => Some((main_name(key), value.as_deref())),
-            Item::Section(_) => None,
+            EntryItem::Setting { key, value } => Some((main_name(key), value.as_deref())),
+            EntryItem::Section(_) => None,
         })
     }
 
@@ -205,23 +205,23 @@ impl Entry {
         let scale = self.scale();
         let mut items = Vec::new();
         if self.is_template(&scale) {
-            items.push(Item::Section("global".to_owned()));
+            items.push(EntryItem::Section("global".to_owned()));
             let (key, value) = ("filename".to_owned(), Some("f_dev_disk".to_owned()));
-            items.push(Item::Setting { key, value });
+            items.push(EntryItem::Setting { key, value });
         }
         for item in &self.items {
             match item {
-                Item::Section(name) => {
-                    items.push(Item::Section(name.replace('/', "_")));
+                EntryItem::Section(name) => {
+                    items.push(EntryItem::Section(name.replace('/', "_")));
                     // A job named after a device works on it.
                     if name.starts_with("/dev/") {
                         let (key, value) = ("filename".to_owned(), Some(each_name(name, "f_")));
-                        items.push(Item::Setting { key, value });
+                        items.push(EntryItem::Setting { key, value });
                     }
                 }
-                Item::Setting { key, value } => {
+                EntryItem::Setting { key, value } => {
                     let value = value.as_ref().map(|value| scale.value(main_name(key), value));
-                    items.push(Item::Setting { key: key.clone(), value });
+                    items.push(EntryItem::Setting { key: key.clone(), value });
                 }
             }
         }
@@ -230,12 +230,12 @@ impl Entry {
 
     /// True if it has neither target nor size: the command line names the device (`fio
     /// --filename=DEVICE`).
-    fn is_template(&self, scale: &Scale) -> bool {
-        let names_no_device = |item: &Item| match item {
-            Item::Section(name) => !name.starts_with("/dev/"),
-            Item::Setting { .. } => true,
+    fn is_template(&self, scale: &SizeScale) -> bool {
+        let names_no_device = |item: &EntryItem| match item {
+            EntryItem::Section(name) => !name.starts_with("/dev/"),
+            EntryItem::Setting { .. } => true,
         };
-        self.form == Form::File
+        self.form == EntryForm::File
             && scale.largest == 0
             && !self.has("filename")
             && !self.has("directory")
@@ -244,14 +244,14 @@ impl Entry {
 
     /// Limited only by its size, and with an engine whose calls strace shows.
     pub(super) fn to_be_counted(&self) -> Self {
-        let is_kept = |item: &&Item| match item {
-            Item::Section(_) => true,
-            Item::Setting { key, .. } => !LEFT_OUT.contains(&main_name(key)),
+        let is_kept = |item: &&EntryItem| match item {
+            EntryItem::Section(_) => true,
+            EntryItem::Setting { key, .. } => !LEFT_OUT.contains(&main_name(key)),
         };
-        let mut items: Vec<Item> = self.items.iter().filter(is_kept).cloned().collect();
+        let mut items: Vec<EntryItem> = self.items.iter().filter(is_kept).cloned().collect();
         // io_uring takes its I/Os from shared memory: strace sees none of them.
         for item in &mut items {
-            if let Item::Setting { key, value: Some(value) } = item
+            if let EntryItem::Setting { key, value: Some(value) } = item
                 && key == "ioengine"
                 && value == "io_uring"
             {
@@ -261,7 +261,7 @@ impl Entry {
         Self { form: self.form, items }
     }
 
-    fn scale(&self) -> Scale {
+    fn scale(&self) -> SizeScale {
         let largest = |keys: &[&str]| {
             let values = self.settings().filter(|(key, _)| keys.contains(key));
             let parts =
@@ -275,7 +275,7 @@ impl Entry {
         while size >> shift > target {
             shift += 1;
         }
-        Scale { shift, block, target, largest: size }
+        SizeScale { shift, block, target, largest: size }
     }
 
     /// Bytes of a stand-in for a device.
@@ -298,12 +298,12 @@ impl Entry {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for item in &self.items {
-            let dashes = if self.form == Form::Words { "--" } else { "" };
+            let dashes = if self.form == EntryForm::Words { "--" } else { "" };
             // Writing to a string cannot fail.
             let _ = match item {
-                Item::Section(name) => writeln!(text, "[{name}]"),
-                Item::Setting { key, value: None } => writeln!(text, "{dashes}{key}"),
-                Item::Setting { key, value: Some(value) } => {
+                EntryItem::Section(name) => writeln!(text, "[{name}]"),
+                EntryItem::Setting { key, value: None } => writeln!(text, "{dashes}{key}"),
+                EntryItem::Setting { key, value: Some(value) } => {
                     writeln!(text, "{dashes}{key}={value}")
                 }
             };
@@ -312,18 +312,18 @@ impl Entry {
     }
 }
 
-fn setting(text: &str) -> Item {
+fn setting(text: &str) -> EntryItem {
     match text.split_once('=') {
-        Some((key, value)) => Item::Setting {
+        Some((key, value)) => EntryItem::Setting {
             key: key.trim().to_owned(),
             value: Some(value.trim().trim_matches('"').to_owned()),
         },
-        None => Item::Setting { key: text.to_owned(), value: None },
+        None => EntryItem::Setting { key: text.to_owned(), value: None },
     }
 }
 
 /// How values become small.
-struct Scale {
+struct SizeScale {
     shift: u32,
     block: u64,
     target: u64,
@@ -331,7 +331,7 @@ struct Scale {
     largest: u64,
 }
 
-impl Scale {
+impl SizeScale {
     fn value(&self, key: &str, value: &str) -> String {
         let at_most = |most: u64| match value.parse::<u64>() {
             Ok(number) => number.min(most).to_string(),
@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn an_entry_is_made_small_within_its_folder() {
         let entry =
-            Entry::of_file("[/dev/sda]\nfilename=/dev/sda:/x/y\nsize=1g ; much\nbs=4k\nrw\n");
+            CorpusEntry::of_file("[/dev/sda]\nfilename=/dev/sda:/x/y\nsize=1g ; much\nbs=4k\nrw\n");
         let expected =
             "[_dev_sda]\nfilename=f_dev_sda\nfilename=f_dev_sda:f_x_y\nsize=1048576\nbs=4k\nrw\n";
         assert_eq!(entry.made_small().text(), expected);
@@ -456,13 +456,13 @@ mod tests {
     fn a_template_gets_a_device_and_variables_get_values_of_their_kind() {
         let template = "[a]\nrw=read\nsize=100%\nnumjobs=${numjobs}\nbs=${bs}\n";
         let expected = "[global]\nfilename=f_dev_disk\n[a]\nrw=read\nsize=100%\nnumjobs=3\nbs=4k\n";
-        assert_eq!(Entry::of_file(template).made_small().text(), expected);
+        assert_eq!(CorpusEntry::of_file(template).made_small().text(), expected);
         let flags = "direct=${DIRECT}\nnrfiles=${NR_FILES}\nsync=${sync_type}\nsize=${SIZE_GIB}Gi\n\
                      rw=${TYPE}\n";
         let expected = "direct=1\nnrfiles=4\nsync=0\nsize=1048576\nrw=randread\n";
-        assert!(Entry::of_file(flags).made_small().text().ends_with(expected));
+        assert!(CorpusEntry::of_file(flags).made_small().text().ends_with(expected));
         for place in ["[/dev/sda]", "[a]\ndirectory=/x", "[a]\nfilename=y", "[a]\nsize=8k"] {
-            let small = Entry::of_file(place).made_small();
+            let small = CorpusEntry::of_file(place).made_small();
             assert!(!small.text().starts_with("[global]"), "{place}");
         }
     }
@@ -471,13 +471,14 @@ mod tests {
     fn a_comment_after_a_value_is_no_part_of_it() {
         let text = "[a] # the log\nfilename=/dev/sda # fast\nsize=2g#;all\nbs=8k;x#y\n";
         let expected = "[a]\nfilename=f_dev_sda\nsize=1048576\nbs=8k\n";
-        assert_eq!(Entry::of_file(text).made_small().text(), expected);
+        assert_eq!(CorpusEntry::of_file(text).made_small().text(), expected);
     }
 
     #[test]
     fn words_are_options_with_their_values() {
-        let entry = Entry::of_words("--name\na\n-rw=read\n--ioengine=io_uring\n--runtime=60\n");
+        let entry =
+            CorpusEntry::of_words("--name\na\n-rw=read\n--ioengine=io_uring\n--runtime=60\n");
         assert_eq!(entry.to_be_counted().text(), "--name=a\n--rw=read\n--ioengine=libaio\n");
-        assert_eq!(Entry::of_words("--rw=trim").not_plain().as_deref(), Some("rw=trim"));
+        assert_eq!(CorpusEntry::of_words("--rw=trim").not_plain().as_deref(), Some("rw=trim"));
     }
 }

@@ -7,13 +7,13 @@ use super::*;
 const BLOCK: u64 = 4096;
 
 /// Accesses of a block each, over the first `reads + writes` blocks.
-fn done(reads: u64, writes: u64) -> Done {
+fn done(reads: u64, writes: u64) -> FileActivity {
     let bytes = (reads + writes) * BLOCK;
-    Done { reads, writes, bytes, range: Some((0, bytes)), ..Done::default() }
+    FileActivity { reads, writes, bytes, range: Some((0, bytes)), ..FileActivity::default() }
 }
 
-fn equal(text: &str, fio: Done, durio: Done) -> bool {
-    matches!(verdict(&Entry::of_file(text), (&[fio], &[durio]), ""), Outcome::Equal)
+fn equal(text: &str, fio: FileActivity, durio: FileActivity) -> bool {
+    matches!(verdict(&CorpusEntry::of_file(text), (&[fio], &[durio]), ""), EntryOutcome::Equal)
 }
 
 #[test]
@@ -21,16 +21,16 @@ fn accesses_that_are_not_drawn_are_the_same_to_the_last() {
     assert!(equal("rw=write", done(0, 64), done(0, 64)));
     assert!(!equal("rw=write", done(0, 64), done(0, 63)));
     assert!(!equal("rw=write", done(0, 64), done(64, 0)));
-    let flagged = Done { flags: ["O_DSYNC".to_owned()].into(), ..done(0, 64) };
+    let flagged = FileActivity { flags: ["O_DSYNC".to_owned()].into(), ..done(0, 64) };
     assert!(!equal("rw=write", done(0, 64), flagged));
-    let moved = Done { range: Some((BLOCK, 65 * BLOCK)), ..done(0, 64) };
+    let moved = FileActivity { range: Some((BLOCK, 65 * BLOCK)), ..done(0, 64) };
     assert!(!equal("rw=write", done(0, 64), moved));
 }
 
 #[test]
 fn drawn_sizes_may_differ_by_a_half_and_where_there_are_a_thousand_by_an_eighth() {
     // The same range, so that the counts alone decide.
-    let read = |count| Done { range: Some((0, 1 << 24)), ..done(count, 0) };
+    let read = |count| FileActivity { range: Some((0, 1 << 24)), ..done(count, 0) };
     for text in ["bsrange=4k-64k", "bssplit=4k/90:64k/10"] {
         assert!(equal(text, read(800), read(400)), "{text}");
         assert!(!equal(text, read(800), read(399)), "{text}");
@@ -52,7 +52,8 @@ fn the_writes_of_a_mix_may_differ_by_five_deviations() {
 
 #[test]
 fn offsets_that_are_drawn_freely_may_leave_half_of_the_range_out() {
-    let within = |first, end| Done { range: Some((first * BLOCK, end * BLOCK)), ..done(40, 0) };
+    let within =
+        |first, end| FileActivity { range: Some((first * BLOCK, end * BLOCK)), ..done(40, 0) };
     assert!(equal("norandommap=1", within(0, 40), within(20, 40)));
     assert!(!equal("norandommap=1", within(0, 40), within(21, 40)));
     assert!(!equal("norandommap=1", within(0, 40), within(0, 19)));
@@ -61,11 +62,11 @@ fn offsets_that_are_drawn_freely_may_leave_half_of_the_range_out() {
 
 #[test]
 fn a_job_whose_accesses_all_end_at_once_moves_no_byte() {
-    let at_end = || Done { reads: 3, range: Some((0, 0)), ..Done::default() };
+    let at_end = || FileActivity { reads: 3, range: Some((0, 0)), ..FileActivity::default() };
     assert!(moves_no_byte(&[at_end(), at_end()]));
     assert!(!moves_no_byte(&[at_end(), done(0, 1)]));
     assert!(!moves_no_byte(&[]));
-    let mapped = Done { mapped: true, ..Done::default() };
+    let mapped = FileActivity { mapped: true, ..FileActivity::default() };
     assert!(!moves_no_byte(&[at_end(), mapped]));
 }
 
@@ -75,20 +76,20 @@ fn mapped_accesses_are_those_of_the_json_and_not_of_another_number() {
                  \"write\": {\"io_bytes\": 0, \"total_ios\": 0}}, {\"read\": {\"io_bytes\": 4096, \
                  \"total_ios\": 1}, \"write\": {\"io_bytes\": 12288, \"total_ios\": 3}}]}\nmore\n";
     let sum = calls::sum(text).unwrap();
-    assert_eq!(sum, Done { range: None, ..done(3, 3) });
-    let entry = Entry::of_file("ioengine=mmap\nrw=read");
+    assert_eq!(sum, FileActivity { range: None, ..done(3, 3) });
+    let entry = CorpusEntry::of_file("ioengine=mmap\nrw=read");
     assert!(entry.maps_files());
     assert!(is_as_much(&entry, &done(0, 64), &done(0, 64)));
     assert!(!is_as_much(&entry, &done(0, 64), &done(0, 65)));
-    let mapped = Done { mapped: true, ..done(0, 64) };
+    let mapped = FileActivity { mapped: true, ..done(0, 64) };
     assert!(!equal("ioengine=mmap", mapped, done(0, 64)));
 }
 
 #[test]
 fn different_syncs_need_a_note_that_speaks_of_syncs() {
-    let synced = |syncs| Done { syncs, ..done(0, 16) };
+    let synced = |syncs| FileActivity { syncs, ..done(0, 16) };
     let of = |stderr: &str| {
-        let entry = Entry::of_file("rw=write\nfsync=8");
+        let entry = CorpusEntry::of_file("rw=write\nfsync=8");
         verdict(&entry, (&[synced(1)], &[synced(2)]), stderr).words()
     };
     let noted = "noted 1 and 2 syncs";

@@ -2,7 +2,7 @@
 //! and goals.
 
 use crate::bench::figures::{Ratio, median};
-use crate::bench::goals::Goal;
+use crate::bench::goals::BenchGoal;
 use crate::bench::table;
 
 /// Cores of foreign load, and the stolen share, above which a pair is left out: half of the limit
@@ -22,7 +22,7 @@ const NEAR_PER_SYNC: f64 = 0.10;
 
 /// One run of a database, or of its prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Run {
+pub(super) struct DatabaseRun {
     /// Commits per second.
     pub(super) rate: f64,
     pub(super) p50_us: Option<f64>,
@@ -34,19 +34,19 @@ pub(super) struct Run {
     pub(super) stolen: f64,
 }
 
-impl Run {
+impl DatabaseRun {
     fn is_disturbed(&self) -> bool {
         self.foreign > NOISY || self.stolen > STOLEN
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Pair {
-    pub(super) real: Run,
-    pub(super) predicted: Run,
+pub(super) struct RunPair {
+    pub(super) real: DatabaseRun,
+    pub(super) predicted: DatabaseRun,
 }
 
-impl Pair {
+impl RunPair {
     fn is_disturbed(&self) -> bool {
         self.real.is_disturbed() || self.predicted.is_disturbed()
     }
@@ -54,19 +54,19 @@ impl Pair {
 
 /// One database with one number of clients.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct DatabaseRow {
     pub(super) database: &'static str,
     pub(super) clients: u32,
-    pub(super) pairs: Vec<Pair>,
+    pub(super) pairs: Vec<RunPair>,
 }
 
-impl Row {
+impl DatabaseRow {
     pub(super) fn new(database: &'static str, clients: u32) -> Self {
         Self { database, clients, pairs: Vec::new() }
     }
 
     /// The database's and the prediction's values, from the undisturbed pairs.
-    fn each(&self, of: impl Fn(&Run) -> Option<f64>) -> [Vec<f64>; 2] {
+    fn each(&self, of: impl Fn(&DatabaseRun) -> Option<f64>) -> [Vec<f64>; 2] {
         let pairs = || self.pairs.iter().filter(|it| !it.is_disturbed());
         let real = pairs().filter_map(|it| of(&it.real)).collect();
         [real, pairs().filter_map(|it| of(&it.predicted)).collect()]
@@ -83,7 +83,7 @@ impl Row {
     }
 
     /// By how much a value is off; `None` if the database's benchmark does not report it.
-    fn off(&self, of: fn(&Run) -> Option<f64>) -> Option<f64> {
+    fn off(&self, of: fn(&DatabaseRun) -> Option<f64>) -> Option<f64> {
         let [real, predicted] = self.each(of).map(|it| median(&it));
         real.is_finite().then(|| (predicted / real - 1.0).abs())
     }
@@ -94,7 +94,7 @@ impl Row {
     }
 
     fn words(&self) -> [String; 8] {
-        let both = |of: fn(&Run) -> Option<f64>, digits: usize| {
+        let both = |of: fn(&DatabaseRun) -> Option<f64>, digits: usize| {
             let [real, predicted] = self.each(of).map(|it| one(median(&it), digits));
             format!("{real}, {predicted}")
         };
@@ -128,7 +128,7 @@ fn one(value: f64, digits: usize) -> String {
     if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() }
 }
 
-pub(super) fn print(rows: &[Row]) {
+pub(super) fn print(rows: &[DatabaseRow]) {
     println!();
     table::print(
         &[
@@ -141,11 +141,11 @@ pub(super) fn print(rows: &[Row]) {
             "commits per sync",
             "pairs",
         ],
-        rows.iter().map(Row::words),
+        rows.iter().map(DatabaseRow::words),
     );
 }
 
-pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
+pub(super) fn goals(rows: &[DatabaseRow]) -> Vec<BenchGoal> {
     let off: Vec<f64> = rows.iter().map(|it| (it.ratio().median - 1.0).abs()).collect();
     let near = off.iter().filter(|it| **it <= NEAR).count();
     #[expect(clippy::cast_precision_loss, reason = "rows of a table")]
@@ -153,19 +153,20 @@ pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
     // A row without an undisturbed pair is NaN, and meets no goal.
     let greatest =
         |of: &[f64]| if of.iter().any(|it| it.is_nan()) { f64::NAN } else { largest(of) };
-    let each = |of: &dyn Fn(&Row) -> Option<f64>| rows.iter().filter_map(of).collect::<Vec<f64>>();
+    let each =
+        |of: &dyn Fn(&DatabaseRow) -> Option<f64>| rows.iter().filter_map(of).collect::<Vec<f64>>();
     let what = format!("share of rates predicted within {:.0} %", NEAR * 100.0);
     let mut goals = vec![
-        Goal::at_least(what, share, (NEAR_SHARE * 100.0).floor() / 100.0),
-        Goal::at_most("rate furthest off", greatest(&off) * 100.0, FAR * 100.0, 0, " %"),
+        BenchGoal::at_least(what, share, (NEAR_SHARE * 100.0).floor() / 100.0),
+        BenchGoal::at_most("rate furthest off", greatest(&off) * 100.0, FAR * 100.0, 0, " %"),
     ];
     for (what, off, limit) in [
         ("p50 furthest off", each(&|it| it.off(|it| it.p50_us)), NEAR_P50),
         ("p99 furthest off", each(&|it| it.off(|it| it.p99_us)), NEAR_P99),
-        ("commits per sync furthest off", each(&Row::per_sync_off), NEAR_PER_SYNC),
+        ("commits per sync furthest off", each(&DatabaseRow::per_sync_off), NEAR_PER_SYNC),
     ] {
         if !off.is_empty() {
-            goals.push(Goal::at_most(what, greatest(&off) * 100.0, limit * 100.0, 0, " %"));
+            goals.push(BenchGoal::at_most(what, greatest(&off) * 100.0, limit * 100.0, 0, " %"));
         }
     }
     goals
@@ -176,12 +177,12 @@ fn largest(values: &[f64]) -> f64 {
 }
 
 /// Prints the foreign load of each run.
-pub(super) fn print_loads(rows: &[Row]) {
+pub(super) fn print_loads(rows: &[DatabaseRow]) {
     println!(
         "\nForeign load, cores, of database and prediction in each pair; left out is marked *\n\n```"
     );
     for row in rows {
-        let pair = |it: &Pair| {
+        let pair = |it: &RunPair| {
             let mark = if it.is_disturbed() { "*" } else { "" };
             let stolen = it.real.stolen.max(it.predicted.stolen);
             let stolen = if stolen >= 0.01 {
@@ -202,13 +203,14 @@ pub(super) fn print_loads(rows: &[Row]) {
 mod tests {
     use super::*;
 
-    fn pair(real: f64, predicted: f64) -> Pair {
-        let run = |rate| Run { rate, per_sync: Some(rate / 10.0), ..Run::default() };
-        Pair { real: run(real), predicted: run(predicted) }
+    fn pair(real: f64, predicted: f64) -> RunPair {
+        let run =
+            |rate| DatabaseRun { rate, per_sync: Some(rate / 10.0), ..DatabaseRun::default() };
+        RunPair { real: run(real), predicted: run(predicted) }
     }
 
-    fn row(pairs: &[Pair]) -> Row {
-        Row { pairs: pairs.to_vec(), ..Row::new("toy", 8) }
+    fn row(pairs: &[RunPair]) -> DatabaseRow {
+        DatabaseRow { pairs: pairs.to_vec(), ..DatabaseRow::new("toy", 8) }
     }
 
     #[test]
@@ -235,7 +237,7 @@ mod tests {
 
     #[test]
     fn one_client_shares_no_sync_and_is_not_held_against_that_goal() {
-        let alone = Row { clients: 1, ..row(&[pair(100.0, 100.0)]) };
+        let alone = DatabaseRow { clients: 1, ..row(&[pair(100.0, 100.0)]) };
         assert_eq!(alone.per_sync_off(), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Returns text, for a page that has no other pictures.
 
-use super::figures::Row;
+use super::figures::DatabaseRow;
 use crate::bench::figures::median;
 
 /// Characters of the longest bar of a database.
@@ -11,7 +11,7 @@ const WIDTH: f64 = 48.0;
 /// Eighths of a character.
 const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-pub(super) fn print(rows: &[Row]) {
+pub(super) fn print(rows: &[DatabaseRow]) {
     println!("\nCommits per second; each database by a scale of its own\n\n```");
     for row in rows {
         let most = rows.iter().filter(|it| it.database == row.database).flat_map(medians);
@@ -24,7 +24,7 @@ pub(super) fn print(rows: &[Row]) {
     println!("```");
 }
 
-fn medians(row: &Row) -> [f64; 2] {
+fn medians(row: &DatabaseRow) -> [f64; 2] {
     // A missing value draws no bar.
     row.rates().map(|it| median(&it)).map(|it| if it.is_finite() { it } else { 0.0 })
 }

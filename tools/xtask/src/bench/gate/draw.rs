@@ -1,6 +1,6 @@
 //! Draws sides from a pool, compares them with durio's code, and counts the gate's outcomes.
 
-use durio_judge::compare::{FigureName, Gate, Run, Settings, Side, compare};
+use durio_judge::compare::{CompareSettings, ComparedRun, FigureName, Gate, Side, compare};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -46,10 +46,15 @@ impl Outcomes {
 
 /// Draws two sides from different runs `draws` times: the baseline as recorded, the other from
 /// `others`.
-pub(super) fn outcomes(pool: &Pool, others: &[Run], repeats: usize, draws: u32) -> Outcomes {
+pub(super) fn outcomes(
+    pool: &Pool,
+    others: &[ComparedRun],
+    repeats: usize,
+    draws: u32,
+) -> Outcomes {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut outcomes = Outcomes::default();
-    let settings = Settings { fail_over: Some(FAIL_OVER), ..Settings::default() };
+    let settings = CompareSettings { fail_over: Some(FAIL_OVER), ..CompareSettings::default() };
     for _ in 0..draws {
         let drawn = some_of(pool.runs.len(), 2 * repeats, &mut random);
         let (a, b) = drawn.split_at(repeats);
@@ -61,7 +66,7 @@ pub(super) fn outcomes(pool: &Pool, others: &[Run], repeats: usize, draws: u32) 
     outcomes
 }
 
-fn side(source: &str, runs: &[Run], places: &[usize]) -> Side {
+fn side(source: &str, runs: &[ComparedRun], places: &[usize]) -> Side {
     let runs = places.iter().filter_map(|&place| runs.get(place).cloned()).collect();
     Side { source: source.to_owned(), runs }
 }
@@ -85,7 +90,7 @@ pub(super) fn scatter(pool: &Pool) -> [f64; 2] {
     let (odd, even): (Vec<_>, Vec<_>) = places.iter().partition(|place| *place % 2 == 1);
     let sides = [side("A", &pool.runs, &even), side("B", &pool.runs, &odd)];
     // By force: how steady each run was does not matter here.
-    let found = compare(&sides, &Settings { forced: true, ..Settings::default() });
+    let found = compare(&sides, &CompareSettings { forced: true, ..CompareSettings::default() });
     let step = found.pairs.first().and_then(|pair| pair.steps.first());
     [FigureName::Rate, FigureName::P99].map(|name| {
         let figure = step.and_then(|step| step.figure(name));

@@ -7,12 +7,12 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use durio_judge::compare::{Run, RunReader};
+use durio_judge::compare::{ComparedRun, RunReader};
 use durio_record::{Event, RunFolder, file_names};
 
 use super::{SLOWED, stretch};
 use crate::bench::scratch;
-use crate::bench::session::{Priority, Session};
+use crate::bench::session::{BenchSession, Priority};
 
 const FILE_MEBIBYTES: usize = 512;
 
@@ -30,13 +30,13 @@ const WORKLOADS: [(&str, &str, bool); 3] = [
 /// Runs of the same thing.
 pub(super) struct Pool {
     pub(super) name: String,
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<ComparedRun>,
     /// The same, slower.
-    pub(super) slowed: Vec<Run>,
+    pub(super) slowed: Vec<ComparedRun>,
 }
 
 /// Records every workload `runs` times, in turns.
-pub(super) fn record(session: &Session, runs: u32, seconds: u32) -> Result<Vec<Pool>> {
+pub(super) fn record(session: &BenchSession, runs: u32, seconds: u32) -> Result<Vec<Pool>> {
     let file = scratch::lay_out(session.scratch(), FILE_MEBIBYTES, session.interrupt())?;
     let folders: Vec<_> = (0..WORKLOADS.len())
         .map(|index| scratch::subfolder(session.scratch(), &format!("runs-{index}")))
@@ -72,7 +72,7 @@ pub(super) fn read(directory: &Path) -> Result<Pool> {
 }
 
 /// One run, with every time in it longer by `factor`.
-fn run(folder: &Path, factor: f64) -> Result<Run> {
+fn run(folder: &Path, factor: f64) -> Result<ComparedRun> {
     let opened = RunFolder::open(folder).with_context(|| folder.display().to_string())?;
     let mut reader =
         RunReader::new(opened.manifest.clone(), opened.plan.clone(), opened.environment.clone());

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::bench::nbd::Serving;
+use crate::bench::nbd::NbdServerProcess;
 use crate::bench::session::Interrupt;
 use crate::bench::table;
 
@@ -27,12 +27,12 @@ const SEED: &str = "1";
 
 /// The fate of a disk under one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum VerifyFinding {
     AtCut(u64),
     Nothing,
 }
 
-impl Found {
+impl VerifyFinding {
     fn text(self, cuts: u64) -> String {
         match self {
             Self::AtCut(cut) => format!("found at cut {cut}"),
@@ -62,14 +62,14 @@ pub(super) fn side_by_side(durio: &Path, interrupt: &Interrupt) -> Result<[u64; 
         let name = series["name"].as_str().context("a series without a name")?;
         let [by_durio, by_fio] =
             [durio_finds(durio, name, cuts)?, fio_finds(durio, profile, cuts)?];
-        let found = |it: Found| u64::from(it != Found::Nothing);
+        let found = |it: VerifyFinding| u64::from(it != VerifyFinding::Nothing);
         ensure!(lies || found(by_durio) == 0, "durio blames {profile}, which keeps its word");
         counts[0] += u64::from(lies) * found(by_durio);
         counts[1] += u64::from(lies) * found(by_fio);
         counts[2] += u64::from(lies);
         let word = if lies { profile.to_owned() } else { format!("{profile} (keeps its word)") };
         let fios = match (lies, by_fio) {
-            (false, Found::AtCut(cut)) => format!("FALSE ALARM at cut {cut}"),
+            (false, VerifyFinding::AtCut(cut)) => format!("FALSE ALARM at cut {cut}"),
             _ => by_fio.text(cuts),
         };
         rows.push([word, by_durio.text(cuts), fios]);
@@ -86,7 +86,7 @@ pub(super) fn side_by_side(durio: &Path, interrupt: &Interrupt) -> Result<[u64; 
     Ok(counts)
 }
 
-fn durio_finds(durio: &Path, series: &str, cuts: u64) -> Result<Found> {
+fn durio_finds(durio: &Path, series: &str, cuts: u64) -> Result<VerifyFinding> {
     let folder = tempfile::tempdir().context("no folder for a proof")?;
     let mut command = Command::new(durio);
     command.args(["prove", "run", "prove-smoke", "--only", series, "--seed", SEED, "--json"]);
@@ -94,16 +94,16 @@ fn durio_finds(durio: &Path, series: &str, cuts: u64) -> Result<Found> {
     let output = command.stderr(Stdio::null()).output().context("cannot run durio")?;
     let document: Value = serde_json::from_slice(&output.stdout).context("durio told nothing")?;
     let found = document["series"][0]["loss"]["cut"].as_u64();
-    Ok(found.map_or(Found::Nothing, Found::AtCut))
+    Ok(found.map_or(VerifyFinding::Nothing, VerifyFinding::AtCut))
 }
 
-fn fio_finds(durio: &Path, profile: &str, cuts: u64) -> Result<Found> {
+fn fio_finds(durio: &Path, profile: &str, cuts: u64) -> Result<VerifyFinding> {
     let folder = tempfile::tempdir().context("no folder for fio")?;
     let socket = folder.path().join("disk");
     let mut serve = Command::new(durio);
     serve.args(["simdisk", "serve", "--profile", profile, "--size", "1GiB", "--seed", SEED]);
     serve.arg("--socket").arg(&socket).stdout(Stdio::null()).stderr(Stdio::null());
-    let disk = Serving::begin(serve, socket.clone())?;
+    let disk = NbdServerProcess::begin(serve, socket.clone())?;
     let switch =
         |word: &str| format!("{} simdisk {word} --socket {}", durio.display(), socket.display());
     let fio = |cut: u64, options: &[&str]| {
@@ -124,10 +124,10 @@ fn fio_finds(durio: &Path, profile: &str, cuts: u64) -> Result<Found> {
         if !is_back.status.success() || !seen.status.success() {
             let said = String::from_utf8_lossy(&seen.stderr);
             said.lines().filter(|it| it.contains("verify")).for_each(|it| eprintln!("fio: {it}"));
-            return Ok(Found::AtCut(cut));
+            return Ok(VerifyFinding::AtCut(cut));
         }
     }
-    Ok(Found::Nothing)
+    Ok(VerifyFinding::Nothing)
 }
 
 fn answer(command: &mut Command) -> Result<Vec<u8>> {

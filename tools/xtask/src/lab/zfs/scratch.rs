@@ -14,13 +14,13 @@ const SPLITTERS: [char; 3] = [' ', ':', '\t'];
 
 /// The folder; one at a time.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(super) struct ScratchFolder {
     path: PathBuf,
     /// Held while the folder is in use; the lock ends with the process.
     _lock: File,
 }
 
-impl Scratch {
+impl ScratchFolder {
     /// Makes a new, empty folder.
     pub(super) fn begin(kernels: &Path) -> Result<Self> {
         // On the filesystem of the kernels: the results are moved by a rename.
@@ -50,7 +50,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         if let Err(error) = self.remove() {
             eprintln!("cannot remove {}: {error}", self.path.display());
@@ -68,17 +68,17 @@ mod tests {
         let path = kernels.path().join(NAME);
         fs::create_dir(&path).expect("a folder");
         fs::write(path.join("left"), "by a killed build").expect("a file");
-        let scratch = Scratch::begin(kernels.path()).expect("a scratch folder");
+        let scratch = ScratchFolder::begin(kernels.path()).expect("a scratch folder");
         assert_eq!(fs::read_dir(scratch.path()).expect("its entries").count(), 0);
-        assert!(Scratch::begin(kernels.path()).is_err());
+        assert!(ScratchFolder::begin(kernels.path()).is_err());
         drop(scratch);
         assert!(!path.exists());
-        assert!(Scratch::begin(kernels.path()).is_ok());
+        assert!(ScratchFolder::begin(kernels.path()).is_ok());
     }
 
     #[test]
     fn a_path_that_make_would_split_is_refused() {
-        let error = Scratch::begin(Path::new("/tmp/a b")).expect_err("refused");
+        let error = ScratchFolder::begin(Path::new("/tmp/a b")).expect_err("refused");
         assert!(error.to_string().contains("XDG_CACHE_HOME"), "{error}");
     }
 }

@@ -16,7 +16,7 @@ const FILE: types::Fixed = types::Fixed(0);
 
 /// The first words of `struct io_uring_sqe` (include/uapi/linux/io_uring.h, kernel 5.1 and later).
 #[repr(C)]
-struct Words {
+struct EntryWords {
     opcode: u8,
     flags: u8,
     ioprio: u16,
@@ -27,12 +27,12 @@ struct Words {
     rw_flags: i32,
 }
 
-const _: () = assert!(size_of::<Entry>() == 64 && align_of::<Entry>() >= align_of::<Words>());
+const _: () = assert!(size_of::<Entry>() == 64 && align_of::<Entry>() >= align_of::<EntryWords>());
 const _: () = assert!(opcode::WriteFixed::CODE == opcode::ReadFixed::CODE + 1);
 const _: () = assert!(opcode::Write::CODE == opcode::Read::CODE + 1);
 
 /// An entry for each slot that has memory.
-pub(super) struct Entries {
+pub(super) struct SlotEntries {
     of_slot: Box<[Entry]>,
     /// Opcode of reads; that of writes is the next one.
     read_opcode: u8,
@@ -44,7 +44,7 @@ pub(super) struct EntriesInUse<'entries> {
     read_opcode: u8,
 }
 
-impl Entries {
+impl SlotEntries {
     /// Entries over these buffers, which are registered or not.
     pub(super) fn new(buffers: &Buffers, registered: bool) -> Self {
         let slots = 0..u32::try_from(buffers.count_with_memory()).unwrap_or(u32::MAX);
@@ -80,9 +80,9 @@ impl EntriesInUse<'_> {
         let entry = &mut self.of_slot[operation.slot as usize];
         // Justification: the crate's entries can be built, not changed, and building one costs as
         // much as all else that the engine does for an operation.
-        // SAFETY: an entry is 64 bytes in the layout of the kernel's ABI, of which `Words` are the
+        // SAFETY: an entry is 64 bytes in the layout of the kernel's ABI, of which `EntryWords` are the
         // first 32; its alignment suffices (asserted above), and every bit pattern is valid.
-        let words = unsafe { &mut *std::ptr::from_mut(entry).cast::<Words>() };
+        let words = unsafe { &mut *std::ptr::from_mut(entry).cast::<EntryWords>() };
         words.opcode = self.read_opcode + u8::from(!is_read);
         // IO_LINK is one bit: a product in place of a branch.
         words.flags = (u8::from(operation.link) * squeue::Flags::IO_LINK.bits()) | FIXED_FILE;
@@ -145,7 +145,7 @@ mod tests {
     fn entries_are_those_of_the_crates_builder_whatever_was_in_them_before() {
         let buffers = Buffers::new(2, 4096);
         for registered in [false, true] {
-            let mut entries = Entries::new(&buffers, registered);
+            let mut entries = SlotEntries::new(&buffers, registered);
             let mut entries = entries.in_use();
             for kind in [OperationKind::Write, OperationKind::Read, OperationKind::Write] {
                 for flags in [WriteFlags::Sync, WriteFlags::None, WriteFlags::Dsync] {

@@ -234,7 +234,7 @@ fn thresholds_of_a_run_are_of_its_streams_and_those_of_check_of_its_workloads() 
         database: "small".to_owned(),
         criterion: "p99 below 10 ms".to_owned(),
         workload: workload.to_owned(),
-        bound: Bound::LatencyBelow {
+        bound: ThresholdBound::LatencyBelow {
             operation: TimedOperation::Sync,
             figure: LatencyFigure::P99,
             limit: durio_base::Nanos::from_millis(10),
@@ -255,7 +255,7 @@ fn thresholds_of_a_run_are_of_its_streams_and_those_of_check_of_its_workloads() 
     let (bare, _) = GOOD.split_once("[[threshold]]").unwrap();
     let none = |workload: &str| {
         let criterion = "its documents give no threshold that this run measures".to_owned();
-        let it = Threshold::goal(criterion, workload.to_owned(), Bound::Undocumented);
+        let it = Threshold::goal(criterion, workload.to_owned(), ThresholdBound::Undocumented);
         Threshold { database: "small".to_owned(), ..it }
     };
     let bare_profile = parse(bare).unwrap();

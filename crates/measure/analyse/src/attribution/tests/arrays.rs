@@ -3,15 +3,15 @@
 use durio_workload::PerMille;
 
 use super::*;
-use crate::raid_efficiency::{Array, Layout, ParityWrite};
+use crate::raid_efficiency::{ArrayLayout, MemberLayout, ParityWrite};
 
 const MODIFY: ParityWrite = ParityWrite::ReadModifyWrite;
 
-fn raid(layout: Layout, members: u32, degraded_members: u32) -> Option<RaidPoint> {
-    Some(RaidPoint { array: Array { layout, members }, degraded_members })
+fn raid(layout: MemberLayout, members: u32, degraded_members: u32) -> Option<RaidPoint> {
+    Some(RaidPoint { array: ArrayLayout { layout, members }, degraded_members })
 }
 
-fn on_raw<'a>(raw: &'a crate::Findings, array: &'a crate::Findings) -> Vec<Point<'a>> {
+fn on_raw<'a>(raw: &'a crate::Findings, array: &'a crate::Findings) -> Vec<StackPoint<'a>> {
     vec![
         point("s", "raw", PointKind::Raw, None, Some(raw)),
         point("s", "md", PointKind::Raid, Some(0), Some(array)),
@@ -22,13 +22,13 @@ fn on_raw<'a>(raw: &'a crate::Findings, array: &'a crate::Findings) -> Vec<Point
 fn theory_of_each_level_is_that_by_hand() {
     // Drives of 1000/s. Layout, members, rate that the model expects with writes counted, and with
     // reads counted too; failures survived at least and at most.
-    let modify5 = Layout::Raid5 { parity_write: MODIFY };
-    let modify6 = Layout::Raid6 { parity_write: MODIFY };
+    let modify5 = MemberLayout::Raid5 { parity_write: MODIFY };
+    let modify6 = MemberLayout::Raid6 { parity_write: MODIFY };
     let cases = [
-        (Layout::Raid0, 4, 4000.0, 4000.0, (0, 0)),
-        (Layout::Raid1 { copies: 2 }, 2, 1000.0, 1000.0, (1, 1)),
-        (Layout::Raid1 { copies: 3 }, 3, 1000.0, 1000.0, (2, 2)),
-        (Layout::Raid10 { copies: 2 }, 8, 4000.0, 4000.0, (1, 4)),
+        (MemberLayout::Raid0, 4, 4000.0, 4000.0, (0, 0)),
+        (MemberLayout::Raid1 { copies: 2 }, 2, 1000.0, 1000.0, (1, 1)),
+        (MemberLayout::Raid1 { copies: 3 }, 3, 1000.0, 1000.0, (2, 2)),
+        (MemberLayout::Raid10 { copies: 2 }, 8, 4000.0, 4000.0, (1, 4)),
         (modify5, 8, 4000.0, 2000.0, (1, 1)),
         (modify6, 6, 2000.0, 1000.0, (2, 2)),
     ];
@@ -59,7 +59,7 @@ fn reads_have_all_drives_whatever_the_level() {
     let reads = |rate| Figures { name: "randread", read_share: PerMille::ALL, ..writes(rate) };
     let (raw, array) = (run(&[reads(1000.0)]), run(&[reads(3000.0)]));
     let mut points = on_raw(&raw, &array);
-    points[1].raid = raid(Layout::Raid5 { parity_write: MODIFY }, 4, 0);
+    points[1].raid = raid(MemberLayout::Raid5 { parity_write: MODIFY }, 4, 0);
     let found = attribution(&bench(points)).unwrap();
     let row = figures(&found, 1).raid.as_ref().unwrap();
     assert_eq!((row.theoretical_share, row.efficiency), (Some(1.0), Some(0.75)));
@@ -73,7 +73,7 @@ fn more_drives_give_no_more_where_the_processor_is_the_limit() {
     (cpu.user_cores, cpu.system_cores) = (0.2, 0.78);
     let array = run(&[writes(400.0)]);
     let mut points = on_raw(&raw, &array);
-    points[1].raid = raid(Layout::Raid10 { copies: 2 }, 4, 0);
+    points[1].raid = raid(MemberLayout::Raid10 { copies: 2 }, 4, 0);
     let found = attribution(&bench(points)).unwrap();
     let row = figures(&found, 1).raid.as_ref().unwrap();
     assert_eq!((row.processor_bound, row.raw_rate_per_second), (true, Some(1000.0)));
@@ -91,7 +91,7 @@ fn nine_tenths_of_the_processors_that_its_jobs_can_use_are_the_limit() {
         (cpu.user_cores, cpu.system_cores, cpu.workers_cores) = (user, system, Some(workers));
         (raw.host.cpus_online, raw.host.cpus_allowed) = (8, 3);
         let mut points = on_raw(&raw, &array);
-        points[1].raid = raid(Layout::Raid10 { copies: 2 }, 4, 0);
+        points[1].raid = raid(MemberLayout::Raid10 { copies: 2 }, 4, 0);
         let found = attribution(&bench(points)).unwrap();
         figures(&found, 1).raid.as_ref().unwrap().processor_bound
     };
@@ -106,10 +106,10 @@ fn a_degraded_array_stands_beside_the_whole_one() {
     let (raw, whole, degraded) =
         (run(&[writes(1000.0)]), run(&[writes(900.0)]), run(&[writes(300.0)]));
     let mut points = on_raw(&raw, &whole);
-    points[1].raid = raid(Layout::Raid6 { parity_write: MODIFY }, 6, 0);
+    points[1].raid = raid(MemberLayout::Raid6 { parity_write: MODIFY }, 6, 0);
     points.push(point("d", "raw", PointKind::Raw, None, Some(&raw)));
     points.push(point("d", "md degraded", PointKind::Raid, Some(2), Some(&degraded)));
-    points[3].raid = raid(Layout::Raid6 { parity_write: MODIFY }, 6, 1);
+    points[3].raid = raid(MemberLayout::Raid6 { parity_write: MODIFY }, 6, 1);
     let found = attribution(&bench(points)).unwrap();
     let row = figures(&found, 3).raid.as_ref().unwrap();
     assert_eq!((row.healthy, row.efficiency), (Some(1), None));
@@ -128,7 +128,7 @@ fn of_two_whole_arrays_with_one_layout_none_is_guessed() {
     {
         points.push(point(stack, "raw", PointKind::Raw, None, Some(&raw)));
         points.push(point(stack, "md", PointKind::Raid, Some(2 * at), Some(&array)));
-        points[2 * at + 1].raid = raid(Layout::Raid1 { copies: 2 }, 2, removed);
+        points[2 * at + 1].raid = raid(MemberLayout::Raid1 { copies: 2 }, 2, removed);
     }
     let found = attribution(&bench(points)).unwrap();
     let row = figures(&found, 5).raid.as_ref().unwrap();
@@ -140,7 +140,7 @@ fn of_two_whole_arrays_with_one_layout_none_is_guessed() {
 fn a_layout_that_cannot_be_says_so_in_its_row() {
     let (raw, array) = (run(&[writes(1000.0)]), run(&[writes(500.0)]));
     let mut points = on_raw(&raw, &array);
-    points[1].raid = raid(Layout::Raid5 { parity_write: MODIFY }, 2, 0);
+    points[1].raid = raid(MemberLayout::Raid5 { parity_write: MODIFY }, 2, 0);
     let found = attribution(&bench(points)).unwrap();
     let declined = figures(&found, 1).raid.as_ref().unwrap().declined.clone().unwrap();
     assert!(declined.contains("at least 3 members"), "{declined}");
@@ -166,7 +166,7 @@ fn a_mirror_is_set_beside_the_slower_of_two_draws() {
     // The maximum of two even draws has the distribution x², and so the quantiles √q.
     even_curve(&mut mirror.workloads[0], f64::sqrt);
     let mut points = on_raw(&raw, &mirror);
-    points[1].raid = raid(Layout::Raid1 { copies: 2 }, 2, 0);
+    points[1].raid = raid(MemberLayout::Raid1 { copies: 2 }, 2, 0);
     let found = attribution(&bench(points)).unwrap();
     let row = figures(&found, 1).mirror.as_ref().unwrap();
     let beside = row.beside.unwrap();
@@ -184,7 +184,7 @@ fn a_mirror_with_other_queues_than_the_single_device_says_so() {
     even_curve(&mut raw.workloads[0], |quantile| quantile);
     even_curve(&mut mirror.workloads[0], |quantile| quantile);
     let mut points = on_raw(&raw, &mirror);
-    points[1].raid = raid(Layout::Raid10 { copies: 2 }, 4, 0);
+    points[1].raid = raid(MemberLayout::Raid10 { copies: 2 }, 4, 0);
     let found = attribution(&bench(points)).unwrap();
     let row = figures(&found, 1).mirror.as_ref().unwrap();
     assert_eq!(row.penalty, None);

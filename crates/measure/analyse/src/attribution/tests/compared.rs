@@ -1,7 +1,7 @@
 //! Two kernels: what became cheaper, and what the noise hides.
 
 use super::*;
-use crate::{Declined, Findings};
+use crate::{DeclinedAnalysis, Findings};
 
 /// Raw and mirror of one guest, at these rates.
 fn guest(kernel: &str, raw: f64, mirror: f64) -> StackFindings {
@@ -117,8 +117,8 @@ fn what_only_one_side_has_is_named_and_kinds_of_time_do_not_mix() {
         ["randwrite on RAID10 in stack bitmap: measured on the baseline only"]
     );
     new[0].timing = Some(Timing::Wall);
-    assert!(matches!(compare_labs(&old, &new), Err(Declined::NoSuchRule { .. })));
-    assert!(matches!(compare_labs(&old, &[]), Err(Declined::TooFew { .. })));
+    assert!(matches!(compare_labs(&old, &new), Err(DeclinedAnalysis::NoSuchRule { .. })));
+    assert!(matches!(compare_labs(&old, &[]), Err(DeclinedAnalysis::TooFew { .. })));
     let text = serde_json::to_string(&found).unwrap();
     assert_eq!(serde_json::from_str::<LabComparison>(&text).unwrap(), found);
 }

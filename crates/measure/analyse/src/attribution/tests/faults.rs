@@ -4,9 +4,9 @@ use durio_base::Nanos;
 use durio_record::Phase;
 
 use super::*;
-use crate::{Declined, IntervalPoint};
+use crate::{DeclinedAnalysis, IntervalPoint};
 
-fn two<'a>(raw: &'a crate::Findings, top: &'a crate::Findings) -> Vec<Point<'a>> {
+fn two<'a>(raw: &'a crate::Findings, top: &'a crate::Findings) -> Vec<StackPoint<'a>> {
     vec![
         point("s", "raw", PointKind::Raw, None, Some(raw)),
         point("s", "ext4", PointKind::Filesystem, Some(0), Some(top)),
@@ -269,19 +269,19 @@ fn steps_of_a_ladder_are_matched_by_their_levels() {
 #[test]
 fn a_bench_that_hangs_together_badly_is_declined() {
     let raw = run(&[writes(1000.0)]);
-    assert!(matches!(attribution(&bench(Vec::new())), Err(Declined::TooFew { .. })));
+    assert!(matches!(attribution(&bench(Vec::new())), Err(DeclinedAnalysis::TooFew { .. })));
     for below in [1, 2, 9] {
         let mut points = two(&raw, &raw);
         points[1].below = Some(below);
         let declined = attribution(&bench(points)).unwrap_err();
-        assert!(matches!(declined, Declined::NoSuchLayout { .. }), "{below}: {declined}");
+        assert!(matches!(declined, DeclinedAnalysis::NoSuchLayout { .. }), "{below}: {declined}");
     }
     let mut points = two(&raw, &raw);
     points[1].stack = "other".into();
     assert!(attribution(&bench(points)).is_err());
     let mut points = two(&raw, &raw);
     points[1].published = vec![made::published(f64::NAN, None, "s")];
-    assert!(matches!(attribution(&bench(points)), Err(Declined::NotAFigure { .. })));
+    assert!(matches!(attribution(&bench(points)), Err(DeclinedAnalysis::NotAFigure { .. })));
 }
 
 #[test]
@@ -314,5 +314,5 @@ fn rates_to_a_thousand_million_million_and_a_thousand_points_are_taken() {
         attribution(&bench((0..count).map(one).collect())).map(|_| ())
     };
     assert_eq!(many(1000), Ok(()));
-    assert!(matches!(many(1001), Err(Declined::TooMany { .. })), "{:?}", many(1001));
+    assert!(matches!(many(1001), Err(DeclinedAnalysis::TooMany { .. })), "{:?}", many(1001));
 }

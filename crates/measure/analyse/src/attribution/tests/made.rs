@@ -103,8 +103,8 @@ pub(crate) fn point<'a>(
     kind: PointKind,
     below: Option<usize>,
     run: Option<&'a Findings>,
-) -> Point<'a> {
-    Point {
+) -> StackPoint<'a> {
+    StackPoint {
         stack: stack.into(),
         layer: layer.into(),
         kind,
@@ -118,8 +118,8 @@ pub(crate) fn point<'a>(
     }
 }
 
-pub(crate) fn bench(points: Vec<Point<'_>>) -> Bench<'_> {
-    Bench { name: "made".into(), summary: "Made up.".into(), timing: None, points }
+pub(crate) fn bench(points: Vec<StackPoint<'_>>) -> BenchPoints<'_> {
+    BenchPoints { name: "made".into(), summary: "Made up.".into(), timing: None, points }
 }
 
 /// A share of raw, as published for a layer of random writes.

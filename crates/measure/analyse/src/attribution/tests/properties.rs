@@ -6,7 +6,7 @@ use super::*;
 use crate::Findings;
 
 /// One stack with a point for each run, from the bottom up.
-fn column(runs: &[Findings]) -> Vec<Point<'_>> {
+fn column(runs: &[Findings]) -> Vec<StackPoint<'_>> {
     let mut points = Vec::new();
     for (at, run) in runs.iter().enumerate() {
         let kind = if at == 0 { PointKind::Raw } else { PointKind::Volume };

@@ -4,7 +4,7 @@ use durio_workload::PerMille;
 
 use super::*;
 use crate::Findings;
-use crate::raid_efficiency::{Array, Layout, ParityWrite};
+use crate::raid_efficiency::{ArrayLayout, MemberLayout, ParityWrite};
 
 /// "Random Write Performance Test Across Filesystems and RAID Configurations", 6 September 2025: 4
 /// KiB random writes by 16 jobs on RAM disks. Layers from the bottom up; rate, mean latency in
@@ -43,7 +43,7 @@ impl Study {
     }
 
     /// A stack for each layer of the study, each with its raw point.
-    fn points(&self) -> Vec<Point<'_>> {
+    fn points(&self) -> Vec<StackPoint<'_>> {
         let mut points = Vec::new();
         for ((name, .., percent), top) in STUDY.iter().zip(&self.tops) {
             let at = points.len();
@@ -71,11 +71,11 @@ impl Study {
     }
 }
 
-fn raid5(point: Point<'_>) -> Point<'_> {
-    let layout = Layout::Raid5 { parity_write: ParityWrite::ReconstructWrite };
-    let array = Array { layout, members: 3 };
+fn raid5(point: StackPoint<'_>) -> StackPoint<'_> {
+    let layout = MemberLayout::Raid5 { parity_write: ParityWrite::ReconstructWrite };
+    let array = ArrayLayout { layout, members: 3 };
     let raid = Some(RaidPoint { array, degraded_members: 0 });
-    Point { raid, kind: PointKind::Raid, ..point }
+    StackPoint { raid, kind: PointKind::Raid, ..point }
 }
 
 #[test]

@@ -4,17 +4,17 @@ use durio_plan::{EngineKind, FileLayout};
 use durio_workload::{CacheMode, GroupCommit, SyncMethod};
 
 use super::*;
-use crate::durable::{Figures, Latencies};
+use crate::durable::{ArmFigures, ArmLatencies};
 
 /// A log of 64 committers: delay in microseconds, bound in KiB, commits per second, 99th percentile
 /// in microseconds, noise.
-fn arm((micros, kib, rate, p99_us, noise): (u64, u64, f64, u64, f64)) -> Arm {
+fn arm((micros, kib, rate, p99_us, noise): (u64, u64, f64, u64, f64)) -> DurableArm {
     let policy = GroupCommit {
         delay: Nanos::from_micros(micros),
         batch_max: Bytes::from_kib(kib),
         ..GroupCommit::of(64)
     };
-    let setting = Setting {
+    let setting = ArmSetting {
         location: "/srv".into(),
         engine: EngineKind::Sync,
         method: SyncMethod::Fdatasync,
@@ -26,7 +26,7 @@ fn arm((micros, kib, rate, p99_us, noise): (u64, u64, f64, u64, f64)) -> Arm {
         files: 1,
         group_commit: Some(policy),
     };
-    let latency = Latencies {
+    let latency = ArmLatencies {
         count: 10_000,
         mean_ns: 64e9 / rate,
         p50_ns: None,
@@ -34,7 +34,7 @@ fn arm((micros, kib, rate, p99_us, noise): (u64, u64, f64, u64, f64)) -> Arm {
         p99_9_ns: None,
         max_ns: 1,
     };
-    let figures = Figures {
+    let figures = ArmFigures {
         rate_per_second: rate,
         bandwidth_bytes_per_second: rate * 256.0,
         latency,
@@ -44,7 +44,7 @@ fn arm((micros, kib, rate, p99_us, noise): (u64, u64, f64, u64, f64)) -> Arm {
         samples: Vec::new(),
         noise_share: Some(noise),
     };
-    Arm { setting, step: 0, figures: Some(figures), problems: Vec::new() }
+    DurableArm { setting, step: 0, figures: Some(figures), problems: Vec::new() }
 }
 
 fn advised(arms: &[(u64, u64, f64, u64, f64)]) -> Option<CommitDelayAdvice> {

@@ -40,21 +40,21 @@ const CHANGES_MAX: usize = 16;
 
 /// A place where a stretch may be split.
 #[derive(Debug, Clone, Copy)]
-struct Split {
+struct SplitPoint {
     at: usize,
     probability: f64,
 }
 
 /// The lasting changes; each value stands for `batch` intervals.
 pub(super) fn changes(series: &[f64], batch: usize) -> Vec<Change> {
-    let mut splits: Vec<Split> = Vec::new();
+    let mut splits: Vec<SplitPoint> = Vec::new();
     let mut stretches = vec![(0, series.len())];
     let correlation = neighbours_correlation(series);
     let information = (1.0 - correlation) / (1.0 + correlation);
     while let Some((from, to)) = stretches.pop() {
         let found = series.get(from..to).and_then(|stretch| split(stretch, information));
         if let Some(found) = found.filter(|_| splits.len() < CHANGES_MAX) {
-            splits.push(Split { at: from + found.at, ..found });
+            splits.push(SplitPoint { at: from + found.at, ..found });
             stretches.extend([(from, from + found.at), (from + found.at, to)]);
         }
     }
@@ -63,7 +63,7 @@ pub(super) fn changes(series: &[f64], batch: usize) -> Vec<Change> {
 }
 
 /// The splits with the levels on both sides; those that change the level too little are dropped.
-fn described(series: &[f64], batch: usize, splits: &[Split]) -> Vec<Change> {
+fn described(series: &[f64], batch: usize, splits: &[SplitPoint]) -> Vec<Change> {
     let ends = splits.iter().skip(1).map(|split| split.at).chain([series.len()]);
     let mut from = 0;
     let mut changes = Vec::new();
@@ -93,7 +93,7 @@ fn is_change(before: f64, after: f64) -> bool {
 }
 
 /// The likeliest place of a change; `information` is the share that correlation leaves.
-fn split(stretch: &[f64], information: f64) -> Option<Split> {
+fn split(stretch: &[f64], information: f64) -> Option<SplitPoint> {
     if stretch.len() < 2 * STRETCH_MIN {
         return None;
     }
@@ -101,7 +101,7 @@ fn split(stretch: &[f64], information: f64) -> Option<Split> {
     let n = count(stretch.len());
     let exponent = 6.0 * largest * largest * information / (n * n * n + n * n);
     let probability = (2.0 * (-exponent).exp()).min(1.0);
-    (probability < PROBABILITY_MAX).then_some(Split { at, probability })
+    (probability < PROBABILITY_MAX).then_some(SplitPoint { at, probability })
 }
 
 /// Place and size of the largest |U|, neither stretch shorter than the least.

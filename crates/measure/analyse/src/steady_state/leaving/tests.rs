@@ -77,7 +77,10 @@ fn a_run_is_back_that_ends_within_a_twentieth_of_its_first_level() {
 #[test]
 fn credits_that_run_out_are_a_lasting_step_down() {
     let found = rates(&planted(600, |at| if at < 410 { 1.0 } else { 0.6 }));
-    assert_eq!((found.shape, found.is_worse, found.changes.len()), (Shape::LastingStep, true, 1));
+    assert_eq!(
+        (found.shape, found.is_worse, found.changes.len()),
+        (LeavingShape::LastingStep, true, 1)
+    );
     let change = found.changes[0];
     assert!(change.at_interval.abs_diff(410) <= 4, "{change:?}");
     assert!((change.after_median / change.before_median - 0.6).abs() < 0.03, "{change:?}");
@@ -92,8 +95,8 @@ fn a_small_step_in_little_noise_is_found_and_one_below_the_least_is_not() {
         series.iter_mut().skip(150).for_each(|rate| *rate *= factor);
         rates(&series).shape
     };
-    assert_eq!(step(0.92), Shape::LastingStep);
-    assert_eq!(step(0.97), Shape::Steady);
+    assert_eq!(step(0.92), LeavingShape::LastingStep);
+    assert_eq!(step(0.97), LeavingShape::Steady);
 }
 
 #[test]
@@ -112,14 +115,14 @@ fn two_steps_down_are_two_changes() {
 #[test]
 fn a_disturbance_that_ends_is_temporary() {
     let found = rates(&planted(600, |at| if (250..400).contains(&at) { 0.5 } else { 1.0 }));
-    assert_eq!((found.shape, found.is_worse), (Shape::Temporary, true), "{found:?}");
+    assert_eq!((found.shape, found.is_worse), (LeavingShape::Temporary, true), "{found:?}");
     assert_eq!(found.changes.len(), 2);
 }
 
 #[test]
 fn a_drive_that_fills_up_is_a_drift() {
     let found = rates(&planted(600, |at| 1.0 - 0.4 * count(at) / 600.0));
-    assert_eq!((found.shape, found.is_worse), (Shape::Drift, true), "{found:?}");
+    assert_eq!((found.shape, found.is_worse), (LeavingShape::Drift, true), "{found:?}");
     let drift = found.drift.unwrap();
     assert!((drift.total_share + 0.4).abs() < 0.04, "{drift:?}");
     assert!((drift.per_interval * 600.0 / 20_000.0 + 0.4).abs() < 0.04, "{drift:?}");
@@ -131,7 +134,7 @@ fn a_slow_slide_is_told_from_a_step_of_the_same_size() {
     for (share, least) in [(0.125, 8), (0.2, 12)] {
         let seed = 5;
         let mut noise = Noise(seed);
-        let mut of_shape = |wanted: Shape, factor: &dyn Fn(usize) -> f64| {
+        let mut of_shape = |wanted: LeavingShape, factor: &dyn Fn(usize) -> f64| {
             let run = |noise: &mut Noise| {
                 let series = noise.series(600, 0.08, 0.3);
                 let changed: Vec<f64> =
@@ -140,18 +143,22 @@ fn a_slow_slide_is_told_from_a_step_of_the_same_size() {
             };
             (0..RUNS).filter(|_| run(&mut noise)).count()
         };
-        let slides = of_shape(Shape::Drift, &|at| 1.0 - share * count(at) / 600.0);
-        let steps = of_shape(Shape::LastingStep, &|at| if at < 300 { 1.0 } else { 1.0 - share });
+        let slides = of_shape(LeavingShape::Drift, &|at| 1.0 - share * count(at) / 600.0);
+        let steps =
+            of_shape(LeavingShape::LastingStep, &|at| if at < 300 { 1.0 } else { 1.0 - share });
         println!("seed {seed}, by {share}: {slides} slides, {steps} steps of {RUNS}");
         assert!(slides >= least && steps + 1 >= RUNS, "{slides} and {steps}");
     }
-    assert_eq!(rates(&planted(600, |at| 1.0 - 0.02 * count(at) / 600.0)).shape, Shape::Steady);
+    assert_eq!(
+        rates(&planted(600, |at| 1.0 - 0.02 * count(at) / 600.0)).shape,
+        LeavingShape::Steady
+    );
 }
 
 #[test]
 fn garbage_collection_on_a_beat_is_periodic_dips() {
     let found = rates(&planted(600, |at| if at % 30 < 2 { 0.3 } else { 1.0 }));
-    assert_eq!((found.shape, found.is_worse), (Shape::PeriodicDips, true), "{found:?}");
+    assert_eq!((found.shape, found.is_worse), (LeavingShape::PeriodicDips, true), "{found:?}");
     let dips = found.dips.unwrap();
     assert_eq!((dips.dips, dips.period_intervals), (20, Some(30.0)));
     assert!((dips.length_intervals_mean - 2.0).abs() < 1e-9);
@@ -162,7 +169,7 @@ fn garbage_collection_on_a_beat_is_periodic_dips() {
 fn dips_at_uneven_distances_are_irregular() {
     let at = [20, 31, 140, 300, 322, 480];
     let found = rates(&planted(600, |interval| if at.contains(&interval) { 0.2 } else { 1.0 }));
-    assert_eq!(found.shape, Shape::IrregularDips);
+    assert_eq!(found.shape, LeavingShape::IrregularDips);
     let dips = found.dips.unwrap();
     assert_eq!((dips.dips, dips.period_intervals), (6, None));
 }
@@ -170,7 +177,7 @@ fn dips_at_uneven_distances_are_irregular() {
 #[test]
 fn stalls_of_nothing_are_dips() {
     let found = rates(&planted(300, |at| if at % 50 == 10 { 0.0 } else { 1.0 }));
-    assert_eq!(found.shape, Shape::PeriodicDips);
+    assert_eq!(found.shape, LeavingShape::PeriodicDips);
     assert_eq!(found.dips.unwrap().depth_share_max, 1.0);
 }
 
@@ -178,7 +185,7 @@ fn stalls_of_nothing_are_dips() {
 fn a_step_and_dips_are_both_told() {
     let level = |at| if at < 300 { 1.0 } else { 0.5 };
     let found = rates(&planted(600, |at| level(at) * if at % 40 == 20 { 0.3 } else { 1.0 }));
-    assert_eq!(found.shape, Shape::LastingStep);
+    assert_eq!(found.shape, LeavingShape::LastingStep);
     assert_eq!(found.dips.unwrap().period_intervals, Some(40.0));
     assert_eq!(found.evidence.len(), 3, "{:?}", found.evidence);
 }
@@ -187,17 +194,17 @@ fn a_step_and_dips_are_both_told() {
 fn latencies_get_worse_upwards() {
     let rising = planted(300, |at| if at < 100 { 1.0 } else { 1.5 });
     let as_latency = leaving(&rising, Better::Lower).unwrap();
-    assert_eq!((as_latency.shape, as_latency.is_worse), (Shape::LastingStep, true));
+    assert_eq!((as_latency.shape, as_latency.is_worse), (LeavingShape::LastingStep, true));
     assert!(!rates(&rising).is_worse);
     let spikes = planted(300, |at| if at % 25 == 3 { 6.0 } else { 1.0 });
-    assert_eq!(leaving(&spikes, Better::Lower).unwrap().shape, Shape::PeriodicDips);
-    assert_eq!(rates(&spikes).shape, Shape::Steady);
+    assert_eq!(leaving(&spikes, Better::Lower).unwrap().shape, LeavingShape::PeriodicDips);
+    assert_eq!(rates(&spikes).shape, LeavingShape::Steady);
 }
 
 #[test]
 fn a_day_of_seconds_is_taken_together_and_still_placed() {
     let found = rates(&planted(86_400, |at| if at < 50_000 { 1.0 } else { 0.8 }));
-    assert_eq!((found.shape, found.changes.len()), (Shape::LastingStep, 1));
+    assert_eq!((found.shape, found.changes.len()), (LeavingShape::LastingStep, 1));
     assert!(found.changes[0].at_interval.abs_diff(50_000) <= 400, "{:?}", found.changes);
 }
 
@@ -208,7 +215,7 @@ fn noise_without_a_change_raises_an_alarm_in_at_most_one_run_of_a_hundred() {
         let seed = 20_261_121;
         let mut noise = Noise(seed);
         let alarms = (0..RUNS)
-            .filter(|_| rates(&noise.series(300, sigma, correlation)).shape != Shape::Steady)
+            .filter(|_| rates(&noise.series(300, sigma, correlation)).shape != LeavingShape::Steady)
             .count();
         println!("seed {seed}, sigma {sigma}, correlation {correlation}: {alarms} of {RUNS}");
         assert!(alarms <= 2, "{alarms} alarms in {RUNS} runs");
@@ -234,15 +241,15 @@ fn a_quarter_less_is_found_in_most_runs_even_in_correlated_noise() {
 
 #[test]
 fn too_short_a_series_and_figures_that_are_none_are_declined() {
-    assert!(matches!(leaving(&[1.0; 29], Better::Higher), Err(Declined::TooFew { .. })));
+    assert!(matches!(leaving(&[1.0; 29], Better::Higher), Err(DeclinedAnalysis::TooFew { .. })));
     let mut broken = vec![1.0; 30];
     broken[4] = f64::NAN;
     let declined = leaving(&broken, Better::Higher).unwrap_err();
-    assert!(matches!(declined, Declined::NotAFigure { position: 5, .. }));
+    assert!(matches!(declined, DeclinedAnalysis::NotAFigure { position: 5, .. }));
     broken[4] = -1.0;
     assert!(leaving(&broken, Better::Higher).is_err());
-    assert_eq!(rates(&[5.0; 100]).shape, Shape::Steady);
-    assert_eq!(rates(&[0.0; 100]).shape, Shape::Steady);
+    assert_eq!(rates(&[5.0; 100]).shape, LeavingShape::Steady);
+    assert_eq!(rates(&[0.0; 100]).shape, LeavingShape::Steady);
 }
 
 proptest! {

@@ -4,7 +4,7 @@ use super::super::printing::{PrintSettings, Question};
 
 /// Whether a word follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::job_file) enum Takes {
+pub(in crate::job_file) enum TakesWord {
     Nothing,
     /// A value: after `=`, or the next word.
     Value,
@@ -33,13 +33,13 @@ pub(in crate::job_file) enum ProgramClass {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::job_file) struct ProgramOption {
     pub(in crate::job_file) name: &'static str,
-    pub(in crate::job_file) takes: Takes,
+    pub(in crate::job_file) takes: TakesWord,
     pub(in crate::job_file) class: ProgramClass,
     pub(super) meaning: &'static str,
 }
 
 use ProgramClass::{Noted, Printing, ReadOnly, Refused, Section};
-use Takes::{MaybeValue, Nothing, Value};
+use TakesWord::{MaybeValue, Nothing, Value};
 
 const ASKS: ProgramClass =
     Refused("it makes fio tell something instead of running jobs; ask fio itself");
@@ -48,7 +48,7 @@ const TRIGGER: ProgramClass = Refused("durio has no triggers");
 const REPLAY: ProgramClass = Refused("durio replays no fio logs");
 const INSTEAD: ProgramClass = Refused("fio refuses it as well; use write_lat_log");
 
-/// `"name": Takes, class, "meaning";`.
+/// `"name": TakesWord, class, "meaning";`.
 macro_rules! program {
     ($($name:literal: $takes:expr, $class:expr, $meaning:literal;)+) => {
         /// fio's options of 3.33 to 3.42 (`init.c`), without those that are also a job's.

@@ -1,21 +1,21 @@
 //! How a value is read, by kind; the fields that keep it.
 //!
 //! Turns a value as written into a typed value, or an error sentence. The documented kind and the
-//! reading function are one [`Reader`], so that they cannot differ.
+//! reading function are one [`ValueReader`], so that they cannot differ.
 
 use super::super::terms::{
-    AccessPattern, AdviceHint, CpuPolicy, Direction, Distribution, Engine, ExitScope, Fallocate,
-    FileService, MemoryPolicy, RandomGenerator, RateProcess, ReadWrite, Sequencer, SizeValue,
-    SubmitMode, SyncOpen,
+    AccessPattern, AdviceHint, CpuPolicy, Direction, ExitScope, Fallocate, FileService, FioEngine,
+    MemoryPolicy, OffsetDistribution, RandomGenerator, RateProcess, ReadWrite, Sequencer,
+    SizeValue, SubmitMode, SyncOpen,
 };
 use super::super::values::{self, KbBase, by_direction, choice, pieces};
-use super::super::{BlockSizeShare, Each, Given, One, PerDirection, Setting};
-use super::{Kind, NO_VALUE};
+use super::super::{BlockSizeShare, Each, GivenOption, GivenValue, JobSetting, PerDirection};
+use super::{NO_VALUE, OptionKind};
 
 /// A value as it was written.
 #[derive(Debug, Clone, Copy)]
-pub struct Written<'w> {
-    pub(in crate::job_file) setting: &'w Setting,
+pub struct WrittenValue<'w> {
+    pub(in crate::job_file) setting: &'w JobSetting,
     /// The text after `=`.
     pub(in crate::job_file) text: Option<&'w str>,
     /// The meaning of its units.
@@ -23,8 +23,8 @@ pub struct Written<'w> {
 }
 
 /// What reads the values of a kind.
-pub(super) struct Reader<T> {
-    pub(super) kind: Kind,
+pub(super) struct ValueReader<T> {
+    pub(super) kind: OptionKind,
     read: fn(&str, KbBase) -> Result<T, String>,
     /// The value of a bare word.
     bare: Option<fn() -> T>,
@@ -32,8 +32,8 @@ pub(super) struct Reader<T> {
     refuse: fn(&str) -> Option<String>,
 }
 
-impl<T> Reader<T> {
-    const fn new(kind: Kind, read: fn(&str, KbBase) -> Result<T, String>) -> Self {
+impl<T> ValueReader<T> {
+    const fn new(kind: OptionKind, read: fn(&str, KbBase) -> Result<T, String>) -> Self {
         Self { kind, read, bare: None, refuse: |_| None }
     }
 
@@ -45,7 +45,7 @@ impl<T> Reader<T> {
         Self { refuse, ..self }
     }
 
-    fn value(&self, it: &Written<'_>) -> Result<T, String> {
+    fn value(&self, it: &WrittenValue<'_>) -> Result<T, String> {
         match (it.text, self.bare) {
             (Some(text), _) => (self.read)(text, it.base),
             (None, Some(bare)) => Ok(bare()),
@@ -57,8 +57,8 @@ impl<T> Reader<T> {
 /// Reads a value into its field; a value that is refused leaves nothing there.
 pub(super) fn set<T, F: Keep<T> + Default>(
     field: &mut F,
-    reader: &Reader<T>,
-    it: &Written<'_>,
+    reader: &ValueReader<T>,
+    it: &WrittenValue<'_>,
 ) -> Result<Option<String>, String> {
     if let Some(reason) = it.text.and_then(reader.refuse) {
         // Otherwise an earlier line would stay in force.
@@ -71,18 +71,18 @@ pub(super) fn set<T, F: Keep<T> + Default>(
 
 /// A field that values are read into, one after another.
 pub(super) trait Keep<T> {
-    fn keep(&mut self, value: T, from: &Setting);
+    fn keep(&mut self, value: T, from: &JobSetting);
 }
 
-impl<T> Keep<T> for One<T> {
-    fn keep(&mut self, value: T, from: &Setting) {
-        *self = Some(Given { value, option: from.name, at: from.at.clone() });
+impl<T> Keep<T> for GivenOption<T> {
+    fn keep(&mut self, value: T, from: &JobSetting) {
+        *self = Some(GivenValue { value, option: from.name, at: from.at.clone() });
     }
 }
 
 /// A direction that a value leaves out keeps its earlier value.
 impl<T> Keep<PerDirection<Option<T>>> for Each<T> {
-    fn keep(&mut self, value: PerDirection<Option<T>>, from: &Setting) {
+    fn keep(&mut self, value: PerDirection<Option<T>>, from: &JobSetting) {
         let each = [
             (&mut self.read, value.read),
             (&mut self.write, value.write),
@@ -97,10 +97,10 @@ impl<T> Keep<PerDirection<Option<T>>> for Each<T> {
 }
 
 /// Names that are added to those before, also to those of the defaults.
-pub(super) struct Added(Vec<String>);
+pub(super) struct AddedNames(Vec<String>);
 
-impl Keep<Added> for One<Vec<String>> {
-    fn keep(&mut self, Added(names): Added, from: &Setting) {
+impl Keep<AddedNames> for GivenOption<Vec<String>> {
+    fn keep(&mut self, AddedNames(names): AddedNames, from: &JobSetting) {
         let mut all = self.take().map_or_else(Vec::new, |given| given.value);
         all.extend(names);
         self.keep(all, from);
@@ -108,11 +108,11 @@ impl Keep<Added> for One<Vec<String>> {
 }
 
 /// Words that stand for values.
-pub(super) trait Words: Copy + 'static {
+pub(super) trait WordSet: Copy + 'static {
     const NAMES: &'static [&'static str];
     const VALUES: &'static [Self];
 
-    const WORD: Reader<Self> = Reader::new(Kind::Choice(Self::NAMES), |text, _| {
+    const WORD: ValueReader<Self> = ValueReader::new(OptionKind::Choice(Self::NAMES), |text, _| {
         // The whole text, as no word here takes more after a colon.
         let place = Self::NAMES.iter().position(|name| *name == text);
         let value = place.and_then(|place| Self::VALUES.get(place)).copied();
@@ -122,7 +122,7 @@ pub(super) trait Words: Copy + 'static {
 
 macro_rules! words_of {
     ($($type:ident { $($name:literal $value:ident),+ })+) => {$(
-        impl Words for $type {
+        impl WordSet for $type {
             const NAMES: &'static [&'static str] = &[$($name),+];
             const VALUES: &'static [Self] = &[$(Self::$value),+];
         }
@@ -145,35 +145,38 @@ words_of! {
     }
     ExitScope { "group" Group, "stonewall" Stonewall, "all" All }
     CpuPolicy { "shared" Shared, "split" Split }
-    Engine {
+    FioEngine {
         "sync" Sync, "psync" Psync, "vsync" Vsync, "pvsync" Pvsync, "pvsync2" Pvsync2,
         "libaio" Libaio, "io_uring" IoUring, "posixaio" Posixaio, "mmap" Mmap, "null" Null
     }
 }
 
-pub(super) const FLAG: Reader<bool> =
-    Reader::new(Kind::Flag, |text, _| values::flag(text)).or_bare(|| true);
-pub(super) const BOOL: Reader<bool> = Reader::new(Kind::Bool, |text, _| values::boolean(text));
+pub(super) const FLAG: ValueReader<bool> =
+    ValueReader::new(OptionKind::Flag, |text, _| values::flag(text)).or_bare(|| true);
+pub(super) const BOOL: ValueReader<bool> =
+    ValueReader::new(OptionKind::Bool, |text, _| values::boolean(text));
 /// For an option that is the reverse of another one.
-pub(super) const NOT: Reader<bool> =
-    Reader::new(Kind::Bool, |text, _| values::boolean(text).map(|on| !on));
-pub(super) const NUMBER: Reader<u32> = Reader::new(Kind::Integer, values::integer);
-pub(super) const COUNT: Reader<u32> =
-    Reader::new(Kind::Integer, |text, base| match values::integer(text, base)? {
+pub(super) const NOT: ValueReader<bool> =
+    ValueReader::new(OptionKind::Bool, |text, _| values::boolean(text).map(|on| !on));
+pub(super) const NUMBER: ValueReader<u32> = ValueReader::new(OptionKind::Integer, values::integer);
+pub(super) const COUNT: ValueReader<u32> =
+    ValueReader::new(OptionKind::Integer, |text, base| match values::integer(text, base)? {
         0 => Err("at least 1 is needed".to_owned()),
         value => Ok(value),
     });
-pub(super) const PERCENT: Reader<u8> = Reader::new(Kind::Integer, values::percent);
+pub(super) const PERCENT: ValueReader<u8> = ValueReader::new(OptionKind::Integer, values::percent);
 /// For an option that gives the rest to 100 of another one.
-pub(super) const REST: Reader<u8> =
-    Reader::new(Kind::Integer, |text, base| values::percent(text, base).map(|it| 100 - it));
-pub(super) const SIZE: Reader<u64> = Reader::new(Kind::Size, values::size);
-pub(super) const SIZE_OR_SHARE: Reader<SizeValue> = Reader::new(Kind::SizeOrShare, |text, base| {
-    values::check_uncut(text)?;
-    values::scaled_size(text, base)
+pub(super) const REST: ValueReader<u8> = ValueReader::new(OptionKind::Integer, |text, base| {
+    values::percent(text, base).map(|it| 100 - it)
 });
-pub(super) const SIZE_OR_RANGE: Reader<(u64, u64)> =
-    Reader::new(Kind::Size, |text, base| match pieces(text).as_slice() {
+pub(super) const SIZE: ValueReader<u64> = ValueReader::new(OptionKind::Size, values::size);
+pub(super) const SIZE_OR_SHARE: ValueReader<SizeValue> =
+    ValueReader::new(OptionKind::SizeOrShare, |text, base| {
+        values::check_uncut(text)?;
+        values::scaled_size(text, base)
+    });
+pub(super) const SIZE_OR_RANGE: ValueReader<(u64, u64)> =
+    ValueReader::new(OptionKind::Size, |text, base| match pieces(text).as_slice() {
         [one] => values::size(one, base).map(|it| (it, it)),
         [least, most] => match (values::size(least, base)?, values::size(most, base)?) {
             (least, most) if least > most => Err(format!("{text:?}: the smaller size comes first")),
@@ -181,33 +184,36 @@ pub(super) const SIZE_OR_RANGE: Reader<(u64, u64)> =
         },
         _ => Err(format!("{text:?} is neither a size nor a range of sizes")),
     });
-pub(super) const SECONDS: Reader<u64> = Reader::new(Kind::Seconds, |text, _| values::seconds(text));
-pub(super) const MICROSECONDS: Reader<u64> =
-    Reader::new(Kind::Microseconds, |text, _| values::microseconds(text));
-pub(super) const TIME_OR_RANGE: Reader<(u64, u64)> =
-    Reader::new(Kind::Seconds, |text, _| match pieces(text).as_slice() {
+pub(super) const SECONDS: ValueReader<u64> =
+    ValueReader::new(OptionKind::Seconds, |text, _| values::seconds(text));
+pub(super) const MICROSECONDS: ValueReader<u64> =
+    ValueReader::new(OptionKind::Microseconds, |text, _| values::microseconds(text));
+pub(super) const TIME_OR_RANGE: ValueReader<(u64, u64)> =
+    ValueReader::new(OptionKind::Seconds, |text, _| match pieces(text).as_slice() {
         [one] => values::seconds(one).map(|it| (it, it)),
         [least, most] => Ok((values::seconds(least)?, values::seconds(most)?)),
         _ => Err(format!("{text:?} is neither a time nor a range of times")),
     });
-pub(super) const KB_BASE: Reader<KbBase> =
-    Reader::new(Kind::Choice(&["1024", "1000"]), |text, _| match text {
+pub(super) const KB_BASE: ValueReader<KbBase> =
+    ValueReader::new(OptionKind::Choice(&["1024", "1000"]), |text, _| match text {
         "1024" => Ok(1024),
         "1000" => Ok(1000),
         _ => Err("1024 or 1000 is possible here".to_owned()),
     });
 
-pub(super) const ANY_TEXT: Reader<String> = Reader::new(Kind::Text, |text, _| Ok(text.to_owned()));
-pub(super) const TEXT: Reader<String> = Reader::new(Kind::Text, |text, _| match text {
-    "" => Err("there is no value".to_owned()),
-    text => Ok(text.to_owned()),
-});
-pub(super) const NAMES: Reader<Vec<String>> =
-    Reader::new(Kind::Text, |text, _| values::name_list(text));
-pub(super) const ADDED_NAMES: Reader<Added> =
-    Reader::new(Kind::Text, |text, _| values::name_list(text).map(Added));
+pub(super) const ANY_TEXT: ValueReader<String> =
+    ValueReader::new(OptionKind::Text, |text, _| Ok(text.to_owned()));
+pub(super) const TEXT: ValueReader<String> =
+    ValueReader::new(OptionKind::Text, |text, _| match text {
+        "" => Err("there is no value".to_owned()),
+        text => Ok(text.to_owned()),
+    });
+pub(super) const NAMES: ValueReader<Vec<String>> =
+    ValueReader::new(OptionKind::Text, |text, _| values::name_list(text));
+pub(super) const ADDED_NAMES: ValueReader<AddedNames> =
+    ValueReader::new(OptionKind::Text, |text, _| values::name_list(text).map(AddedNames));
 /// The name may be missing; then the job's name counts.
-pub(super) const LOG_NAME: Reader<String> = Reader::new(Kind::Text, |text, _| {
+pub(super) const LOG_NAME: ValueReader<String> = ValueReader::new(OptionKind::Text, |text, _| {
     if text.contains('\0') {
         Err("no file has such a name".to_owned())
     } else {
@@ -216,60 +222,66 @@ pub(super) const LOG_NAME: Reader<String> = Reader::new(Kind::Text, |text, _| {
 })
 .or_bare(String::new);
 
-type Directions<T> = Reader<PerDirection<Option<T>>>;
+type Directions<T> = ValueReader<PerDirection<Option<T>>>;
 
-pub(super) const SIZES: Directions<u64> = Reader::new(Kind::Sizes, |text, base| {
+pub(super) const SIZES: Directions<u64> = ValueReader::new(OptionKind::Sizes, |text, base| {
     by_direction(&pieces(text), |part| values::size(part, base))
 });
-pub(super) const BLOCKS: Directions<u64> = Reader::new(Kind::Sizes, |text, base| {
+pub(super) const BLOCKS: Directions<u64> = ValueReader::new(OptionKind::Sizes, |text, base| {
     by_direction(&pieces(text), |part| match values::size(part, base)? {
         0 => Err(NO_BLOCK.to_owned()),
         bytes => Ok(bytes),
     })
 });
-pub(super) const NUMBERS: Directions<u64> = Reader::new(Kind::Integers, |text, base| {
+pub(super) const NUMBERS: Directions<u64> = ValueReader::new(OptionKind::Integers, |text, base| {
     by_direction(&pieces(text), |part| values::integer(part, base).map(u64::from))
 });
-pub(super) const SHARES: Directions<u8> = Reader::new(Kind::Integers, |text, base| {
+pub(super) const SHARES: Directions<u8> = ValueReader::new(OptionKind::Integers, |text, base| {
     by_direction(&pieces(text), |part| values::percent(part, base))
 });
-pub(super) const RANGES: Directions<(u64, u64)> = Reader::new(Kind::Ranges, |text, base| {
-    let parts: Vec<&str> = text.split(',').collect();
-    by_direction(&parts, |part| match values::range(part, base)? {
-        (0, _) => Err(NO_BLOCK.to_owned()),
-        range => Ok(range),
-    })
-});
+pub(super) const RANGES: Directions<(u64, u64)> =
+    ValueReader::new(OptionKind::Ranges, |text, base| {
+        let parts: Vec<&str> = text.split(',').collect();
+        by_direction(&parts, |part| match values::range(part, base)? {
+            (0, _) => Err(NO_BLOCK.to_owned()),
+            range => Ok(range),
+        })
+    });
 pub(super) const SPLITS: Directions<Vec<BlockSizeShare>> =
-    Reader::new(Kind::Text, values::block_size_split);
+    ValueReader::new(OptionKind::Text, values::block_size_split);
 
 const NO_BLOCK: &str = "a block has at least one byte";
 
-pub(super) const CPUS: Reader<Vec<u32>> = Reader::new(Kind::Text, |text, _| values::cpu_list(text));
-pub(super) const CPU_MASK: Reader<Vec<u32>> =
-    Reader::new(Kind::Integer, |text, _| values::integer(text, 1024).and_then(values::cpu_mask));
-pub(super) const NODES: Reader<Vec<u32>> =
-    Reader::new(Kind::Text, |text, _| values::node_list(text));
-pub(super) const MEMORY_POLICY: Reader<MemoryPolicy> =
-    Reader::new(Kind::Choice(&["default", "prefer", "bind", "interleave", "local"]), |text, _| {
-        values::memory_policy(text)
+pub(super) const CPUS: ValueReader<Vec<u32>> =
+    ValueReader::new(OptionKind::Text, |text, _| values::cpu_list(text));
+pub(super) const CPU_MASK: ValueReader<Vec<u32>> =
+    ValueReader::new(OptionKind::Integer, |text, _| {
+        values::integer(text, 1024).and_then(values::cpu_mask)
     });
-pub(super) const BYTE_PATTERN: Reader<Vec<u8>> =
-    Reader::new(Kind::Text, |text, _| values::pattern(text));
-pub(super) const PERCENTILES: Reader<Vec<f64>> =
-    Reader::new(Kind::Floats, |text, _| values::percentiles(text));
-pub(super) const FILE_ORDER: Reader<FileService> =
-    Reader::new(Kind::Choice(values::FILE_ORDERS), |text, _| values::file_service(text));
-pub(super) const DISTRIBUTION: Reader<Distribution> =
-    Reader::new(Kind::Choice(values::DISTRIBUTIONS), values::distribution).refusing(|text| {
-        let is_listed = text.starts_with("sequence:");
-        is_listed.then(|| "durio knows no listed sequence of offsets".to_owned())
-    });
+pub(super) const NODES: ValueReader<Vec<u32>> =
+    ValueReader::new(OptionKind::Text, |text, _| values::node_list(text));
+pub(super) const MEMORY_POLICY: ValueReader<MemoryPolicy> = ValueReader::new(
+    OptionKind::Choice(&["default", "prefer", "bind", "interleave", "local"]),
+    |text, _| values::memory_policy(text),
+);
+pub(super) const BYTE_PATTERN: ValueReader<Vec<u8>> =
+    ValueReader::new(OptionKind::Text, |text, _| values::pattern(text));
+pub(super) const PERCENTILES: ValueReader<Vec<f64>> =
+    ValueReader::new(OptionKind::Floats, |text, _| values::percentiles(text));
+pub(super) const FILE_ORDER: ValueReader<FileService> =
+    ValueReader::new(OptionKind::Choice(values::FILE_ORDERS), |text, _| values::file_service(text));
+pub(super) const DISTRIBUTION: ValueReader<OffsetDistribution> =
+    ValueReader::new(OptionKind::Choice(values::DISTRIBUTIONS), values::distribution).refusing(
+        |text| {
+            let is_listed = text.starts_with("sequence:");
+            is_listed.then(|| "durio knows no listed sequence of offsets".to_owned())
+        },
+    );
 
 // Other engines of fio are refused, not misread.
-pub(super) const ENGINE: Reader<Engine> = Engine::WORD.refusing(|text| match text {
-    own if own.is_empty() || Engine::NAMES.contains(&own) => None,
-    other => Some(format!("durio has no engine {other}; it has {}", Engine::NAMES.join(", "))),
+pub(super) const ENGINE: ValueReader<FioEngine> = FioEngine::WORD.refusing(|text| match text {
+    own if own.is_empty() || FioEngine::NAMES.contains(&own) => None,
+    other => Some(format!("durio has no engine {other}; it has {}", FioEngine::NAMES.join(", "))),
 });
 
 const PATTERNS: &[&str] = &[
@@ -286,8 +298,8 @@ const PATTERNS: &[&str] = &[
     "randtrimwrite",
 ];
 
-pub(super) const READ_WRITE: Reader<ReadWrite> = Reader::new(Kind::Choice(PATTERNS), read_write)
-    .refusing(|text| {
+pub(super) const READ_WRITE: ValueReader<ReadWrite> =
+    ValueReader::new(OptionKind::Choice(PATTERNS), read_write).refusing(|text| {
         text.contains("trim").then(|| "durio sends no trims; use fio for this job".to_owned())
     });
 

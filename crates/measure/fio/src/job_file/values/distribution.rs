@@ -2,7 +2,7 @@
 
 use super::lists::lists_by_direction;
 use super::{KbBase, choice, decimal, size};
-use crate::job_file::{Distribution, FileService, FileServiceOrder, PerDirection, ZoneShare};
+use crate::job_file::{FileService, FileServiceOrder, OffsetDistribution, PerDirection, ZoneShare};
 
 pub(in crate::job_file) const DISTRIBUTIONS: &[&str] =
     &["random", "zipf", "pareto", "normal", "zoned", "zoned_abs", "sequence"];
@@ -16,43 +16,46 @@ const PARETO_SHARE: f64 = 0.2;
 // The most zones of a direction (`ZONESPLIT_MAX`).
 const ZONES_MAX: usize = 256;
 
-pub(in crate::job_file) fn distribution(text: &str, base: KbBase) -> Result<Distribution, String> {
+pub(in crate::job_file) fn distribution(
+    text: &str,
+    base: KbBase,
+) -> Result<OffsetDistribution, String> {
     let (word, rest) = choice(text, DISTRIBUTIONS)?;
     match (word, rest) {
-        ("random", None) => Ok(Distribution::Uniform),
+        ("random", None) => Ok(OffsetDistribution::Uniform),
         ("random", Some(rest)) => Err(format!("random takes no {rest:?}")),
         ("zipf", rest) => zipf(rest),
         ("pareto", rest) => pareto(rest),
         ("normal", rest) => normal(rest),
-        ("zoned", rest) => zones(rest, base, false).map(Distribution::Zoned),
-        ("zoned_abs", rest) => zones(rest, base, true).map(Distribution::ZonedBytes),
+        ("zoned", rest) => zones(rest, base, false).map(OffsetDistribution::Zoned),
+        ("zoned_abs", rest) => zones(rest, base, true).map(OffsetDistribution::ZonedBytes),
         _ => Err("durio knows no listed sequence of offsets".to_owned()),
     }
 }
 
-fn zipf(rest: Option<&str>) -> Result<Distribution, String> {
+fn zipf(rest: Option<&str>) -> Result<OffsetDistribution, String> {
     let (theta, center) = parameters(rest, ZIPF_THETA)?;
     // fio rejects 1 as well: its formula divides by 1 - theta.
     if theta == 1.0 || theta <= 0.0 {
         return Err(format!("zipf:{theta}: theta is above 0 and not 1"));
     }
-    Ok(Distribution::Zipf { theta, center })
+    Ok(OffsetDistribution::Zipf { theta, center })
 }
 
-fn pareto(rest: Option<&str>) -> Result<Distribution, String> {
+fn pareto(rest: Option<&str>) -> Result<OffsetDistribution, String> {
     let (share, center) = parameters(rest, PARETO_SHARE)?;
     if share <= 0.0 || share >= 1.0 {
         return Err(format!("pareto:{share}: between 0 and 1 is possible"));
     }
-    Ok(Distribution::Pareto { share, center })
+    Ok(OffsetDistribution::Pareto { share, center })
 }
 
-fn normal(rest: Option<&str>) -> Result<Distribution, String> {
+fn normal(rest: Option<&str>) -> Result<OffsetDistribution, String> {
     let (deviation_percent, center) = parameters(rest, 0.0)?;
     if !(0.0..100.0).contains(&deviation_percent) {
         return Err(format!("normal:{deviation_percent}: 0 to below 100 percent is possible"));
     }
-    Ok(Distribution::Normal { deviation_percent, center })
+    Ok(OffsetDistribution::Normal { deviation_percent, center })
 }
 
 /// A value and the place of the hottest offset, as a share of the region.
@@ -133,7 +136,7 @@ pub(in crate::job_file) fn file_service(text: &str) -> Result<FileService, Strin
     Ok(FileService { order, accesses })
 }
 
-fn skewed(distribution: Distribution) -> Result<FileService, String> {
+fn skewed(distribution: OffsetDistribution) -> Result<FileService, String> {
     Ok(FileService { order: FileServiceOrder::Skewed(distribution), accesses: 1 })
 }
 
@@ -144,12 +147,12 @@ mod tests {
     #[test]
     fn distributions_have_fio_s_defaults_and_bounds() {
         let read = |text: &str| distribution(text, 1024);
-        assert_eq!(read("random"), Ok(Distribution::Uniform));
-        assert_eq!(read("zipf"), Ok(Distribution::Zipf { theta: 1.1, center: None }));
-        let centered = Distribution::Zipf { theta: 0.9, center: Some(0.25) };
+        assert_eq!(read("random"), Ok(OffsetDistribution::Uniform));
+        assert_eq!(read("zipf"), Ok(OffsetDistribution::Zipf { theta: 1.1, center: None }));
+        let centered = OffsetDistribution::Zipf { theta: 0.9, center: Some(0.25) };
         assert_eq!(read("zipf:0.9:0.25"), Ok(centered));
-        assert_eq!(read("pareto"), Ok(Distribution::Pareto { share: 0.2, center: None }));
-        let normal = Distribution::Normal { deviation_percent: 30.0, center: None };
+        assert_eq!(read("pareto"), Ok(OffsetDistribution::Pareto { share: 0.2, center: None }));
+        let normal = OffsetDistribution::Normal { deviation_percent: 30.0, center: None };
         assert_eq!(read("normal:30"), Ok(normal));
         for text in [
             "zipf:1",
@@ -176,18 +179,20 @@ mod tests {
 
     #[test]
     fn zones_are_shares_of_accesses_and_of_space() {
-        let Ok(Distribution::Zoned(zones)) = distribution("zoned:60/10:40/90,100/50", 1024) else {
+        let Ok(OffsetDistribution::Zoned(zones)) = distribution("zoned:60/10:40/90,100/50", 1024)
+        else {
             panic!("not zoned");
         };
         let zone = |access_percent, size| ZoneShare { access_percent, size };
         assert_eq!(zones.read, [zone(60, 10), zone(40, 90)]);
         assert_eq!(zones.write, [zone(100, 50)]);
         assert_eq!(zones.trim, zones.write);
-        let Ok(Distribution::Zoned(zones)) = distribution("zoned:50/5:30/:20/", 1024) else {
+        let Ok(OffsetDistribution::Zoned(zones)) = distribution("zoned:50/5:30/:20/", 1024) else {
             panic!("not zoned");
         };
         assert_eq!(zones.read, [zone(50, 5), zone(30, 47), zone(20, 47)]);
-        let Ok(Distribution::ZonedBytes(zones)) = distribution("zoned_abs:95/1g:5/9g", 1024) else {
+        let Ok(OffsetDistribution::ZonedBytes(zones)) = distribution("zoned_abs:95/1g:5/9g", 1024)
+        else {
             panic!("not zoned");
         };
         assert_eq!(zones.read, [zone(95, 1 << 30), zone(5, 9 << 30)]);
@@ -197,7 +202,7 @@ mod tests {
     fn a_direction_has_256_zones_at_most() {
         let of =
             |count: usize| distribution(&format!("zoned:100/{}", ":0/".repeat(count - 1)), 1024);
-        let Ok(Distribution::Zoned(zones)) = of(256) else { panic!("{:?}", of(256)) };
+        let Ok(OffsetDistribution::Zoned(zones)) = of(256) else { panic!("{:?}", of(256)) };
         assert_eq!(zones.read.len(), 256);
         assert_eq!(of(257).unwrap_err(), "more than 256 zones");
     }

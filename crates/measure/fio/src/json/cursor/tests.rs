@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn u64_of(text: &str) -> Read<u64> {
+fn u64_of(text: &str) -> JsonResult<u64> {
     Cursor::new(format!("{text} ").as_bytes()).u64()
 }
 

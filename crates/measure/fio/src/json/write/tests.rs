@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::histogram::FioBins;
 use crate::json::{
-    Direction, DiskCounters, DiskUtil, FioJob, LatencyBlock, LatencySearch, LatencyShares, Options,
-    PriorityLatency, SteadyState, SteadyStateData, SteadyStateLatency, SyncSection, read,
+    DirectionFigures, DiskCounters, DiskUtil, FioJob, LatencyBlock, LatencySearch, LatencyShares,
+    OptionPairs, PriorityLatency, SteadyStateData, SteadyStateLatency, SteadyStateTest,
+    SyncSection, read,
 };
 
 /// Figures that six decimals hold exactly.
@@ -16,7 +17,7 @@ fn figure() -> impl Strategy<Value = f64> {
     any::<i32>().prop_map(|it| f64::from(it) / 64.0)
 }
 
-fn options() -> impl Strategy<Value = Options> {
+fn options() -> impl Strategy<Value = OptionPairs> {
     vec((any::<String>(), any::<String>()), 0..4)
 }
 
@@ -35,7 +36,7 @@ fn latency() -> impl Strategy<Value = LatencyBlock> {
     )
 }
 
-fn direction() -> impl Strategy<Value = Direction> {
+fn direction() -> impl Strategy<Value = DirectionFigures> {
     let priority = (any::<u64>(), of(any::<u64>()), any::<bool>(), latency()).prop_map(
         |(prio, priohint, is_total, latency)| PriorityLatency {
             prioclass: prio % 4,
@@ -53,7 +54,7 @@ fn direction() -> impl Strategy<Value = Direction> {
             let [iops, bw_agg, bw_mean, bw_dev, iops_mean, iops_stddev] = figures[..] else {
                 unreachable!("six figures")
             };
-            Direction {
+            DirectionFigures {
                 io_bytes,
                 bw_bytes,
                 bw,
@@ -83,10 +84,10 @@ fn direction() -> impl Strategy<Value = Direction> {
     )
 }
 
-fn steady_state() -> impl Strategy<Value = SteadyState> {
+fn steady_state() -> impl Strategy<Value = SteadyStateTest> {
     let lists = (vec(any::<u64>(), 0..4), vec(any::<u64>(), 0..4), of(vec(any::<u64>(), 0..4)));
     (any::<(String, String, bool, i64, u64)>(), figure(), lists).prop_map(
-        |((ss, criterion, attained, duration, mean), slope, (iops, bw, lat_ns))| SteadyState {
+        |((ss, criterion, attained, duration, mean), slope, (iops, bw, lat_ns))| SteadyStateTest {
             ss,
             duration,
             attained,

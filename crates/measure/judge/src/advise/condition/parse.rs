@@ -11,7 +11,7 @@
 //! sign    = "==" | "!=" | "<" | "<=" | ">" | ">="
 //! ```
 
-use super::super::value::{Value, literal};
+use super::super::value::{FactValue, literal};
 use super::{COMPARISONS, Condition, Term};
 
 // Deeper nesting is a mistake, and recursion without a bound would overflow the stack.
@@ -21,7 +21,7 @@ const DEPTH_MAX: u32 = 16;
 const SIGNS: &[&str] = &["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", ",", "*"];
 
 pub(super) fn parse(text: &str) -> Result<Condition, String> {
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
+    let mut parser = ConditionParser { tokens: tokens(text)?, at: 0, depth: 0 };
     let condition = parser.any()?;
     match parser.tokens.get(parser.at) {
         None => Ok(condition),
@@ -55,13 +55,13 @@ fn leading(text: &str, belongs: impl Fn(char) -> bool) -> usize {
     text.find(|c| !belongs(c)).unwrap_or(text.len())
 }
 
-struct Parser<'a> {
+struct ConditionParser<'a> {
     tokens: Vec<&'a str>,
     at: usize,
     depth: u32,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> ConditionParser<'a> {
     fn next(&mut self) -> Result<&'a str, String> {
         let token = *self.tokens.get(self.at).ok_or("it ends too early")?;
         self.at += 1;
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
     fn term(&mut self) -> Result<Term, String> {
         let token = self.next()?;
         if let Some(word) = token.strip_prefix('\'') {
-            return Ok(Term::Literal(Value::Text(word.to_owned())));
+            return Ok(Term::Literal(FactValue::Text(word.to_owned())));
         }
         if is_name(token) {
             return Ok(Term::Fact(token.to_owned()));
@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
         }
         let value = literal(token).ok_or_else(|| format!("'{token}' is no number"))?;
         match (&value, self.takes("*")) {
-            (Value::Number(factor), true) => Ok(Term::Times(*factor, self.name()?)),
+            (FactValue::Number(factor), true) => Ok(Term::Times(*factor, self.name()?)),
             (_, true) => Err(format!("'{token}' is no factor")),
             (_, false) => Ok(Term::Literal(value)),
         }

@@ -15,16 +15,16 @@ fn read(text: &str) -> Result<Condition, String> {
 
 fn facts() -> Facts {
     let mut facts = Facts::default();
-    facts.put("device.read_ahead_kb", Value::Bytes(131_072.0), "a");
-    facts.put("device.scheduler", Value::Text("none".into()), "b");
-    facts.put("fs.options", Value::List(vec!["rw".into(), "noatime".into()]), "c");
-    facts.put("device.fua", Value::Flag(false), "d");
+    facts.put("device.read_ahead_kb", FactValue::Bytes(131_072.0), "a");
+    facts.put("device.scheduler", FactValue::Text("none".into()), "b");
+    facts.put("fs.options", FactValue::List(vec!["rw".into(), "noatime".into()]), "c");
+    facts.put("device.fua", FactValue::Flag(false), "d");
     facts
 }
 
 fn holds(text: &str) -> Option<bool> {
     let condition = read(text).unwrap();
-    condition.holds(&facts(), &mut Seen::default())
+    condition.holds(&facts(), &mut SeenFacts::default())
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn what_is_missing_decides_nothing_unless_the_rest_decides() {
 #[test]
 fn the_facts_that_decided_are_named_and_so_are_the_missing() {
     let condition = read("device.nr_requests > 4 and not device.fua").unwrap();
-    let mut seen = Seen::default();
+    let mut seen = SeenFacts::default();
     assert_eq!(condition.holds(&facts(), &mut seen), None);
     assert_eq!(
         (seen.used, seen.missing),

@@ -4,7 +4,7 @@ use super::*;
 
 const PLACE: &str = "[place.p]\nkernel = '6.1'\nstorage = 'disk'\ncores = 2\nload = 'idle'\n";
 
-fn entry(change: &str, to: &str) -> Result<ByRule, Wrong> {
+fn entry(change: &str, to: &str) -> Result<ByRule, WrongRule> {
     let text = format!(
         "{PLACE}[[measured]]\nrule = 'X1'\noutcome = 'agrees'\nsays = '+31 %'\n\
          command = 'durio advise --prove X1'\nplace = 'p'\ndate = '2026-11-21'\n"

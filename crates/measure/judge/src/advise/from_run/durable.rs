@@ -7,8 +7,8 @@ use durio_plan::FileLayout;
 use durio_workload::{CacheMode, SyncMethod};
 
 use super::{METHODS, PAIRS, RunFacts};
-use crate::advise::value::{Value, real};
-use durio_analyse::durable::{Arm, BATCH_SHARE, DurableFindings, FileModesFindings};
+use crate::advise::value::{FactValue, real};
+use durio_analyse::durable::{BATCH_SHARE, DurableArm, DurableFindings, FileModesFindings};
 
 // A sync after more writes than this is not a log's batch: a crash would lose too much.
 const EVERY_MAX: u32 = 64;
@@ -21,12 +21,12 @@ pub(super) fn facts(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     commit_delay(gathered, durable);
 }
 
-fn rate(arm: &Arm) -> Option<f64> {
+fn rate(arm: &DurableArm) -> Option<f64> {
     arm.figures.as_ref().map(|it| it.rate_per_second).filter(|rate| *rate > 0.0)
 }
 
 /// What databases do on Linux by default: fdatasync through the page cache; the lower the more so.
-fn is_unusual(arm: &Arm) -> (bool, bool) {
+fn is_unusual(arm: &DurableArm) -> (bool, bool) {
     let setting = &arm.setting;
     (setting.method != SyncMethod::Fdatasync, setting.cache != CacheMode::Buffered)
 }
@@ -50,7 +50,7 @@ fn methods(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let rates: Vec<(SyncMethod, f64)> =
         durable.filter_map(|method| Some((method, rate_of(method, cache)?))).collect();
     if let Some((fastest, rate)) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
-        gathered.put("fastest_sync_method", Some(Value::Text(fastest.name().to_owned())));
+        gathered.put("fastest_sync_method", Some(FactValue::Text(fastest.name().to_owned())));
         gathered.number("fastest_sync_gain", Some(rate / usual));
     }
     let known = METHODS.iter().filter_map(|(method, name)| {
@@ -89,7 +89,7 @@ fn sizes(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let batch = curves.iter().find_map(|curve| {
         let shares = &curve.batching.as_ref()?.for_shares;
         let found = shares.iter().find(|it| (it.share - BATCH_SHARE).abs() < 1e-9)?;
-        Some(Value::Bytes(found.size_bytes.round()))
+        Some(FactValue::Bytes(found.size_bytes.round()))
     });
     gathered.put("batch_bytes", batch);
 }

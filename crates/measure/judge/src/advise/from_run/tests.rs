@@ -7,7 +7,7 @@ use durio_plan::{
     Target,
 };
 use durio_record::{Environment, Event, Journal, Manifest};
-use durio_run::{Context, EventSink, StopFlag, run};
+use durio_run::{EventSink, RunContext, StopFlag, run};
 use durio_workload::{PerMille, SyncPolicy};
 
 use super::*;
@@ -61,7 +61,7 @@ fn measured(steps: &[(Workload, u64)]) -> Findings {
     plan.validate().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context::new(&mut journal, StopFlag::default());
+    let context = RunContext::new(&mut journal, StopFlag::default());
     let mut sink = Sink(analyser(&plan));
     run(&plan, context, &mut sink).unwrap();
     sink.0.finish("runs/it".to_owned()).findings
@@ -119,7 +119,7 @@ fn methods_are_told_by_postgresqls_names_and_the_gain_over_the_one_in_use() {
     is_near(&facts, "fsync_over_fdatasync", 1.5);
     assert_eq!(facts.text("run.best_sync_method"), Some("open_datasync"), "it has no RWF_DSYNC");
     assert!(facts.get("run.best_sync_gain").is_none(), "without a setting there is no gain");
-    facts.put("postgresql.wal_sync_method", Value::Text("fdatasync".into()), "test");
+    facts.put("postgresql.wal_sync_method", FactValue::Text("fdatasync".into()), "test");
     gain_over(&mut facts);
     let gain = facts.number("run.best_sync_gain").unwrap();
     // The script's time is of the write and of the sync each.

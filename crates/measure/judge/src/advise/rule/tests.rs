@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::advise::condition::Seen;
+use crate::advise::condition::SeenFacts;
 use crate::advise::facts::Facts;
 
 /// Per rule: its id, facts for which it applies, facts that meet it, facts that do not.
@@ -30,7 +30,7 @@ fn cases() -> Vec<[&'static str; 4]> {
 }
 
 fn holds(condition: &Condition, facts: &Facts) -> Option<bool> {
-    condition.holds(facts, &mut Seen::default())
+    condition.holds(facts, &mut SeenFacts::default())
 }
 
 #[test]

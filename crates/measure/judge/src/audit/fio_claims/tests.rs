@@ -25,14 +25,14 @@ fn log() -> FioJob {
         jobname: "log".into(),
         line: 12,
         options: Some(options.map(|(name, value)| (name.into(), value.into())).into()),
-        write: Some(Direction {
+        write: Some(DirectionFigures {
             total_ios: count,
             io_bytes: count * 8192,
             runtime: 600_000,
             bw_bytes: 10_000 * 8192,
             iops: 10_000.0,
             lat_ns: latency(29_000, count),
-            ..Direction::default()
+            ..DirectionFigures::default()
         }),
         sync: Some(SyncSection { total_ios: 0, lat_ns: latency(70_000, count) }),
         ..FioJob::default()
@@ -57,7 +57,7 @@ fn a_sound_result_is_clean_and_known_by_its_line() {
     assert_eq!(codes(vec![log()]), [""; 0]);
     let output = FioOutput { jobs: vec![log()], ..FioOutput::default() };
     let claim = &fio_claims(&output)[0];
-    assert_eq!(claim.line, Some(Line::Number(12)));
+    assert_eq!(claim.line, Some(ClaimPlace::Number(12)));
     assert_eq!((claim.jobs, claim.depth, claim.writes_per_sync), (Some(1), Some(1), Some(1)));
     assert_eq!(claim.sync.count, Some(6_000_000), "the section's own count is 0");
     assert_eq!(claim.engine.as_deref(), Some("psync"));
@@ -162,7 +162,7 @@ fn a_name_that_fio_cut_is_the_same_and_says_nothing_of_the_pattern() {
 
 /// A mixed job in which each figure is another.
 fn mixed() -> FioJob {
-    let direction = |base: u64, count: u64| Direction {
+    let direction = |base: u64, count: u64| DirectionFigures {
         total_ios: count,
         io_bytes: count * 4096,
         runtime: 2_000 + base,
@@ -173,7 +173,7 @@ fn mixed() -> FioJob {
         lat_ns: LatencyBlock { min: base + 10, max: base + 90, ..latency(base + 50, count) },
         clat_ns: latency(base + 40, count),
         slat_ns: latency(base + 5, count),
-        ..Direction::default()
+        ..DirectionFigures::default()
     };
     let options = [
         ("name", "mixed"),
@@ -227,7 +227,7 @@ fn each_field_of_a_claim_is_the_figure_of_that_name() {
         ..Operations::default()
     };
     let expected = Claim {
-        line: Some(Line::Name("mixed".into())),
+        line: Some(ClaimPlace::Name("mixed".into())),
         source: "fio-3.33".into(),
         stack: "/dev/x".into(),
         workload: "mixed".into(),
@@ -274,7 +274,7 @@ fn each_field_of_a_claim_is_the_figure_of_that_name() {
 
 #[test]
 fn what_a_direction_lacks_is_no_figure() {
-    let changed = |change: &dyn Fn(&mut Direction)| {
+    let changed = |change: &dyn Fn(&mut DirectionFigures)| {
         let mut job = mixed();
         change(job.read.as_mut().unwrap());
         claim_of(job)
@@ -416,9 +416,9 @@ fn an_entry_is_named_by_its_line_its_job_or_its_number() {
         let job = FioJob { jobname: jobname.into(), line, ..mixed() };
         claim_of(job).line.unwrap()
     };
-    assert_eq!(line("", 0), Line::Name("entry 1".into()));
-    assert_eq!(line("a", 0), Line::Name("a".into()));
-    assert_eq!(line("a", 3), Line::Number(3));
+    assert_eq!(line("", 0), ClaimPlace::Name("entry 1".into()));
+    assert_eq!(line("a", 0), ClaimPlace::Name("a".into()));
+    assert_eq!(line("a", 3), ClaimPlace::Number(3));
     let output = FioOutput { jobs: vec![mixed(), mixed()], ..FioOutput::default() };
     let notes: Vec<_> = fio_claims(&output).into_iter().map(|it| (it.note, it.jobs)).collect();
     assert_eq!(notes, [("entry 1".to_owned(), Some(1)), ("entry 2".to_owned(), Some(1))]);

@@ -1,7 +1,7 @@
 //! Latency distributions: order, bounds, and whether there is one. How long a tail may be is not
 //! judged.
 
-use super::{Claim, Line, LocatedObservation, Observation, Tier};
+use super::{Claim, ClaimPlace, LocatedObservation, Observation, Tier};
 use crate::audit::figure::real;
 use crate::audit::wording::{number, time};
 use crate::audit::{Figure, Operations};
@@ -79,7 +79,7 @@ fn below_tail(name: &str, mean: Figure, operations: &Operations) -> Option<Obser
 /// A table without percentiles is reported once, at its header.
 pub(super) fn average_only(claims: &[Claim]) -> Vec<LocatedObservation> {
     let lacking: Vec<_> = claims.iter().filter(|claim| has_only_mean(claim)).collect();
-    let in_table = |claim: &&&Claim| matches!(claim.line, Some(Line::Number(_)));
+    let in_table = |claim: &&&Claim| matches!(claim.line, Some(ClaimPlace::Number(_)));
     let table = lacking.iter().filter(in_table).count();
     let none_has = !claims.iter().any(|claim| has_percentiles(claim) && in_table(&&claim));
     let mut found = Vec::new();
@@ -89,7 +89,7 @@ pub(super) fn average_only(claims: &[Claim]) -> Vec<LocatedObservation> {
             format!("the latencies of all {} rows that have some are averages", number(rows));
         let seen = Observation::new(Tier::Method, reason, [("rows", rows)]);
         found.push(LocatedObservation {
-            line: Line::Number(1),
+            line: ClaimPlace::Number(1),
             label: "the table".to_owned(),
             seen,
         });
@@ -185,12 +185,16 @@ mod tests {
             claim.read.percentiles_ns.clear();
             claim
         };
-        let rows = [row(Line::Number(2)), row(Line::Number(3)), row(Line::Name("job".into()))];
+        let rows = [
+            row(ClaimPlace::Number(2)),
+            row(ClaimPlace::Number(3)),
+            row(ClaimPlace::Name("job".into())),
+        ];
         let lines: Vec<_> = average_only(&rows).into_iter().map(|about| about.line).collect();
-        assert_eq!(lines, [Line::Number(1), Line::Name("job".into())]);
+        assert_eq!(lines, [ClaimPlace::Number(1), ClaimPlace::Name("job".into())]);
         let mixed = [rows[0].clone(), with_percentiles(&[(99.0, 200.0)])];
         let lines: Vec<_> = average_only(&mixed).into_iter().map(|about| about.line).collect();
-        assert_eq!(lines, [Line::Number(2)], "the others have some");
+        assert_eq!(lines, [ClaimPlace::Number(2)], "the others have some");
     }
 
     #[test]
@@ -206,7 +210,7 @@ mod tests {
     fn who_has_a_longest_time_or_a_percentile_has_more_than_an_average() {
         let lacks = |change: &dyn Fn(&mut Claim)| {
             let mut claim = sound("randread");
-            claim.line = Some(Line::Name("job".into()));
+            claim.line = Some(ClaimPlace::Name("job".into()));
             claim.read.percentiles_ns.clear();
             change(&mut claim);
             average_only(&[claim]).len()

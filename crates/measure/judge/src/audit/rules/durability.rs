@@ -1,7 +1,7 @@
 //! Durability that is claimed and missing: syncs that left no trace, and writes that nothing makes
 //! durable. Whether a device honours a flush is not judged.
 
-use super::in_flight::{Fit, fit_of};
+use super::in_flight::{DepthFit, fit_of};
 use super::{Claim, Observation, Tier};
 use crate::audit::Durability;
 use crate::audit::phrases::words;
@@ -48,7 +48,7 @@ fn no_time(claim: &Claim) -> Option<Observation> {
     let (in_flight, slots, fit) = fit_of(claim)?;
     let (rate, latency) = (claim.write.rate?, claim.write.latency_ns_mean?);
     let left_ns = (slots - in_flight.low).max(0.0) / rate.low.max(1e-9) * 1e9;
-    (fit == Fit::Fits && left_ns < SYNC_NS_MIN).then(|| {
+    (fit == DepthFit::Fits && left_ns < SYNC_NS_MIN).then(|| {
         let reason = format!(
             "writes of {} fill {} of {} workers and leave {} at most for the sync after each: it is \
              part of that latency, was not waited for, or was not issued",

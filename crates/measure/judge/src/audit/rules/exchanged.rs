@@ -1,7 +1,7 @@
 //! Swapped values: reads and writes, or rate and latency, that fit only when exchanged; and the mix
 //! of reads and writes.
 
-use super::in_flight::{Fit, fit, fit_of};
+use super::in_flight::{DepthFit, fit, fit_of};
 use super::{Claim, Observation, Tier};
 use crate::audit::Figure;
 use crate::audit::figure::real;
@@ -30,8 +30,8 @@ fn latencies(claim: &Claim) -> Option<Observation> {
     other.read.latency_ns_mean = Some(write);
     other.write.latency_ns_mean = Some(read);
     let in_flight = other.in_flight()?;
-    let fits = fit(in_flight, slots, claim.rate()?.value, claim.tolerance) == Fit::Fits;
-    (as_printed != Fit::Fits && fits).then(|| {
+    let fits = fit(in_flight, slots, claim.rate()?.value, claim.tolerance) == DepthFit::Fits;
+    (as_printed != DepthFit::Fits && fits).then(|| {
         let reason = format!(
             "with the latencies exchanged (reads {}, writes {}) the figures fit: {} of jobs × depth",
             time(write.value),
@@ -120,7 +120,7 @@ pub(super) fn digits_repeated(claim: &Claim) -> Option<Observation> {
         let same = digits(count) == digits(latency) && digits(count).len() >= DIGITS_MIN;
         same.then_some((count, latency))
     })?;
-    (as_printed != Fit::Fits).then(|| {
+    (as_printed != DepthFit::Fits).then(|| {
         let reason = format!(
             "rate ({}) and latency ({}) have the same digits, which do not fit: at this latency the \
              workers would make {}, at this rate an operation would take {}",

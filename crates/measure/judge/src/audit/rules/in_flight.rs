@@ -22,7 +22,7 @@ const WRITE_NS_MAX: f64 = 100_000.0;
 
 /// How well the values of a claim fit its jobs × depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(super) enum DepthFit {
     Impossible,
     /// Above, but within the source's tolerance.
     Above,
@@ -31,26 +31,26 @@ pub(super) enum Fit {
 }
 
 /// Judges a number in flight; `rate` is that of all operations, `tolerance` the source's.
-pub(super) fn fit(in_flight: Figure, slots: f64, rate: f64, tolerance: f64) -> Fit {
+pub(super) fn fit(in_flight: Figure, slots: f64, rate: f64, tolerance: f64) -> DepthFit {
     if in_flight.low > slots * (1.0 + CLOCK_MARGIN.max(tolerance)) {
-        return Fit::Impossible;
+        return DepthFit::Impossible;
     }
     if in_flight.low > slots * (1.0 + CLOCK_MARGIN) {
-        return Fit::Above;
+        return DepthFit::Above;
     }
     let lost_ns = (slots - in_flight.high) / rate.max(1e-9) * 1e9;
     match in_flight.high < slots * BUSY_MIN && lost_ns > GENERATOR_NS {
-        true => Fit::Shortfall,
-        false => Fit::Fits,
+        true => DepthFit::Shortfall,
+        false => DepthFit::Fits,
     }
 }
 
 /// Number in flight, slots, and how they fit.
-pub(super) fn fit_of(claim: &Claim) -> Option<(Figure, f64, Fit)> {
+pub(super) fn fit_of(claim: &Claim) -> Option<(Figure, f64, DepthFit)> {
     let (in_flight, slots, rate) = (claim.in_flight()?, claim.slots()?, claim.rate()?.value);
     let fit = match fit(in_flight, slots, rate, claim.tolerance) {
         // A paced load has idle workers by design.
-        Fit::Shortfall if claim.paced => Fit::Fits,
+        DepthFit::Shortfall if claim.paced => DepthFit::Fits,
         fit => fit,
     };
     // A rate of zero says nothing about how busy the workers were.
@@ -61,7 +61,7 @@ pub(super) fn fit_of(claim: &Claim) -> Option<(Figure, f64, Fit)> {
 /// product.
 fn seen(
     claim: &Claim,
-    (wanted, tier): (Fit, Tier),
+    (wanted, tier): (DepthFit, Tier),
     reason: impl Fn(Figure, f64) -> String,
 ) -> Option<Observation> {
     let (in_flight, slots, fit) = fit_of(claim)?;
@@ -102,7 +102,7 @@ pub(super) fn impossible(claim: &Claim) -> Option<Observation> {
 fn part_known(claim: &Claim) -> Option<Observation> {
     let (in_flight, slots) = (claim.in_flight_at_least()?, claim.slots()?);
     let fit = fit(in_flight, slots, claim.rate()?.value, claim.tolerance);
-    (claim.in_flight().is_none() && fit == Fit::Impossible).then(|| {
+    (claim.in_flight().is_none() && fit == DepthFit::Impossible).then(|| {
         let reason = format!(
             "{} is already {}; the other latency is not given",
             product(claim),
@@ -118,7 +118,7 @@ fn part_known(claim: &Claim) -> Option<Observation> {
 }
 
 fn all_known(claim: &Claim) -> Option<Observation> {
-    seen(claim, (Fit::Impossible, Tier::Impossible), |in_flight, slots| {
+    seen(claim, (DepthFit::Impossible, Tier::Impossible), |in_flight, slots| {
         // Some tables give the jobs per drive in the column of all jobs.
         let drives = drives(&claim.stack).map(f64::from).filter(|&drives| {
             let of_all = slots * drives;
@@ -135,7 +135,7 @@ fn all_known(claim: &Claim) -> Option<Observation> {
 
 /// Above by so little that averages over different times may explain it.
 pub(super) fn above(claim: &Claim) -> Option<Observation> {
-    seen(claim, (Fit::Above, Tier::Doubtful), |in_flight, slots| {
+    seen(claim, (DepthFit::Above, Tier::Doubtful), |in_flight, slots| {
         format!(
             "{}, {} less: averages of samples and of all operations can be that far apart",
             beyond(in_flight, slots),
@@ -189,7 +189,7 @@ fn sync_alone(claim: &Claim) -> Option<Observation> {
 }
 
 fn with_writes(claim: &Claim) -> Option<Observation> {
-    seen(claim, (Fit::Shortfall, Tier::Shortfall), |in_flight, slots| {
+    seen(claim, (DepthFit::Shortfall, Tier::Shortfall), |in_flight, slots| {
         format!(
             "{} in flight of {}: {} of the workers' time, {} at most",
             number(in_flight.value),
@@ -346,18 +346,18 @@ mod tests {
         };
         // A thousandth for the clock, and what the source may be off.
         let above = [10.009, 10.011, 10.049, 10.051].map(|it| fits(it, 10.0, 1e5, 0.005));
-        assert_eq!(above, [Fit::Fits, Fit::Above, Fit::Above, Fit::Impossible]);
+        assert_eq!(above, [DepthFit::Fits, DepthFit::Above, DepthFit::Above, DepthFit::Impossible]);
         let exact = [10.009, 10.011].map(|it| fits(it, 10.0, 1e5, 0.0));
-        assert_eq!(exact, [Fit::Fits, Fit::Impossible]);
+        assert_eq!(exact, [DepthFit::Fits, DepthFit::Impossible]);
         // Nine tenths of the workers, and a microsecond of each operation.
         let below = [9.01, 8.99].map(|it| fits(it, 10.0, 1e5, 0.0));
-        assert_eq!(below, [Fit::Fits, Fit::Shortfall]);
+        assert_eq!(below, [DepthFit::Fits, DepthFit::Shortfall]);
         let lost = [8.01, 7.99].map(|it| fits(it, 10.0, 2e6, 0.0));
-        assert_eq!(lost, [Fit::Fits, Fit::Shortfall]);
+        assert_eq!(lost, [DepthFit::Fits, DepthFit::Shortfall]);
         // What the rounding leaves open is held against nobody.
         let wide = |low, high| fit(Figure { value: 10.0, low, high }, 10.0, 1e5, 0.0);
-        assert_eq!([wide(9.0, 20.0), wide(5.0, 9.5)], [Fit::Fits, Fit::Fits]);
-        assert_eq!(wide(10.1, 20.0), Fit::Impossible);
+        assert_eq!([wide(9.0, 20.0), wide(5.0, 9.5)], [DepthFit::Fits, DepthFit::Fits]);
+        assert_eq!(wide(10.1, 20.0), DepthFit::Impossible);
     }
 
     #[test]
@@ -366,11 +366,11 @@ mod tests {
         claim.read.rate = Some(Figure::exact(0.0));
         assert!(fit_of(&claim).is_none());
         claim.read.rate = Some(Figure::exact(1.0));
-        assert_eq!(fit_of(&claim).unwrap().2, Fit::Shortfall);
+        assert_eq!(fit_of(&claim).unwrap().2, DepthFit::Shortfall);
         claim.paced = true;
-        assert_eq!(fit_of(&claim).unwrap().2, Fit::Fits);
+        assert_eq!(fit_of(&claim).unwrap().2, DepthFit::Fits);
         claim.read = operations(10_000.0, 900.0);
-        assert_eq!(fit_of(&claim).unwrap().2, Fit::Impossible, "paced or not");
+        assert_eq!(fit_of(&claim).unwrap().2, DepthFit::Impossible, "paced or not");
     }
 
     #[test]

@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use super::in_flight::{Fit, fit_of};
+use super::in_flight::{DepthFit, fit_of};
 use super::{Claim, LocatedObservation, Observation, Tier};
 use crate::audit::wording::{bandwidth, percent, rate, time};
-use crate::audit::{Figure, Line};
+use crate::audit::{ClaimPlace, Figure};
 
 // Repetitions of a measurement may differ by this share.
 const REPEATED_WITHIN: f64 = 0.2;
@@ -57,8 +57,8 @@ fn differ(claim: &Claim, other: &Claim) -> Option<Observation> {
         return None;
     }
     let place = match other.line.as_ref()? {
-        Line::Number(number) => format!("line {number}"),
-        Line::Name(name) => format!("'{name}'"),
+        ClaimPlace::Number(number) => format!("line {number}"),
+        ClaimPlace::Name(name) => format!("'{name}'"),
     };
     let pairs = [
         (claim.bandwidth, other.bandwidth, bandwidth as fn(f64) -> String),
@@ -89,12 +89,12 @@ pub(super) fn neighbours(claims: &[Claim]) -> Vec<LocatedObservation> {
     let series = |claim: &Claim| [&claim.source, &claim.stack, &claim.workload].map(String::clone);
     let mut shares: HashMap<_, Vec<f64>> = HashMap::new();
     for claim in claims.iter().filter(|claim| !claim.paced) {
-        if let Some((in_flight, slots, Fit::Fits)) = fit_of(claim) {
+        if let Some((in_flight, slots, DepthFit::Fits)) = fit_of(claim) {
             shares.entry(series(claim)).or_default().push(in_flight.value / slots);
         }
     }
     let about = |claim: &Claim| match fit_of(claim)? {
-        (_, _, Fit::Impossible | Fit::Above) => {
+        (_, _, DepthFit::Impossible | DepthFit::Above) => {
             Some(LocatedObservation::new(claim, expected(claim, shares.get(&series(claim))?)?))
         }
         _ => None,
@@ -144,7 +144,7 @@ mod tests {
     fn rows(first: f64, second: f64) -> [Claim; 2] {
         let row = |line, rate| {
             let mut claim = sound("randread");
-            claim.line = Some(Line::Number(line));
+            claim.line = Some(ClaimPlace::Number(line));
             claim.read.rate = Some(Figure::exact(rate));
             claim
         };
@@ -248,7 +248,7 @@ mod tests {
             assert!(contradictions(&both).is_empty());
         }
         let mut named = rows(1000.0, 2000.0);
-        named[1].line = Some(Line::Name("again".into()));
+        named[1].line = Some(ClaimPlace::Name("again".into()));
         assert!(contradictions(&named)[0].seen.reason.contains("in 'again' (50 %"));
     }
 
@@ -258,7 +258,7 @@ mod tests {
             let rows: Vec<_> = (0..=same)
                 .map(|at| {
                     let mut claim = sound("randread");
-                    claim.line = Some(Line::Number(at));
+                    claim.line = Some(ClaimPlace::Number(at));
                     claim.read.rate = Some(Figure::exact(if at < same { 1000.0 } else { 2000.0 }));
                     claim
                 })

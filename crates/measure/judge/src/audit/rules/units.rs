@@ -1,6 +1,6 @@
 //! Units that a number cannot have: mistyped units, in results and in notes.
 
-use super::in_flight::{Fit, fit, fit_of};
+use super::in_flight::{DepthFit, fit, fit_of};
 use super::{Claim, Observation, Tier};
 use crate::audit::phrases::{bandwidth_in, drives, is_memory};
 use crate::audit::wording::{bandwidth, number};
@@ -27,9 +27,10 @@ pub(super) fn thousandfold(claim: &Claim) -> Option<Observation> {
         (1e-6, "the latency were in a unit a million times smaller", "the rate had an M"),
     ];
     let fits = |(factor, ..): &&(f64, &str, &str)| {
-        fit(in_flight.scaled(*factor), slots, rate, 0.0) == Fit::Fits
+        fit(in_flight.scaled(*factor), slots, rate, 0.0) == DepthFit::Fits
     };
-    let (factor, latency, lacks) = factors.iter().find(fits).filter(|_| as_printed != Fit::Fits)?;
+    let (factor, latency, lacks) =
+        factors.iter().find(fits).filter(|_| as_printed != DepthFit::Fits)?;
     // A unit that is written out is not in doubt.
     let is_given = |has: fn(&Operations) -> bool| {
         let there = |it: &&&Operations| it.rate.is_some() || it.latency_ns_mean.is_some();

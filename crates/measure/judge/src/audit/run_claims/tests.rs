@@ -49,7 +49,7 @@ fn each_field_of_a_claim_is_the_figure_of_that_name() {
         ..Operations::default()
     };
     let expected = Claim {
-        line: Some(Line::Name("step 1, mixed".to_owned())),
+        line: Some(ClaimPlace::Name("step 1, mixed".to_owned())),
         source: "2026-11-21T153439-226Z-sweep-15910".to_owned(),
         stack: "/mnt/data".to_owned(),
         workload: "mixed".to_owned(),
@@ -88,7 +88,7 @@ fn each_field_of_a_claim_is_the_figure_of_that_name() {
 fn rounds_repetitions_and_streams_are_named_where_they_are_not_the_first() {
     let place = |round, repeat, stream| {
         let claim = of_workload(|it| (it.round, it.repeat, it.stream) = (round, repeat, stream));
-        assert_eq!(claim.line, Some(Line::Name(claim.note.clone())));
+        assert_eq!(claim.line, Some(ClaimPlace::Name(claim.note.clone())));
         claim.note
     };
     assert_eq!(place(0, 0, 0), "step 1, mixed");

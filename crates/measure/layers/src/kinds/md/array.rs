@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::kinds::prelude::*;
 use crate::place::md_uuid;
-use crate::step::Progress;
-use crate::undo::{Known, parent_of};
+use crate::step::BuildProgress;
+use crate::undo::{UndoContext, parent_of};
 
 /// How often a sync is looked at.
 const SYNC_PAUSE: Duration = Duration::from_millis(200);
@@ -98,7 +98,7 @@ fn tell_sync(stepper: &Stepper<'_, '_>, device: &str) {
     let text = stepper.attribute(device, "md/sync_completed").unwrap_or_default();
     let numbers = text.split_once('/').map(|(done, all)| (done.trim(), all.trim()));
     if let Some((Ok(done), Ok(all))) = numbers.map(|(d, a)| (d.parse(), a.parse())) {
-        (stepper.options.progress)(Progress::Syncing { device, done, all });
+        (stepper.options.progress)(BuildProgress::Syncing { device, done, all });
     }
 }
 
@@ -128,7 +128,7 @@ fn runs(
 }
 
 fn lockless(stepper: &mut Stepper<'_, '_>) -> Result<(), BuildError> {
-    let ended = stepper.system.look(Look::MdadmVersion, &stepper.output);
+    let ended = stepper.system.look(ProgramQuery::MdadmVersion, &stepper.output);
     // It writes its version to the standard error.
     let version = ended.map(|ended| format!("{}{}", ended.stdout, ended.stderr));
     let release = stepper.system.read(Path::new("/proc/sys/kernel/osrelease"));
@@ -186,33 +186,33 @@ impl UndoStep for StopArray {
     }
 
     /// By the identifier that durio chose.
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
         // Not by its link: without udev that outlives the array, and the number may be another
         // array's by now.
         let disks = prover.system.names(Path::new("/sys/block"));
         for disk in disks.iter().filter(|name| name.starts_with("md")) {
             let node = format!("/dev/{disk}");
             // An array that was stopped in the meantime has no details.
-            let Ok(detail) = prover.look(Look::Array { node: &node }) else { continue };
+            let Ok(detail) = prover.look(ProgramQuery::Array { node: &node }) else { continue };
             let is_meant = |line: &str| line.strip_prefix("MD_UUID=") == Some(&self.uuid);
             let identity = disk_identity(prover.system, &format!("/sys/block/{disk}"));
             if let (true, Some(identity)) = (detail.stdout.lines().any(is_meant), identity) {
-                return Ok(Found::of(&node, Some(identity)));
+                return Ok(LiveThing::of(&node, Some(identity)));
             }
         }
         Ok(None)
     }
 
     /// It was found by an identifier of this build.
-    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &LiveThing) -> Option<String> {
         None
     }
 
-    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
-        Finding::restarted()
+    fn after_restart(&self, _prover: &Prover<'_>) -> ThingState {
+        ThingState::restarted()
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         let disk = proven.target().trim_start_matches("/dev/").to_owned();
         let gone = move |system: &dyn System| has_no_array(system, &disk);
         undoer.run_until(proven, "mdadm", &["--stop", "--quiet", proven.target()], gone)
@@ -220,7 +220,7 @@ impl UndoStep for StopArray {
 
     /// The link of the array, which stays behind without udev, and the file that mdadm made for its
     /// bitmap.
-    fn tidy(&self, undoer: &mut Undoer<'_>, known: &Known<'_>) -> Result<(), Failure> {
+    fn tidy(&self, undoer: &mut Undoer<'_>, known: &UndoContext<'_>) -> Result<(), UndoFailure> {
         let prover = undoer.prover(known);
         let link = prover.own_link("/dev/md/", &self.link, has_no_array);
         let bitmap = self.bitmap.as_ref().and_then(|path| prover.made_in_folder(path));
@@ -239,7 +239,7 @@ fn has_no_array(system: &dyn System, disk: &str) -> bool {
 
 /// `set_uuid`, `set_name`, which begins with the name of a host or not (include/uapi/linux/raid/
 /// md_p.h).
-pub(super) fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+pub(super) fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
     let field = head.at(4096 + 32, 32)?;
     let name = std::str::from_utf8(field).ok()?.trim_end_matches('\0');
     let name = name.rsplit(':').next().unwrap_or(name);

@@ -5,7 +5,7 @@
 //! fault.
 
 use super::{DeclaredMd, MdBitmap};
-use crate::check::Group;
+use crate::check::DeviceGroup;
 use crate::kinds::prelude::*;
 
 // mdadm keeps the number of chunk sectors in 32 bits; chunks of this size are not used in practice.
@@ -23,7 +23,7 @@ const PARITY_LAYOUTS: &[&str] = &[
 /// How many of them RAID 5 has.
 const RAID5_LAYOUTS: usize = 10;
 
-pub(super) fn check(md: &DeclaredMd, group: Group) -> Result<Below, Fault> {
+pub(super) fn check(md: &DeclaredMd, group: DeviceGroup) -> Result<Below, CheckFault> {
     let members = members(md, group)?;
     let copies = layout(md, members)?;
     chunk(md)?;
@@ -44,7 +44,7 @@ fn least_size(md: &DeclaredMd) -> Bytes {
 }
 
 /// The devices that hold data: all but the journal.
-fn members(md: &DeclaredMd, group: Group) -> Result<u32, Fault> {
+fn members(md: &DeclaredMd, group: DeviceGroup) -> Result<u32, CheckFault> {
     let level = md.level;
     let least = match level {
         // md makes level 5 of two devices too: a mirror in another form.
@@ -66,7 +66,7 @@ fn members(md: &DeclaredMd, group: Group) -> Result<u32, Fault> {
 }
 
 /// The copies of each block: of level 10 as its layout says, all of level 1.
-fn layout(md: &DeclaredMd, members: u32) -> Result<u32, Fault> {
+fn layout(md: &DeclaredMd, members: u32) -> Result<u32, CheckFault> {
     let level = md.level;
     let Some(layout) = &md.layout else {
         return Ok(default_copies(level, members));
@@ -99,7 +99,7 @@ const fn default_copies(level: u8, members: u32) -> u32 {
     }
 }
 
-fn copies(layout: &str, members: u32) -> Result<u32, Fault> {
+fn copies(layout: &str, members: u32) -> Result<u32, CheckFault> {
     let mut letters = layout.chars();
     let form = letters.next().filter(|letter| "nfo".contains(*letter));
     let copies = letters.as_str().parse::<u32>().ok().filter(|_| form.is_some());
@@ -113,7 +113,7 @@ fn copies(layout: &str, members: u32) -> Result<u32, Fault> {
     }
 }
 
-fn chunk(md: &DeclaredMd) -> Result<(), Fault> {
+fn chunk(md: &DeclaredMd) -> Result<(), CheckFault> {
     match (md.level, md.chunk) {
         (_, None) => Ok(()),
         (1, Some(_)) => Err("level 1 has no chunks; leave the chunk out".into()),
@@ -123,7 +123,7 @@ fn chunk(md: &DeclaredMd) -> Result<(), Fault> {
 }
 
 /// Level 0 alone takes any multiple of 4 KiB.
-fn raid0_chunk(chunk: Bytes) -> Result<(), Fault> {
+fn raid0_chunk(chunk: Bytes) -> Result<(), CheckFault> {
     let page = Bytes::from_kib(4);
     if chunk.get() > 0 && chunk.is_multiple_of(page) && chunk <= MOST_CHUNK {
         return Ok(());
@@ -133,7 +133,7 @@ fn raid0_chunk(chunk: Bytes) -> Result<(), Fault> {
 
 /// Bitmap, partial parity log and journal exclude each other: each is an array's one consistency
 /// policy.
-fn policy(md: &DeclaredMd) -> Result<(), Fault> {
+fn policy(md: &DeclaredMd) -> Result<(), CheckFault> {
     let bitmap = md.bitmap != MdBitmap::None;
     if bitmap && md.level == 0 {
         return Err("level 0 has no redundancy and so no bitmap; say bitmap none".into());
@@ -163,7 +163,7 @@ fn policy(md: &DeclaredMd) -> Result<(), Fault> {
 }
 
 /// No more members are removed than the level survives.
-fn removed(md: &DeclaredMd, members: u32, copies: u32) -> Result<(), Fault> {
+fn removed(md: &DeclaredMd, members: u32, copies: u32) -> Result<(), CheckFault> {
     let survives = match md.level {
         1 => members.saturating_sub(1),
         4 | 5 => 1,

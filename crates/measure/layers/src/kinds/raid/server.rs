@@ -7,10 +7,10 @@ use rustix::process::Signal;
 
 use crate::kinds::prelude::*;
 use crate::permit::Grounds;
-use crate::proof::Verdict;
-use crate::server::Served;
+use crate::proof::OwnershipVerdict;
+use crate::server::ServerRemains;
 use crate::superblock::HEAD;
-use crate::undo::{Known, parent_of};
+use crate::undo::{UndoContext, parent_of};
 
 /// How often is looked whether a server has ended: for a minute where it ends in order, on a machine that
 /// may be busy, and for 20 s where it is killed.
@@ -47,16 +47,21 @@ impl EndServer {
         let name = parent_of(&self.socket)?.rsplit('/').next()?;
         self.members.iter().find_map(|member| {
             let head = system.head(Path::new(member), HEAD).ok()?;
-            newest(&Head(&head), name).map(|found| found.array)
+            newest(&DeviceHead(&head), name).map(|found| found.array)
         })
     }
 
-    fn served(&self, system: &dyn System, array: &str) -> Result<Served, Failure> {
+    fn served(&self, system: &dyn System, array: &str) -> Result<ServerRemains, UndoFailure> {
         system.served(&self.socket, array).map_err(|error| error.to_string())
     }
 
     /// Asks the server to end, and ends it if it does not.
-    fn end(&self, undoer: &mut Undoer<'_>, proven: &Proven, array: &str) -> Result<(), Failure> {
+    fn end(
+        &self,
+        undoer: &mut Undoer<'_>,
+        proven: &Proven,
+        array: &str,
+    ) -> Result<(), UndoFailure> {
         for (signal, looks) in [(Signal::TERM, ORDERLY_LOOKS), (Signal::KILL, KILLED_LOOKS)] {
             let sent = undoer.system.signal_server(proven, signal);
             sent.map_err(|error| error.to_string())?;
@@ -95,29 +100,31 @@ impl UndoStep for EndServer {
 
     /// By the socket, whose name has this build's tag, or by the identity of the array that its device
     /// has.
-    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
         let recorded = prover.known.recorded.and_then(|it| it.get(IDENTITY)).map(str::to_owned);
         let array = recorded.or_else(|| self.array_on_members(prover.system)).unwrap_or_default();
         let served = self.served(prover.system, &array)?;
         let is_there = served.has_server || served.has_device;
-        let identity = Identity::of([(IDENTITY, Some(array))]);
-        Ok(Found::of(&self.socket, is_there.then_some(identity)))
+        let identity = LayerIdentity::of([(IDENTITY, Some(array))]);
+        Ok(LiveThing::of(&self.socket, is_there.then_some(identity)))
     }
 
     /// It was found by a name or an identity of this build.
-    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &LiveThing) -> Option<String> {
         None
     }
 
-    fn check_made(&self, _grounds: &Grounds, made: Option<&Identity>) -> Result<(), String> {
+    fn check_made(&self, _grounds: &Grounds, made: Option<&LayerIdentity>) -> Result<(), String> {
         match made.and_then(|it| it.get(IDENTITY)).unwrap_or_default() {
             "" => Err(format!("what is served at {} is not the array that was made", self.socket)),
             _ => Ok(()),
         }
     }
 
-    fn release(&self, undoer: &mut Undoer<'_>, known: &Known<'_>) -> Result<(), Failure> {
-        let Verdict::Ours(proven) = undoer.prover(known).prove(self)? else { return Ok(()) };
+    fn release(&self, undoer: &mut Undoer<'_>, known: &UndoContext<'_>) -> Result<(), UndoFailure> {
+        let OwnershipVerdict::Ours(proven) = undoer.prover(known).prove(self)? else {
+            return Ok(());
+        };
         let served = self.served(undoer.system, proven.fact(IDENTITY))?;
         if served.has_server || !served.has_device {
             return Ok(());
@@ -125,7 +132,7 @@ impl UndoStep for EndServer {
         undoer.system.fail_users(&proven, proven.fact(IDENTITY)).map_err(|error| error.to_string())
     }
 
-    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {
         let array = proven.fact(IDENTITY);
         let served = self.served(undoer.system, array)?;
         served.refuse_in_use()?;
@@ -140,7 +147,7 @@ impl UndoStep for EndServer {
     }
 
     /// The sockets of a server that was killed.
-    fn tidy(&self, undoer: &mut Undoer<'_>, known: &Known<'_>) -> Result<(), Failure> {
+    fn tidy(&self, undoer: &mut Undoer<'_>, known: &UndoContext<'_>) -> Result<(), UndoFailure> {
         let Some(folder) = self.folder() else { return Ok(()) };
         for name in undoer.system.names(Path::new(folder)) {
             let left = undoer.prover(known).made_in_folder(&format!("{folder}/{name}"));
@@ -158,7 +165,7 @@ struct OnMember {
 }
 
 /// The newer superblock of those at the begin, if it is of an array of this name.
-fn newest(head: &Head<'_>, name: &str) -> Option<OnMember> {
+fn newest(head: &DeviceHead<'_>, name: &str) -> Option<OnMember> {
     let read = |slot: usize| {
         let is_meant =
             head.at(slot, MAGIC.len())? == MAGIC && head.is_text(slot + NAME, NAME_BYTES, name);
@@ -171,7 +178,7 @@ fn newest(head: &Head<'_>, name: &str) -> Option<OnMember> {
 
 /// A member of an array whose name has the tag; as it was made, if the array was started by this build
 /// alone.
-pub(super) fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+pub(super) fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
     let name = SLOTS.into_iter().find_map(|slot| {
         let is_one = head.at(slot, MAGIC.len())? == MAGIC;
         is_one.then(|| head.at(slot + NAME, NAME_BYTES)).flatten()

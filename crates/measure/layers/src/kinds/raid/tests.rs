@@ -63,7 +63,7 @@ fn an_array_has_chunks_of_16_kib_and_one_queue_of_ublk_unless_it_is_declared_oth
 }
 
 fn queues(front: RaidFront, queues: u32) -> DeclaredKind {
-    DeclaredKind::Raid(Raid { level: RaidLevel(1), chunk: CHUNK_DEFAULT, front, queues })
+    DeclaredKind::Raid(Raid { level: DurioRaidLevel(1), chunk: CHUNK_DEFAULT, front, queues })
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn each_level_takes_the_devices_that_it_can_use() {
         }
     }
     let with = |chunk| {
-        let (level, front) = (RaidLevel(10), RaidFront::Ublk);
+        let (level, front) = (DurioRaidLevel(10), RaidFront::Ublk);
         on_loops(4, 64, DeclaredKind::Raid(Raid { level, chunk, front, queues: 1 }))
     };
     assert!(with(Bytes::from_kib(4)).is_ok() && with(Bytes::from_mib(1)).is_ok());
@@ -125,7 +125,7 @@ const MAGIC_BYTES: &[u8] = b"durioRDS";
 
 #[test]
 fn a_member_is_ours_by_its_name_and_unused_by_its_epoch() {
-    let read = |bytes: &[u8]| server::superblock(&Head(bytes), TAG);
+    let read = |bytes: &[u8]| server::superblock(&DeviceHead(bytes), TAG);
     let ours = format!("{TAG}-1-0");
     for slot in [0, 4096] {
         assert_eq!(read(&superblock(slot, &ours, 2)), Some((&["durio raid"][..], true)));

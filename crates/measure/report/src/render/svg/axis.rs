@@ -4,7 +4,7 @@
 //! decimal logarithms on a logarithmic one.
 
 use super::count;
-use crate::document::chart::{Scale, Unit};
+use crate::document::chart::{AxisScale, AxisUnit};
 
 // More marks than this on a logarithmic axis run into each other.
 const MARKS_MAX: usize = 7;
@@ -14,7 +14,7 @@ const STEPS_MAX: usize = 10;
 
 /// One axis of a panel.
 #[derive(Debug, PartialEq)]
-pub(super) struct Axis {
+pub(super) struct PanelAxis {
     pub(super) low: f64,
     pub(super) high: f64,
     /// The lines of the grid, with their labels.
@@ -22,49 +22,49 @@ pub(super) struct Axis {
 }
 
 /// A value's coordinate; NaN for a value without a place on this scale.
-pub(super) fn coordinate(scale: &Scale, value: f64) -> f64 {
+pub(super) fn coordinate(scale: &AxisScale, value: f64) -> f64 {
     match scale {
         // Zero is drawn like one nanosecond.
-        Scale::Logarithmic(Unit::Latency) if value.is_finite() => value.max(1.0).log10(),
-        Scale::Logarithmic(_) if (1e-12..1e18).contains(&value) => value.log10(),
-        Scale::Logarithmic(_) => f64::NAN,
-        Scale::Linear(_) | Scale::Nines | Scale::Steps(_) => value,
+        AxisScale::Logarithmic(AxisUnit::Latency) if value.is_finite() => value.max(1.0).log10(),
+        AxisScale::Logarithmic(_) if (1e-12..1e18).contains(&value) => value.log10(),
+        AxisScale::Logarithmic(_) => f64::NAN,
+        AxisScale::Linear(_) | AxisScale::Nines | AxisScale::Steps(_) => value,
     }
 }
 
-impl Axis {
+impl PanelAxis {
     /// For these values, in the order of magnitude that they have.
-    pub(super) fn new(scale: &Scale, values: impl Iterator<Item = f64>) -> Self {
+    pub(super) fn new(scale: &AxisScale, values: impl Iterator<Item = f64>) -> Self {
         let values = values.map(|it| coordinate(scale, it)).filter(|it| it.is_finite());
         let (low, high) =
             values.fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(it), high.max(it)));
         match scale {
-            Scale::Linear(unit) => linear(*unit, low, high),
-            Scale::Logarithmic(unit) => logarithmic(*unit, low, high),
-            Scale::Nines => nines(high.max(1.0)),
-            Scale::Steps(labels) => steps(labels),
+            AxisScale::Linear(unit) => linear(*unit, low, high),
+            AxisScale::Logarithmic(unit) => logarithmic(*unit, low, high),
+            AxisScale::Nines => nines(high.max(1.0)),
+            AxisScale::Steps(labels) => steps(labels),
         }
     }
 }
 
-fn linear(unit: Unit, lowest: f64, highest: f64) -> Axis {
+fn linear(unit: AxisUnit, lowest: f64, highest: f64) -> PanelAxis {
     // Air before the first point of an axis that does not begin at zero, too.
     let low = if lowest < 0.0 { lowest * 1.02 } else { 0.0 };
     let high = match (highest > 0.0, unit) {
         (false, _) if low < 0.0 => -low * 0.02,
         (false, _) => 1.0,
         // Time ends where the run did; other axes leave air above the highest point.
-        (true, Unit::Seconds) => highest,
+        (true, AxisUnit::Seconds) => highest,
         (true, _) => highest * 1.06,
     };
     // Round in the unit of the mark's label.
     let unit_size = match unit {
-        Unit::Bytes => 1024_f64.powf((high.max(1.0).log2() / 10.0).floor()),
+        AxisUnit::Bytes => 1024_f64.powf((high.max(1.0).log2() / 10.0).floor()),
         _ => 1.0,
     };
     let marks = linear_marks(low / unit_size, high / unit_size, 6.0);
     let marks = marks.into_iter().map(|at| at * unit_size).map(|at| (at, unit.label(at)));
-    Axis { low, high, marks: marks.collect() }
+    PanelAxis { low, high, marks: marks.collect() }
 }
 
 /// Round numbers from `begin`, which is not above zero, to `end`, about this many.
@@ -82,19 +82,19 @@ fn linear_marks(begin: f64, end: f64, about: f64) -> Vec<f64> {
     places.take_while(|it| *it <= end).collect()
 }
 
-fn logarithmic(unit: Unit, low: f64, high: f64) -> Axis {
+fn logarithmic(unit: AxisUnit, low: f64, high: f64) -> PanelAxis {
     if low > high {
-        return Axis { low: 0.0, high: 1.0, marks: Vec::new() };
+        return PanelAxis { low: 0.0, high: 1.0, marks: Vec::new() };
     }
     // At least half a decade: a flat line must not look like a mountain range.
     let (low, high) = (low - 0.08, (high + 0.08).max(low + 0.5));
     let places = match unit {
         // Sizes, depths and numbers of jobs are mostly varied by doubling.
-        Unit::Bytes | Unit::Number => powers_of_two(low, high),
+        AxisUnit::Bytes | AxisUnit::Number => powers_of_two(low, high),
         _ => powers_of_ten(low, high),
     };
     let marks = places.into_iter().map(|at| (at, unit.label(10_f64.powf(at)))).collect();
-    Axis { low, high, marks }
+    PanelAxis { low, high, marks }
 }
 
 fn powers_of_two(low: f64, high: f64) -> Vec<f64> {
@@ -116,13 +116,13 @@ fn powers_of_ten(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// The axis of quantiles: 0, 50 %, 90 %, 99 %.
-fn nines(highest: f64) -> Axis {
+fn nines(highest: f64) -> PanelAxis {
     let whole = (1..=9).map(f64::from);
     let half = -0.5_f64.log10();
     // Nines are logarithms of quantiles: rounding may leave a whole one just out of reach.
     let marks = [0.0, half].into_iter().chain(whole).filter(|it| *it <= highest + 1e-6);
     let marks = marks.map(|at| (at, quantile_label(at))).collect();
-    Axis { low: 0.0, high: highest * 1.02, marks }
+    PanelAxis { low: 0.0, high: highest * 1.02, marks }
 }
 
 /// 0, 50 %, 90 %, 99.9 %.
@@ -135,39 +135,42 @@ fn quantile_label(nines: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-fn steps(labels: &[String]) -> Axis {
+fn steps(labels: &[String]) -> PanelAxis {
     let every = labels.len().div_ceil(STEPS_MAX).max(1);
     let marks = labels.iter().enumerate().step_by(every);
     let marks = marks.map(|(at, label)| (count(at), label.clone())).collect();
     // Room for half a column, and a little, on both sides.
-    Axis { low: -0.6, high: count(labels.len()) - 0.4, marks }
+    PanelAxis { low: -0.6, high: count(labels.len()) - 0.4, marks }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn labels(axis: &Axis) -> Vec<&str> {
+    fn labels(axis: &PanelAxis) -> Vec<&str> {
         axis.marks.iter().map(|(_, label)| label.as_str()).collect()
     }
 
     #[test]
     fn quantiles_are_marked_by_their_nines() {
-        let axis = Axis::new(&Scale::Nines, [4.0].into_iter());
+        let axis = PanelAxis::new(&AxisScale::Nines, [4.0].into_iter());
         assert_eq!(labels(&axis), ["0", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]);
     }
 
     #[test]
     fn latencies_are_marked_in_round_numbers() {
         let values = [120_000.0, 3_400_000.0];
-        let axis = Axis::new(&Scale::Logarithmic(Unit::Latency), values.into_iter());
+        let axis = PanelAxis::new(&AxisScale::Logarithmic(AxisUnit::Latency), values.into_iter());
         assert!(axis.low < values[0].log10() && axis.high > values[1].log10());
         assert_eq!(labels(&axis), ["100 µs", "200 µs", "500 µs", "1 ms", "2 ms"]);
     }
 
     #[test]
     fn sizes_are_marked_at_powers_of_two() {
-        let axis = Axis::new(&Scale::Logarithmic(Unit::Bytes), [4096.0, 65_536.0].into_iter());
+        let axis = PanelAxis::new(
+            &AxisScale::Logarithmic(AxisUnit::Bytes),
+            [4096.0, 65_536.0].into_iter(),
+        );
         assert_eq!(labels(&axis), ["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB"]);
     }
 
@@ -181,11 +184,11 @@ mod tests {
 
     #[test]
     fn figures_that_are_none_have_no_place() {
-        let scale = Scale::Logarithmic(Unit::Rate);
+        let scale = AxisScale::Logarithmic(AxisUnit::Rate);
         for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(coordinate(&scale, odd).is_nan(), "{odd}");
         }
-        let axis = Axis::new(&scale, [f64::NAN, 0.0].into_iter());
-        assert_eq!(axis, Axis { low: 0.0, high: 1.0, marks: Vec::new() });
+        let axis = PanelAxis::new(&scale, [f64::NAN, 0.0].into_iter());
+        assert_eq!(axis, PanelAxis { low: 0.0, high: 1.0, marks: Vec::new() });
     }
 }

@@ -3,7 +3,7 @@
 //! Draws groups of bars without headings and legends. Names stand above their bars: at the side,
 //! long names of layers would have no room, least of all on a narrow screen.
 
-use super::{FONT_SIZE, Sheet, Side, WIDTH, cut, hex};
+use super::{FONT_SIZE, SvgSheet, TextAnchor, WIDTH, cut, hex};
 use crate::document::chart::{Bar, BarGroup, Bars};
 
 const BAR_HEIGHT: f64 = 30.0;
@@ -18,7 +18,7 @@ const NAME_MAX: usize = 46;
 
 pub(super) fn draw(bars: &Bars) -> String {
     let longest = bars.groups.iter().map(end).fold(0.0, f64::max);
-    let mut sheet = Sheet::default();
+    let mut sheet = SvgSheet::default();
     let mut top = 0.0;
     // Within one scale a slow workload's bars would be hairs compared with a fast one's.
     for group in &bars.groups {
@@ -36,7 +36,7 @@ fn end(group: &BarGroup) -> f64 {
 }
 
 /// Draws a group; gives where it ends.
-fn draw_group(sheet: &mut Sheet, group: &BarGroup, top: f64, longest: f64) -> f64 {
+fn draw_group(sheet: &mut SvgSheet, group: &BarGroup, top: f64, longest: f64) -> f64 {
     let mut top = write_line(sheet, &group.title, top);
     for bar in &group.bars {
         top = write_line(sheet, &bar.name, top);
@@ -47,15 +47,15 @@ fn draw_group(sheet: &mut Sheet, group: &BarGroup, top: f64, longest: f64) -> f6
 }
 
 /// A text in one line from the left edge; no line is kept for an empty one.
-fn write_line(sheet: &mut Sheet, text: &str, top: f64) -> f64 {
+fn write_line(sheet: &mut SvgSheet, text: &str, top: f64) -> f64 {
     if text.is_empty() {
         return top;
     }
-    sheet.text((0.0, top + NAME_HEIGHT / 2.0), Side::Left, FONT_SIZE, &cut(text, NAME_MAX));
+    sheet.text((0.0, top + NAME_HEIGHT / 2.0), TextAnchor::Left, FONT_SIZE, &cut(text, NAME_MAX));
     top + NAME_HEIGHT
 }
 
-fn draw_bar(sheet: &mut Sheet, bar: &Bar, middle: f64, longest: f64) {
+fn draw_bar(sheet: &mut SvgSheet, bar: &Bar, middle: f64, longest: f64) {
     let place = |value: f64| {
         let share = if longest > 0.0 { value / longest } else { 0.0 };
         if share.is_finite() { share.clamp(0.0, 1.0) * (WIDTH - RIGHT) } else { 0.0 }
@@ -69,7 +69,7 @@ fn draw_bar(sheet: &mut Sheet, bar: &Bar, middle: f64, longest: f64) {
         sheet.rect((left, middle - half), (end, middle + half), (hex(*colour), 1.0));
         right = right.max(end);
     }
-    sheet.text((right + 14.0, middle), Side::Left, FONT_SIZE, &bar.text);
+    sheet.text((right + 14.0, middle), TextAnchor::Left, FONT_SIZE, &bar.text);
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 //!
 //! Draws panels below each other.
 
-use super::axis::{Axis, coordinate};
+use super::axis::{PanelAxis, coordinate};
 use super::{
-    AxisValues, CHARACTER, FONT_SIZE, Frame, GRID, Line, Sheet, Side, Values, WIDTH, count, hex,
-    key,
+    AxisValues, CHARACTER, FONT_SIZE, GRID, PanelFrame, PanelValues, SvgLine, SvgSheet, TextAnchor,
+    WIDTH, count, hex, key,
 };
-use crate::document::chart::{Panel, Scale, Series, Style, Unit};
+use crate::document::chart::{AxisScale, AxisUnit, ChartSeries, Panel, Style};
 
 const HEIGHT: f64 = 640.0;
 /// The height of one of several panels.
@@ -23,13 +23,13 @@ const SPAN_MIN: f64 = 4.0;
 const BEHIND: f64 = 0.25;
 
 pub(super) fn draw(panels: &[Panel]) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = SvgSheet::default();
     let last = panels.len().saturating_sub(1);
     for (at, panel) in panels.iter().enumerate() {
         let view = View::new(panels, at);
         view.grid(&mut sheet, at == last);
         panel.series.iter().for_each(|it| view.series(it, &mut sheet));
-        let mut labels = Labels::new(view.frame.across, view.frame.down);
+        let mut labels = PlotLabels::new(view.frame.across, view.frame.down);
         let labelled = || panel.series.iter().filter(|it| !it.labels.is_empty());
         labelled().flat_map(|it| &it.points).for_each(|it| labels.avoid(view.place(*it)));
         for it in labelled() {
@@ -44,17 +44,17 @@ pub(super) fn draw(panels: &[Panel]) -> String {
 }
 
 /// The values of every panel; areas behind them, and lines across, are described elsewhere.
-pub(super) fn values(panels: &[Panel]) -> Vec<Values<'_>> {
+pub(super) fn values(panels: &[Panel]) -> Vec<PanelValues<'_>> {
     let of_panel = |at| {
         let View { panel, frame, .. } = View::new(panels, at);
         let shown = panel.series.iter().filter(|it| has_figures(panel, it));
         let lines = shown.map(|it| line(panel, it)).collect();
-        Values { frame, x: axis_values(&panel.x), y: axis_values(&panel.y), lines }
+        PanelValues { frame, x: axis_values(&panel.x), y: axis_values(&panel.y), lines }
     };
     (0..panels.len()).map(of_panel).collect()
 }
 
-fn has_figures(panel: &Panel, series: &Series) -> bool {
+fn has_figures(panel: &Panel, series: &ChartSeries) -> bool {
     match series.style {
         // A fit, or the path through dots that carry the values.
         Style::Line => !panel.series.iter().any(|other| {
@@ -65,8 +65,8 @@ fn has_figures(panel: &Panel, series: &Series) -> bool {
     }
 }
 
-fn line<'a>(panel: &'a Panel, series: &'a Series) -> Line<'a> {
-    let is_alike = |it: &&Series| it.colour == series.colour && !it.name.is_empty();
+fn line<'a>(panel: &'a Panel, series: &'a ChartSeries) -> SvgLine<'a> {
+    let is_alike = |it: &&ChartSeries| it.colour == series.colour && !it.name.is_empty();
     let name = match series.name.as_str() {
         "" => panel.series.iter().find(is_alike).map_or("", |it| &it.name),
         name => name,
@@ -75,7 +75,7 @@ fn line<'a>(panel: &'a Panel, series: &'a Series) -> Line<'a> {
         coordinate(&panel.x, *x).is_finite() && coordinate(&panel.y, *y).is_finite()
     };
     let points = series.points.iter().filter(is_drawn).map(|(x, y)| (brief(*x), brief(*y)));
-    Line { name, key: key(series.colour), points: points.collect() }
+    SvgLine { name, key: key(series.colour), points: points.collect() }
 }
 
 /// To five digits: more than a tip shows, and a third of the bytes.
@@ -83,20 +83,20 @@ fn brief(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
 
-fn axis_values(scale: &Scale) -> AxisValues<'_> {
-    let unit = |unit: &Unit| match unit {
-        Unit::Bytes => "bytes",
-        Unit::Number | Unit::Milliseconds => "number",
-        Unit::Seconds => "seconds",
-        Unit::Latency => "latency",
-        Unit::Bandwidth => "bandwidth",
-        Unit::Rate => "rate",
+fn axis_values(scale: &AxisScale) -> AxisValues<'_> {
+    let unit = |unit: &AxisUnit| match unit {
+        AxisUnit::Bytes => "bytes",
+        AxisUnit::Number | AxisUnit::Milliseconds => "number",
+        AxisUnit::Seconds => "seconds",
+        AxisUnit::Latency => "latency",
+        AxisUnit::Bandwidth => "bandwidth",
+        AxisUnit::Rate => "rate",
     };
     match scale {
-        Scale::Linear(it) => AxisValues { unit: unit(it), log: false, steps: &[] },
-        Scale::Logarithmic(it) => AxisValues { unit: unit(it), log: true, steps: &[] },
-        Scale::Nines => AxisValues { unit: "nines", log: false, steps: &[] },
-        Scale::Steps(steps) => AxisValues { unit: "number", log: false, steps },
+        AxisScale::Linear(it) => AxisValues { unit: unit(it), log: false, steps: &[] },
+        AxisScale::Logarithmic(it) => AxisValues { unit: unit(it), log: true, steps: &[] },
+        AxisScale::Nines => AxisValues { unit: "nines", log: false, steps: &[] },
+        AxisScale::Steps(steps) => AxisValues { unit: "number", log: false, steps },
     }
 }
 
@@ -107,9 +107,9 @@ fn height_of(panels: &[Panel]) -> f64 {
 /// A panel's axes and where they lie.
 struct View<'a> {
     panel: &'a Panel,
-    x: Axis,
-    y: Axis,
-    frame: Frame,
+    x: PanelAxis,
+    y: PanelAxis,
+    frame: PanelFrame,
 }
 
 impl<'a> View<'a> {
@@ -118,9 +118,9 @@ impl<'a> View<'a> {
         let top = height_of(panels) * count(at);
         let all = panels.iter().flat_map(|panel| &panel.series);
         // All panels have the same axis across, so that a stall is seen in each at the same place.
-        let x = Axis::new(&panel.x, all.filter(|it| it.style != Style::Across).flat_map(xs));
-        let y = Axis::new(&panel.y, panel.series.iter().flat_map(ys));
-        let frame = Frame {
+        let x = PanelAxis::new(&panel.x, all.filter(|it| it.style != Style::Across).flat_map(xs));
+        let y = PanelAxis::new(&panel.y, panel.series.iter().flat_map(ys));
+        let frame = PanelFrame {
             across: (LEFT, WIDTH - RIGHT),
             down: (top + TOP, top + height_of(panels) - BELOW),
             x: (x.low, x.high),
@@ -145,25 +145,25 @@ impl<'a> View<'a> {
         (self.across(coordinate(&self.panel.x, x)), self.down(coordinate(&self.panel.y, y)))
     }
 
-    fn grid(&self, sheet: &mut Sheet, is_labelled: bool) {
+    fn grid(&self, sheet: &mut SvgSheet, is_labelled: bool) {
         let (left, right) = self.frame.across;
         let (top, bottom) = self.frame.down;
         for (at, label) in &self.y.marks {
             let y = self.down(*at);
             sheet.polyline(&[(left, y), (right, y)], GRID, 2.0);
-            sheet.text((left - 14.0, y), Side::Right, FONT_SIZE, label);
+            sheet.text((left - 14.0, y), TextAnchor::Right, FONT_SIZE, label);
         }
         for (at, label) in &self.x.marks {
             let x = self.across(*at);
             sheet.polyline(&[(x, top), (x, bottom)], GRID, 2.0);
             if is_labelled {
-                sheet.text((x, bottom + 34.0), Side::Middle, FONT_SIZE, label);
+                sheet.text((x, bottom + 34.0), TextAnchor::Middle, FONT_SIZE, label);
             }
         }
         sheet.polyline(&[(left, top), (left, bottom), (right, bottom)], GRID, 2.0);
     }
 
-    fn series(&self, it: &Series, sheet: &mut Sheet) {
+    fn series(&self, it: &ChartSeries, sheet: &mut SvgSheet) {
         let colour = hex(it.colour);
         let (left, right) = self.frame.across;
         let (top, bottom) = self.frame.down;
@@ -210,13 +210,13 @@ impl<'a> View<'a> {
 }
 
 /// How far apart columns are: a step, or less where they are closer.
-fn spacing(series: &Series) -> f64 {
+fn spacing(series: &ChartSeries) -> f64 {
     let pairs = series.points.windows(2).map(|pair| (pair[1].0 - pair[0].0).abs());
     pairs.filter(|it| *it > 0.0).fold(1.0, f64::min)
 }
 
 /// What must fit from left to right.
-fn xs(series: &Series) -> Vec<f64> {
+fn xs(series: &ChartSeries) -> Vec<f64> {
     match series.style {
         // A span may end beyond the axis, which cuts it.
         Style::Spans => series.points.iter().map(|(from, _)| *from).collect(),
@@ -225,7 +225,7 @@ fn xs(series: &Series) -> Vec<f64> {
 }
 
 /// What must fit from bottom to top.
-fn ys(series: &Series) -> Vec<f64> {
+fn ys(series: &ChartSeries) -> Vec<f64> {
     match series.style {
         // These go over the whole height, whatever it is.
         Style::Spans | Style::Upright => Vec::new(),
@@ -240,16 +240,16 @@ const LINE: f64 = FONT_SIZE + 2.0;
 const GAP: f64 = 20.0;
 
 /// A taken area of the sheet: left, top, right, bottom.
-type Taken = (f64, f64, f64, f64);
+type SheetArea = (f64, f64, f64, f64);
 
 /// Labels next to points, where they do not cover each other. Labels without room are left out:
 /// every value is in the table next to the chart.
-struct Labels {
-    within: Taken,
-    taken: Vec<Taken>,
+struct PlotLabels {
+    within: SheetArea,
+    taken: Vec<SheetArea>,
 }
 
-impl Labels {
+impl PlotLabels {
     /// For a panel that lies within this.
     fn new(across: (f64, f64), down: (f64, f64)) -> Self {
         // Right of the panel there is room for half of the axis's last label (`RIGHT`).
@@ -262,14 +262,14 @@ impl Labels {
     }
 
     /// Draws a label above, left, right or below of the point, wherever there is room.
-    fn put(&mut self, sheet: &mut Sheet, (x, y): (f64, f64), text: &str) {
+    fn put(&mut self, sheet: &mut SvgSheet, (x, y): (f64, f64), text: &str) {
         let width = count(text.chars().count()) * CHARACTER;
         let half = width / 2.0;
         let boxes = [
-            ((x - half, y - GAP - LINE), (x, y - GAP - LINE / 2.0), Side::Middle),
-            ((x - GAP - width, y - LINE / 2.0), (x - GAP, y), Side::Right),
-            ((x + GAP, y - LINE / 2.0), (x + GAP, y), Side::Left),
-            ((x - half, y + GAP), (x, y + GAP + LINE / 2.0), Side::Middle),
+            ((x - half, y - GAP - LINE), (x, y - GAP - LINE / 2.0), TextAnchor::Middle),
+            ((x - GAP - width, y - LINE / 2.0), (x - GAP, y), TextAnchor::Right),
+            ((x + GAP, y - LINE / 2.0), (x + GAP, y), TextAnchor::Left),
+            ((x - half, y + GAP), (x, y + GAP + LINE / 2.0), TextAnchor::Middle),
         ];
         for ((left, top), anchor, side) in boxes {
             let place = (left, top, left + width, top + LINE);
@@ -280,8 +280,8 @@ impl Labels {
         }
     }
 
-    fn is_free(&self, place: Taken) -> bool {
-        let apart = |other: &Taken| {
+    fn is_free(&self, place: SheetArea) -> bool {
+        let apart = |other: &SheetArea| {
             place.2 <= other.0 || other.2 <= place.0 || place.3 <= other.1 || other.3 <= place.1
         };
         let (left, top, right, bottom) = self.within;
@@ -296,8 +296,9 @@ mod tests {
     use crate::document::chart::Colour;
 
     fn panel(style: Style, points: Vec<(f64, f64)>) -> Panel {
-        let (x, y) = (Scale::Logarithmic(Unit::Number), Scale::Logarithmic(Unit::Bandwidth));
-        Panel { x, y, series: vec![Series::new("s", Colour::First, style, points)] }
+        let (x, y) =
+            (AxisScale::Logarithmic(AxisUnit::Number), AxisScale::Logarithmic(AxisUnit::Bandwidth));
+        Panel { x, y, series: vec![ChartSeries::new("s", Colour::First, style, points)] }
     }
 
     #[test]

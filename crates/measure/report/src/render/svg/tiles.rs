@@ -1,11 +1,11 @@
 //! Areas piece by piece, in lines from left to right.
 //!
-//! Draws [`Tiles`].
+//! Draws [`TileArea`].
 
 use std::fmt::Write as _;
 
-use super::{FONT_SIZE, Sheet, Side, WIDTH, count, hex, short};
-use crate::document::chart::Tiles;
+use super::{FONT_SIZE, SvgSheet, TextAnchor, WIDTH, count, hex, short};
+use crate::document::chart::TileArea;
 
 /// Pieces of a line: fewer and larger ones where there is room.
 const ACROSS: [usize; 2] = [32, 64];
@@ -18,7 +18,7 @@ const LINE: f64 = 36.0;
 /// Above an area.
 const APART: f64 = 8.0;
 
-pub(super) fn draw(tiles: &Tiles) -> String {
+pub(super) fn draw(tiles: &TileArea) -> String {
     let [few, many] = ACROSS;
     let across_most = if tiles.lines(few).len() <= LINES_MAX { few } else { many };
     let size = (WIDTH - LEFT - 10.0) / count(across_most);
@@ -30,7 +30,7 @@ pub(super) fn draw(tiles: &Tiles) -> String {
             top - LINE
         })
         .collect();
-    let mut sheet = Sheet::default();
+    let mut sheet = SvgSheet::default();
     // One path for each kind: an element for each piece would be as large as a page.
     for (kind, it) in tiles.kinds.iter().enumerate() {
         let side = size * it.fill.clamp(0.0, 1.0);
@@ -51,7 +51,7 @@ pub(super) fn draw(tiles: &Tiles) -> String {
         }
     }
     for (down, (label, _)) in lines.iter().enumerate().filter(|(_, (label, _))| !label.is_empty()) {
-        sheet.text((LEFT - 14.0, tops[down] + LINE / 2.0), Side::Right, FONT_SIZE, label);
+        sheet.text((LEFT - 14.0, tops[down] + LINE / 2.0), TextAnchor::Right, FONT_SIZE, label);
     }
     sheet.finish("", top + TOP)
 }

@@ -3,18 +3,23 @@
 //! Makes [`Chart`]s from a section's findings.
 
 use durio_analyse::SearchFindings;
-use durio_analyse::campaign::{Convergence, Curve, MapFindings, Row, RowLatency, SectionFindings};
+use durio_analyse::campaign::{
+    CampaignRow, Convergence, Curve, MapFindings, RowLatency, SectionFindings,
+};
 use durio_analyse::ladder::{Knee, LadderKind};
 use durio_analyse::steady_state::{PlotLine, Window};
 use durio_plan::{ParameterValue, Tracking};
 
 use super::table::{axis_name, is_ladder};
-use crate::document::chart::{Chart, Colour, Map, MapCell, Panel, Scale, Series, Style, Unit};
+use crate::document::chart::{
+    AxisScale, AxisUnit, Chart, ChartMapCell, ChartSeries, Colour, Map, Panel, Style,
+};
 use crate::figures::{latency, precise, rate_bare};
 
 /// The charts of a curve: a line for each result, level by level, and latency against rate.
 pub(super) fn curve(section: &SectionFindings, curve: &Curve) -> Vec<Chart> {
-    let rows: Vec<&Row> = curve.rows.iter().filter_map(|at| section.rows.get(*at)).collect();
+    let rows: Vec<&CampaignRow> =
+        curve.rows.iter().filter_map(|at| section.rows.get(*at)).collect();
     if rows.len() < 2 {
         return Vec::new();
     }
@@ -38,17 +43,17 @@ pub(super) fn together(section: &SectionFindings) -> Option<Chart> {
             rows.filter_map(|row| Some((level_label(curve, row), row.rate, latency_of(row)?)));
         let (labels, points): (Vec<String>, Vec<(f64, f64)>) =
             points.map(|(label, rate, latency)| (label, (rate, latency.mean_ns))).unzip();
-        let [line, dots] = Series::measured(curve.name.as_str(), colour, points, Vec::new());
-        [line, Series { labels, ..dots }]
+        let [line, dots] = ChartSeries::measured(curve.name.as_str(), colour, points, Vec::new());
+        [line, ChartSeries { labels, ..dots }]
     };
     let series = curves.iter().zip(Colour::SERIES).flat_map(of_curve).collect();
     let title = format!("All curves: mean latency against IOPS, by {}", axis_name(axis));
-    let (x, y) = (Scale::Linear(Unit::Rate), Scale::Logarithmic(Unit::Latency));
+    let (x, y) = (AxisScale::Linear(AxisUnit::Rate), AxisScale::Logarithmic(AxisUnit::Latency));
     Some(Chart::plot(title, x, y, series))
 }
 
 // In an open loop the latencies are those of the response.
-fn latency_of(row: &Row) -> Option<RowLatency> {
+fn latency_of(row: &CampaignRow) -> Option<RowLatency> {
     row.response.or(row.service)
 }
 
@@ -57,32 +62,32 @@ fn p99(latency: &RowLatency) -> f64 {
 }
 
 /// Rate as columns and latency as lines, level by level.
-fn levels(curve: &Curve, rows: &[&Row]) -> Chart {
-    let steps = || Scale::Steps(rows.iter().map(|row| level_label(curve, row)).collect());
-    let points = |figure: &dyn Fn(&Row) -> f64| -> Vec<(f64, f64)> {
+fn levels(curve: &Curve, rows: &[&CampaignRow]) -> Chart {
+    let steps = || AxisScale::Steps(rows.iter().map(|row| level_label(curve, row)).collect());
+    let points = |figure: &dyn Fn(&CampaignRow) -> f64| -> Vec<(f64, f64)> {
         (0_u32..).map(f64::from).zip(rows.iter().map(|row| figure(row))).collect()
     };
     let latency = |figure: fn(&RowLatency) -> f64| {
         points(&|row| latency_of(row).as_ref().map_or(f64::NAN, figure))
     };
-    let rate = Series::new("rate", Colour::First, Style::Columns, points(&|row| row.rate));
-    let mean = Series::measured("mean", Colour::Third, latency(|it| it.mean_ns), Vec::new());
-    let p99 = Series::measured("p99", Colour::Second, latency(p99), Vec::new());
+    let rate = ChartSeries::new("rate", Colour::First, Style::Columns, points(&|row| row.rate));
+    let mean = ChartSeries::measured("mean", Colour::Third, latency(|it| it.mean_ns), Vec::new());
+    let p99 = ChartSeries::measured("p99", Colour::Second, latency(p99), Vec::new());
     let latencies = mean.into_iter().chain(p99).collect();
     let title = format!("{}: rate and latency by {}", curve.name, axis_name(&curve.axis));
     Chart::panels(
         title,
         vec![
-            Panel { x: steps(), y: Scale::Linear(Unit::Rate), series: vec![rate] },
-            Panel { x: steps(), y: Scale::Logarithmic(Unit::Latency), series: latencies },
+            Panel { x: steps(), y: AxisScale::Linear(AxisUnit::Rate), series: vec![rate] },
+            Panel { x: steps(), y: AxisScale::Logarithmic(AxisUnit::Latency), series: latencies },
         ],
     )
 }
 
 /// Latency against rate; none without latencies.
-fn latency_at_rate(curve: &Curve, rows: &[&Row]) -> Option<Chart> {
+fn latency_at_rate(curve: &Curve, rows: &[&CampaignRow]) -> Option<Chart> {
     let figures = rows.iter().filter_map(|row| Some((*row, latency_of(row)?)));
-    let figures: Vec<(&Row, RowLatency)> = figures.collect();
+    let figures: Vec<(&CampaignRow, RowLatency)> = figures.collect();
     if figures.len() < 2 {
         return None;
     }
@@ -91,39 +96,40 @@ fn latency_at_rate(curve: &Curve, rows: &[&Row]) -> Option<Chart> {
         figures.iter().map(|(row, latency)| (row.rate, of(latency))).collect()
     };
     let means = points(|it| it.mean_ns);
-    let keeps_up = |row: &Row| row.open_loop.is_none_or(|open| open.keeps_up);
-    let marked = |style, name: &str, colour, is_it: &dyn Fn(&Row) -> bool| {
+    let keeps_up = |row: &CampaignRow| row.open_loop.is_none_or(|open| open.keeps_up);
+    let marked = |style, name: &str, colour, is_it: &dyn Fn(&CampaignRow) -> bool| {
         let of = figures.iter().zip(&means).filter(|((row, _), _)| is_it(row));
         let (labels, points): (Vec<String>, Vec<_>) =
             of.map(|((row, _), at)| (level_label(curve, row), *at)).unzip();
-        Series { labels, ..Series::new(name, colour, style, points) }
+        ChartSeries { labels, ..ChartSeries::new(name, colour, style, points) }
     };
     let name = format!("{which}mean, by {}", axis_name(&curve.axis));
     let mut series = vec![
-        Series::new(format!("{which}p99"), Colour::Second, Style::Line, points(p99)),
-        Series::new(name, Colour::First, Style::Line, means.clone()),
+        ChartSeries::new(format!("{which}p99"), Colour::Second, Style::Line, points(p99)),
+        ChartSeries::new(name, Colour::First, Style::Line, means.clone()),
         marked(Style::Dots, "", Colour::First, &keeps_up),
         marked(Style::Crosses, "offered rate not reached (cross)", Colour::Alarm, &|row| {
             !keeps_up(row)
         }),
     ];
     if let Some(best) = best_of(curve) {
-        let is_best =
-            |row: &Row| row.level(&curve.axis).is_some_and(|it| (it.value - best).abs() < 1e-9);
+        let is_best = |row: &CampaignRow| {
+            row.level(&curve.axis).is_some_and(|it| (it.value - best).abs() < 1e-9)
+        };
         let ring = marked(Style::Rings, "best point (ring)", Colour::Third, &is_best);
         // The dot within the ring has the label.
-        series.push(Series { labels: Vec::new(), ..ring });
+        series.push(ChartSeries { labels: Vec::new(), ..ring });
     }
     if let Some(knee) = knee_of(curve) {
         let name = "knee: where the fitted asymptotes cross";
-        series.push(Series::new(name, Colour::Fourth, Style::Upright, [knee]));
-        series.push(Series::new("", Colour::Fourth, Style::Dots, [knee]));
+        series.push(ChartSeries::new(name, Colour::Fourth, Style::Upright, [knee]));
+        series.push(ChartSeries::new("", Colour::Fourth, Style::Dots, [knee]));
     }
-    let (x, y) = (Scale::Linear(Unit::Rate), Scale::Logarithmic(Unit::Latency));
+    let (x, y) = (AxisScale::Linear(AxisUnit::Rate), AxisScale::Logarithmic(AxisUnit::Latency));
     Some(Chart::plot(format!("{}: latency against IOPS", curve.name), x, y, series))
 }
 
-fn level_label(curve: &Curve, row: &Row) -> String {
+fn level_label(curve: &Curve, row: &CampaignRow) -> String {
     row.level(&curve.axis).map_or_else(String::new, |level| level.label.clone())
 }
 
@@ -154,7 +160,7 @@ pub(super) fn map(section: &SectionFindings, map: &MapFindings) -> Chart {
     let cells = map.cells.iter().filter_map(|cell| {
         let row = section.rows.get(cell.row)?;
         let p99 = latency_of(row).and_then(|it| it.p99_ns);
-        Some(MapCell {
+        Some(ChartMapCell {
             x: cell.x,
             y: cell.y,
             value: p99.map(precise),
@@ -175,30 +181,30 @@ pub(super) fn map(section: &SectionFindings, map: &MapFindings) -> Chart {
 /// Rounds one after the other: the tracked result, and in the window mean, band and slope.
 pub(super) fn convergence(found: &Convergence) -> Chart {
     let unit = match found.tracking {
-        Tracking::Iops => Unit::Rate,
-        Tracking::Bandwidth => Unit::Bandwidth,
-        Tracking::LatencyMean => Unit::Latency,
+        Tracking::Iops => AxisUnit::Rate,
+        Tracking::Bandwidth => AxisUnit::Bandwidth,
+        Tracking::LatencyMean => AxisUnit::Latency,
     };
     let window = found.state.as_ref().and_then(|state| state.window.as_ref());
     let mut series = window.map_or_else(Vec::new, of_window);
     let rounds = (0_u32..).map(f64::from).zip(found.series.iter().copied()).collect();
-    series.extend(Series::measured("each round", Colour::First, rounds, Vec::new()));
+    series.extend(ChartSeries::measured("each round", Colour::First, rounds, Vec::new()));
     let labels = (1..=found.series.len()).map(|round| round.to_string()).collect();
     let title = format!("{} round by round", found.tracked);
-    Chart::plot(title, Scale::Steps(labels), Scale::Linear(unit), series).in_summary()
+    Chart::plot(title, AxisScale::Steps(labels), AxisScale::Linear(unit), series).in_summary()
 }
 
 /// What the steady state was judged by. The first round is at zero.
-fn of_window(window: &Window) -> Vec<Series> {
+fn of_window(window: &Window) -> Vec<ChartSeries> {
     let [from, to] = [window.first_round, window.last_round].map(|it| precise(it as u64) - 1.0);
     let lines = &window.lines;
     let line = |line: PlotLine| [(from, line.at_first), (to, line.at_last)];
     let mean = format!("mean of rounds {} to {}", window.first_round, window.last_round);
     let band = [(from, lines.lower.at_first), (to, lines.upper.at_last)];
     vec![
-        Series::new("allowed range", Colour::Shade, Style::Area, band),
-        Series::new(mean, Colour::Third, Style::Line, line(lines.mean)),
-        Series::new("fitted line", Colour::Second, Style::Line, line(lines.best_fit)),
+        ChartSeries::new("allowed range", Colour::Shade, Style::Area, band),
+        ChartSeries::new(mean, Colour::Third, Style::Line, line(lines.mean)),
+        ChartSeries::new("fitted line", Colour::Second, Style::Line, line(lines.best_fit)),
     ]
 }
 
@@ -211,15 +217,20 @@ pub(super) fn search(found: &SearchFindings) -> Chart {
             Some(((trial.round + 1).to_string(), at))
         });
         let (labels, points): (Vec<String>, Vec<_>) = of.unzip();
-        Series { labels, ..Series::new(name, colour, style, points) }
+        ChartSeries { labels, ..ChartSeries::new(name, colour, style, points) }
     };
     let goal = format!("goal: {}", found.goal.latency);
     let level = [(0.0, precise(found.goal.latency.get()))];
     let series = vec![
-        Series::new(goal, Colour::Third, Style::Across, level),
+        ChartSeries::new(goal, Colour::Third, Style::Across, level),
         trials(Style::Dots, "kept (dot, with its trial)", Colour::First, true),
         trials(Style::Crosses, "missed (cross)", Colour::Alarm, false),
     ];
     let title = format!("p{} of the response at the rates tried", found.goal.percentile);
-    Chart::plot(title, Scale::Linear(Unit::Rate), Scale::Logarithmic(Unit::Latency), series)
+    Chart::plot(
+        title,
+        AxisScale::Linear(AxisUnit::Rate),
+        AxisScale::Logarithmic(AxisUnit::Latency),
+        series,
+    )
 }

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use durio_analyse::campaign::{
-    BaselineFindings, CampaignFindings, Convergence, Curve, LongRun, Row, SectionFindings,
+    BaselineFindings, CampaignFindings, CampaignRow, Convergence, Curve, LongRun, SectionFindings,
     SheetDelta, SheetFigure, TargetFindings,
 };
 use durio_analyse::cost_model::{CostModel, Estimate};
@@ -14,12 +14,12 @@ use durio_analyse::ladder::{Knee, LadderFindings, LadderKind, Phases};
 use durio_plan::Tracking;
 
 use super::table::{axis_name, limit_name};
-use crate::document::Labelled;
+use crate::document::LabelledText;
 use crate::figures::{
     bandwidth, counted, decimal, deviation, estimate, grouped, mean_latency, percent, rate, size,
 };
 
-pub(super) fn curve_facts(section: &SectionFindings, curve: &Curve) -> Vec<Labelled> {
+pub(super) fn curve_facts(section: &SectionFindings, curve: &Curve) -> Vec<LabelledText> {
     let mut facts = Vec::new();
     let label = |level: f64| label(section, curve, level);
     if let Some(ladder) = &curve.ladder {
@@ -173,7 +173,7 @@ pub(super) fn long_run(section: &SectionFindings, run: &LongRun) -> String {
 /// the last of them.
 pub(super) fn limits(section: &SectionFindings) -> Vec<(&'static str, String)> {
     let limited = section.rows.iter().filter_map(|row| Some((row.limit.as_ref()?.kind, row)));
-    let line = |(kind, rows): (LimitKind, Vec<&Row>)| {
+    let line = |(kind, rows): (LimitKind, Vec<&CampaignRow>)| {
         let last = *rows.last()?;
         let limit = last.limit.as_ref()?;
         let also: Vec<_> = limit.also.iter().map(|kind| limit_name(*kind)).collect();
@@ -194,7 +194,7 @@ pub(super) fn limits(section: &SectionFindings) -> Vec<(&'static str, String)> {
     grouped(limited.filter(is_told)).into_iter().filter_map(line).collect()
 }
 
-pub(super) fn row_name(row: &Row) -> String {
+pub(super) fn row_name(row: &CampaignRow) -> String {
     let levels = row.levels.iter();
     let levels: Vec<_> = levels.map(|it| format!("{} {}", axis_name(&it.axis), it.label)).collect();
     std::iter::once(row.name.clone()).chain(levels).collect::<Vec<_>>().join(", ")
@@ -215,7 +215,11 @@ pub(super) fn convergence(found: &Convergence) -> String {
 }
 
 /// A row compared with its baseline.
-pub(super) fn baseline(campaign: &CampaignFindings, row: &Row, it: &BaselineFindings) -> String {
+pub(super) fn baseline(
+    campaign: &CampaignFindings,
+    row: &CampaignRow,
+    it: &BaselineFindings,
+) -> String {
     let base = campaign.sections.get(it.baseline_section);
     let target = base.and_then(|section| section.rows.get(it.baseline_row));
     let target = target.map_or("the baseline", |row| row.target.as_str());
@@ -257,7 +261,7 @@ pub(super) fn baseline(campaign: &CampaignFindings, row: &Row, it: &BaselineFind
 }
 
 /// Consequences of the declared facts about a target.
-pub(super) fn target_facts(target: &TargetFindings) -> Vec<Labelled> {
+pub(super) fn target_facts(target: &TargetFindings) -> Vec<LabelledText> {
     let mut facts = Vec::new();
     if let Some(model) = &target.raid {
         let (least, most) = (model.failures_survived_min, model.failures_survived_max);

@@ -3,39 +3,43 @@
 //! Makes [`Table`]s from a section's findings.
 
 use durio_analyse::SearchFindings;
-use durio_analyse::campaign::{Row, RowBasis, RowLatency, RowPart, SectionFindings};
-use durio_analyse::ladder::Phase;
+use durio_analyse::campaign::{CampaignRow, RowBasis, RowLatency, RowPart, SectionFindings};
+use durio_analyse::ladder::LadderPhase;
 use durio_analyse::ladder::limits::LimitKind;
 use durio_plan::SectionKind;
 use durio_record::OperationName;
 
-use crate::document::{Cell, Column, Level, Row as Line, Table};
+use crate::document::{Cell, Column, DetailLevel, Row as Line, Table};
 use crate::figures::{decimal, rate_bare};
 
-type Figure = fn(&Row) -> Cell;
+type RowFigure = fn(&CampaignRow) -> Cell;
 
 /// Heading, value, and the level of detail that shows it.
-const COLUMNS: [(&str, Figure, Level); 16] = [
-    ("offered", offered, Level::Summary),
-    ("IOPS", rate, Level::Summary),
-    ("range", range, Level::Summary),
-    ("bandwidth", |row| Cell::bandwidth(row.bandwidth), Level::Summary),
-    ("mean", |row| mean(row.service.as_ref()), Level::Summary),
-    ("p50", |row| percentile(row.service.as_ref(), |it| it.p50_ns), Level::Detail),
-    ("p99", |row| percentile(row.service.as_ref(), |it| it.p99_ns), Level::Summary),
-    ("p99.9", |row| percentile(row.service.as_ref(), |it| it.p99_9_ns), Level::Summary),
-    ("resp. mean", |row| mean(row.response.as_ref()), Level::Detail),
-    ("resp. p99", |row| percentile(row.response.as_ref(), |it| it.p99_ns), Level::Summary),
-    ("resp. p99.9", |row| percentile(row.response.as_ref(), |it| it.p99_9_ns), Level::Detail),
-    (READ, |row| factor(row.device_bytes_per_byte_read), Level::Detail),
-    (WRITTEN, |row| factor(row.device_bytes_per_byte_written), Level::Detail),
-    ("idle before", |row| Cell::of(row.idle_before, |it| Cell::nanos(it.get())), Level::Detail),
-    ("phase", |row| Cell::of(row.phase, |it| Cell::text(phase_name(it))), Level::Summary),
-    ("limit", limit, Level::Summary),
+const COLUMNS: [(&str, RowFigure, DetailLevel); 16] = [
+    ("offered", offered, DetailLevel::Summary),
+    ("IOPS", rate, DetailLevel::Summary),
+    ("range", range, DetailLevel::Summary),
+    ("bandwidth", |row| Cell::bandwidth(row.bandwidth), DetailLevel::Summary),
+    ("mean", |row| mean(row.service.as_ref()), DetailLevel::Summary),
+    ("p50", |row| percentile(row.service.as_ref(), |it| it.p50_ns), DetailLevel::Detail),
+    ("p99", |row| percentile(row.service.as_ref(), |it| it.p99_ns), DetailLevel::Summary),
+    ("p99.9", |row| percentile(row.service.as_ref(), |it| it.p99_9_ns), DetailLevel::Summary),
+    ("resp. mean", |row| mean(row.response.as_ref()), DetailLevel::Detail),
+    ("resp. p99", |row| percentile(row.response.as_ref(), |it| it.p99_ns), DetailLevel::Summary),
+    ("resp. p99.9", |row| percentile(row.response.as_ref(), |it| it.p99_9_ns), DetailLevel::Detail),
+    (READ, |row| factor(row.device_bytes_per_byte_read), DetailLevel::Detail),
+    (WRITTEN, |row| factor(row.device_bytes_per_byte_written), DetailLevel::Detail),
+    (
+        "idle before",
+        |row| Cell::of(row.idle_before, |it| Cell::nanos(it.get())),
+        DetailLevel::Detail,
+    ),
+    ("phase", |row| Cell::of(row.phase, |it| Cell::text(phase_name(it))), DetailLevel::Summary),
+    ("limit", limit, DetailLevel::Summary),
 ];
 
 /// A row without an operation has no rate.
-fn rate(row: &Row) -> Cell {
+fn rate(row: &CampaignRow) -> Cell {
     match row.service.is_none() && row.iops == 0.0 {
         true => Cell::Absent("nothing was measured"),
         false => Cell::Rate(row.rate),
@@ -46,11 +50,11 @@ const READ: &str = "device read";
 const WRITTEN: &str = "device written";
 
 pub(super) fn figures(section: &SectionFindings) -> Table {
-    let varied = Varied::of(section);
+    let varied = VariedLabels::of(section);
     // In an open loop the response counts.
     let is_open = section.rows.iter().any(|row| row.response.is_some());
     let mut columns = vec![Column { title: varied.heading().to_owned(), ..Column::default() }];
-    let mut figures: Vec<(&str, Figure)> = Vec::new();
+    let mut figures: Vec<(&str, RowFigure)> = Vec::new();
     for (title, figure, level) in COLUMNS {
         let is_asked = is_asked(section, title);
         let says = section.rows.iter().any(|row| figure(row) != Cell::Empty);
@@ -58,8 +62,8 @@ pub(super) fn figures(section: &SectionFindings) -> Table {
             continue;
         }
         let level = match title {
-            "p99.9" if is_open => Level::Detail,
-            _ if is_asked => Level::Summary,
+            "p99.9" if is_open => DetailLevel::Detail,
+            _ if is_asked => DetailLevel::Summary,
             _ => level,
         };
         columns.push(Column { title: title.to_owned(), level, ..Column::default() });
@@ -88,12 +92,12 @@ fn is_asked(section: &SectionFindings, column: &str) -> bool {
 }
 
 /// A row's label among those of its section.
-pub(super) fn label(section: &SectionFindings, row: &Row) -> String {
-    Varied::of(section).label(row)
+pub(super) fn label(section: &SectionFindings, row: &CampaignRow) -> String {
+    VariedLabels::of(section).label(row)
 }
 
-fn part_row(part: &RowPart, figures: &[(&str, Figure)]) -> Line {
-    let figure = |(title, _): &(&str, Figure)| match *title {
+fn part_row(part: &RowPart, figures: &[(&str, RowFigure)]) -> Line {
+    let figure = |(title, _): &(&str, RowFigure)| match *title {
         "IOPS" => Cell::Rate(part.rate),
         "mean" => Cell::Latency(part.service.mean_ns),
         "p50" => Cell::percentile(part.service.p50_ns),
@@ -103,22 +107,23 @@ fn part_row(part: &RowPart, figures: &[(&str, Figure)]) -> Line {
     };
     let label = Cell::text(part.operation.name());
     let cells = std::iter::once(label).chain(figures.iter().map(figure)).collect();
-    Line { level: Level::Detail, is_part: true, cells }
+    Line { level: DetailLevel::Detail, is_part: true, cells }
 }
 
 // The differences among the rows of a section: their label.
-struct Varied {
+struct VariedLabels {
     name: bool,
     target: bool,
     location: bool,
     levels: bool,
 }
 
-impl Varied {
+impl VariedLabels {
     fn of(section: &SectionFindings) -> Self {
         let first = section.rows.first();
-        let differs =
-            |of: fn(&Row) -> &str| section.rows.iter().any(|it| first.map(of) != Some(of(it)));
+        let differs = |of: fn(&CampaignRow) -> &str| {
+            section.rows.iter().any(|it| first.map(of) != Some(of(it)))
+        };
         Self {
             name: differs(|row| &row.name),
             target: differs(|row| &row.target),
@@ -131,7 +136,7 @@ impl Varied {
         if self.levels && !self.name { "level" } else { "workload" }
     }
 
-    fn label(&self, row: &Row) -> String {
+    fn label(&self, row: &CampaignRow) -> String {
         let mut parts = Vec::new();
         if self.name || !self.levels {
             parts.push(row.name.clone());
@@ -169,14 +174,14 @@ fn percentile(latencies: Option<&RowLatency>, of: fn(&RowLatency) -> Option<u64>
     Cell::of(latencies, |it| Cell::percentile(of(it)))
 }
 
-fn offered(row: &Row) -> Cell {
+fn offered(row: &CampaignRow) -> Cell {
     Cell::of(row.open_loop, |open| match open.keeps_up {
         true => Cell::Rate(open.offered_per_second),
         false => Cell::text(format!("{} not reached", rate_bare(open.offered_per_second))),
     })
 }
 
-fn range(row: &Row) -> Cell {
+fn range(row: &CampaignRow) -> Cell {
     match row.basis {
         RowBasis::Repeats { rate_min_per_second: low, rate_max_per_second: high, .. } => {
             Cell::text(format!("{}–{}", rate_bare(low), rate_bare(high)))
@@ -189,16 +194,16 @@ fn factor(bytes_per_byte: Option<f64>) -> Cell {
     Cell::of(bytes_per_byte, |it| Cell::text(format!("{} ×", decimal(it))))
 }
 
-fn limit(row: &Row) -> Cell {
+fn limit(row: &CampaignRow) -> Cell {
     Cell::of(row.limit.as_ref(), |it| Cell::text(limit_name(it.kind)))
 }
 
-pub(super) const fn phase_name(phase: Phase) -> &'static str {
+pub(super) const fn phase_name(phase: LadderPhase) -> &'static str {
     match phase {
-        Phase::Linear => "linear",
-        Phase::Onset => "onset",
-        Phase::Saturated => "saturated",
-        Phase::Retrograde => "retrograde",
+        LadderPhase::Linear => "linear",
+        LadderPhase::Onset => "onset",
+        LadderPhase::Saturated => "saturated",
+        LadderPhase::Retrograde => "retrograde",
     }
 }
 
@@ -217,7 +222,7 @@ pub(super) const fn limit_name(kind: LimitKind) -> &'static str {
 
 /// The basis of the rows' results, where it must be said.
 pub(super) fn basis_note(section: &SectionFindings) -> Option<String> {
-    let of = |row: &Row| match row.basis {
+    let of = |row: &CampaignRow| match row.basis {
         RowBasis::Once => None,
         RowBasis::Repeats { count, .. } => {
             Some(format!("medians of {count} repetitions; range: lowest to highest rate"))

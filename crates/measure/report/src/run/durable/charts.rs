@@ -12,7 +12,7 @@ use durio_workload::CacheMode;
 
 use super::writers::files_words;
 use super::{layout_word, method_words};
-use crate::document::chart::{Bar, BarGroup, Chart, Colour, Scale, Series, Unit};
+use crate::document::chart::{AxisScale, AxisUnit, Bar, BarGroup, Chart, ChartSeries, Colour};
 use crate::figures::{latency, precise, rate};
 use crate::run::machine::cache_name;
 
@@ -67,8 +67,8 @@ fn along(points: &[(f64, f64)]) -> Vec<f64> {
     (0..=LINE_POINTS).map(at).collect()
 }
 
-fn plot(title: impl Into<String>, x: Unit, y: Unit, series: Vec<Series>) -> Chart {
-    Chart::plot(title, Scale::Logarithmic(x), Scale::Logarithmic(y), series)
+fn plot(title: impl Into<String>, x: AxisUnit, y: AxisUnit, series: Vec<ChartSeries>) -> Chart {
+    Chart::plot(title, AxisScale::Logarithmic(x), AxisScale::Logarithmic(y), series)
 }
 
 /// Cost against size with the fitted lines.
@@ -76,10 +76,10 @@ pub(super) fn costs(sizes: &SizesFindings) -> Chart {
     let series = sizes.curves.iter().zip(Colour::SERIES);
     let series = series.flat_map(|(curve, colour)| cost(curve, colour)).collect();
     let title = "Mean time of a write against its size; dots measured, lines fitted";
-    plot(title, Unit::Bytes, Unit::Latency, series)
+    plot(title, AxisUnit::Bytes, AxisUnit::Latency, series)
 }
 
-fn cost(curve: &SizeCurve, colour: Colour) -> [Series; 2] {
+fn cost(curve: &SizeCurve, colour: Colour) -> [ChartSeries; 2] {
     let points = curve.arms.iter().flat_map(|arm| {
         let size = precise(arm.setting.block_size.get());
         let samples = arm.figures.iter().flat_map(|it| &it.samples);
@@ -89,7 +89,7 @@ fn cost(curve: &SizeCurve, colour: Colour) -> [Series; 2] {
     let line = curve.model.as_ref().map(|model| {
         along(&points).into_iter().map(|size| (size, model.latency_ns(size))).collect()
     });
-    Series::measured(method_words(&curve.setting), colour, points, line.unwrap_or_default())
+    ChartSeries::measured(method_words(&curve.setting), colour, points, line.unwrap_or_default())
 }
 
 /// Total and per-writer throughput against writers with the fitted law.
@@ -112,11 +112,11 @@ pub(super) fn throughput(found: &WritersFindings) -> Chart {
         // The law is not drawn where the report says that it does not hold.
         along(&total).into_iter().filter(|n| *n >= from).map(|n| (n, of(n))).collect()
     };
-    let each = Series::measured("per writer", Colour::Second, each.collect(), law(true));
-    let all = Series::measured("total", Colour::First, total.clone(), law(false));
+    let each = ChartSeries::measured("per writer", Colour::Second, each.collect(), law(true));
+    let all = ChartSeries::measured("total", Colour::First, total.clone(), law(false));
     let what = if held.is_some() { "; dots measured, lines the law" } else { "" };
     let title = format!("{}: throughput against writers{what}", files_words(found));
-    plot(title, Unit::Number, Unit::Bandwidth, all.into_iter().chain(each).collect())
+    plot(title, AxisUnit::Number, AxisUnit::Bandwidth, all.into_iter().chain(each).collect())
 }
 
 pub(super) fn slopes(found: &DurableFindings) -> Chart {
@@ -129,10 +129,10 @@ pub(super) fn slopes(found: &DurableFindings) -> Chart {
             };
             along(&points).into_iter().map(|bytes| (bytes, at(bytes))).collect()
         });
-        Series::measured(method_words(&it.setting), colour, points, line.unwrap_or_default())
+        ChartSeries::measured(method_words(&it.setting), colour, points, line.unwrap_or_default())
     });
     let title = "Time of a flush against the data written before it";
-    plot(title, Unit::Bytes, Unit::Latency, series.collect())
+    plot(title, AxisUnit::Bytes, AxisUnit::Latency, series.collect())
 }
 
 /// Records per batch of each log, in classes of powers of two.

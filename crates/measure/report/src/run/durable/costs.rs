@@ -2,14 +2,14 @@
 //!
 //! Makes sections from findings; the fits are theirs.
 
-use durio_analyse::Declined;
+use durio_analyse::DeclinedAnalysis;
 use durio_analyse::durable::{
     DeviationKind, DurableFindings, FlushSlopeFindings, ModelDeviation, SharedSync, SizeCurve,
     SlopeShape,
 };
 
 use super::{charts, method_words, part, tables, warn};
-use crate::document::{Labelled, Section};
+use crate::document::{LabelledText, Section};
 use crate::figures::{bandwidth, decimal, estimate, percent, size};
 
 pub(super) fn sizes(found: &DurableFindings) -> Section {
@@ -30,7 +30,7 @@ pub(super) fn sizes(found: &DurableFindings) -> Section {
     part
 }
 
-fn of_curve(curve: &SizeCurve) -> Vec<Labelled> {
+fn of_curve(curve: &SizeCurve) -> Vec<LabelledText> {
     let name = method_words(&curve.setting);
     let Some(model) = &curve.model else {
         return curve.declined.iter().map(|it| no_model(&name, it)).collect();
@@ -72,7 +72,7 @@ fn of_curve(curve: &SizeCurve) -> Vec<Labelled> {
     said
 }
 
-fn no_model(name: &str, reason: &Declined) -> Labelled {
+fn no_model(name: &str, reason: &DeclinedAnalysis) -> LabelledText {
     ("no model", format!("{name}: {reason}"))
 }
 
@@ -137,7 +137,7 @@ pub(super) fn slopes(found: &DurableFindings) -> Section {
     part
 }
 
-fn slope(found: &FlushSlopeFindings) -> Option<Labelled> {
+fn slope(found: &FlushSlopeFindings) -> Option<LabelledText> {
     let name = method_words(&found.setting);
     let Some(slope) = &found.slope else {
         return found.declined.as_ref().map(|reason| no_model(&name, reason));

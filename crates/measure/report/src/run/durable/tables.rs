@@ -3,8 +3,8 @@
 //! Makes [`Table`]s from findings; the sentences are elsewhere.
 
 use durio_analyse::durable::{
-    Arm, CommandsFindings, CommitDelayFindings, CrossFindings, DeviceWork, DurableShare,
-    FileModesFindings, FlushSlopeFindings, GroupCommitFindings, Latencies, MethodRow,
+    ArmLatencies, CommandsFindings, CommitDelayFindings, CrossFindings, DeviceWork, DurableArm,
+    DurableShare, FileModesFindings, FlushSlopeFindings, GroupCommitFindings, MethodRow,
     MethodsFindings, SizesFindings, SyncEveryFindings, WritersFindings,
 };
 use durio_base::Bytes;
@@ -34,69 +34,69 @@ pub(super) fn with_noise_note(table: Table, part: &mut Section) {
     }
 }
 
-fn method(arm: &Arm) -> Cell {
+fn method(arm: &DurableArm) -> Cell {
     Cell::Text(method_words(&arm.setting))
 }
 
-fn layout(arm: &Arm) -> Cell {
+fn layout(arm: &DurableArm) -> Cell {
     Cell::text(layout_word(arm.setting.layout))
 }
 
-fn block(arm: &Arm) -> Cell {
+fn block(arm: &DurableArm) -> Cell {
     Cell::Bytes(arm.setting.block_size.get())
 }
 
-fn jobs(arm: &Arm) -> Cell {
+fn jobs(arm: &DurableArm) -> Cell {
     Cell::Count(arm.setting.jobs.into())
 }
 
-fn committers(arm: &Arm) -> Cell {
+fn committers(arm: &DurableArm) -> Cell {
     Cell::Count(arm.setting.committers().into())
 }
 
-fn rate(arm: &Arm) -> Cell {
+fn rate(arm: &DurableArm) -> Cell {
     let rate = arm.figures.as_ref().map(|it| Cell::Rate(it.rate_per_second));
     // In this column, which every table has; the others stay empty.
     rate.unwrap_or_else(|| Cell::text("not measured"))
 }
 
-fn bandwidth(arm: &Arm) -> Cell {
+fn bandwidth(arm: &DurableArm) -> Cell {
     Cell::of(arm.figures.as_ref(), |it| Cell::Bandwidth(it.bandwidth_bytes_per_second))
 }
 
-fn mean(arm: &Arm) -> Cell {
+fn mean(arm: &DurableArm) -> Cell {
     Cell::of(arm.figures.as_ref(), |it| Cell::Latency(it.latency.mean_ns))
 }
 
-fn percentile(arm: &Arm, of: fn(&Latencies) -> Option<u64>) -> Cell {
+fn percentile(arm: &DurableArm, of: fn(&ArmLatencies) -> Option<u64>) -> Cell {
     Cell::of(arm.figures.as_ref(), |it| Cell::percentile(of(&it.latency)))
 }
 
-fn p50(arm: &Arm) -> Cell {
+fn p50(arm: &DurableArm) -> Cell {
     percentile(arm, |it| it.p50_ns)
 }
 
-fn p99(arm: &Arm) -> Cell {
+fn p99(arm: &DurableArm) -> Cell {
     percentile(arm, |it| it.p99_ns)
 }
 
-fn device(arm: &Arm, of: fn(DeviceWork) -> Option<f64>) -> Cell {
+fn device(arm: &DurableArm, of: fn(DeviceWork) -> Option<f64>) -> Cell {
     Cell::of(arm.figures.as_ref().and_then(|it| of(it.device?)), Cell::Number)
 }
 
-fn flushes(arm: &Arm) -> Cell {
+fn flushes(arm: &DurableArm) -> Cell {
     device(arm, |it| it.flushes_per_commit)
 }
 
-fn writes(arm: &Arm) -> Cell {
+fn writes(arm: &DurableArm) -> Cell {
     device(arm, |it| Some(it.writes_per_commit))
 }
 
-fn device_bytes(arm: &Arm) -> Cell {
+fn device_bytes(arm: &DurableArm) -> Cell {
     device(arm, |it| Some(it.bytes_per_byte))
 }
 
-fn batch(arm: &Arm) -> Cell {
+fn batch(arm: &DurableArm) -> Cell {
     let batches = arm.figures.as_ref().and_then(|it| it.batches.as_ref());
     let words = |mean, max| format!("{} (max {max})", decimal(mean));
     Cell::of(batches, |it| Cell::Text(words(it.records_mean, it.records_max)))
@@ -236,7 +236,7 @@ pub(super) fn crosses(found: &[CrossFindings]) -> Table {
 }
 
 pub(super) fn sync_every(found: &[SyncEveryFindings]) -> Table {
-    fn sync(arm: &Arm, of: fn(&Latencies) -> Option<u64>) -> Cell {
+    fn sync(arm: &DurableArm, of: fn(&ArmLatencies) -> Option<u64>) -> Cell {
         let sync = arm.figures.as_ref().and_then(|it| it.sync);
         Cell::of(sync, |it| Cell::percentile(of(&it)))
     }
@@ -288,7 +288,7 @@ pub(super) fn group_commit(found: &GroupCommitFindings) -> Table {
     )
 }
 
-fn log(arm: &Arm) -> Cell {
+fn log(arm: &DurableArm) -> Cell {
     Cell::text(match arm.setting.group_commit.map(|policy| policy.threads) {
         Some(CommitterThreads::Multiplexed) => "one log",
         Some(CommitterThreads::OneEach) => "one log, a thread each",
@@ -318,7 +318,7 @@ pub(super) fn commit_delays(found: &[CommitDelayFindings]) -> Table {
     )
 }
 
-pub(super) fn whole_cross(found: &[Arm]) -> Table {
+pub(super) fn whole_cross(found: &[DurableArm]) -> Table {
     Table::with_columns(
         found,
         [

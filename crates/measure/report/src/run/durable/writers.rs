@@ -10,7 +10,7 @@ use durio_analyse::grouping::each_once;
 use durio_base::Nanos;
 
 use super::{charts, method_words, part, tables};
-use crate::document::{Labelled, Section};
+use crate::document::{LabelledText, Section};
 use crate::figures::{counted, decimal, percent};
 
 /// Where the writers write.
@@ -64,7 +64,7 @@ fn law_words(name: &str, found: &Contention) -> String {
 }
 
 /// Whether one log with batches beats the most writers that a batch was measured for.
-fn single_log(name: &str, found: &WritersFindings) -> Option<Labelled> {
+fn single_log(name: &str, found: &WritersFindings) -> Option<LabelledText> {
     let row = found.rows.iter().rev().find(|row| row.batched_gain.is_some())?;
     let gain = row.batched_gain?;
     let jobs = row.arm.setting.jobs;
@@ -86,7 +86,7 @@ pub(super) fn cross(found: &DurableFindings) -> Section {
     part
 }
 
-fn limit(found: &CrossFindings) -> Option<Labelled> {
+fn limit(found: &CrossFindings) -> Option<LabelledText> {
     let word = found.limited_by?;
     let name = found.cells.first().map(|it| method_words(&it.arm.setting))?;
     let steps = found.elasticities.len();
@@ -134,7 +134,7 @@ pub(super) fn delays(found: &DurableFindings) -> Section {
     part
 }
 
-fn advice(found: &CommitDelayFindings) -> Option<Labelled> {
+fn advice(found: &CommitDelayFindings) -> Option<LabelledText> {
     let advice = found.advice.as_ref()?;
     let setting = &found.arms.get(advice.arm)?.setting;
     let name = counted(setting.committers().into(), "committer");

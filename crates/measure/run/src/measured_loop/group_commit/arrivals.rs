@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 
 use durio_block::{Clock, Engine, Ticks};
 use durio_record::Pacing;
-use durio_workload::Schedule;
+use durio_workload::ArrivalSchedule;
 
 use super::LogLoop;
-use crate::measured_loop::open::Due;
+use crate::measured_loop::open::DueSchedule;
 use crate::pacer::{Lateness, Pacer};
 
 /// Since when each committer has no record, the longest first.
@@ -21,14 +21,18 @@ pub(crate) type Idle = VecDeque<Ticks>;
 
 pub(super) struct Committers<'b> {
     /// What arrives; none in a closed loop.
-    due: Option<Due>,
+    due: Option<DueSchedule>,
     idle: &'b mut Idle,
     pacer: Pacer,
 }
 
 impl<'b> Committers<'b> {
-    pub(super) fn new(schedule: Option<Schedule>, idle: &'b mut Idle, ramp_end: Ticks) -> Self {
-        let due = schedule.map(|schedule| Due { schedule, next: Ticks::default() });
+    pub(super) fn new(
+        schedule: Option<ArrivalSchedule>,
+        idle: &'b mut Idle,
+        ramp_end: Ticks,
+    ) -> Self {
+        let due = schedule.map(|schedule| DueSchedule { schedule, next: Ticks::default() });
         Self { due, idle, pacer: Pacer::new(ramp_end) }
     }
 

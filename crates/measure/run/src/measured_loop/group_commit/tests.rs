@@ -6,18 +6,18 @@ mod witness;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use durio_base::{Bytes, Nanos};
-use durio_block::{Buffers, Engine, NullEngine, OperationKind, Script, Ticks, WriteFlags};
+use durio_block::{Buffers, Engine, NullAnswers, NullEngine, OperationKind, Ticks, WriteFlags};
 use durio_record::{Batches, Exact, Latency, OperationName};
 use durio_workload::{
-    Arrivals, BlockFiller, BlockShare, GroupCommit, Pattern, PerMille, Schedule, Stream,
+    ArrivalSchedule, Arrivals, BlockFiller, BlockShare, GroupCommit, Pattern, PerMille, Stream,
     SyncMethod, SyncPolicy, Workload,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::log::Log;
-use crate::measured_loop::{Bounds, Idle, LoopInput, LoopResult, MeasuredLoop};
-use crate::recorder::{ClosedInterval, IntervalBuffer, Recorder};
+use crate::measured_loop::{Idle, JobBounds, LoopInput, LoopResult, MeasuredLoop};
+use crate::recorder::{ClosedInterval, IntervalBuffer, JobRecorder};
 use crate::sink::StopFlag;
 use witness::Witness;
 
@@ -39,12 +39,12 @@ fn workload(policy: GroupCommit) -> Workload {
     }
 }
 
-fn records(count: u64) -> Bounds {
-    Bounds { ramp: 0, end: None, interval: u64::MAX, operations: count, bytes: u64::MAX }
+fn records(count: u64) -> JobBounds {
+    JobBounds { ramp: 0, end: None, interval: u64::MAX, operations: count, bytes: u64::MAX }
 }
 
-fn lasting(nanos: u64) -> Bounds {
-    Bounds { end: Some(nanos), operations: u64::MAX, ..records(0) }
+fn lasting(nanos: u64) -> JobBounds {
+    JobBounds { end: Some(nanos), operations: u64::MAX, ..records(0) }
 }
 
 /// What a run gave.
@@ -81,7 +81,7 @@ impl Ran {
 /// Writes take the even latencies of the script, syncs the odd ones.
 struct Case {
     workload: Workload,
-    bounds: Bounds,
+    bounds: JobBounds,
     script: Vec<u64>,
     fails_at: Option<u64>,
     arrivals: Arrivals,
@@ -91,7 +91,7 @@ struct Case {
 }
 
 impl Case {
-    fn of(policy: GroupCommit, bounds: Bounds) -> Self {
+    fn of(policy: GroupCommit, bounds: JobBounds) -> Self {
         Self {
             workload: workload(policy),
             bounds,
@@ -107,7 +107,7 @@ impl Case {
         let slots = if self.policy().double_buffered { 2 } else { 1 };
         let length = usize::try_from(self.workload.transfer_max().get()).unwrap();
         let script = self.script.iter().copied().map(Nanos::new).collect();
-        NullEngine::new(Script::new(script, self.fails_at), Buffers::new(slots, length))
+        NullEngine::new(NullAnswers::new(script, self.fails_at), Buffers::new(slots, length))
     }
 
     fn policy(&self) -> GroupCommit {
@@ -130,13 +130,13 @@ impl Case {
         allocations: Option<u64>,
     ) -> (LoopResult, Receiver<ClosedInterval>) {
         let workload = &self.workload;
-        let schedule = Schedule::new(&self.arrivals, 0, 1, 7);
+        let schedule = ArrivalSchedule::new(&self.arrivals, 0, 1, 7);
         let (closed, intervals) = sync_channel(100_000);
         let (spare, empty) = sync_channel(1000);
         for _ in 0..20 {
             spare.send(IntervalBuffer::new(workload, schedule.is_some())).unwrap();
         }
-        let mut recorder = Recorder::new(0, workload, (true, schedule.is_some()), closed, empty);
+        let mut recorder = JobRecorder::new(0, workload, (true, schedule.is_some()), closed, empty);
         let region = workload.region_of(0, self.region).unwrap();
         let mut log = Log::of(workload, region).unwrap();
         let mut idle = Idle::with_capacity(self.policy().committers as usize);
@@ -399,7 +399,7 @@ fn nothing_is_handed_over_after_the_end_and_what_was_is_acknowledged() {
 
 #[test]
 fn the_ramp_is_no_part_of_the_batches() {
-    let bounds = Bounds { ramp: 50 * MILLI, interval: 10 * MILLI, ..lasting(100 * MILLI) };
+    let bounds = JobBounds { ramp: 50 * MILLI, interval: 10 * MILLI, ..lasting(100 * MILLI) };
     let ran = Case::of(policy(8), bounds).run();
     assert_eq!(ran.batches().sizes, [(8, 50)]);
     assert_eq!(ran.closed.len(), 10);
@@ -409,7 +409,7 @@ fn the_ramp_is_no_part_of_the_batches() {
 fn nothing_is_allocated_in_the_loop() {
     let open = Arrivals::Poisson { rate_per_second: 50_000.0 };
     for arrivals in [Arrivals::Closed, open] {
-        let bounds = Bounds { interval: 100 * MILLI, ..lasting(1000 * MILLI) };
+        let bounds = JobBounds { interval: 100 * MILLI, ..lasting(1000 * MILLI) };
         let delay = Nanos::from_micros(50);
         let case = Case { arrivals, ..Case::of(GroupCommit { delay, ..policy(64) }, bounds) };
         // The list of batch sizes, after the last operation: it grows a few times.

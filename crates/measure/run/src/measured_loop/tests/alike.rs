@@ -104,7 +104,7 @@ fn each_access_of_the_stream_is_asked_for_once_in_its_order() {
 fn a_failed_operation_is_told_with_its_own_place() {
     // The first is started by the begin of the loop, the others by the completion before them.
     for fails_at in [0, 5, 17] {
-        let script = Script::new(vec![Nanos::new(100_000)], Some(fails_at));
+        let script = NullAnswers::new(vec![Nanos::new(100_000)], Some(fails_at));
         let buffers = Buffers::new(1, 8192);
         let mut engine = Noting::new(NullEngine::new(script, buffers));
         let workload = mixed(1);
@@ -131,12 +131,13 @@ fn a_place_whose_completion_waits_to_be_given_is_idle_and_not_in_flight() {
 fn what_is_complete_when_it_is_submitted_is_counted_in_both_histograms() {
     let mut engine = Noting { is_at_once: true, ..Noting::new(null_engine(&[300, 300, 5000], 4)) };
     let workload = self_cost_workload(4);
-    let bounds = Bounds { ramp: 0, end: None, interval: u64::MAX, operations: 90, bytes: u64::MAX };
+    let bounds =
+        JobBounds { ramp: 0, end: None, interval: u64::MAX, operations: 90, bytes: u64::MAX };
     let (_, intervals, parts) = run_with_parts(&mut engine, &workload, bounds, (None, None));
     let service = total(&intervals, OperationName::Read).exact;
     assert_eq!((service.count, service.sum_ns), (90, 60 * 300 + 30 * 5000));
-    let mut counted: PerOperation<crate::recorder::Counted> = Default::default();
-    let mut read = crate::recorder::Counted::default();
+    let mut counted: PerOperation<crate::recorder::OperationTotals> = Default::default();
+    let mut read = crate::recorder::OperationTotals::default();
     read.service.exact = service;
     counted[OperationName::Read as usize] = Some(Box::new(read));
     let records = operation_records(counted, parts);

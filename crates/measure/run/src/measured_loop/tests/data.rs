@@ -77,8 +77,8 @@ fn a_commit_begins_when_its_record_is_made() {
 
 #[test]
 fn an_open_loop_counts_it_as_its_own_lag() {
-    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: 1000.0 }, 0, 1, 1);
-    let bounds = Bounds {
+    let schedule = ArrivalSchedule::new(&Arrivals::Constant { rate_per_second: 1000.0 }, 0, 1, 1);
+    let bounds = JobBounds {
         ramp: 0,
         end: Some(1_000_000_000),
         interval: u64::MAX,

@@ -5,7 +5,7 @@ use durio_plan::{DrainPolicy, ThinkTime};
 use durio_record::OperationName;
 use durio_workload::self_cost_workload;
 
-use super::{Bounds, LatencyHistogram, null_engine, run_draining, total};
+use super::{JobBounds, LatencyHistogram, null_engine, run_draining, total};
 
 const US: u64 = 1000;
 /// Of successive operations, over and over.
@@ -13,7 +13,7 @@ const LATENCIES: [u64; 4] = [100 * US, 200 * US, 300 * US, 400 * US];
 
 /// Latencies in microseconds, and the end.
 fn drained(policy: DrainPolicy, operations: u64) -> (Vec<u64>, u64) {
-    let bounds = Bounds { ramp: 0, end: None, interval: u64::MAX, operations, bytes: u64::MAX };
+    let bounds = JobBounds { ramp: 0, end: None, interval: u64::MAX, operations, bytes: u64::MAX };
     let depth = policy.refill_at.max(policy.take_max);
     let mut engine = null_engine(&LATENCIES, depth);
     let (result, intervals) =
@@ -76,7 +76,8 @@ fn a_pause_ends_with_the_time_of_the_run() {
     let think = Some(ThinkTime { length_ns: 1_000_000 * US, after: 1 });
     let policy = DrainPolicy { take_min: 1, take_max: 1, refill_at: 1, think };
     let end = Some(700 * US);
-    let bounds = Bounds { ramp: 0, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
+    let bounds =
+        JobBounds { ramp: 0, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
     let mut engine = null_engine(&LATENCIES, 1);
     run_draining(&mut engine, &self_cost_workload(1), bounds, (None, Some(policy)));
     let clock = engine.clock();

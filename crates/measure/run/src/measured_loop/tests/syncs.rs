@@ -18,7 +18,7 @@ impl Spy {
     fn new(latencies: &[u64], depth: u32, fails_at: Option<u64>) -> Self {
         let latencies = latencies.iter().map(|&latency| Nanos::new(latency)).collect();
         let buffers = Buffers::new(depth as usize, 8192).with_bare(depth as usize);
-        let honest = NullEngine::new(Script::new(latencies, fails_at), buffers);
+        let honest = NullEngine::new(NullAnswers::new(latencies, fails_at), buffers);
         // Room beforehand: the loop is watched for allocations.
         let mut seen = Vec::with_capacity(10_000);
         seen.resize_with(10_000, || Vec::with_capacity(64));
@@ -228,9 +228,10 @@ fn a_range_that_cannot_be_synced_is_told_as_such() {
 
 #[test]
 fn a_linked_commit_responds_when_its_sync_is_done_and_frees_its_place_then() {
-    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: 100.0 }, 0, 1, 1);
+    let schedule = ArrivalSchedule::new(&Arrivals::Constant { rate_per_second: 100.0 }, 0, 1, 1);
     let end = Some(1_000_000_000);
-    let bounds = Bounds { ramp: 0, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
+    let bounds =
+        JobBounds { ramp: 0, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
     let mut engine = Spy::new(&[30_000, 70_000], 2, None);
     let (result, intervals) =
         run_bounded(&mut engine, &commits(SyncMethod::LinkedFdatasync, 2), bounds, schedule);

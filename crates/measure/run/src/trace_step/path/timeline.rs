@@ -14,12 +14,12 @@ use durio_record::{LatencyComponents, OperationPath, PathIo};
 
 use super::Stamps;
 use super::devices::TracedLayer;
-use super::tracer::Followed;
+use super::tracer::PathTrace;
 use device::DeviceState;
 
 /// Where the time of each operation went that the trace holds whole.
 pub(super) fn timelines(
-    followed: &Followed,
+    followed: &PathTrace,
     layers: &[TracedLayer],
     stamps: &[Stamps],
     nanos: &dyn Fn(u64) -> u64,
@@ -32,7 +32,7 @@ pub(super) fn timelines(
     let whole = |it: &&Stamps| it.begin >= followed.complete_from;
     let aligned = |it: &Stamps| Stamps { begin: it.begin / grain * grain, end: it.end };
     let mut left: VecDeque<Stamps> = stamps.iter().filter(whole).map(aligned).collect();
-    let mut sweep = Sweep::new(followed, layers);
+    let mut sweep = TimelineSweep::new(followed, layers);
     let mut found = Vec::with_capacity(left.len());
     let mut open = false;
     for event in &followed.text.events {
@@ -62,7 +62,7 @@ pub(super) fn timelines(
 /// A component of an operation's time: those of [`LatencyComponents`], in its order, and one that becomes
 /// one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LatencyComponent {
+enum TimelineComponent {
     Device,
     Queued,
     Entry,
@@ -75,23 +75,23 @@ enum LatencyComponent {
 
 /// Ticks by component.
 #[derive(Debug, Clone, Copy, Default)]
-struct Spent([u64; 7]);
+struct SpentTicks([u64; 7]);
 
-impl Spent {
-    fn add(&mut self, component: LatencyComponent, ticks: u64) {
+impl SpentTicks {
+    fn add(&mut self, component: TimelineComponent, ticks: u64) {
         let sum = &mut self.0[component as usize];
         *sum = sum.saturating_add(ticks);
     }
 
     /// What came after the last thing done was this.
-    fn settle(&mut self, component: LatencyComponent) {
-        let done = std::mem::take(&mut self.0[LatencyComponent::Done as usize]);
+    fn settle(&mut self, component: TimelineComponent) {
+        let done = std::mem::take(&mut self.0[TimelineComponent::Done as usize]);
         self.add(component, done);
     }
 
     /// The operation is over.
     fn finish(mut self, nanos: &dyn Fn(u64) -> u64) -> LatencyComponents {
-        self.settle(LatencyComponent::Exit);
+        self.settle(TimelineComponent::Exit);
         let [device, queued, entry, exit, between, program, _] =
             self.0.map(|ticks| Nanos::new(nanos(ticks)));
         LatencyComponents { device, queued, entry, exit, between, program }
@@ -99,8 +99,8 @@ impl Spent {
 }
 
 /// The state of one operation after the other.
-struct Sweep<'a> {
-    followed: &'a Followed,
+struct TimelineSweep<'a> {
+    followed: &'a PathTrace,
     layers: &'a [TracedLayer],
     devices: Vec<DeviceState>,
     now: u64,
@@ -108,13 +108,13 @@ struct Sweep<'a> {
     off_cpu: bool,
     /// Something was queued in this operation.
     has_queued: bool,
-    spent: Spent,
-    off: Spent,
+    spent: SpentTicks,
+    off: SpentTicks,
     path: OperationPath,
 }
 
-impl<'a> Sweep<'a> {
-    fn new(followed: &'a Followed, layers: &'a [TracedLayer]) -> Self {
+impl<'a> TimelineSweep<'a> {
+    fn new(followed: &'a PathTrace, layers: &'a [TracedLayer]) -> Self {
         Self {
             followed,
             layers,
@@ -123,8 +123,8 @@ impl<'a> Sweep<'a> {
             in_kernel: false,
             off_cpu: false,
             has_queued: false,
-            spent: Spent::default(),
-            off: Spent::default(),
+            spent: SpentTicks::default(),
+            off: SpentTicks::default(),
             path: OperationPath::default(),
         }
     }
@@ -155,18 +155,18 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn component(&self) -> LatencyComponent {
+    fn component(&self) -> TimelineComponent {
         let mut busy = self.layers.iter().zip(&self.devices);
         if busy.any(|(layer, state)| layer.device.lowest && state.has_work()) {
-            LatencyComponent::Device
+            TimelineComponent::Device
         } else if self.devices.iter().any(|state| state.has_work() || state.has_queued()) {
-            LatencyComponent::Queued
+            TimelineComponent::Queued
         } else if !self.in_kernel {
-            LatencyComponent::Program
+            TimelineComponent::Program
         } else if self.has_queued {
-            LatencyComponent::Done
+            TimelineComponent::Done
         } else {
-            LatencyComponent::Entry
+            TimelineComponent::Entry
         }
     }
 
@@ -218,8 +218,8 @@ impl<'a> Sweep<'a> {
         }
         let Some(position) = self.position(request) else { return };
         self.has_queued = true;
-        self.spent.settle(LatencyComponent::Between);
-        self.off.settle(LatencyComponent::Between);
+        self.spent.settle(TimelineComponent::Between);
+        self.off.settle(TimelineComponent::Between);
         if let Some(state) = self.devices.get_mut(position) {
             state.queue(request);
         }

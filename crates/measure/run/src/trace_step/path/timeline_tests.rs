@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::Stamps;
 use super::devices::TracedLayer;
 use super::timeline::timelines;
-use super::tracer::Followed;
+use super::tracer::PathTrace;
 
 const JOB: u32 = 7;
 const WORKER: u32 = 50;
@@ -27,9 +27,9 @@ fn request(number: (u32, u32), flags: &str, sector: u64, bytes: u64) -> BlockReq
     BlockRequest { device: number, flags: flags.to_owned(), bytes, sector }
 }
 
-fn followed(events: Vec<(u64, u32, Kind)>) -> Followed {
+fn followed(events: Vec<(u64, u32, Kind)>) -> PathTrace {
     let events = events.into_iter().map(|(at, task, kind)| TraceEvent { at, task, kind }).collect();
-    Followed {
+    PathTrace {
         text: TraceText { events, unreadable: 0 },
         clock: TraceClock::Tsc,
         thread: JOB,
@@ -225,7 +225,7 @@ fn recorded(
     let stamps = calls(&text);
     let strangers = strangers.iter().copied().collect();
     let clock = TraceClock::Tsc;
-    let all = Followed { text, clock, thread, strangers, lost: 0, complete_from: 0 };
+    let all = PathTrace { text, clock, thread, strangers, lost: 0, complete_from: 0 };
     let found = timelines(&all, layers, &stamps, &|ticks| ticks);
     for (path, stamps) in found.iter().zip(&stamps) {
         assert_eq!(spent(path).iter().sum::<u64>(), stamps.span(), "components are the whole");

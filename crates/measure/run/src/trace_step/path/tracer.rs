@@ -1,6 +1,6 @@
 //! The trace of one thread, in a private instance.
 //!
-//! Takes the layers below the target; gives [`Followed`], the events of the calling thread and of
+//! Takes the layers below the target; gives [`PathTrace`], the events of the calling thread and of
 //! the devices.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ const BLOCK_EVENTS: [&str; 4] =
     ["block_bio_queue", "block_bio_complete", "block_rq_issue", "block_rq_complete"];
 
 /// A trace that can begin.
-pub(super) struct Tracer {
+pub(super) struct PathTracer {
     instance: TraceInstance,
     pub(super) clock: TraceClock,
     /// The calling thread, by the number that the trace has for it.
@@ -40,7 +40,7 @@ pub(super) struct Tracer {
 
 /// The events of a trace.
 #[derive(Debug)]
-pub(super) struct Followed {
+pub(super) struct PathTrace {
     pub(super) text: TraceText,
     pub(super) clock: TraceClock,
     pub(super) thread: u32,
@@ -52,7 +52,7 @@ pub(super) struct Followed {
     pub(super) complete_from: u64,
 }
 
-impl Tracer {
+impl PathTracer {
     /// Makes an instance for this many operations; the error text says why it cannot.
     pub(super) fn make(
         root: &Path,
@@ -117,7 +117,7 @@ impl Tracer {
         self.instance.set("tracing_on", "1")
     }
 
-    pub(super) fn finish(self) -> Result<Followed, String> {
+    pub(super) fn finish(self) -> Result<PathTrace, String> {
         let text = parse_trace(&self.instance.stopped_text()?, self.clock);
         let (clock, thread) = (self.clock, self.thread);
         let (lost, complete_from) = self.instance.losses(text.unreadable, |stats| match clock {
@@ -126,7 +126,7 @@ impl Tracer {
         });
         let strangers = self.strangers(&text);
         let complete_from = complete_from.unwrap_or(0);
-        Ok(Followed { text, clock, thread, strangers, lost, complete_from })
+        Ok(PathTrace { text, clock, thread, strangers, lost, complete_from })
     }
 
     /// Tasks that queued something and are neither this process nor the kernel. Where the numbers

@@ -18,9 +18,9 @@ fn a_page_of_the_map_is_planned_from_all_copies_by_their_states() {
     let name = PageName { array: table.array, set: 0, page: 1 };
     let with_page = |slot, generation, bytes: &[u8]| {
         let map = page(name, slot, generation, bytes);
-        Found { map, ..found(&table, 0) }
+        FoundDevice { map, ..found(&table, 0) }
     };
-    let entry = |state, by_map| Entry { state, by_map, ..table.entries[0] };
+    let entry = |state, by_map| MemberEntry { state, by_map, ..table.entries[0] };
     let both = DIRTY | STALE;
     let (one, two) =
         (with_page(0, 7, &[0, DIRTY, STALE, both]), with_page(1, 8, &[0, 0, STALE, 1]));
@@ -102,7 +102,7 @@ fn of_two_slots_of_a_page_the_later_whole_one_counts_and_the_other_is_written_ne
 }
 
 /// An entry of the log of a member in its role, of the first stripe of a region.
-fn log_entry(table: &Table, role: u8, region: u64) -> LogEntry {
+fn log_entry(table: &MemberTable, role: u8, region: u64) -> LogEntry {
     let offset = region * table.geometry.region;
     let stripe = table.geometry.stripe(offset);
     let parity = (0..2).find(|&it| stripe.parity(it) == role);
@@ -145,7 +145,7 @@ fn an_entry_is_sound_if_a_member_of_this_role_can_have_written_it() {
 }
 
 /// Five members of level 5, all regions dirty but for region 3.
-fn dirty_stripes(table: &Table) -> Vec<Found> {
+fn dirty_stripes(table: &MemberTable) -> Vec<FoundDevice> {
     let marks: Vec<_> = (0..16).filter(|it| *it != 3).map(|it| (it, DIRTY | UNSYNCED)).collect();
     let mut devices = all(table);
     devices.iter_mut().for_each(|it| it.map = map(table, 0, &marks));
@@ -163,7 +163,7 @@ fn a_parity_is_doubted_where_an_entry_of_a_member_in_sync_stands_for_a_dirty_reg
     for (region, role) in roles {
         devices[usize::from(role)].log.entries.push(entry((region, role)));
     }
-    let numbers = |devices: &[Found]| -> Vec<_> {
+    let numbers = |devices: &[FoundDevice]| -> Vec<_> {
         let plan = assemble(devices, plain()).unwrap();
         plan.doubts.iter().map(|(role, it)| (*role, it.number())).collect()
     };

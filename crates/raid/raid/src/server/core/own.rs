@@ -5,8 +5,8 @@
 
 use durio_block::{Buffers, LentBuffer};
 
-use super::{Core, Memory, PieceName, ServerError};
-use crate::{Buffer, MemberOp, MemberOpKind};
+use super::{Core, PieceMemory, PieceName, ServerError};
+use crate::{MemberOp, MemberOpKind, OpBuffer};
 
 /// The purpose of an operation's private buffer.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Core {
             (MemberOpKind::Compare, buffer) => {
                 let lent = self.desk.buffer();
                 let of_stripe = match buffer {
-                    Buffer::Stripe { part, member } => Some((part, member)),
+                    OpBuffer::Stripe { part, member } => Some((part, member)),
                     _ => None,
                 };
                 return Ok(Own::Compared(self.ring()?.lend(lent), of_stripe));
@@ -46,35 +46,35 @@ impl Core {
                 let lent = self.desk.buffer();
                 let lent = self.ring()?.lend(lent);
                 return Ok(match buffer {
-                    Buffer::Request { buffer, .. } => {
+                    OpBuffer::Request { buffer, .. } => {
                         let index = PieceName(buffer).index();
                         Own::Piece(lent, index as u32, self.pieces[index].serial)
                     }
-                    Buffer::Copy(number) => Own::Copy(lent, number),
-                    Buffer::Stripe { part, member } => Own::Stripe(lent, part, member),
+                    OpBuffer::Copy(number) => Own::Copy(lent, number),
+                    OpBuffer::Stripe { part, member } => Own::Stripe(lent, part, member),
                     // No reads use other buffers.
-                    Buffer::Metadata(_) | Buffer::None => Own::Staged(lent),
+                    OpBuffer::Metadata(_) | OpBuffer::None => Own::Staged(lent),
                 });
             }
             (MemberOpKind::Log, _) => {
                 let entry = self.staged.pop_front().ok_or(ServerError::Ended)?;
                 return Ok(Own::Log(self.ring()?.lend(entry)));
             }
-            (_, Buffer::Metadata(_) | Buffer::Stripe { .. }) => {
+            (_, OpBuffer::Metadata(_) | OpBuffer::Stripe { .. }) => {
                 self.staged.pop_front().ok_or(ServerError::Ended)?
             }
-            (_, Buffer::Request { buffer, .. }) => {
+            (_, OpBuffer::Request { buffer, .. }) => {
                 match &self.pieces[PieceName(buffer).index()].memory {
-                    Memory::Read(read) => {
+                    PieceMemory::Read(read) => {
                         let ring = self.ring.as_ref().ok_or(ServerError::Ended)?;
                         // No operation in flight uses the read data.
                         let bytes = ring.contents(read).ok_or(ServerError::Ended)?;
                         self.desk.copy_of(&bytes[..op.length as usize])
                     }
-                    Memory::None | Memory::Written(_) => return Ok(Own::Nothing),
+                    PieceMemory::None | PieceMemory::Written(_) => return Ok(Own::Nothing),
                 }
             }
-            (_, Buffer::Copy(_) | Buffer::None) => return Ok(Own::Nothing),
+            (_, OpBuffer::Copy(_) | OpBuffer::None) => return Ok(Own::Nothing),
         };
         Ok(Own::Staged(self.ring()?.lend(staged)))
     }

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Core, Memory, PieceName};
-use crate::{BLOCK, Buffer, Engine, MemberOp, MemberOpKind, Sum};
+use super::{Core, PieceMemory, PieceName};
+use crate::{BLOCK, Engine, MemberOp, MemberOpKind, OpBuffer, Sum};
 use durio_block::Buffers;
 
 /// The chunks that parts work on, by part and member, kept for reuse.
@@ -48,22 +48,22 @@ impl Core {
         for sum in sums.drain(..) {
             match (sum.to, sum.from) {
                 (
-                    Buffer::Stripe { part: to, member: to_member },
-                    Buffer::Stripe { part, member },
+                    OpBuffer::Stripe { part: to, member: to_member },
+                    OpBuffer::Stripe { part, member },
                 ) => self.stripes.add(&sum, (to, to_member), (part, member)),
-                (Buffer::Stripe { part, member }, Buffer::Request { buffer, offset }) => {
+                (OpBuffer::Stripe { part, member }, OpBuffer::Request { buffer, offset }) => {
                     let bytes = match &self.pieces[PieceName(buffer).index()].memory {
-                        Memory::Written(lent) | Memory::Read(lent) => {
+                        PieceMemory::Written(lent) | PieceMemory::Read(lent) => {
                             self.ring.as_ref().and_then(|it| it.contents(lent))
                         }
-                        Memory::None => None,
+                        PieceMemory::None => None,
                     };
                     let from = offset as usize..(offset + sum.length) as usize;
                     let bytes = bytes.and_then(|it| it.get(from)).unwrap_or_default();
                     sum.carry_out(self.stripes.chunk(part, member, sum.length), bytes);
                 }
                 // A read: each is a part, so this is all of it.
-                (Buffer::Request { buffer, .. }, Buffer::Stripe { part, member }) => {
+                (OpBuffer::Request { buffer, .. }, OpBuffer::Stripe { part, member }) => {
                     let data = self.desk.copy_of(self.stripes.chunk(part, member, sum.length));
                     let Some(ring) = &mut self.ring else { continue };
                     let piece = &mut self.pieces[PieceName(buffer).index()];
@@ -79,7 +79,7 @@ impl Core {
     /// Copies an operation's data of a stripe: it may still be in flight to a given-up member when
     /// the next part has the chunk.
     pub(super) fn stage_stripe(&mut self, engine: &Engine, op: &MemberOp) {
-        let Buffer::Stripe { part, member } = op.buffer else { return };
+        let OpBuffer::Stripe { part, member } = op.buffer else { return };
         let copy = if op.kind == MemberOpKind::Log {
             let length = BLOCK as usize + self.shared.chunk as usize;
             let entry = self.stripes.entries.pop();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use durio_block::{UblkKind, UblkQueue, UblkRequest};
 
-use super::{Array, Asker, Core, Data, Job, JobError, ServerError};
+use super::{ArrayJob, Asker, Core, JobError, LockedArray, ServerError, WritePayload};
 use crate::RequestKind;
 
 impl Core {
@@ -21,7 +21,7 @@ impl Core {
     }
 
     /// Turns pending requests into jobs.
-    pub(super) fn take_requests(&mut self, array: &mut Array) -> Result<(), ServerError> {
+    pub(super) fn take_requests(&mut self, array: &mut LockedArray) -> Result<(), ServerError> {
         while let Some(request) = self.ring()?.next_request() {
             let UblkRequest { tag, kind, offset, length, buffer } = request;
             let from = Asker::Ublk(tag);
@@ -37,14 +37,14 @@ impl Core {
             };
             let length = if kind == RequestKind::Flush { 0 } else { length };
             let data = if kind == RequestKind::Write {
-                Data::Lent(buffer)
+                WritePayload::Lent(buffer)
             } else {
                 if let Some(unused) = self.ring()?.take_back(buffer) {
                     self.desk.give_back(unused);
                 }
-                Data::None
+                WritePayload::None
             };
-            let job = Job { kind, offset, length, data, from };
+            let job = ArrayJob { kind, offset, length, data, from };
             // In the order in which they came.
             let waits = if self.backlog.is_empty() { self.submit(array, job)? } else { Some(job) };
             if let Some(job) = waits {

@@ -5,13 +5,14 @@ use durio_workload::GroupCommit;
 
 use super::*;
 use durio_analyse::durable::{
-    Arm, BatchAdvice, CommitDelayAdvice, CommitDelayFindings, DurableFindings, Figures,
-    FileModeRow, FileModesFindings, GroupCommitFindings, GroupCommitRow, Latencies, MethodRow,
-    MethodsFindings, Setting, SizeCurve, SizeShare, SizesFindings, SyncEveryFindings, SyncEveryRow,
+    ArmFigures, ArmLatencies, ArmSetting, BatchAdvice, CommitDelayAdvice, CommitDelayFindings,
+    DurableArm, DurableFindings, FileModeRow, FileModesFindings, GroupCommitFindings,
+    GroupCommitRow, MethodRow, MethodsFindings, SizeCurve, SizeShare, SizesFindings,
+    SyncEveryFindings, SyncEveryRow,
 };
 
-fn setting(method: SyncMethod, cache: CacheMode) -> Setting {
-    Setting {
+fn setting(method: SyncMethod, cache: CacheMode) -> ArmSetting {
+    ArmSetting {
         location: "/srv".into(),
         engine: EngineKind::Sync,
         method,
@@ -25,8 +26,8 @@ fn setting(method: SyncMethod, cache: CacheMode) -> Setting {
     }
 }
 
-fn arm(setting: Setting, rate: f64) -> Arm {
-    let latency = Latencies {
+fn arm(setting: ArmSetting, rate: f64) -> DurableArm {
+    let latency = ArmLatencies {
         count: 1000,
         mean_ns: 1e9 / rate,
         p50_ns: None,
@@ -34,7 +35,7 @@ fn arm(setting: Setting, rate: f64) -> Arm {
         p99_9_ns: None,
         max_ns: 1,
     };
-    let figures = Figures {
+    let figures = ArmFigures {
         rate_per_second: rate,
         bandwidth_bytes_per_second: 8192.0 * rate,
         latency,
@@ -44,7 +45,7 @@ fn arm(setting: Setting, rate: f64) -> Arm {
         samples: Vec::new(),
         noise_share: None,
     };
-    Arm { setting, step: 0, figures: Some(figures), problems: Vec::new() }
+    DurableArm { setting, step: 0, figures: Some(figures), problems: Vec::new() }
 }
 
 /// The facts of these findings alone, whatever was measured besides.
@@ -101,7 +102,7 @@ fn file_modes_are_those_of_fdatasync_where_several_were_measured() {
     let group = |method: SyncMethod, empty: f64, preallocated: f64| {
         let row = |layout: FileLayout, share: f64| FileModeRow {
             arm: arm(
-                Setting { layout: Some(layout), ..setting(method, CacheMode::Buffered) },
+                ArmSetting { layout: Some(layout), ..setting(method, CacheMode::Buffered) },
                 1000.0 * share,
             ),
             share_of_recycled: Some(share),
@@ -154,16 +155,16 @@ fn the_flush_of_the_sizes_slice_stands_before_another_workloads() {
     is_near(&facts, "batch_bytes", 4e5);
 }
 
-fn group(committers: u32) -> Setting {
+fn group(committers: u32) -> ArmSetting {
     let group_commit = GroupCommit::of(committers);
     let single = setting(SyncMethod::Fdatasync, CacheMode::Buffered);
-    Setting { group_commit: Some(group_commit), ..single }
+    ArmSetting { group_commit: Some(group_commit), ..single }
 }
 
 fn sync_every() -> SyncEveryFindings {
     let row = |(every, ns_per_write): (u32, f64)| SyncEveryRow {
         arm: arm(
-            Setting { every, ..setting(SyncMethod::Fdatasync, CacheMode::Buffered) },
+            ArmSetting { every, ..setting(SyncMethod::Fdatasync, CacheMode::Buffered) },
             1e9 / ns_per_write,
         ),
         ns_per_write,
