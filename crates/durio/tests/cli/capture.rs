@@ -249,7 +249,8 @@ fn a_process_that_ends_amid_is_told_with_what_was_seen() {
         return;
     }
     let sandbox = Sandbox::new();
-    let running = writer(&sandbox, "1s");
+    // On a busy machine the capture starts a second after the writer.
+    let running = writer(&sandbox, "4s");
     let line = format!("capture --pid {} --for 60s --json", running.id());
     let capture = sandbox.durio(&line).start();
     running.wait();

@@ -97,7 +97,9 @@ fn a_goal_decides_the_exit_code_and_a_wrong_one_says_what_is_right() {
         sandbox.durio(line).word(goal).run()
     };
     check("commit rate > 1").expect_exit(0).expect_stdout("rate ≥ 1 /s");
-    check("commit mean < 1ns").expect_exit(1).expect_stdout("mean of commit < 1 ns");
+    // Beside other work the figures may contradict each other, which decides nothing.
+    let decided = (0..5).map(|_| check("commit mean < 1ns")).find(|ended| ended.code() != 3);
+    decided.unwrap().expect_exit(1).expect_stdout("mean of commit < 1 ns");
     check("commit p99 > 1ms").expect_exit(2).expect_stderr("p99 < 1ms");
     check("comit p99 < 1ms").expect_exit(2).expect_stderr("did you mean 'commit'?");
     check("lookup p99 < 1ms").expect_exit(2).expect_stderr("a workload that is not run");

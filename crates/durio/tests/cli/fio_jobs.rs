@@ -433,10 +433,10 @@ fn a_job_that_ends_before_its_neighbour_has_its_own_time() {
 #[test]
 fn a_ramp_is_not_part_of_the_time() {
     for (fio, durio) in both_in_memory("timed").into_iter().flatten() {
-        for done in [fio, durio] {
-            // With its ramp it would be 1.8 s. The processor may be taken for a while.
-            assert!((0.75..1.6).contains(&done.seconds), "{done:?}");
-        }
+        // With its ramp it would be 1.8 s. The processor may be taken for a while: beside other work
+        // fio took up to 7 s.
+        assert!(fio.seconds >= 0.75, "{fio:?}");
+        assert!((0.75..1.6).contains(&durio.seconds), "{durio:?}");
     }
 }
 
@@ -447,7 +447,7 @@ fn a_job_that_thinks_pauses_as_often_as_in_fio() {
         assert_eq!(of(fio), of(durio));
         // Eight pauses of 50 ms; durio's time ends with the last access, before the last pause. The
         // processor may be taken for a while.
-        assert!((0.4..1.2).contains(&fio.seconds), "{fio:?}");
+        assert!(fio.seconds >= 0.4, "{fio:?}");
         assert!((0.35..1.2).contains(&durio.seconds), "{durio:?}");
     }
 }

@@ -257,7 +257,7 @@ impl Section {
     pub(crate) fn fact_at(&mut self, level: DetailLevel, fact: LabelledFact) {
         match self.blocks.last_mut() {
             Some(Block { level: of, body: SectionBody::Facts(facts) }) if *of == level => {
-                facts.push(fact)
+                facts.push(fact);
             }
             // One block, so that a renderer can give all labels of it one width.
             _ => self.push(level, SectionBody::Facts(vec![fact])),

@@ -192,7 +192,7 @@ fn state(findings: &Findings, section: &mut Section) {
     match findings.state {
         // What goes without saying.
         RunState::Complete => {
-            section.fact_at(DetailLevel::Detail, LabelledFact::new(tone, word, meaning))
+            section.fact_at(DetailLevel::Detail, LabelledFact::new(tone, word, meaning));
         }
         _ => toned(section, tone, word, meaning),
     }

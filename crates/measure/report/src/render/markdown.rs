@@ -51,7 +51,7 @@ fn blocks(section: &Section, level: DetailLevel, heading: &str, out: &mut String
             SectionBody::Tree(nodes) => nodes.iter().for_each(|it| node("", it, level, out)),
             // Indented code needs no fence, which the text might hold.
             SectionBody::Verbatim(text) => {
-                text.lines().for_each(|it| line("    ", &visible(it), out))
+                text.lines().for_each(|it| line("    ", &visible(it), out));
             }
             SectionBody::Group(group) => {
                 line(&format!("{heading} "), &escaped(&group.heading), out);

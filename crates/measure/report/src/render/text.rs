@@ -80,7 +80,7 @@ fn blocks(section: &Section, indent: &str, page: &mut TextPage) {
         match body {
             SectionBody::Text(tone, text) => page.paragraph(indent, *tone, text),
             SectionBody::Facts(facts) if *level == DetailLevel::Headline => {
-                headline(facts, indent, page)
+                headline(facts, indent, page);
             }
             SectionBody::Facts(all) => facts(all, indent, page),
             SectionBody::Table(it) => table(it, indent, page),
@@ -97,7 +97,7 @@ fn blocks(section: &Section, indent: &str, page: &mut TextPage) {
                     let command =
                         it.split_once("  # ").map_or(&*it, |(command, _)| command.trim_end());
                     page.line(if it.chars().count() > page.width() { command } else { &it });
-                })
+                });
             }
             SectionBody::Group(group) => {
                 page.paragraph(indent, Tone::Strong, &group.heading);
