@@ -20,7 +20,7 @@ const TIB: u64 = 1 << 40;
 /// Printed in binary units.
 ///
 /// ```
-/// use crate::Bytes;
+/// use durio_base::Bytes;
 /// assert_eq!("8k".parse::<Bytes>().unwrap(), Bytes::from_kib(8));
 /// assert_eq!("64MB".parse::<Bytes>().unwrap().get(), 64_000_000);
 /// assert_eq!(Bytes::from_mib(256).to_string(), "256 MiB");

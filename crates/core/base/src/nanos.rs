@@ -14,7 +14,7 @@ use crate::number::{in_largest_unit, parse_scaled};
 /// Read with the units `ns`, `us` (or `µs`), `ms`, `s`, `m`, `h`, `d`; without a unit, as seconds.
 ///
 /// ```
-/// use crate::Nanos;
+/// use durio_base::Nanos;
 /// assert_eq!("1.5ms".parse::<Nanos>().unwrap().get(), 1_500_000);
 /// assert_eq!(Nanos::from_secs(2).to_string(), "2 s");
 /// assert_eq!(Nanos::new(121_400).to_string(), "121 µs");

@@ -10,7 +10,7 @@ use crate::number::in_largest_unit;
 /// Events per second; never negative, never infinite.
 ///
 /// ```
-/// use crate::{Nanos, Rate};
+/// use durio_base::{Nanos, Rate};
 /// assert_eq!(Rate::of(500, Nanos::from_secs(2)).per_second(), 250.0);
 /// assert_eq!(Rate::of(81_400, Nanos::from_secs(1)).to_string(), "81.4 k/s");
 /// ```

@@ -3,7 +3,7 @@
 /// A share of one in whole per cent.
 ///
 /// ```
-/// assert_eq!(crate::percent(0.125), "12 %");
+/// assert_eq!(durio_base::percent(0.125), "12 %");
 /// ```
 #[must_use]
 pub fn percent(share: f64) -> String {
@@ -13,8 +13,8 @@ pub fn percent(share: f64) -> String {
 /// A count and its noun, in the plural if need be.
 ///
 /// ```
-/// assert_eq!(crate::counted(1, "step"), "1 step");
-/// assert_eq!(crate::counted(0, "more step"), "0 more steps");
+/// assert_eq!(durio_base::counted(1, "step"), "1 step");
+/// assert_eq!(durio_base::counted(0, "more step"), "0 more steps");
 /// ```
 #[must_use]
 pub fn counted(count: u64, noun: &str) -> String {
