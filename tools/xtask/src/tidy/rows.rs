@@ -32,7 +32,7 @@ const ACROSS: [(&str, &str, &str); 11] = [
     ("durio-prove", "durio-raid", "power cuts of arrays run the engine itself"),
     ("durio-raid", "durio-simdisk", "the simulator's members are simulated disks"),
     ("durio-bench", "durio-lab", "benches and proofs run in guests"),
-    ("durio-bench", "durio-prove", "proofs are executed beside runs"),
+    ("durio-bench", "durio-prove", "`durio prove` executes proofs"),
     ("durio-bench", "durio-simdisk", "simulated disks are served by a command"),
     ("durio-bench", "durio-nbd", "simulated disks and arrays are served by a command"),
     ("durio-bench", "durio-raid", "arrays are made and served by a command"),

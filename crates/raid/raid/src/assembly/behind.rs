@@ -1,7 +1,5 @@
-//! Members that missed epochs: why a start rebuilds them.
-//!
-//! In: a plan, the devices that it was made of. Out: a sentence for each. Not here: the decision
-//! (`assembly.rs`).
+//! Members that missed epochs, and a sentence that says why a start rebuilds each; `assembly.rs`
+//! decides.
 
 use std::fmt;
 
@@ -14,7 +12,7 @@ pub struct Behind {
     pub device: u8,
     /// Its entry in the table.
     pub member: u8,
-    /// The epoch of its own table.
+    /// The epoch of the table that the member has.
     pub epoch: u64,
     pub newest: u64,
     /// Only the regions that the map names are copied to it.
