@@ -122,6 +122,8 @@ crates/a/src/c.rs: replace g with 0
         assert!(error.contains("crates/a/src/c.rs: replace g with 0"), "{error}");
         equivalents.check(false, "crates/a", &seen).unwrap();
         equivalents.check(true, "crates/ab", &[]).unwrap();
+        // A folder is a whole path component.
+        equivalents.check(true, "crat", &[]).unwrap();
     }
 
     #[test]
