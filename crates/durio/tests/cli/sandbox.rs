@@ -10,6 +10,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::durio::Durio;
@@ -169,7 +170,8 @@ impl Drop for Sandbox {
             return;
         }
         let left = left_in(self.root());
-        assert!(left.is_empty(), "still running: {left:?}");
+        let described: Vec<String> = left.iter().map(|process| describe(process)).collect();
+        assert!(left.is_empty(), "still running: {described:?}");
         if !self.may_leave_pointers {
             assert_eq!(self.pointers(), [""; 0].map(PathBuf::from), "pointers to journals");
         }
@@ -190,11 +192,22 @@ fn left_in(directory: &Path) -> Vec<PathBuf> {
     let begin = Instant::now();
     loop {
         let processes = processes_in(directory);
-        if processes.is_empty() || begin.elapsed() > COMPANIONS_END_WITHIN {
+        if processes.is_empty() {
             return processes;
+        }
+        if begin.elapsed() > COMPANIONS_END_WITHIN {
+            return processes.into_iter().filter(|process| !end_companion(process)).collect();
         }
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Ends a `strace -D` whose command was killed while it attached: such a one may wait forever.
+fn end_companion(process: &Path) -> bool {
+    let is_strace = fs::read_to_string(process.join("comm")).is_ok_and(|name| name == "strace\n");
+    let number = process.file_name().and_then(|name| name.to_str()?.parse().ok());
+    let number = number.and_then(Pid::from_raw).filter(|_| is_strace);
+    number.is_some_and(|number| kill_process(number, Signal::KILL).is_ok())
 }
 
 /// Processes that work in the directory, as all of a sandbox do.
@@ -203,6 +216,14 @@ fn processes_in(directory: &Path) -> Vec<PathBuf> {
         fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(directory))
     };
     entries(Path::new("/proc")).into_iter().filter(works_there).collect()
+}
+
+/// The path, command line and state of a process.
+fn describe(process: &Path) -> String {
+    let read = |name| fs::read_to_string(process.join(name)).unwrap_or_default();
+    let (command, status) = (read("cmdline").replace('\0', " "), read("status"));
+    let state = status.lines().find(|line| line.starts_with("State:")).unwrap_or_default();
+    format!("{}: {command}, {state}", process.display())
 }
 
 /// Copies a directory without folders in it, as a run folder is.
