@@ -248,7 +248,7 @@ mod tests {
         let whole = Buffers::new(3, 2300);
         let places: Vec<_> = (0..3).map(|slot| whole.slot_pointer(slot)).collect();
         let mut slots: Vec<_> = whole.split().collect();
-        assert_eq!(slots.iter().map(|it| it.slot_pointer(0)).collect::<Vec<_>>(), places);
+        assert_eq!(slots.iter().map(|slot| slot.slot_pointer(0)).collect::<Vec<_>>(), places);
         drop(slots.remove(1));
         slots[1].slot_mut(0).fill(7);
         assert_eq!((slots[1].slot(0)[2299], slots[0].slot(0)[2299], slots[0].count()), (7, 0, 1));

@@ -293,7 +293,7 @@ impl Folder {
         let entries = Dir::read_from(&self.held)?;
         let names =
             entries.map(|entry| Ok(OsString::from_vec(entry?.file_name().to_bytes().to_vec())));
-        names.filter(|name| !name.as_ref().is_ok_and(|it| !is_entry(it))).collect()
+        names.filter(|name| !name.as_ref().is_ok_and(|name| !is_entry(name))).collect()
     }
 
     /// Whether we, as this user, have made it.

@@ -190,7 +190,7 @@ impl HeldTarget {
             return Err(BlockError::at("write without a permit to", &self.path, Errno::PERM).into());
         }
         let (own, others): (Vec<_>, Vec<_>) =
-            usage.signatures.iter().cloned().partition(|it| it == MEMBER_SIGNATURE);
+            usage.signatures.iter().cloned().partition(|signature| signature == MEMBER_SIGNATURE);
         match reason {
             WriteReason::Member if own.is_empty() => return Err(GuardRefusal::NoMember),
             WriteReason::Member if !others.is_empty() => {
@@ -380,7 +380,7 @@ const OF_A_SERVER: [u32; 5] = [0x6969, 0xfe53_4d42, 0xff53_4d42, 0x6573_5546, 0x
 /// filesystems have none, and on network filesystems the server's answer (no delegation, no oplock)
 /// looks like a refusal.
 fn has_writers(file: BorrowedFd<'_>) -> bool {
-    let magic = rustix::fs::fstatfs(file).ok().and_then(|it| u32::try_from(it.f_type).ok());
+    let magic = rustix::fs::fstatfs(file).ok().and_then(|facts| u32::try_from(facts.f_type).ok());
     if magic.is_none_or(|magic| OF_A_SERVER.contains(&magic)) {
         return false;
     }

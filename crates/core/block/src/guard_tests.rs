@@ -43,7 +43,11 @@ fn without_a_permit_nothing_is_opened_for_writing() {
 fn what_is_used_or_holds_something_is_not_permitted() {
     let (_folder, path) = folder_with("x");
     let refusal = |usage: Usage, reason| {
-        HeldTarget::open(&path).unwrap().permit(reason, &usage).err().map(|it| it.to_string())
+        HeldTarget::open(&path)
+            .unwrap()
+            .permit(reason, &usage)
+            .err()
+            .map(|refusal| refusal.to_string())
     };
     let force = WriteReason::Named { force_signature: true };
     let used = Usage { users: vec!["x is swap".into()], ..Usage::default() };
@@ -59,10 +63,10 @@ fn what_is_used_or_holds_something_is_not_permitted() {
 fn a_member_of_an_array_needs_the_signature_of_one_and_no_other() {
     let (_folder, path) = folder_with("x");
     let refusal = |signatures: &[&str]| {
-        let signatures = signatures.iter().map(|it| (*it).to_owned()).collect();
+        let signatures = signatures.iter().map(|signature| (*signature).to_owned()).collect();
         let usage = Usage { signatures, ..Usage::default() };
         let permit = HeldTarget::open(&path).unwrap().permit(WriteReason::Member, &usage);
-        permit.err().map(|it| it.to_string())
+        permit.err().map(|refusal| refusal.to_string())
     };
     assert_eq!(refusal(&[]).unwrap(), "it is no member of a durio RAID");
     assert_eq!(refusal(&["ext4"]).unwrap(), "it is no member of a durio RAID");

@@ -57,7 +57,7 @@ const SYNC_BY_NAME: [u32; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0xca45_1a
 /// If no file can be made there.
 pub fn create_unnamed(directory: &Path) -> Result<Option<NewFile>, BlockError> {
     let parent = open_directory(directory)?;
-    let magic = fstatfs(&parent).ok().and_then(|it| u32::try_from(it.f_type).ok());
+    let magic = fstatfs(&parent).ok().and_then(|facts| u32::try_from(facts.f_type).ok());
     if magic.is_some_and(|magic| SYNC_BY_NAME.contains(&magic)) {
         return Ok(None);
     }

@@ -196,7 +196,8 @@ impl MemberRing {
     ) -> Result<(), BlockError> {
         assert!(member < self.members, "member {member} of {}", self.members);
         let raw = |file: Option<&OwnedFd>| file.map_or(-1, AsRawFd::as_raw_fd);
-        let (file, claim) = files.as_ref().map_or((None, None), |it| (Some(&it.0), it.1.as_ref()));
+        let (file, claim) =
+            files.as_ref().map_or((None, None), |pair| (Some(&pair.0), pair.1.as_ref()));
         for (place, file) in [(member, raw(file)), (self.members + member, raw(claim))] {
             let updated = self.ring.submitter().register_files_update(place, &[file]);
             updated.map_err(|error| BlockError::new("register a file with io_uring", error))?;
@@ -232,7 +233,7 @@ impl MemberRing {
     pub fn lend(&mut self, buffer: Buffers) -> LentBuffer {
         assert_eq!(buffer.count(), 1, "slots of a buffer that is lent");
         let address = buffer.slot_pointer(0) as usize;
-        let is_known = |it: &Arc<SlotMemory>| it.addresses().contains(&address);
+        let is_known = |memory: &Arc<SlotMemory>| memory.addresses().contains(&address);
         let is_registered = self.registered.as_ref().is_some_and(is_known);
         let lent = Some(LentBuffers { buffer, in_flight: 0, is_given_up: false, is_registered });
         if let Some(index) = self.free_lent.pop() {
@@ -248,14 +249,14 @@ impl MemberRing {
     #[must_use]
     pub fn contents(&self, buffer: &LentBuffer) -> Option<&[u8]> {
         let lent = self.lent.get(buffer.0 as usize)?.as_ref();
-        lent.filter(|it| it.in_flight == 0).map(|it| it.buffer.slot(0))
+        lent.filter(|lent| lent.in_flight == 0).map(|lent| lent.buffer.slot(0))
     }
 
     /// Returns a buffer; none if an operation is on its way with it, after which it is freed.
     pub fn take_back(&mut self, buffer: LentBuffer) -> Option<Buffers> {
         let LentBuffer(index) = self.idle(buffer)?;
         self.free_lent.push(index);
-        self.lent[index as usize].take().map(|it| it.buffer)
+        self.lent[index as usize].take().map(|lent| lent.buffer)
     }
 
     /// The buffer, if no operation is on its way with it; else it is freed after that.
@@ -339,8 +340,9 @@ impl MemberRing {
         buffer: Option<&LentBuffer>,
     ) -> Result<(), BlockError> {
         assert!(operation.member < self.members, "member {}", operation.member);
-        let buffer = buffer.map(|it| it.0).filter(|_| operation.action != MemberAction::Flush);
-        let lent = buffer.and_then(|it| self.lent[it as usize].as_mut());
+        let buffer =
+            buffer.map(|slice| slice.0).filter(|_| operation.action != MemberAction::Flush);
+        let lent = buffer.and_then(|index| self.lent[index as usize].as_mut());
         let (pointer, is_registered) = match lent {
             Some(lent) => {
                 let room = lent.buffer.slot_length();
@@ -455,7 +457,9 @@ impl MemberRing {
                 of_tag if of_tag & UBLK != 0 => {
                     #[expect(clippy::cast_possible_truncation, reason = "a tag, as pushed")]
                     let tag = of_tag as u16;
-                    let Some(ended) = ublk.as_mut().and_then(|it| it.ended(tag)) else { continue };
+                    let Some(ended) = ublk.as_mut().and_then(|queue| queue.ended(tag)) else {
+                        continue;
+                    };
                     release(ended.buffer.0, &mut self.lent, &mut self.free_lent);
                     // Else the device is gone; the buffer stays, unused, as long as the ring.
                     if entry.result() == 0 {
@@ -488,7 +492,7 @@ impl MemberRing {
 
     /// Ends without waiting for members that do not answer: memory that they may still use is lost.
     pub fn abandon(mut self) {
-        self.lent.iter_mut().flatten().for_each(|it| it.buffer.leak());
+        self.lent.iter_mut().flatten().for_each(|lent| lent.buffer.leak());
         self.wake_count.leak();
         (self.in_flight, self.is_watching) = (0, false);
     }
@@ -503,10 +507,10 @@ impl Drop for MemberRing {
         // Buffers that the kernel may still fill.
         let waiting = self.ublk.iter_mut().flat_map(UblkQueue::waiting);
         for LentBuffer(index) in waiting {
-            self.lent[index as usize].iter_mut().for_each(|it| it.buffer.leak());
+            self.lent[index as usize].iter_mut().for_each(|lent| lent.buffer.leak());
         }
         if drained.is_err() {
-            self.lent.iter_mut().flatten().for_each(|it| it.buffer.leak());
+            self.lent.iter_mut().flatten().for_each(|lent| lent.buffer.leak());
             self.wake_count.leak();
         }
     }

@@ -53,7 +53,8 @@ fn wait_for(ring: &mut MemberRing, count: usize) -> Vec<(u32, i32)> {
     while completions.len() < count {
         ring.exchange(LONG, &mut completions).unwrap();
     }
-    let mut results: Vec<_> = completions.iter().map(|it| (it.tag, it.result)).collect();
+    let mut results: Vec<_> =
+        completions.iter().map(|completion| (completion.tag, completion.result)).collect();
     results.sort_unstable();
     results
 }
@@ -113,7 +114,7 @@ fn more_operations_than_the_ring_holds_all_end() {
         ring.push(operation(tag % 2, DURABLE, tag), Some(&lent)).unwrap();
     }
     let results = wait_for(&mut ring, 100);
-    assert!(results.iter().all(|it| it.1 == WHOLE), "{results:?}");
+    assert!(results.iter().all(|result| result.1 == WHOLE), "{results:?}");
     assert!(ring.take_back(lent).is_some());
 }
 

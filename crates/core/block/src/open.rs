@@ -132,7 +132,7 @@ pub fn direct_io(file: BorrowedFd<'_>) -> DirectIo {
         }
         _ => DirectIo::Unknown,
     };
-    let magic = rustix::fs::fstatfs(file).ok().and_then(|it| u32::try_from(it.f_type).ok());
+    let magic = rustix::fs::fstatfs(file).ok().and_then(|facts| u32::try_from(facts.f_type).ok());
     if magic == Some(ZFS_MAGIC) { on_zfs(answer) } else { answer }
 }
 

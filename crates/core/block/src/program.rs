@@ -180,7 +180,7 @@ fn ends_before(
         if group.has_ended()? {
             return Ok(true);
         }
-        if stop.is_some_and(|it| it()) {
+        if stop.is_some_and(|asked| asked()) {
             return Err(io::ErrorKind::Interrupted.into());
         }
         let left = end.saturating_duration_since(Instant::now());
@@ -199,7 +199,7 @@ fn sleep(ended: Option<&OwnedFd>, outputs: &[StreamOutput], left: Duration) -> i
     let mut watched: Vec<PollFd<'_>> = open
         .map(AsFd::as_fd)
         .chain(ended.map(AsFd::as_fd))
-        .map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN))
+        .map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN))
         .collect();
     let time = Timespec {
         tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
@@ -271,7 +271,7 @@ mod tests {
 
     fn is_gone(pid: &str) -> bool {
         let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
-        stat.is_err() || stat.is_ok_and(|it| it.contains(") Z "))
+        stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z "))
     }
 
     fn wait_until_gone(pid: &str) {

@@ -172,7 +172,7 @@ impl<'e> Trace<'e> {
         let number = self.devices.len();
         self.devices.insert(name.to_owned(), number);
         // Past the page cache, as O_DIRECT would have it.
-        let flags = OPEN_FLAGS.iter().filter(|(name, _)| *name == "O_DIRECT").map(|it| it.1);
+        let flags = OPEN_FLAGS.iter().filter(|(name, _)| *name == "O_DIRECT").map(|flag| flag.1);
         let (path, flags) = (format!("device {name}"), flags.sum());
         (self.emit)(CaptureEvent::File(CapturedFile { path, flags, size: None }));
         number

@@ -86,13 +86,13 @@ impl CapturedFile {
     /// True if it was opened with this flag, such as `O_DIRECT`; O_SYNC has O_DSYNC in it.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        OPEN_FLAGS.iter().any(|(it, flag)| *it == name && self.flags & flag == *flag)
+        OPEN_FLAGS.iter().any(|(known, flag)| *known == name && self.flags & flag == *flag)
     }
 
     /// Names of the relevant flags that it was opened with.
     #[must_use]
     pub fn flag_names(&self) -> Vec<&'static str> {
-        OPEN_FLAGS.iter().map(|it| it.0).filter(|it| self.has(it)).collect()
+        OPEN_FLAGS.iter().map(|flag| flag.0).filter(|name| self.has(name)).collect()
     }
 }
 
@@ -104,13 +104,14 @@ mod flag_names {
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(super) fn serialize<S: Serializer>(flags: &u32, serializer: S) -> Result<S::Ok, S::Error> {
-        let has = |it: &&(&str, u32)| flags & it.1 == it.1;
-        serializer.collect_seq(OPEN_FLAGS.iter().filter(has).map(|it| it.0))
+        let has = |flag: &&(&str, u32)| flags & flag.1 == flag.1;
+        serializer.collect_seq(OPEN_FLAGS.iter().filter(has).map(|flag| flag.0))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
         let names = Vec::<String>::deserialize(deserializer)?;
-        let of = |name: &str| OPEN_FLAGS.iter().find(|it| it.0 == name).map_or(0, |it| it.1);
+        let of =
+            |name: &str| OPEN_FLAGS.iter().find(|flag| flag.0 == name).map_or(0, |flag| flag.1);
         Ok(names.iter().fold(0, |all, name| all | of(name)))
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct LiveDevices;
 impl DeviceProbe for LiveDevices {
     fn volume_table(&self, dir: &SystemDir) -> DmTable {
         let number = block_node::number_of(dir);
-        number.and_then(|it| dm_table(it.major, it.minor).ok()).unwrap_or_default()
+        number.and_then(|device| dm_table(device.major, device.minor).ok()).unwrap_or_default()
     }
 
     fn first_bytes(&self, dir: &SystemDir) -> Option<Vec<u8>> {
@@ -99,29 +99,29 @@ pub(crate) fn first_bytes_of(node: &Path) -> Option<Vec<u8>> {
 }
 
 fn of_nvme(identity: Result<NvmeIdentity, BlockError>) -> Vec<Fact> {
-    let it = match identity {
+    let controller = match identity {
         Ok(identity) => identity,
         Err(error) => return cannot_tell(&reason(&error)),
     };
-    let present = if it.volatile_write_cache { "present" } else { "absent" };
+    let present = if controller.volatile_write_cache { "present" } else { "absent" };
     // A cache that is absent cannot be switched on.
-    let enabled = it.volatile_write_cache.then(|| match it.write_cache_enabled {
+    let enabled = controller.volatile_write_cache.then(|| match controller.write_cache_enabled {
         Some(is_enabled) => yes_or_no(is_enabled),
         // Controller or kernel may refuse the question.
         None => CANNOT_TELL.to_owned(),
     });
-    let commands = it.optional_commands.join(", ");
+    let commands = controller.optional_commands.join(", ");
     Fact::known([
         ("device_volatile_write_cache", Some(present.to_owned())),
         ("device_write_cache_enabled", enabled),
-        ("device_atomic_write_bytes", it.atomic_write_bytes.map(|it| it.to_string())),
+        ("device_atomic_write_bytes", controller.atomic_write_bytes.map(|bytes| bytes.to_string())),
         (
             "device_atomic_write_power_fail_bytes",
-            it.atomic_write_power_fail_bytes.map(|it| it.to_string()),
+            controller.atomic_write_power_fail_bytes.map(|bytes| bytes.to_string()),
         ),
         ("device_optional_commands", Some(commands).filter(|names| !names.is_empty())),
-        ("device_model", it.model),
-        ("device_firmware", it.firmware),
+        ("device_model", controller.model),
+        ("device_firmware", controller.firmware),
     ])
 }
 

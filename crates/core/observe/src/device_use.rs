@@ -71,12 +71,13 @@ impl DeviceUse {
     /// Its users, a clause each; may be empty though it is claimed.
     #[must_use]
     pub fn users(&self) -> Vec<String> {
-        let mounted = |it: &MountUse| format!("{} is mounted on {}", it.device, it.mount_point);
-        let part = |it: &Holder| format!("{} is part of {}", it.device, it.holder);
+        let mounted =
+            |mount: &MountUse| format!("{} is mounted on {}", mount.device, mount.mount_point);
+        let part = |holder: &Holder| format!("{} is part of {}", holder.device, holder.holder);
         let mounts = self.mounts.iter().map(mounted);
         let swaps = self.swaps.iter().map(|swap| format!("{swap} is swap"));
         let holders = self.holders.iter().map(part);
-        let writers = self.writers.iter().map(|it| format!("{it} has it open for writing"));
+        let writers = self.writers.iter().map(|writer| format!("{writer} has it open for writing"));
         mounts.chain(swaps).chain(holders).chain(writers).collect()
     }
 

@@ -201,7 +201,10 @@ fn what_is_on_a_partition_is_looked_for_where_the_partition_begins() {
     let subject = Subject::Device(block_node::by_name(&fixture.root(), "sda").unwrap());
     let mut found = usage_of(&fixture, &subject);
     read_content(file.path(), &subject, &mut found).unwrap();
-    let signatures = found.signatures.iter().map(|it| (&*it.device, &*it.name, it.offset.get()));
+    let signatures = found
+        .signatures
+        .iter()
+        .map(|signature| (&*signature.device, &*signature.name, signature.offset.get()));
     assert_eq!(
         signatures.collect::<Vec<_>>(),
         [("sda", "gpt", 512), ("sda1", "xfs", 0), ("sda2", "btrfs", 0x1_0040)]

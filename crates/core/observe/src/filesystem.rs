@@ -176,7 +176,7 @@ fn transaction_blocks(root: &SystemDir, device: &str) -> Option<String> {
         let inode = name.strip_prefix(device).and_then(|rest| rest.strip_prefix('-'));
         inode.is_some_and(|inode| inode.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let text = root.children("proc/fs/jbd2").iter().find(|it| of_device(it))?.text("info")?;
+    let text = root.children("proc/fs/jbd2").iter().find(|entry| of_device(entry))?.text("info")?;
     // The sentence is made for people, and may change: only a number is taken.
     let (count, _) = text.split_once("each up to ")?.1.split_once(' ')?;
     count.parse::<u64>().is_ok().then(|| count.to_owned())
@@ -208,7 +208,7 @@ fn btrfs(root: &SystemDir, member: &str) -> Vec<Fact> {
         listed(names)
     };
     // A balance or a replacement in the background takes the devices' time.
-    let running = filesystem.text("exclusive_operation").filter(|it| it != "none");
+    let running = filesystem.text("exclusive_operation").filter(|operation| operation != "none");
     Fact::known([
         ("block_size_bytes", filesystem.text("sectorsize")),
         ("node_size_bytes", filesystem.text("nodesize")),

@@ -79,7 +79,7 @@ impl LabFacts {
         let Self { icount_shift, root, .. } = self;
         // A fact is a line, and QEMU's reason may be several.
         let reason = without_kvm.as_deref().map(|reason| reason.replace('\n', " "));
-        let reason = reason.map(|it| format!("without_kvm {it}\n")).unwrap_or_default();
+        let reason = reason.map(|reason| format!("without_kvm {reason}\n")).unwrap_or_default();
         let shift = icount_shift.map(|shift| format!("icount_shift {shift}\n")).unwrap_or_default();
         format!(
             "timing {timing}\naccelerator {accelerator}\n{reason}qemu_version {qemu_version}\n\
@@ -97,7 +97,7 @@ impl LabFacts {
         };
         let timing = value("timing")?;
         Some(Self {
-            timing: LabTiming::ALL.into_iter().find(|it| it.word() == timing)?,
+            timing: LabTiming::ALL.into_iter().find(|known| known.word() == timing)?,
             accelerator: value("accelerator")?,
             without_kvm: value("without_kvm"),
             qemu_version: value("qemu_version")?,

@@ -256,7 +256,8 @@ fn alignment(dir: &SystemDir) -> Vec<Fact> {
     };
     let of_disk = |file: &str| dir.join("..").number::<u64>(format!("queue/{file}"));
     // An optimal size of zero means that the device does not report one.
-    let left_over = |boundary: Option<u64>| start.checked_rem(boundary?).map(|it| it.to_string());
+    let left_over =
+        |boundary: Option<u64>| start.checked_rem(boundary?).map(|rest| rest.to_string());
     Fact::known([
         ("start_bytes", Some(start.to_string())),
         ("start_modulo_physical_block_bytes", left_over(of_disk("physical_block_size"))),

@@ -20,13 +20,14 @@ pub(crate) struct NvmePath {
 
 /// The paths to a namespace below a subsystem; none for other devices.
 pub(crate) fn nvme_paths(dir: &SystemDir) -> Vec<NvmePath> {
-    let subsystem = dir.follow("device").filter(|it| it.name().starts_with("nvme-subsys"));
+    let subsystem =
+        dir.follow("device").filter(|subsystem| subsystem.name().starts_with("nvme-subsys"));
     let Some(subsystem) = subsystem else { return Vec::new() };
     let name = dir.name();
     let Some((head, namespace)) = name.rsplit_once('n') else { return Vec::new() };
     let is_path = |name: &String| {
         let rest = name.strip_prefix(head).and_then(|rest| rest.strip_prefix('c'));
-        rest.and_then(|rest| rest.rsplit_once('n')).is_some_and(|(_, it)| it == namespace)
+        rest.and_then(|rest| rest.rsplit_once('n')).is_some_and(|(_, number)| number == namespace)
     };
     let controllers = subsystem.names("").into_iter().filter(|name| is_numbered(name, "nvme"));
     let way = |controller: SystemDir| {

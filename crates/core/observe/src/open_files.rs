@@ -66,17 +66,18 @@ pub fn write_calls(root: &Path, process: u32) -> Option<u64> {
 pub fn family_of(root: &Path, process: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = processes(root)
         .into_iter()
-        .filter_map(|it| Some((it, status(root, it, "PPid:")?)))
+        .filter_map(|process| Some((process, status(root, process, "PPid:")?)))
         .collect();
     let mut found = vec![process];
     let mut at = 0;
     while let Some(&parent) = found.get(at) {
-        let children = parents.iter().filter(|(it, of)| *of == parent && !found.contains(it));
-        let children: Vec<u32> = children.map(|(it, _)| *it).collect();
+        let children =
+            parents.iter().filter(|(process, of)| *of == parent && !found.contains(process));
+        let children: Vec<u32> = children.map(|(process, _)| *process).collect();
         found.extend(children);
         at += 1;
     }
-    found.retain(|it| root.join(format!("proc/{it}")).is_dir());
+    found.retain(|process| root.join(format!("proc/{process}")).is_dir());
     found
 }
 
@@ -84,7 +85,7 @@ pub fn family_of(root: &Path, process: u32) -> Vec<u32> {
 /// runs.
 #[must_use]
 pub fn processes_of_unit(root: &Path, unit: &str) -> Option<Vec<u32>> {
-    let has_type = UNIT_TYPES.iter().any(|it| unit.ends_with(it));
+    let has_type = UNIT_TYPES.iter().any(|suffix| unit.ends_with(suffix));
     let name = if has_type { unit.to_owned() } else { format!("{unit}.service") };
     let folder = find_folder(&root.join("sys/fs/cgroup"), &name, 0)?;
     let mut found = Vec::new();
@@ -100,7 +101,9 @@ const DEPTH_MAX: u32 = 12;
 
 fn folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter(|it| it.file_type().is_ok_and(|it| it.is_dir())).map(|it| it.path())
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
 }
 
 fn find_folder(folder: &Path, name: &str, depth: u32) -> Option<PathBuf> {
@@ -108,13 +111,14 @@ fn find_folder(folder: &Path, name: &str, depth: u32) -> Option<PathBuf> {
     if own.is_dir() {
         return Some(own);
     }
-    (depth < DEPTH_MAX).then(|| folders(folder).find_map(|it| find_folder(&it, name, depth + 1)))?
+    (depth < DEPTH_MAX)
+        .then(|| folders(folder).find_map(|child| find_folder(&child, name, depth + 1)))?
 }
 
 fn group_processes(folder: &Path, found: &mut Vec<u32>) {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     found.extend(text.lines().filter_map(|line| line.trim().parse::<u32>().ok()));
-    folders(folder).for_each(|it| group_processes(&it, found));
+    folders(folder).for_each(|child| group_processes(&child, found));
 }
 
 /// The processes that hold regular files below a directory open.
@@ -124,7 +128,7 @@ pub fn holders_below(root: &Path, directory: &Path) -> Vec<u32> {
         descriptors(root, *process).into_iter().any(|fd| {
             let link = fs::read_link(root.join(format!("proc/{process}/fd/{fd}")));
             // A shell whose directory it is holds no file.
-            link.is_ok_and(|it| it.starts_with(directory) && it != directory)
+            link.is_ok_and(|target| target.starts_with(directory) && target != directory)
         })
     };
     processes(root).into_iter().filter(holds).collect()
@@ -147,18 +151,18 @@ pub fn open_file(root: &Path, process: u32, fd: u32) -> Option<OpenFile> {
     }
     let facts = fs::metadata(&link).ok();
     let kind = facts.as_ref().map(fs::Metadata::file_type);
-    if kind.is_some_and(|it| !(it.is_file() || it.is_dir() || it.is_block_device())) {
+    if kind.is_some_and(|kind| !(kind.is_file() || kind.is_dir() || kind.is_block_device())) {
         return None;
     }
     let text = fs::read_to_string(root.join(format!("proc/{process}/fdinfo/{fd}"))).ok()?;
-    let value = |key: &str| text.lines().find_map(|it| it.strip_prefix(key).map(str::trim));
-    let flags = value("flags:").and_then(|it| u32::from_str_radix(it, 8).ok())?;
-    let position = value("pos:").and_then(|it| it.parse().ok());
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key).map(str::trim));
+    let flags = value("flags:").and_then(|octal| u32::from_str_radix(octal, 8).ok())?;
+    let position = value("pos:").and_then(|number| number.parse().ok());
     if let Some(facts) = &facts {
         let named = root.join(format!("proc/{process}/root")).join(path.strip_prefix("/").ok()?);
         path = before_it_was_deleted(path, facts, &named);
     }
-    let size = facts.filter(|it| !it.file_type().is_block_device()).map(|it| it.len());
+    let size = facts.filter(|facts| !facts.file_type().is_block_device()).map(|facts| facts.len());
     Some(OpenFile { path, flags, position, size })
 }
 
@@ -169,7 +173,7 @@ fn before_it_was_deleted(path: PathBuf, facts: &fs::Metadata, named: &Path) -> P
     // One with a further link has lost only this name.
     let is_here = || {
         fs::symlink_metadata(named)
-            .is_ok_and(|it| (it.dev(), it.ino()) == (facts.dev(), facts.ino()))
+            .is_ok_and(|named| (named.dev(), named.ino()) == (facts.dev(), facts.ino()))
     };
     match facts.nlink() > 0 && is_here() {
         true => path,

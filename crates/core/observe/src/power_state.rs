@@ -63,8 +63,8 @@ impl PowerState {
 #[must_use]
 pub fn read_power_state(stack: &Stack) -> PowerState {
     let drives = leaf_devices(stack).into_iter().map(|name| {
-        let layer = stack.walk().map(|(_, it)| it).find(|it| it.name == name);
-        let serial = layer.and_then(|it| it.block.as_ref()?.serial.clone());
+        let layer = stack.walk().map(|(_, layer)| layer).find(|layer| layer.name == name);
+        let serial = layer.and_then(|layer| layer.block.as_ref()?.serial.clone());
         DriveCounters { drive: serial.unwrap_or_else(|| name.clone()), ..of_device(&name) }
     });
     PowerState { drives: drives.collect(), ..PowerState::of_machine() }
@@ -152,15 +152,15 @@ mod tests {
         let stack = serde_json::json!({ "target": "/dev/md0", "root": array });
         let stack: Stack = serde_json::from_value(stack).unwrap();
         let state = read_power_state(&stack);
-        let names: Vec<&str> = state.drives.iter().map(|it| it.drive.as_str()).collect();
+        let names: Vec<&str> = state.drives.iter().map(|drive| drive.drive.as_str()).collect();
         assert_eq!(names, ["S-1", "xb", "S-3"]);
     }
 
     #[test]
     fn attribute_174_counts_before_192() {
         let of = |rows: &[(u64, u64)]| {
-            let it = of_smartctl(&answer(rows));
-            (it.unsafe_shutdowns, it.power_cycles, it.missing.is_some())
+            let drive = of_smartctl(&answer(rows));
+            (drive.unsafe_shutdowns, drive.power_cycles, drive.missing.is_some())
         };
         assert_eq!(of(&[(12, 40), (174, 7), (192, 30)]), (Some(7), Some(40), false));
         assert_eq!(of(&[(12, 40), (192, 30)]), (Some(30), Some(40), false));
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_boot_identifier_and_a_device_without_counters_says_so() {
-        assert_eq!(PowerState::of_machine().boot_id.map(|it| it.len()), Some(36));
+        assert_eq!(PowerState::of_machine().boot_id.map(|id| id.len()), Some(36));
         assert!(of_device("loop0").missing.is_some());
         assert!(of_device("nvme99n1").missing.unwrap().contains("/dev/nvme99n1"));
     }

@@ -54,8 +54,9 @@ pub fn process_names() -> BTreeSet<String> {
 
 pub(crate) fn names_of_processes(root: &SystemDir) -> BTreeSet<String> {
     let processes = root.children("proc").into_iter().take(PROCESSES_MAX);
-    let processes = processes.filter(|it| it.name().bytes().all(|byte| byte.is_ascii_digit()));
-    processes.filter_map(|it| it.text("comm")).collect()
+    let processes =
+        processes.filter(|entry| entry.name().bytes().all(|byte| byte.is_ascii_digit()));
+    processes.filter_map(|process| process.text("comm")).collect()
 }
 
 fn preload_environment(root: &SystemDir) -> Option<String> {

@@ -41,7 +41,8 @@ pub(crate) fn served(
             .any(|file| process.link_name(format!("fd/{file}")).as_deref() == Some(&character))
     };
     let processes = root.children("proc").into_iter();
-    let mut numbered = processes.filter(|it| it.name().bytes().all(|byte| byte.is_ascii_digit()));
+    let mut numbered =
+        processes.filter(|entry| entry.name().bytes().all(|byte| byte.is_ascii_digit()));
     let Some(server) = numbered.find(is_server) else { return DeviceServer::default() };
     let mut found =
         DeviceServer { facts: vec![Fact::new("pid", server.name())], ..DeviceServer::default() };
@@ -118,7 +119,7 @@ mod tests {
         let found = served(&fixture.root(), "ublkb1", is_block);
         assert_eq!(found.below, ["/dev/vdb", "/dev/vdc", &image].map(PathBuf::from));
         let facts: Vec<(&str, &str)> =
-            found.facts.iter().map(|it| (it.name.as_str(), it.value.as_str())).collect();
+            found.facts.iter().map(|fact| (fact.name.as_str(), fact.value.as_str())).collect();
         let of_array = [("level", "raid10"), ("raid_disks", "4"), ("chunk_size", "65536")];
         assert_eq!(facts[..2], [("pid", "8"), ("array", "data")]);
         assert_eq!(facts[2..], of_array);

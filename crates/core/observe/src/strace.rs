@@ -22,7 +22,7 @@ use crate::tracefs::{CallRole, TRACED_CALLS, TracedCall};
 
 /// A call that a capture reports.
 pub(crate) fn traced_call(name: &str) -> Option<&'static TracedCall> {
-    TRACED_CALLS.iter().find(|it| it.name == name)
+    TRACED_CALLS.iter().find(|call| call.name == name)
 }
 
 /// Paths that are not storage, or not a file that a database would write.
@@ -259,9 +259,9 @@ impl<'e> SyscallTrace<'e> {
     /// A descriptor is given: `openat(AT_FDCWD, "x", O_WRONLY|O_DSYNC) = 7</x>`.
     fn opened(&mut self, arguments: &str, answer: &CallAnswer<'_>) {
         let Some((fd, path)) = answer.descriptor.filter(|(_, path)| is_file(path)) else { return };
-        let has = |name: &str| arguments.split(['|', ',', ' ']).any(|it| it == name);
+        let has = |name: &str| arguments.split(['|', ',', ' ']).any(|flag| flag == name);
         let flags =
-            OPEN_FLAGS.iter().filter(|(name, _)| has(name)).fold(0, |sum, (_, it)| sum | it);
+            OPEN_FLAGS.iter().filter(|(name, _)| has(name)).fold(0, |sum, (_, bit)| sum | bit);
         // An appending file starts at the file's end, and positions count from there.
         let is_empty = has("O_TRUNC") || has("O_EXCL") || has("O_APPEND");
         // A file that is only read has none of these, and takes no flag away from its writers.
@@ -319,11 +319,11 @@ struct CallAnswer<'t> {
 impl<'t> CallAnswer<'t> {
     /// None for a call that never returned (`?`).
     fn of(text: &'t str) -> Option<Self> {
-        let (answer, took) = match text.strip_suffix('>').and_then(|it| it.rsplit_once(" <")) {
+        let (answer, took) = match text.strip_suffix('>').and_then(|rest| rest.rsplit_once(" <")) {
             Some((answer, took)) => (answer, seconds(took)),
             None => (text, None),
         };
-        let number = answer.find(|it: char| it != '-' && !it.is_ascii_digit());
+        let number = answer.find(|letter: char| letter != '-' && !letter.is_ascii_digit());
         let result = answer[..number.unwrap_or(answer.len())].parse().ok()?;
         Some(Self { result, descriptor: descriptor(answer), took })
     }
@@ -331,7 +331,7 @@ impl<'t> CallAnswer<'t> {
 
 /// `812 …` and `[pid 812] …`; 0 where a single thread was traced.
 fn task_of(line: &str) -> (u32, &str) {
-    let bracketed = line.strip_prefix("[pid").and_then(|it| it.split_once(']'));
+    let bracketed = line.strip_prefix("[pid").and_then(|rest| rest.split_once(']'));
     let found = match bracketed {
         Some((number, rest)) => process(number.trim()).map(|task| (task, rest)),
         None => line.split_once(' ').and_then(|(word, rest)| Some((process(word)?, rest))),
@@ -382,23 +382,23 @@ fn descriptor(text: &str) -> Option<(i32, &str)> {
 /// Without the kernel's suffix on the path of a deleted file. A file may be named ` (deleted)`:
 /// then the rest is a folder, and the suffix stays.
 fn before_it_was_deleted(path: &str) -> &str {
-    path.strip_suffix(" (deleted)").filter(|it| !it.ends_with('/')).unwrap_or(path)
+    path.strip_suffix(" (deleted)").filter(|path| !path.ends_with('/')).unwrap_or(path)
 }
 
 fn is_file(path: &str) -> bool {
-    path.starts_with('/') && !NO_FILES.iter().any(|it| path.starts_with(it))
+    path.starts_with('/') && !NO_FILES.iter().any(|prefix| path.starts_with(prefix))
 }
 
 /// The offset of a write that says it, and whether its own flags make it durable.
 fn where_it_writes(name: &str, arguments: &str) -> (Option<u64>, bool) {
     let mut from_end = arguments.rsplit(", ").map(str::trim);
     match name {
-        "pwrite64" | "pwritev" => (from_end.next().and_then(|it| it.parse().ok()), false),
+        "pwrite64" | "pwritev" => (from_end.next().and_then(|number| number.parse().ok()), false),
         "pwritev2" => {
             let flags = from_end.next().unwrap_or_default();
-            let offset = from_end.next().and_then(|it| it.parse().ok());
+            let offset = from_end.next().and_then(|offset| offset.parse().ok());
             // -1 means the descriptor's position, and is not a number here.
-            (offset, flags.split('|').any(|it| it == "RWF_DSYNC" || it == "RWF_SYNC"))
+            (offset, flags.split('|').any(|flag| flag == "RWF_DSYNC" || flag == "RWF_SYNC"))
         }
         _ => (None, false),
     }

@@ -224,7 +224,7 @@ impl<'a> Survey<'a> {
     }
 
     fn add_served(&self, layer: &mut Layer, depth: usize) {
-        let kind_of = |path: &PathBuf| (self.system.identify)(path).map(|it| it.kind);
+        let kind_of = |path: &PathBuf| (self.system.identify)(path).map(|identity| identity.kind);
         let is_block = |path: &PathBuf| matches!(kind_of(path), Ok(FileKind::Block(_)));
         let DeviceServer { below, facts } = served(self.system.root, &layer.name, is_block);
         layer.facts.splice(0..0, facts);

@@ -171,8 +171,10 @@ mod tests {
             "instances/mine/set_event",
             "raw_syscalls:sys_exit\nblock:a\nblock:b\nblock:c\nblock:d\n",
         );
-        let active: Vec<_> =
-            active_tracing(&root).into_iter().map(|it| (it.name, it.value)).collect();
+        let active: Vec<_> = active_tracing(&root)
+            .into_iter()
+            .map(|setting| (setting.name, setting.value))
+            .collect();
         let events = "events raw_syscalls:sys_exit, block:a, block:b, block:c and 1 more";
         let expected = [
             ("/sys/kernel/tracing", "tracer function"),

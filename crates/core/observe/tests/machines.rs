@@ -21,7 +21,7 @@ fn every_machine_says_what_it_is_and_where_it_is_from() {
     for machine in &machines {
         assert!(!machine.about.is_empty() && !machine.signals.is_empty(), "{}", machine.name);
         let origin = ["recorded on ", "made by hand from "];
-        assert!(origin.iter().any(|it| machine.origin.starts_with(it)), "{}", machine.name);
+        assert!(origin.iter().any(|origin| machine.origin.starts_with(origin)), "{}", machine.name);
     }
     assert!(machines.iter().any(|machine| machine.origin.starts_with("recorded")));
 }
@@ -33,7 +33,8 @@ fn every_machine_is_walked_down_to_its_end() {
         let stack = read(tree.path(), &machine).unwrap_or_else(|| panic!("{}", machine.name));
         let lowest = stack.walk().filter(|(_, layer)| layer.below.is_empty());
         let hidden = lowest.filter(|(_, layer)| layer.kind == LayerKind::Unknown).count();
-        let expected = usize::from(machine.signals.iter().any(|it| it == "fact hidden-below"));
+        let expected =
+            usize::from(machine.signals.iter().any(|signal| signal == "fact hidden-below"));
         assert_eq!(hidden, expected, "{}: {:#?}", machine.name, stack.root);
     }
 }

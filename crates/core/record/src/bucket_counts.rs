@@ -161,7 +161,7 @@ impl BucketCounts {
         let mut used = self.used().to_vec();
         used.sort_unstable();
         let counts = used.into_iter().map(|bucket| (bucket, self.counts[usize::from(bucket)]));
-        let count = counts.clone().map(|it| it.1).sum();
+        let count = counts.clone().map(|bucket| bucket.1).sum();
         total.histogram.get_or_insert_default().add(counts);
         let (sum_ns, min_ns, max_ns) = (self.sum_ns, self.min_ns, self.max_ns);
         total.exact.add(&Exact { count, sum_ns, min_ns, max_ns });

@@ -298,16 +298,19 @@ mod tests {
             Event::Interval(interval).validate().is_ok()
         };
         assert!(of_interval(&|_| {}));
-        let ends =
-            |from, to| of_interval(&|it| (it.from, it.to) = (Nanos::new(from), Nanos::new(to)));
+        let ends = |from, to| {
+            of_interval(&|interval| {
+                (interval.from, interval.to) = (Nanos::new(from), Nanos::new(to))
+            })
+        };
         assert!(ends(350, 350) && !ends(351, 350));
         assert!(ends(100, MOST) && !ends(100, MOST + 1));
         let changes: [fn(&mut JobEnded, u64); 5] = [
-            |it, value| it.measured = Nanos::new(value),
-            |it, value| it.cpu_user = Nanos::new(value),
-            |it, value| it.cpu_system = Nanos::new(value),
-            |it, value| it.accounting.span_ns = value,
-            |it, value| it.accounting.engine_span_ns = value,
+            |job, value| job.measured = Nanos::new(value),
+            |job, value| job.cpu_user = Nanos::new(value),
+            |job, value| job.cpu_system = Nanos::new(value),
+            |job, value| job.accounting.span_ns = value,
+            |job, value| job.accounting.engine_span_ns = value,
         ];
         for (place, change) in changes.into_iter().enumerate() {
             let fits = |value| {
@@ -324,9 +327,9 @@ mod tests {
         assert!(gap(MOST, MOST) && !gap(MOST + 1, 0) && !gap(0, MOST + 1));
         assert!(Event::Unknown.validate().is_ok());
         let latencies: [fn(&mut OperationRecord) -> &mut Latency; 3] = [
-            |it| &mut it.service,
-            |it| it.submit.as_mut().unwrap(),
-            |it| it.response.as_mut().unwrap(),
+            |record| &mut record.service,
+            |record| record.submit.as_mut().unwrap(),
+            |record| record.response.as_mut().unwrap(),
         ];
         for latency in latencies {
             let fits = |exact: (u64, u64, u64)| {

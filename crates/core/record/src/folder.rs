@@ -82,7 +82,7 @@ impl FolderName {
         let (command, process) = own.rsplit_once('-')?;
         let is_command =
             !command.is_empty() && command.bytes().all(|c| c.is_ascii_lowercase() || c == b'-');
-        let is_process = process.parse::<u32>().is_ok_and(|it| it.to_string() == process);
+        let is_process = process.parse::<u32>().is_ok_and(|id| id.to_string() == process);
         (is_time && is_command && is_process).then(|| Self(text.to_owned()))
     }
 

@@ -92,6 +92,6 @@ fn entry_tagged<'l>(line: &'l [u8], tag: &str) -> Option<&'l [u8]> {
     let mut fields = line.strip_prefix(b",")?.splitn(4, |&byte| byte == b',');
     let numbers = [fields.next()?, fields.next()?, fields.next()?];
     let is_number =
-        |field: &[u8]| std::str::from_utf8(field).is_ok_and(|it| it.parse::<f64>().is_ok());
+        |field: &[u8]| std::str::from_utf8(field).is_ok_and(|number| number.parse::<f64>().is_ok());
     numbers.into_iter().all(is_number).then(|| fields.next())?
 }

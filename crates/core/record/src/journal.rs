@@ -213,7 +213,8 @@ fn open_or_make(run_folder: &Path) -> io::Result<File> {
 
 /// True if the directory is there and has nothing of that name: an announced file was never made.
 fn is_gone(path: &Path) -> bool {
-    let absent = path.symlink_metadata().is_err_and(|it| it.kind() == io::ErrorKind::NotFound);
+    let absent =
+        path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     // Where its filesystem is not mounted now, the file may be there all the same.
     absent && path.parent().is_some_and(Path::is_dir)
 }

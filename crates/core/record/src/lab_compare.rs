@@ -107,8 +107,8 @@ impl LabCompareFolder {
     /// The bench folders of a side, in the order in which they were made; names that lead out of
     /// this folder are left out.
     pub fn benches(&self, side: LabCompareSide) -> impl Iterator<Item = PathBuf> {
-        let of_side = self.manifest.benches.iter().filter(move |it| it.side == side);
-        of_side.filter_map(|it| within(self.path(), &it.folder))
+        let of_side = self.manifest.benches.iter().filter(move |bench| bench.side == side);
+        of_side.filter_map(|bench| within(self.path(), &bench.folder))
     }
 }
 

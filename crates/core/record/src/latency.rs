@@ -210,7 +210,7 @@ mod tests {
     fn a_mean_is_the_sum_by_the_number_and_none_without_one() {
         let of = |values: &[u64]| {
             let mut exact = Exact::default();
-            values.iter().for_each(|&it| exact.record(it));
+            values.iter().for_each(|&nanos| exact.record(nanos));
             exact
         };
         assert_eq!(of(&[]).mean_ns(), None);

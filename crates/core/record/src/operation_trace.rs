@@ -99,9 +99,9 @@ impl OperationTrace {
         files: Vec<CapturedFile>,
         mut operations: Vec<TracedOperation>,
     ) -> Self {
-        operations.sort_by_key(|it| it.begin);
-        let begin = operations.first().map_or(0, |it| it.begin);
-        operations.iter_mut().for_each(|it| it.begin -= begin);
+        operations.sort_by_key(|operation| operation.begin);
+        let begin = operations.first().map_or(0, |operation| operation.begin);
+        operations.iter_mut().for_each(|operation| operation.begin -= begin);
         Self { capture, files, operations }
     }
 
@@ -125,8 +125,9 @@ impl OperationTrace {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
         }
         out.write_all(&head)?;
-        for it in operations {
-            let TracedOperation { begin, nanos, task, file, call, offset, bytes, durable } = *it;
+        for operation in operations {
+            let TracedOperation { begin, nanos, task, file, call, offset, bytes, durable } =
+                *operation;
             let line: OperationLine<'_> =
                 (begin, nanos, task, file, call.name, offset, bytes, durable);
             out.write_all(b"\n")?;
@@ -203,7 +204,7 @@ fn operation(line: &[u8], files: usize) -> Result<TracedOperation, String> {
         serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let call = TRACED_CALLS
         .iter()
-        .find(|it| it.name == name && matches!(it.role, CallRole::Write | CallRole::Sync))
+        .find(|call| call.name == name && matches!(call.role, CallRole::Write | CallRole::Sync))
         .ok_or_else(|| format!("'{name}' neither writes nor syncs"))?;
     if file >= files {
         return Err(format!("it is of file {file} of {files}"));
@@ -252,10 +253,11 @@ mod tests {
             |((begin, nanos, task, file), (offset, bytes, durable, call))| {
                 // Of the calls that write and sync.
                 let call = &TRACED_CALLS[call];
-                let it = TracedOperation { begin, nanos, task, file, call, offset, bytes, durable };
+                let operation =
+                    TracedOperation { begin, nanos, task, file, call, offset, bytes, durable };
                 match call.role {
-                    CallRole::Write => it,
-                    _ => TracedOperation { offset: None, bytes: 0, ..it },
+                    CallRole::Write => operation,
+                    _ => TracedOperation { offset: None, bytes: 0, ..operation },
                 }
             },
         )
@@ -387,7 +389,7 @@ mod tests {
 
     #[test]
     fn operations_stand_in_order_from_the_first_ones_begin() {
-        let it = |begin: u64, task: u32| TracedOperation {
+        let operation = |begin: u64, task: u32| TracedOperation {
             begin,
             nanos: 3,
             task,
@@ -397,8 +399,9 @@ mod tests {
             bytes: 0,
             durable: false,
         };
-        let trace = trace(vec![it(70, 1), it(50, 2), it(90, 3)]);
-        let found: Vec<_> = trace.operations.iter().map(|it| (it.begin, it.task)).collect();
+        let trace = trace(vec![operation(70, 1), operation(50, 2), operation(90, 3)]);
+        let found: Vec<_> =
+            trace.operations.iter().map(|operation| (operation.begin, operation.task)).collect();
         assert_eq!(found, [(0, 2), (20, 1), (40, 3)]);
         let many = r#"{"schema":"durio-trace-1","operations":20000001,"files":[],"capture":null}"#;
         let error =

@@ -242,12 +242,12 @@ impl CutFindings {
     /// What happened, in a word: the gravest class that was found.
     #[must_use]
     pub fn class(&self) -> Option<LossClass> {
-        let of_check = self.check.as_ref().and_then(|it| match it.exit_code {
+        let of_check = self.check.as_ref().and_then(|check| match check.exit_code {
             Some(0) => None,
             Some(_) => Some(LossClass::CheckFailed),
             None => Some(LossClass::Gone),
         });
-        self.findings.iter().map(|it| it.class).chain(of_check).min()
+        self.findings.iter().map(|finding| finding.class).chain(of_check).min()
     }
 
     /// Whether something is not as it must be.
@@ -300,7 +300,7 @@ impl ProofFolder {
         let mut reader = BufReader::new(file);
         let mut cuts = Vec::new();
         while let Some(line) =
-            whole_line(&mut reader).map_err(|it| RecordError::reading(&path, it))?
+            whole_line(&mut reader).map_err(|error| RecordError::reading(&path, error))?
         {
             let cut = serde_json::from_slice(&line).map_err(|error| {
                 let reason = format!("line {}: {error}", cuts.len() + 1);
@@ -361,7 +361,7 @@ mod tests {
             let blank = std::io::repeat(b' ').take(bytes);
             whole_line(&mut BufReader::new(blank.chain(&b"\n"[..])))
         };
-        assert_eq!(line(268_435_455).unwrap().map(|it| it.len()), Some(268_435_456));
+        assert_eq!(line(268_435_455).unwrap().map(|line| line.len()), Some(268_435_456));
         assert_eq!(line(268_435_456).unwrap_err().to_string(), "a line is longer than 256 MiB");
         assert_eq!(whole_line(&mut &b"{\"cut\":"[..]).unwrap(), None);
     }

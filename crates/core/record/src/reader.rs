@@ -143,7 +143,7 @@ impl EventReader {
 
     /// The current line is not whole, and what follows it is left out.
     fn unreadable(&self, reason: impl std::fmt::Display) -> RecordError {
-        let all = fs::metadata(&self.path).map_or(0, |it| it.len());
+        let all = fs::metadata(&self.path).map_or(0, |facts| facts.len());
         let missing = all.saturating_sub(self.whole_bytes);
         let number = self.line_number;
         let reason =

@@ -109,7 +109,7 @@ fn preconditions_of(plan: &Plan, step: &Step) -> Vec<u32> {
     let targets: Vec<usize> = step.loads().flat_map(|load| load.targets()).collect();
     let concerns = |other: &Step| {
         other.role == Role::Precondition
-            && other.loads().flat_map(|load| load.targets()).any(|it| targets.contains(&it))
+            && other.loads().flat_map(|load| load.targets()).any(|target| targets.contains(&target))
     };
     let before = &plan.steps[..step.index as usize];
     let Some(last) = before.iter().rev().find(|other| concerns(other)) else { return Vec::new() };
@@ -260,7 +260,8 @@ mod tests {
 
     #[test]
     fn what_lies_behind_the_place_of_a_resumption_is_to_be_done_again() {
-        let done = |steps: &[u32]| steps.iter().map(|&it| ended(it, 0, DONE)).collect::<Vec<_>>();
+        let done =
+            |steps: &[u32]| steps.iter().map(|&step| ended(step, 0, DONE)).collect::<Vec<_>>();
         let all = || {
             let mut events = done(&[0, 1, 2, 3, 4]);
             events.push(round(RoundDecision::Reached));
@@ -269,7 +270,7 @@ mod tests {
         let with = |step: u32| {
             let mut events = all();
             events.push(resumed_at(step));
-            point(events).map(|it| it.0)
+            point(events).map(|point| point.0)
         };
         assert_eq!(point(all()), None);
         assert_eq!([with(0), with(1), with(2), with(3)], [Some(0), Some(1), Some(2), Some(3)]);

@@ -133,8 +133,8 @@ mod tests {
 
     fn left(state: &StateFolder, forget: bool) -> Vec<ChangedSetting> {
         let mut left = Vec::new();
-        restore_left_settings(state, |it| {
-            left.push(it.clone());
+        restore_left_settings(state, |setting| {
+            left.push(setting.clone());
             forget
         });
         left

@@ -33,10 +33,10 @@ impl SparseHistogram {
         let mut merged = Vec::with_capacity(self.buckets.len() + rising.len());
         let mut before = std::mem::take(&mut self.buckets).into_iter().peekable();
         for (bucket, count) in rising {
-            while let Some(lower) = before.next_if(|it| it.0 < bucket) {
+            while let Some(lower) = before.next_if(|counted| counted.0 < bucket) {
                 merged.push(lower);
             }
-            let same = before.next_if(|it| it.0 == bucket).map_or(0, |it| it.1);
+            let same = before.next_if(|counted| counted.0 == bucket).map_or(0, |counted| counted.1);
             merged.push((bucket, same.saturating_add(count)));
         }
         merged.extend(before);

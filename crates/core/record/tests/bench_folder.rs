@@ -64,7 +64,8 @@ fn what_is_written_is_read_back_and_replaced_whole() {
     manifest.stacks[1].tear_down = Some(TearDown::Failed { reason: "busy".into() });
     writer.update(&manifest).unwrap();
     assert_eq!(BenchFolder::open(&path).unwrap().manifest, manifest);
-    let names: Vec<_> = fs::read_dir(&path).unwrap().map(|it| it.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, [BENCH_MANIFEST], "nothing is left beside it");
 }
 

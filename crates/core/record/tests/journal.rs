@@ -165,7 +165,7 @@ fn a_run_whose_file_could_not_be_removed_is_left_to_the_next_one() {
 fn a_run_that_ended_is_held_and_one_that_lives_or_left_a_file_is_not() {
     let place = Place::new();
     let folder = || Folder::open(&place.run).unwrap();
-    let held = || Journal::hold_ended(&folder()).map(|it| it.is_some());
+    let held = || Journal::hold_ended(&folder()).map(|journal| journal.is_some());
     let refused = || held().unwrap_err().to_string();
     assert!(!held().unwrap(), "there is no journal yet");
     let mut journal = place.journal();
@@ -227,7 +227,7 @@ fn a_pointer_that_a_killed_process_left_half_written_is_forgotten() {
     let dead = pointers.join(".run-4194999.new");
     let living = pointers.join(format!(".run-{}.new", std::process::id()));
     let strange = pointers.join(".run-x.new");
-    [&dead, &living, &strange].into_iter().for_each(|it| fs::write(it, "").unwrap());
+    [&dead, &living, &strange].into_iter().for_each(|path| fs::write(path, "").unwrap());
     assert_eq!(place.remove(), []);
     assert!(!dead.exists() && living.exists() && strange.exists());
 }
@@ -303,7 +303,7 @@ fn of_journals_of_earlier_versions_only_files_of_durios_own_names_are_removed() 
     fs::write(place.run.join("journal.jsonl"), lines).unwrap();
     let told = place.remove();
     let (gone, kept): (Vec<_>, Vec<_>) =
-        told.iter().partition(|it| matches!(it, Leftover::Removed(_)));
+        told.iter().partition(|leftover| matches!(leftover, Leftover::Removed(_)));
     assert_eq!((gone.len(), kept.len()), (2, 4), "{told:?}");
     for name in ["users", "announced", ".durio-running", ".durio-run.new"] {
         assert!(place.run.join(name).exists(), "{name}");

@@ -37,7 +37,7 @@ fn cut(number: u32) -> CutRecord {
     };
     let findings = CutFindings {
         youngest_kept_ns: Some(7),
-        findings: in_places().into_iter().map(|it| finding(LossClass::Lost, it)).collect(),
+        findings: in_places().into_iter().map(|place| finding(LossClass::Lost, place)).collect(),
         check: Some(check(Some(0))),
         ..CutFindings::default()
     };
@@ -89,15 +89,15 @@ fn the_golden_folder_of_version_1_reads_as_it_always_did() {
     assert_eq!(folder.manifest.outcome, Some(Outcome::Complete));
     let [honest, liar] = plan.series.as_slice() else { panic!("{:?}", plan.series) };
     assert_eq!((honest.cuts, honest.expected), (5, Some(ExpectedVerdict::Holds)));
-    assert_eq!(honest.arm.map(|it| it.path), Some(DurablePath::Fdatasync));
+    assert_eq!(honest.arm.map(|arm| arm.path), Some(DurablePath::Fdatasync));
     let ProofTarget::Simulated { profile, via, .. } = &liar.target else { panic!("{liar:?}") };
     assert_eq!((profile.as_str(), *via), ("flush-every-third", SimulatedVia::Process));
     let breaks = ExpectedVerdict::Breaks { class: LossClass::Lost, within: 9 };
     assert_eq!(liar.expected, Some(breaks));
     let cuts = folder.cuts().unwrap();
-    let of = |series: u32| cuts.iter().filter(move |it| it.series == series);
+    let of = |series: u32| cuts.iter().filter(move |cut| cut.series == series);
     assert_eq!((of(0).count(), of(1).count()), (5, 1));
-    assert!(of(0).all(|it| it.evidence.simulated && it.findings.class().is_none()));
+    assert!(of(0).all(|cut| cut.evidence.simulated && cut.findings.class().is_none()));
     let lost = &of(1).next().unwrap().findings;
     assert_eq!((lost.acknowledged, lost.kept, lost.class()), (70, 65, Some(LossClass::Lost)));
     assert_eq!(lost.findings[0], finding(LossClass::Lost, InPlace::Older { seq: 0 }));
@@ -192,7 +192,7 @@ fn fields(value: &Value, found: &mut Vec<String>) {
                 self::fields(value, found);
             }
         }
-        Value::Array(values) => values.iter().for_each(|it| fields(it, found)),
+        Value::Array(values) => values.iter().for_each(|value| fields(value, found)),
         _ => {}
     }
 }
@@ -240,7 +240,7 @@ fn every_field_is_described() {
         size: Bytes::from_mib(1),
     });
     fields(&serde_json::to_value(manifest).unwrap(), &mut names);
-    names.extend(ArrayLevel::ALL.map(|it| it.word().to_owned()));
+    names.extend(ArrayLevel::ALL.map(|level| level.word().to_owned()));
     fields(&serde_json::to_value(cut(1)).unwrap(), &mut names);
     let classes = [
         LossClass::Gone,
@@ -252,10 +252,10 @@ fn every_field_is_described() {
         LossClass::Lost,
         LossClass::Torn,
     ];
-    names.extend(classes.map(|it| it.word().to_owned()));
+    names.extend(classes.map(|class| class.word().to_owned()));
     names.push("check_failed".to_owned());
-    names.extend(DurablePath::ALL.map(|it| it.word().to_owned()));
-    names.extend([SimulatedVia::Process, SimulatedVia::Nbd].map(|it| it.word().to_owned()));
+    names.extend(DurablePath::ALL.map(|path| path.word().to_owned()));
+    names.extend([SimulatedVia::Process, SimulatedVia::Nbd].map(|via| via.word().to_owned()));
     for name in names {
         assert!(text.contains(&format!("`{name}`")), "{name}");
     }

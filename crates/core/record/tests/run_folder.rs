@@ -115,7 +115,7 @@ fn latencies(events: &[Event]) -> Vec<(Exact, Option<SparseHistogram>)> {
         Event::Interval(interval) => interval.operations.clone(),
         _ => Vec::new(),
     });
-    records.map(|it| (it.service.exact, it.service.histogram().cloned())).collect()
+    records.map(|record| (record.service.exact, record.service.histogram().cloned())).collect()
 }
 
 proptest! {
@@ -166,9 +166,9 @@ fn every_torn_end_of_the_events_gives_the_whole_events_before_it_and_says_what_i
         assert_eq!(read, lines, "{length} of {} bytes", whole.len());
         let missing = format!("the last {} of its {length} bytes", length - whole_bytes);
         assert_eq!(errors.len(), usize::from(whole_bytes < length), "{errors:?}");
-        assert!(errors.iter().all(|it| it.contains(&missing)), "{missing}: {errors:?}");
+        assert!(errors.iter().all(|error| error.contains(&missing)), "{missing}: {errors:?}");
         let line = format!("line {}: ", lines + 1);
-        assert!(errors.iter().all(|it| it.starts_with(&line)), "{line}: {errors:?}");
+        assert!(errors.iter().all(|error| error.starts_with(&line)), "{line}: {errors:?}");
         assert!(reader.is_torn_end(&opened.plan));
     }
 }
@@ -377,10 +377,10 @@ fn a_resumed_record_cuts_off_what_was_torn_and_goes_on() {
     writer.write(Nanos::from_secs(9), again.clone()).unwrap();
     // Those of the first time have no part.
     let text = std::fs::read_to_string(&log).unwrap();
-    let tags: Vec<_> = text.lines().filter_map(|it| it.strip_prefix("Tag=")).collect();
-    let tags = tags.into_iter().filter_map(|it| it.split(',').next()).collect::<Vec<_>>();
+    let tags: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("Tag=")).collect();
+    let tags = tags.into_iter().filter_map(|tag| tag.split(',').next()).collect::<Vec<_>>();
     let [tag, again_tag] = ["", ".part1"].map(|part| format!("step0.interval2.read.service{part}"));
-    let before = [0, 1].map(|it| format!("step0.interval{it}.read.service"));
+    let before = [0, 1].map(|interval| format!("step0.interval{interval}.read.service"));
     assert_eq!(tags, [&before[0], &before[1], &tag, &again_tag]);
     let opened = RunFolder::open(&folder).unwrap();
     let read: Vec<Event> = opened.events().unwrap().map(|event| event.unwrap().event).collect();
@@ -445,7 +445,7 @@ fn what_stands_in_the_place_of_a_records_file_is_not_written_through() {
 #[test]
 fn a_file_of_another_kind_or_without_end_is_an_error_at_once() {
     let (_directory, folder) = sample();
-    let error = || RunFolder::open(&folder).and_then(|it| it.events().map(drop)).unwrap_err();
+    let error = || RunFolder::open(&folder).and_then(|run| run.events().map(drop)).unwrap_err();
     let names = [
         file_names::MANIFEST,
         file_names::PLAN,

@@ -80,7 +80,7 @@ impl CaptureTarget {
             ),
         };
         let own = std::process::id();
-        let found: Vec<u32> = found.into_iter().filter(|it| *it != own).collect();
+        let found: Vec<u32> = found.into_iter().filter(|process| *process != own).collect();
         // A process that may not be looked at has an empty list of descriptors.
         if found.is_empty() { Err(RunError::unsupported(none)) } else { Ok(found) }
     }
@@ -100,7 +100,8 @@ pub fn capture(
     // First: a user without the right to trace sees no files of others either, and would get an
     // error that they do not exist.
     let files = TraceFiles::open(root).map_err(RunError::unsupported)?;
-    if fs::read_link(root.join("proc/self/ns/pid")).is_ok_and(|it| it != Path::new(FIRST_NAMESPACE))
+    if fs::read_link(root.join("proc/self/ns/pid"))
+        .is_ok_and(|namespace| namespace != Path::new(FIRST_NAMESPACE))
     {
         return Err(RunError::unsupported(
             "durio runs in a PID namespace (a container), and the kernel's events have the numbers of the \
@@ -140,7 +141,7 @@ pub fn capture(
             first_half = half.rate(root);
             half = WriteCalls::now(root, &processes);
         }
-        if !processes.iter().any(|it| root.join(format!("proc/{it}")).exists()) {
+        if !processes.iter().any(|process| root.join(format!("proc/{process}")).exists()) {
             reading.end.ended_early =
                 Some(format!("the watched process ended after {:.1} s", passed.as_secs_f64()));
             break;
@@ -215,7 +216,7 @@ fn take(
                 CallRole::Open => {}
                 CallRole::Write | CallRole::Sync | CallRole::Seek => {
                     let Some(file) = watched.file(holder, emit) else { return };
-                    let file = Some(file).filter(|it| *it != usize::MAX);
+                    let file = Some(file).filter(|file| *file != usize::MAX);
                     emit(CaptureEvent::Entered { at, task, call, holder, file, offset, durable });
                 }
             }
@@ -230,7 +231,7 @@ fn take(
             _ => emit(CaptureEvent::Left { at, task, call, result }),
         },
         CaptureEventKind::Issued { device, request } => {
-            if let Some(device) = devices.iter().position(|it| it.number == device) {
+            if let Some(device) = devices.iter().position(|known| known.number == device) {
                 emit(CaptureEvent::Issued { device, request });
             }
         }
@@ -249,6 +250,6 @@ fn cpu_time() -> u64 {
 
 fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
-    let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(|it| u64::try_from(it).unwrap_or(0));
+    let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }

@@ -82,7 +82,10 @@ impl Collector {
             grid: Grid::new(step.ramp.get(), step.interval.get()),
             open: BTreeMap::new(),
             passed: vec![0; stream_of.len()],
-            totals: stream_of.iter().map(|&it| per_operation(&streams[it].workload)).collect(),
+            totals: stream_of
+                .iter()
+                .map(|&stream| per_operation(&streams[stream].workload))
+                .collect(),
             streams,
             stream_of,
             empty,
@@ -230,7 +233,7 @@ mod tests {
     fn a_thousand_intervals_without_a_completion_are_told_one_by_one_and_the_rest_as_one() {
         let whole = told(1001);
         assert_eq!(whole.len(), 1002);
-        assert!((0..).zip(&whole).all(|(at, it)| *it == (at * 100, at * 100 + 100)));
+        assert!((0..).zip(&whole).all(|(at, interval)| *interval == (at * 100, at * 100 + 100)));
         let long = told(5000);
         // The first, a thousand that are empty, the rest of the gap, and the last.
         assert_eq!(long.len(), 1003);

@@ -149,7 +149,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterTeam<'a, C> {
             barrier: StartBarrier::default(),
             started: OnceLock::new(),
             threads: OnceLock::new(),
-            turns: policy.software.and_then(|it| it.turn).map(|longest| {
+            turns: policy.software.and_then(|software| software.turn).map(|longest| {
                 let processors = available_parallelism().map_or(1, NonZero::get);
                 // The log's thread comes after the committers.
                 Turns::new(policy.committers as usize + 1, processors, longest)
@@ -201,7 +201,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterTeam<'a, C> {
             }
         }
         let mut schedules = schedules.into_iter();
-        let clients = clients.into_iter().map(|it| (it, schedules.next())).collect();
+        let clients = clients.into_iter().map(|client| (client, schedules.next())).collect();
         self.start_clients(software, clients, &mut start)?;
         // Set before any committer begins: a leader only unparks threads in this list.
         let threads = handles.iter().map(|handle| handle.thread().clone()).collect();
@@ -255,7 +255,8 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterTeam<'a, C> {
         // Who wakes is awake: its next sleep would end at once.
         let me = current().id();
         for &committer in committers {
-            if let Some(thread) = threads.get(committer as usize).filter(|it| it.id() != me) {
+            if let Some(thread) = threads.get(committer as usize).filter(|thread| thread.id() != me)
+            {
                 thread.unpark();
             }
         }
@@ -274,8 +275,10 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterTeam<'a, C> {
         }
         let end_ns = self.clock.nanos(state.last_completion.max(window).since(started));
         // None only if the leader panicked, and then the counts are not used.
-        let (in_flight_ns, exchanges) =
-            state.leader.as_ref().map_or((0, 0), |it| (it.in_flight.integral, it.exchanges));
+        let (in_flight_ns, exchanges) = state
+            .leader
+            .as_ref()
+            .map_or((0, 0), |leader| (leader.in_flight.integral, leader.exchanges));
         let result = LoopResult {
             accounting: Accounting {
                 in_flight_ns,
@@ -285,7 +288,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterTeam<'a, C> {
                 // of the latency (docs/design/0010).
                 filling_ns: 0,
             },
-            pacing: all_pacings(ended.iter().filter_map(|it| it.pacing)),
+            pacing: all_pacings(ended.iter().filter_map(|job| job.pacing)),
             batches: Some(state.log.counts.batches()),
             reference: (began.reference_nanos, finish.reference_nanos),
             measured: Nanos::new(end_ns.saturating_sub(self.bounds.ramp)),
@@ -293,7 +296,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterTeam<'a, C> {
             exchanges,
             ending: state.ending,
         };
-        let usage = ended.iter().map(|it| it.usage).reduce(ThreadUsage::plus).unwrap_or_default();
+        let usage = ended.iter().map(|job| job.usage).reduce(ThreadUsage::plus).unwrap_or_default();
         JobOutcome {
             index,
             end: Nanos::new(result.end_ns),
@@ -315,12 +318,12 @@ fn too_many(started: usize, wanted: u32, error: std::io::Error) -> RunError {
 
 /// What became of the arrivals of all together; none in a closed loop.
 fn all_pacings(all: impl IntoIterator<Item = Pacing>) -> Option<Pacing> {
-    all.into_iter().reduce(|sum, it| Pacing {
-        due: sum.due + it.due,
-        started: sum.started + it.started,
-        punctual: sum.punctual + it.punctual,
-        lag_ns_sum: sum.lag_ns_sum.saturating_add(it.lag_ns_sum),
-        lag_ns_max: sum.lag_ns_max.max(it.lag_ns_max),
-        behind_ns_max: sum.behind_ns_max.max(it.behind_ns_max),
+    all.into_iter().reduce(|sum, pacing| Pacing {
+        due: sum.due + pacing.due,
+        started: sum.started + pacing.started,
+        punctual: sum.punctual + pacing.punctual,
+        lag_ns_sum: sum.lag_ns_sum.saturating_add(pacing.lag_ns_sum),
+        lag_ns_max: sum.lag_ns_max.max(pacing.lag_ns_max),
+        behind_ns_max: sum.behind_ns_max.max(pacing.behind_ns_max),
     })
 }

@@ -181,7 +181,8 @@ fn tell(step: &Step, round: u32, jobs: &[FioJob], emit: &mut dyn FnMut(Event)) -
 
 /// fio's other output is for the reader.
 fn tell_messages(step: &Step, run: &FioRun, emit: &mut dyn FnMut(Event)) {
-    let text: Vec<&str> = run.messages.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
+    let text: Vec<&str> =
+        run.messages.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if !text.is_empty() {
         let text: String = text.join("; ").chars().take(1000).collect();
         let message = format!("step {}: fio says: {text}", step.index);

@@ -280,7 +280,7 @@ fn drive<E: Engine>(
     let mut log = Log::of(workload, input.region);
     // Before the job says that it is ready: the loop allocates nothing.
     let mut idle =
-        Idle::with_capacity(workload.group_commit.map_or(0, |it| it.committers as usize));
+        Idle::with_capacity(workload.group_commit.map_or(0, |policy| policy.committers as usize));
     let measured = MeasuredLoop::new(&mut engine, bounds, loop_input);
     input.ready.tell(Ok(facts));
     if shared.barrier.wait() == StartSignal::Aborted {

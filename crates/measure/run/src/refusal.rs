@@ -60,7 +60,7 @@ pub(crate) fn check(
     {
         return Err(RunError::unsupported(effective.fallbacks.join("; ")));
     }
-    let zeros = |index: usize| targets[index].as_ref().is_some_and(|it| it.zeros_stand_in);
+    let zeros = |index: usize| targets[index].as_ref().is_some_and(|target| target.zeros_stand_in);
     match load.targets().any(zeros) {
         true => Err(RunError::unsupported("fallocate is not possible here")),
         false => Ok(()),

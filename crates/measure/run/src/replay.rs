@@ -121,7 +121,8 @@ const ROOM: &str = "make room, or capture for a shorter time";
 
 /// Each thread has a buffer of the size of its largest write.
 fn check_memory(trace: &OperationTrace, order: &ReplayOrder) -> Result<(), RunError> {
-    let largest = |thread: &Vec<usize>| thread.iter().map(|it| trace.operations[*it].bytes).max();
+    let largest =
+        |thread: &Vec<usize>| thread.iter().map(|place| trace.operations[*place].bytes).max();
     let need: u64 = order.threads().iter().filter_map(largest).fold(0, u64::saturating_add);
     match memory::available().filter(|free| free.get() < need) {
         None => Ok(()),
@@ -150,7 +151,7 @@ fn descriptors(trace: &OperationTrace, files: &Files, order: &ReplayOrder) -> u6
     // Each file with its directory, and for each thread each that it uses; perhaps once more for hints.
     let of_threads = order.threads().iter().map(|thread| {
         let used: std::collections::BTreeSet<usize> =
-            thread.iter().map(|it| trace.operations[*it].file).collect();
+            thread.iter().map(|place| trace.operations[*place].file).collect();
         2 * used.len()
     });
     (2 * files.needs.len() + of_threads.sum::<usize>()) as u64 + DESCRIPTORS_BESIDE
@@ -164,7 +165,7 @@ fn check_descriptors(
 ) -> Result<(), RunError> {
     let need = descriptors(trace, files, order);
     let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|it| it >= need) {
+    if limit.current.is_none_or(|current| current >= need) {
         return Ok(());
     }
     match limit.maximum.filter(|most| *most < need) {
@@ -174,9 +175,9 @@ fn check_descriptors(
         .hint("raise the limit: ulimit -Hn, as root")),
         // For this process alone.
         None => {
-            setrlimit(Resource::Nofile, Rlimit { current: Some(need), ..limit }).map_err(|it| {
+            setrlimit(Resource::Nofile, Rlimit { current: Some(need), ..limit }).map_err(|errno| {
                 RunError::target(format!("cannot have {need} files open"))
-                    .because(std::io::Error::from(it))
+                    .because(std::io::Error::from(errno))
             })
         }
     }
@@ -226,7 +227,7 @@ impl Need {
 
     /// Joins ranges that overlap or follow each other.
     fn join(&mut self) {
-        self.touched.sort_unstable_by_key(|it| it.start);
+        self.touched.sort_unstable_by_key(|range| range.start);
         self.touched.dedup_by(|next, last| {
             let is_joined = next.start <= last.end;
             if is_joined {
@@ -239,14 +240,17 @@ impl Need {
     /// What of it is laid out: what is written again.
     fn laid_out(&self) -> Vec<Range<u64>> {
         let size = self.begins_with();
-        let before = self.touched.iter().filter(|it| it.start < size);
-        before.map(|it| it.start..it.end.min(size)).collect()
+        let before = self.touched.iter().filter(|range| range.start < size);
+        before.map(|range| range.start..range.end.min(size)).collect()
     }
 
     /// Bytes that it takes in the end.
     fn room(&self) -> u64 {
         let whole = self.highest.max(self.begins_with());
-        self.touched.iter().map(|it| it.end.min(whole) - it.start).fold(0, u64::saturating_add)
+        self.touched
+            .iter()
+            .map(|range| range.end.min(whole) - range.start)
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -265,12 +269,12 @@ impl Files {
             place_of.push(place);
         }
         let mut offsets = Vec::with_capacity(trace.operations.len());
-        for it in &trace.operations {
-            let need = &mut needs[place_of[it.file]];
-            let offset = it.offset.unwrap_or(need.end);
+        for operation in &trace.operations {
+            let need = &mut needs[place_of[operation.file]];
+            let offset = operation.offset.unwrap_or(need.end);
             offsets.push(offset);
-            if it.bytes > 0 {
-                need.touch(offset, it.bytes);
+            if operation.bytes > 0 {
+                need.touch(offset, operation.bytes);
             }
         }
         needs.iter_mut().for_each(Need::join);
@@ -303,7 +307,7 @@ impl Files {
         progress: &mut dyn FnMut(ReplayProgress),
     ) -> Result<(), RunError> {
         let ranges: Vec<Vec<Range<u64>>> = self.needs.iter().map(Need::laid_out).collect();
-        let all = Bytes::new(ranges.iter().flatten().map(|it| it.end - it.start).sum());
+        let all = Bytes::new(ranges.iter().flatten().map(|range| range.end - range.start).sum());
         let mut done = 0;
         for ((index, need), ranges) in (0..).zip(&self.needs).zip(&ranges) {
             let parts = (Bytes::new(need.begins_with()), ranges.as_slice());
@@ -369,8 +373,8 @@ fn run(
             progress(ReplayProgress::Operations(order.done(), operations.len()));
             sleep(LOOK);
         }
-        let join = |it: std::thread::ScopedJoinHandle<'_, _>| {
-            it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         let done: Vec<Vec<ReplayedOperation>> = handles.into_iter().map(join).collect();
         Ok::<_, RunError>((done, is_cached_instead))
@@ -381,7 +385,7 @@ fn run(
         return Err(error);
     }
     let mut operations: Vec<ReplayedOperation> = done.into_iter().flatten().collect();
-    operations.sort_by_key(|it| it.begin);
+    operations.sort_by_key(|operation| operation.begin);
     let interrupted = operations.len() < wish.trace.operations.len();
     let own = watched.process;
     let own_cpu = Nanos::new(own.user.get().saturating_add(own.system.get()));

@@ -184,8 +184,8 @@ mod tests {
         let before = Some(vec![device(5, Some(70)), device(100, Some(2000))]);
         let after = Some(vec![device(8, Some(110)), device(600, Some(2006))]);
         let of = |before, after| {
-            let flushes = counted(before, after, |it| it.flushes_completed);
-            (flushes, counted(before, after, |it| Some(it.writes_completed)))
+            let flushes = counted(before, after, |counters| counters.flushes_completed);
+            (flushes, counted(before, after, |counters| Some(counters.writes_completed)))
         };
         assert_eq!(of(&before, &after), (Some(46), Some(503)));
         // One that counts no flushes leaves their sum unknown, and no other.

@@ -137,7 +137,7 @@ fn rounds_are_told_by_number_and_end_when_it_is_decided() {
     let rounds = (vec![scripted(10), scripted(20)], steady(9));
     let plan = plan(vec![nowhere()], vec![(vec![scripted(5)], None), rounds]);
     let events = carry_out(&plan, 2, None);
-    let told: Vec<(u32, u32)> = ends(&events).iter().map(|it| (it.step, it.round)).collect();
+    let told: Vec<(u32, u32)> = ends(&events).iter().map(|step| (step.step, step.round)).collect();
     assert_eq!(told, [(0, 0), (1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (2, 2)]);
     let decisions: Vec<RoundDecision> = events
         .iter()
@@ -156,7 +156,7 @@ fn a_resumed_run_tells_where_it_goes_on_and_repeats_what_it_must() {
     let resume = Resume { event: event.clone(), elapsed: Nanos::from_secs(5) };
     let events = carry_out(&plan, 0, Some(resume));
     assert_eq!(events.first(), Some(&Event::RunResumed(event)));
-    assert_eq!(ends(&events).iter().map(|it| it.step).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(ends(&events).iter().map(|step| step.step).collect::<Vec<_>>(), [0, 2]);
 }
 
 #[test]

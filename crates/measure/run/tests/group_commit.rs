@@ -68,7 +68,9 @@ impl Ran {
             Event::Interval(interval) => Some(interval),
             _ => None,
         });
-        let records = intervals.flat_map(|it| &it.operations).filter(|it| it.operation == name);
+        let records = intervals
+            .flat_map(|interval| &interval.operations)
+            .filter(|record| record.operation == name);
         records.filter_map(latency).fold((0, 0), |(count, sum), latency| {
             let exact = latency.exact;
             (count + exact.count, sum + exact.sum_ns)
@@ -167,7 +169,7 @@ fn assert_accounted(policy: GroupCommit, ran: &Ran) {
         (writes + syncs) as f64 / counted as f64 - 1.0
     };
     let mut seen = vec![deviation(ran)];
-    while seen.last().is_some_and(|it| it.abs() >= 0.05) {
+    while seen.last().is_some_and(|swing| swing.abs() >= 0.05) {
         assert!(seen.len() < 8, "{seen:?}");
         let again = execute(None, step(log(policy), Limit::Operations(400)), false);
         seen.push(deviation(&again));
@@ -220,12 +222,13 @@ fn databases() -> Vec<Software> {
         clients.map(|clients| software(clients, writer))
     };
     let plain: Vec<Software> = writers.into_iter().flat_map(of).collect();
-    let turns = plain.iter().map(|it| Software { turn: Some(Nanos::new(700)), ..*it });
-    let parts = plain.iter().map(|it| Software { apply: Some(it.batch), ..*it });
+    let turns = plain.iter().map(|software| Software { turn: Some(Nanos::new(700)), ..*software });
+    let parts = plain.iter().map(|software| Software { apply: Some(software.batch), ..*software });
     let yields = Some(Nanos::from_micros(100));
-    let yielding = plain.iter().map(|it| Software { apply: Some(it.batch), yields, ..*it });
+    let yielding =
+        plain.iter().map(|software| Software { apply: Some(software.batch), yields, ..*software });
     let all = plain.iter().copied().chain(turns).chain(parts).chain(yielding);
-    all.filter(|it| it.validate().is_ok()).collect()
+    all.filter(|software| software.validate().is_ok()).collect()
 }
 
 #[test]

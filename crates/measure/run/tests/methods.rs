@@ -72,8 +72,8 @@ fn counted(workload: Workload, engine: EngineKind) -> Counted {
             Event::JobEnded(job) => Some(&job.operations),
             _ => None,
         });
-        let of = |it: &&durio_record::OperationRecord| it.operation == name;
-        jobs.flatten().filter(of).map(|it| it.service.exact.count).sum()
+        let of = |record: &&durio_record::OperationRecord| record.operation == name;
+        jobs.flatten().filter(of).map(|record| record.service.exact.count).sum()
     };
     let fallbacks = events.0.iter().find_map(|event| match event {
         Event::StepStarted(started) => Some(started.stream.fallbacks.clone()),

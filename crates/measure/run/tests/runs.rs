@@ -154,7 +154,7 @@ fn an_amount_within_a_time_ends_with_whichever_comes_first() {
         plan.steps[0].limit = Limit::VolumeWithin { volume, duration };
         let (result, events) = bench.run(&plan, &mut |_| ());
         assert_eq!(result.unwrap(), Outcome::Complete);
-        let operations = intervals(&events).into_iter().flat_map(|it| &it.operations);
+        let operations = intervals(&events).into_iter().flat_map(|interval| &interval.operations);
         operations.map(|record| record.service.exact.count).sum::<u64>()
     };
     assert_eq!(accesses(Nanos::from_secs(1)), 50);

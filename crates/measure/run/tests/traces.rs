@@ -136,8 +136,9 @@ fn probed(events: &[Event]) -> Option<Vec<ProbedCalls>> {
 /// True if others write to the disk now, more than now and then.
 fn is_written_to() -> bool {
     let devices = devices_below(Path::new(env!("CARGO_TARGET_TMPDIR")));
-    let counters = || devices.iter().filter_map(|it| durio_observe::read_device_counters(it).ok());
-    let writes = || counters().map(|it| it.writes_completed).sum::<u64>();
+    let counters =
+        || devices.iter().filter_map(|device| durio_observe::read_device_counters(device).ok());
+    let writes = || counters().map(|counters| counters.writes_completed).sum::<u64>();
     let before = writes();
     std::thread::sleep(std::time::Duration::from_millis(50));
     writes() > before + 5
@@ -159,7 +160,7 @@ fn quiet_trace(test: &str, workload: &Workload, engine: EngineKind) -> Option<Co
         }
         let is_durable = workload.sync.method != SyncMethod::None;
         for sequence in &traced.sequences {
-            let flushes = sequence.requests.iter().filter(|it| it.flags == "FF").count();
+            let flushes = sequence.requests.iter().filter(|request| request.flags == "FF").count();
             assert!(flushes >= usize::from(is_durable), "whatever others do: {sequence:?}");
         }
         if traced.sequences[0].commits >= 4 {
@@ -274,7 +275,7 @@ fn what_a_killed_run_left_is_removed_and_what_is_in_use_stays() {
     }
     assert!(!dead.exists() && !reused.exists() && stay == [true; 3], "{removed:?} {stay:?}");
     assert!(removed.contains(&reused), "{removed:?}");
-    let traces = read.iter().find(|it| Path::new(&it.name) == other).unwrap();
+    let traces = read.iter().find(|traces| Path::new(&traces.name) == other).unwrap();
     assert_eq!(traces.value, "events block:block_rq_issue");
 }
 
@@ -301,9 +302,12 @@ fn writes_that_share_a_sync_are_one_commit() {
     let workload = Workload { sync, cache: CacheMode::Direct, ..commits(SyncMethod::Fdatasync) };
     let Some(traced) = quiet_trace(NAME, &workload, EngineKind::Sync) else { return };
     let first = &traced.sequences[0];
-    let writes = first.requests.iter().filter(|it| it.flags.starts_with('W'));
-    let data: u64 = writes.filter(|it| !it.flags.contains('M')).map(|it| it.bytes.get()).sum();
-    let flushes = first.requests.iter().filter(|it| it.flags == "FF").count();
+    let writes = first.requests.iter().filter(|request| request.flags.starts_with('W'));
+    let data: u64 = writes
+        .filter(|request| !request.flags.contains('M'))
+        .map(|request| request.bytes.get())
+        .sum();
+    let flushes = first.requests.iter().filter(|request| request.flags == "FF").count();
     assert_eq!((data, flushes), (4 * 4096, 1), "{traced:?}");
 }
 
@@ -513,8 +517,9 @@ fn operations_that_cannot_be_followed_are_made_all_the_same() {
         run_plan(&plan(TargetKind::Scripted, step), folder.path(), Vec::new(), false);
     assert_eq!(result.unwrap(), Outcome::Complete);
     let told = events.iter().any(|event| {
-        let reason =
-            |it: &PathTraced| it.unavailable.as_ref().is_some_and(|it| it.contains("null"));
+        let reason = |traced: &PathTraced| {
+            traced.unavailable.as_ref().is_some_and(|reason| reason.contains("null"))
+        };
         matches!(event, Event::PathTraced(found) if reason(found) && found.operations.is_empty())
     });
     assert!(told, "{events:?}");

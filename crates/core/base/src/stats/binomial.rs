@@ -20,7 +20,7 @@ pub fn clopper_pearson(failures: u64, trials: u64, confidence: f64) -> Option<[f
     }
     let tail = (1.0 - confidence) / 2.0;
     let quantile =
-        |a: f64, b: f64, below: f64| Beta::new(a, b).ok().map(|it| it.inverse_cdf(below));
+        |a: f64, b: f64, below: f64| Beta::new(a, b).ok().map(|beta| beta.inverse_cdf(below));
     Some([quantile(k, n - k + 1.0, tail)?, quantile(k + 1.0, n - k, 1.0 - tail)?])
 }
 

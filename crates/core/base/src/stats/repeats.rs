@@ -34,8 +34,8 @@ pub struct Mean {
 impl Mean {
     /// The mean of repeats; `None` for fewer than two, or if one is not finite.
     pub fn of(repeats: &[f64]) -> Option<Self> {
-        let value = mean(repeats).filter(|it| it.is_finite() && repeats.len() > 1)?;
-        let squares = repeats.iter().map(|it| (it - value).powi(2)).sum::<f64>();
+        let value = mean(repeats).filter(|value| value.is_finite() && repeats.len() > 1)?;
+        let squares = repeats.iter().map(|repeat| (repeat - value).powi(2)).sum::<f64>();
         // By n − 1: divided by n, the variance of two repeats would come out half as large as it
         // is.
         let freedom = count(repeats.len() - 1);
@@ -125,7 +125,8 @@ impl Shift {
     }
 
     fn times_error(&self, quantile: f64) -> f64 {
-        student::quantile(self.freedom, quantile).map_or(f64::INFINITY, |it| it * self.error)
+        student::quantile(self.freedom, quantile)
+            .map_or(f64::INFINITY, |factor| factor * self.error)
     }
 }
 
@@ -137,7 +138,7 @@ pub fn scatter(sides: [&[f64]; 2]) -> Option<f64> {
         let mean = (*mean)?;
         Some((mean.variance * count(side.len()) * mean.freedom, mean.freedom))
     });
-    let (sum, freedom) = squares.fold((0.0, 0.0), |all, it| (all.0 + it.0, all.1 + it.1));
+    let (sum, freedom) = squares.fold((0.0, 0.0), |all, part| (all.0 + part.0, all.1 + part.1));
     (freedom > 0.0).then(|| (sum / freedom).sqrt())
 }
 
@@ -211,7 +212,7 @@ mod tests {
         // Two-sided 5 %, power 80 %: 17 per side for one standard deviation (Cohen, Statistical
         // Power Analysis for the Behavioral Sciences, 2nd edition, table 2.4.1), 64 for half of one.
         assert_eq!(repeats_to_see(1.0, 1.0), Some(17));
-        assert!(repeats_to_see(0.5, 1.0).is_some_and(|it| (63..=64).contains(&it)));
+        assert!(repeats_to_see(0.5, 1.0).is_some_and(|repeats| (63..=64).contains(&repeats)));
         assert_eq!(repeats_to_see(0.001, 1.0), None);
         assert_eq!(repeats_to_see(0.05, 0.0), Some(2));
     }

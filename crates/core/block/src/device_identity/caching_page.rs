@@ -82,8 +82,8 @@ pub fn caching_page(path: &Path) -> Result<CachingPage, BlockError> {
     const OPERATION: &str = "ask for the caching mode page of";
     let file = open_node(OPERATION, path, true)?;
     let asked = send(&file, &TEN).and_then(|answer| parse_ten(&answer).ok_or(Errno::OPNOTSUPP));
-    let asked =
-        asked.or_else(|_| send(&file, &SIX).and_then(|it| parse_six(&it).ok_or(Errno::OPNOTSUPP)));
+    let asked = asked
+        .or_else(|_| send(&file, &SIX).and_then(|page| parse_six(&page).ok_or(Errno::OPNOTSUPP)));
     asked.map_err(|errno| BlockError::at(OPERATION, path, errno))
 }
 

@@ -157,7 +157,8 @@ fn parse_answer(data: &[u8], count: usize) -> DmTable {
     for _ in 0..count {
         let Some(spec) = data.get(place..).filter(|rest| rest.len() >= SPEC_LEN) else { break };
         let number = |at: usize| Some(u32::from_ne_bytes(spec.get(at..at + 4)?.try_into().ok()?));
-        let length = spec.get(8..16).and_then(|it| it.try_into().ok()).map(u64::from_ne_bytes);
+        let length =
+            spec.get(8..16).and_then(|length| length.try_into().ok()).map(u64::from_ne_bytes);
         let target = zero_ended(&spec[SPEC_TYPE..SPEC_LEN]);
         let parameters = zero_ended(&spec[SPEC_LEN..]);
         segments.push(segment(&target, length.unwrap_or_default(), &parameters));

@@ -334,9 +334,10 @@ mod tests {
     /// The numbers are those of the NVM Express Base Specification.
     #[test]
     fn a_controller_is_asked_by_commands_that_only_read() {
-        let words = |it: AdminCommand| {
-            let rest = it.command_11 | it.command_12 | it.command_13 | it.timeout_ms;
-            (it.opcode, it.namespace, it.data_len, it.command_10, rest)
+        let words = |command: AdminCommand| {
+            let rest =
+                command.command_11 | command.command_12 | command.command_13 | command.timeout_ms;
+            (command.opcode, command.namespace, command.data_len, command.command_10, rest)
         };
         assert_eq!(words(identify_command(0, CNS_CONTROLLER)), (6, 0, 4096, 1, 0));
         assert_eq!(words(identify_command(7, CNS_NAMESPACE)), (6, 7, 4096, 0, 0));

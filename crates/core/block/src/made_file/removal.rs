@@ -87,7 +87,9 @@ pub fn remove_left(left: &LeftFile<'_>) -> Result<Removal, BlockError> {
         // Its run may have been killed between the two steps of the removal.
         None => {
             let name = aside(Path::new(name));
-            look(directory.as_fd(), Path::new(&name)).map_err(fail)?.map(|it| (it, name, true))
+            look(directory.as_fd(), Path::new(&name))
+                .map_err(fail)?
+                .map(|found| (found, name, true))
         }
     };
     let Some((found, name, was_checked)) = found else { return absent(left, directory.as_fd()) };

@@ -79,7 +79,7 @@ fn another_file_of_the_name_stays_also_with_the_same_inode_or_a_copied_attribute
     // Its inode, as the filesystem may give it out again, without what a new file has not.
     let marks = [
         FileMark { birth: Some((1, 2)), ..left.mark.clone() },
-        FileMark { generation: left.mark.generation.map(|it| it ^ 1), ..left.mark.clone() },
+        FileMark { generation: left.mark.generation.map(|number| number ^ 1), ..left.mark.clone() },
         FileMark { word: "other".into(), ..left.mark.clone() },
     ];
     let decides =

@@ -176,8 +176,8 @@ impl UblkControl {
         let (what, number) = ("ask for the processors of a ublk queue", device.number);
         self.command(what, READ, 0x01, number, queue.into(), Some(&mut bits))?;
         let mut set = CpuSet::new();
-        let is_set = |it: &usize| bits[*it / 64] >> (*it % 64) & 1 != 0;
-        (0..CpuSet::MAX_CPU).filter(is_set).for_each(|it| set.set(it));
+        let is_set = |processor: &usize| bits[*processor / 64] >> (*processor % 64) & 1 != 0;
+        (0..CpuSet::MAX_CPU).filter(is_set).for_each(|processor| set.set(processor));
         Ok(set)
     }
 
@@ -189,9 +189,10 @@ impl UblkControl {
         let fail = |error| BlockError::at("read", Path::new(CHARACTER_DEVICES), error);
         for entry in fs::read_dir(CHARACTER_DEVICES).map_err(fail)? {
             let name = entry.map_err(fail)?.file_name();
-            let number = name.to_str().and_then(|it| it.strip_prefix("ublkc")?.parse().ok());
+            let number =
+                name.to_str().and_then(|number| number.strip_prefix("ublkc")?.parse().ok());
             // A device that has gone by now is not the wanted one.
-            let Some(found) = number.and_then(|it| self.look(it).ok()) else { continue };
+            let Some(found) = number.and_then(|id| self.look(id).ok()) else { continue };
             if found.mark == mark {
                 return Ok(Some(found));
             }
@@ -284,7 +285,7 @@ impl UblkControl {
             reason = "128 bytes at most, or one set of CPUs"
         )]
         let length = buffer.as_ref().map_or(0, |_| size_of::<T>() as u16);
-        let address = buffer.map_or(0, |it| std::ptr::from_mut(it) as u64);
+        let address = buffer.map_or(0, |buffer| std::ptr::from_mut(buffer) as u64);
         let queue = u16::MAX;
         let order = ControlCommand { device, queue, length, address, data, ..Default::default() };
         let mut bytes = [0; 80];

@@ -100,8 +100,8 @@ impl UblkQueue {
             return;
         };
         let mut both = CpuSet::new();
-        let is_both = |it: &usize| here.is_set(*it) && allowed.is_set(*it);
-        (0..CpuSet::MAX_CPU).filter(is_both).for_each(|it| both.set(it));
+        let is_both = |processor: &usize| here.is_set(*processor) && allowed.is_set(*processor);
+        (0..CpuSet::MAX_CPU).filter(is_both).for_each(|processor| both.set(processor));
         if both.count() > 0 {
             // Elsewhere it is slower, not wrong.
             let _ = sched_setaffinity(None, &both);

@@ -206,7 +206,7 @@ impl<'t> RequestLine<'t> {
             _ => rest,
         };
         let [end, _, .., task, device, flags, sector, bytes] = rest else { return None };
-        let is_flags = |word: &str| word.bytes().all(|it| it.is_ascii_uppercase());
+        let is_flags = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
         if !is_flags(flags) || device.contains(',') {
             return None;
         }
@@ -270,7 +270,7 @@ fn time_and_task(before: &str) -> Option<(u64, u32)> {
 
 /// Where a request is, and what: `1048640 + 8 [name]`, `0 [0]`, `[name]`, `() 0 + 0 0x0,0,0 [name]`.
 fn place(rest: &[&str], flags: &str) -> Option<(Option<u64>, DeviceRequest)> {
-    let plus = rest.iter().position(|it| *it == "+");
+    let plus = rest.iter().position(|word| *word == "+");
     let (sector, sectors) = match plus {
         Some(plus) => {
             let [before, behind] = [plus.checked_sub(1)?, plus + 1].map(|at| rest.get(at));
@@ -284,6 +284,6 @@ fn place(rest: &[&str], flags: &str) -> Option<(Option<u64>, DeviceRequest)> {
 
 /// The error in brackets at the end of a completion.
 fn error(rest: &[&str]) -> i64 {
-    let last = rest.last().map(|it| it.trim_matches(['[', ']']));
-    last.and_then(|it| it.parse().ok()).unwrap_or(0)
+    let last = rest.last().map(|word| word.trim_matches(['[', ']']));
+    last.and_then(|count| count.parse().ok()).unwrap_or(0)
 }

@@ -46,13 +46,20 @@ fn requests(text: &str) -> (Vec<Request>, CaptureEnd) {
 type Short<'t> = (&'t str, &'static str, u64, Option<u64>, bool, i64);
 
 fn short(requests: &[Request]) -> Vec<Short<'_>> {
-    let of = |it: &'_ Request| {
-        assert_eq!(it.took % 1000, 0, "{it:?}");
-        assert!(it.offset.is_none_or(|offset| offset % 512 == 0), "{it:?}");
-        (it.call, it.took / 1000, it.offset.map(|it| it / 512), it.durable, it.result)
+    let of = |request: &'_ Request| {
+        assert_eq!(request.took % 1000, 0, "{request:?}");
+        assert!(request.offset.is_none_or(|offset| offset % 512 == 0), "{request:?}");
+        (
+            request.call,
+            request.took / 1000,
+            request.offset.map(|offset| offset / 512),
+            request.durable,
+            request.result,
+        )
     };
-    let with_device =
-        requests.iter().map(|it| (it.device.strip_prefix("device ").unwrap(), of(it)));
+    let with_device = requests
+        .iter()
+        .map(|request| (request.device.strip_prefix("device ").unwrap(), of(request)));
     with_device
         .map(|(device, (call, took, sector, durable, result))| {
             (device, call, took, sector, durable, result)
@@ -80,7 +87,7 @@ fn requests_are_writes_at_their_place_and_flushes_are_syncs() {
     let (seen, end) = requests(TRACE);
     assert_eq!((end.events, end.duration_ns, end.processes), (3, 700_000, 3));
     assert_eq!(end.not_shown, None);
-    let begins: Vec<u64> = seen.iter().map(|it| it.begin).collect();
+    let begins: Vec<u64> = seen.iter().map(|request| request.begin).collect();
     assert_eq!(begins, [2_100_000, 2_300_000, 2_500_000]);
     assert_eq!(
         short(&seen),
@@ -151,7 +158,7 @@ fn tracers_of_begins_and_ends_tell_the_same() {
             ],
             "{name}"
         );
-        let begins: Vec<u64> = seen.iter().map(|it| it.begin).collect();
+        let begins: Vec<u64> = seen.iter().map(|request| request.begin).collect();
         assert_eq!(begins, [1_000_100_000, 1_000_150_000, 1_000_696_000], "{name}");
         assert_eq!((end.events, end.duration_ns, end.lost_calls), (3, 696_000, 0), "{name}");
         assert_eq!((end.processes, end.not_shown), (processes, None), "{name}");
@@ -184,7 +191,7 @@ fn iosnoop_has_both_times_or_one_and_the_latency() {
                 ("202,1", "fdatasync", took[2], None, false, 0)
             ]
         );
-        let seen: Vec<u64> = seen.iter().map(|it| (it.begin - begin) / 1000).collect();
+        let seen: Vec<u64> = seen.iter().map(|request| (request.begin - begin) / 1000).collect();
         assert_eq!((seen, end.processes), (begins.to_vec(), 3));
     }
     let error = read(&without(0).replace("ENDs ", "").replace("5982800.302", "")).1.unwrap_err();
@@ -195,7 +202,7 @@ fn iosnoop_has_both_times_or_one_and_the_latency() {
 const DAY_MICROS: i64 = 86_400_000_000;
 
 fn biosnoop_begins(seen: &[Request]) -> Vec<i64> {
-    seen.iter().map(|it| i64::try_from(it.begin / 1000).unwrap() - DAY_MICROS).collect()
+    seen.iter().map(|request| i64::try_from(request.begin / 1000).unwrap() - DAY_MICROS).collect()
 }
 
 #[test]
@@ -264,14 +271,14 @@ STARTs ENDs COMM PID TYPE DEV BLOCK BYTES LATms
 1.000200 1.000300 db 1 W 202,1 16 4096 0.10
 1.000100 1.000400 db 1 W 202,1 8 4096 0.30
 ";
-    let sectors: Vec<_> = short(&requests(text).0).iter().map(|it| it.3).collect();
+    let sectors: Vec<_> = short(&requests(text).0).iter().map(|request| request.3).collect();
     assert_eq!(sectors, [Some(8), Some(16)]);
     // Beyond those that are held.
     let line = |number: usize| format!("1.{number:06} 1.900000 db 1 W 202,1 {number} 512 0.10\n");
     let text: String = (0..3 * HELD_MAX).map(line).collect();
     let (seen, end) = requests(&text);
     assert_eq!((seen.len(), end.events), (3 * HELD_MAX, 3 * HELD_MAX as u64));
-    assert!(seen.is_sorted_by_key(|it| it.begin));
+    assert!(seen.is_sorted_by_key(|request| request.begin));
 }
 
 #[test]

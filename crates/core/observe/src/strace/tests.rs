@@ -59,7 +59,7 @@ fn halves_of_a_call_are_joined_by_their_thread() {
 [pid   813] 5.000600 fsync(7</w> <unfinished ...>\n";
     let (events, end) = read(text);
     let second = 5_000_000_000;
-    let begins: Vec<u64> = entered(&events).iter().map(|it| it.0).collect();
+    let begins: Vec<u64> = entered(&events).iter().map(|call| call.0).collect();
     assert_eq!(begins, [second, second + 100_000, second + 600_000]);
     // Both were under way at once, which a capture sees by the order of events.
     let is_begin = |event: &CaptureEvent| match event {
@@ -86,13 +86,13 @@ fn flags_and_an_empty_begin_are_those_of_the_last_time_it_was_opened() {
     let (events, _) = read(text);
     let files: Vec<_> = events
         .iter()
-        .filter_map(|it| match it {
+        .filter_map(|event| match event {
             CaptureEvent::File(file) => Some((file.path.as_str(), file.flags, file.size)),
             _ => None,
         })
         .collect();
     assert_eq!(files, [("/tmp/x", 0o10000, Some(0)), ("/tmp/y", 0, None)]);
-    let opened = events.iter().filter(|it| matches!(it, CaptureEvent::Opened { .. }));
+    let opened = events.iter().filter(|event| matches!(event, CaptureEvent::Opened { .. }));
     assert_eq!(opened.count(), 2, "a position goes on from one write to the next");
 }
 
@@ -112,7 +112,7 @@ fn relative_times_are_added_up() {
 813        0.000050 lseek(0</dev/null>, 0, SEEK_CUR) = 0 <0.000001>\n\
 812        1.500000 pwrite64(7</w>, \"a\"..., 512, 512) = 512 <0.000030>\n";
     let (events, end) = read(text);
-    let begins: Vec<u64> = entered(&events).iter().map(|it| it.0).collect();
+    let begins: Vec<u64> = entered(&events).iter().map(|call| call.0).collect();
     assert_eq!(begins, [0, 250_000, 1_500_300_000]);
     assert_eq!(left(&events), [(20_000, 4096), (550_000, 0), (1_500_330_000, 512)]);
     assert_eq!(end.unwrap().duration_ns, 1_500_330_000);
@@ -130,7 +130,7 @@ fn relative_times_of_a_single_thread_are_padded_and_named_where_they_cannot_be_u
     let text = "     0.000000 pwrite64(5</w>, \"x\"..., 4096, 0) = 4096\n\
                 \x20    0.000100 pwrite64(5</w>, \"x\"..., 512, 4096) = 512\n\
                 \x20    1.000200 fsync(5</w>) = 0\n";
-    let begins: Vec<u64> = entered(&read(text).0).iter().map(|it| it.0).collect();
+    let begins: Vec<u64> = entered(&read(text).0).iter().map(|call| call.0).collect();
     assert_eq!(begins, [0, 100_000, 1_000_300_000]);
     let why = |text: &str| read(text).1.unwrap_err().to_string();
     let (_, rest) = text.split_once('\n').unwrap();
@@ -183,7 +183,7 @@ fn what_other_options_add_is_passed_over() {
 812<postgres> 1.0 [00007f2a5c0e1d5f] [  18] pwrite64(7</dev/sda<block 8:0>>, \"a\"..., 512, 1024) = 512 <0.000012>\n\
 [pid   813<postgres>] 1.1 fsync(8</d/w>) = 0 <0.000013>\n";
     let (events, end) = read(text);
-    let seen: Vec<_> = entered(&events).iter().map(|it| (it.1, it.2)).collect();
+    let seen: Vec<_> = entered(&events).iter().map(|call| (call.1, call.2)).collect();
     assert_eq!(seen, [("pwrite64", Some(1024)), ("fsync", None)]);
     let paths: Vec<_> = events
         .iter()

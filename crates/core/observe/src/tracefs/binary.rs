@@ -39,7 +39,7 @@ impl EventFormat {
     /// The field of this name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<TraceField> {
-        self.fields.iter().find(|(it, _)| it == name).map(|(_, place)| TraceField(*place))
+        self.fields.iter().find(|(field, _)| field == name).map(|(_, place)| TraceField(*place))
     }
 }
 
@@ -50,7 +50,7 @@ fn field(line: &str) -> Option<(String, FieldPlace)> {
     let name = declared.rsplit([' ', '*']).next()?.split('[').next()?;
     let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
     let (offset, size) = (number("offset:")?, number("size:")?);
-    let is_signed = number("signed:").is_some_and(|it| it == 1);
+    let is_signed = number("signed:").is_some_and(|sign| sign == 1);
     Some((name.to_owned(), FieldPlace { offset, size, is_signed }))
 }
 
@@ -125,7 +125,8 @@ impl SubBuffer {
     pub fn parse(text: &str) -> Option<Self> {
         // `field: u64 timestamp;` has a space that an event's field has not.
         let fields: Vec<_> = text.lines().filter_map(field).collect();
-        let place = |name: &str| fields.iter().find(|(it, _)| it == name).map(|(_, place)| *place);
+        let place =
+            |name: &str| fields.iter().find(|(field, _)| field == name).map(|(_, place)| *place);
         let (commit, data) = (place("commit")?, place("data")?);
         let size = data.offset.checked_add(data.size).filter(|size| *size <= SIZE_MAX)?;
         Some(Self { commit, data: data.offset, size })
@@ -184,9 +185,9 @@ const fn split(head: u32) -> (u32, u32) {
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|it| u32::from_ne_bytes(*it))
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 fn word64(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|it| u64::from_ne_bytes(*it))
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
 }

@@ -176,7 +176,7 @@ fn a_length_has_27_bits_and_a_sub_buffer_16_mib() {
     assert_eq!(times(&page), (vec![], None));
     let sized = |size: usize| {
         let text = HEADER_PAGE.replace("size:4080", &format!("size:{size}"));
-        SubBuffer::parse(&text).map(|it| it.size)
+        SubBuffer::parse(&text).map(|buffer| buffer.size)
     };
     assert_eq!((sized(16_777_200), sized(16_777_201)), (Some(16_777_216), None));
 }

@@ -147,7 +147,7 @@ impl CaptureFormats {
     #[must_use]
     pub fn read(&self, event: &[u8]) -> Option<(u32, CaptureEventKind)> {
         let id = u16::from_ne_bytes(*event.first_chunk()?);
-        let (_, reader) = self.readers.iter().find(|(it, _)| *it == id)?;
+        let (_, reader) = self.readers.iter().find(|(known, _)| *known == id)?;
         let task = u32::try_from(self.task?.signed(event)?).ok()?;
         Some((task, reader.read(event)?))
     }
@@ -157,7 +157,7 @@ fn reader(event: &str, format: &EventFormat) -> Option<FieldReader> {
     let field = |name: &str| format.field(name);
     let of_call = |prefix: &str| {
         let name = event.strip_prefix("syscalls/")?.strip_prefix(prefix)?;
-        TRACED_CALLS.iter().find(|it| it.name == name)
+        TRACED_CALLS.iter().find(|call| call.name == name)
     };
     if let Some(call) = of_call("sys_enter_") {
         // An array of pointers comes with a position in two halves, of which a machine of 64 bits
@@ -194,12 +194,14 @@ impl FieldReader {
             Self::Entered { call, fd, offset, flags } => CaptureEventKind::Entered {
                 call,
                 // The kernel keeps an argument as a whole word, of which the low half is a descriptor.
-                fd: fd.map_or(Some(-1), |it| low_half(it.unsigned(event)?))?,
+                fd: fd.map_or(Some(-1), |field| low_half(field.unsigned(event)?))?,
                 // Minus one means "at the position" in pwritev2.
-                offset: offset.and_then(|it| it.unsigned(event)).filter(|it| *it != u64::MAX),
+                offset: offset
+                    .and_then(|field| field.unsigned(event))
+                    .filter(|offset| *offset != u64::MAX),
                 durable: flags
-                    .and_then(|it| it.unsigned(event))
-                    .is_some_and(|it| it & RWF_DURABLE != 0),
+                    .and_then(|field| field.unsigned(event))
+                    .is_some_and(|flags| flags & RWF_DURABLE != 0),
             },
             Self::Left { call, result } => {
                 CaptureEventKind::Left { call, result: result.signed(event)? }

@@ -16,7 +16,8 @@ const ZRAM: &[u8] = include_bytes!("fixtures/linux-6.18-path-zram-tsc.trace");
 
 /// The events of the first operation of `task` in short.
 fn first_operation(trace: &TraceText, task: u32) -> Vec<String> {
-    let of_device = |it: &super::BlockRequest| format!("{}:{}", it.device.0, it.device.1);
+    let of_device =
+        |request: &super::BlockRequest| format!("{}:{}", request.device.0, request.device.1);
     let word = |event: &super::TraceEvent| match &event.kind {
         TraceEventKind::Entered => Some("entered".to_owned()),
         TraceEventKind::Left => Some("left".to_owned()),
@@ -24,14 +25,23 @@ fn first_operation(trace: &TraceText, task: u32) -> Vec<String> {
             Some(format!("out{}", if *preempted { ", taken" } else { "" }))
         }
         TraceEventKind::SwitchedIn { task: next } if *next == task => Some("in".to_owned()),
-        TraceEventKind::Queued(it) => Some(format!("queued {} {}", of_device(it), it.flags)),
-        TraceEventKind::Ended(it) => Some(format!("ended {} {}", of_device(it), it.flags)),
-        TraceEventKind::Issued(it) => Some(format!("issued {} {}", of_device(it), it.flags)),
-        TraceEventKind::Completed(it) => Some(format!("completed {} {}", of_device(it), it.flags)),
+        TraceEventKind::Queued(request) => {
+            Some(format!("queued {} {}", of_device(request), request.flags))
+        }
+        TraceEventKind::Ended(request) => {
+            Some(format!("ended {} {}", of_device(request), request.flags))
+        }
+        TraceEventKind::Issued(request) => {
+            Some(format!("issued {} {}", of_device(request), request.flags))
+        }
+        TraceEventKind::Completed(request) => {
+            Some(format!("completed {} {}", of_device(request), request.flags))
+        }
         _ => None,
     };
-    let entered = trace.events.iter().position(|it| it.kind == TraceEventKind::Entered).unwrap();
-    let left = trace.events.iter().position(|it| it.kind == TraceEventKind::Left).unwrap();
+    let entered =
+        trace.events.iter().position(|event| event.kind == TraceEventKind::Entered).unwrap();
+    let left = trace.events.iter().position(|event| event.kind == TraceEventKind::Left).unwrap();
     trace.events[entered..=left].iter().filter_map(word).collect()
 }
 
@@ -50,11 +60,11 @@ fn a_durable_write_through_ext4_waits_for_data_journal_and_flush() {
     let trace = parse_trace(EXT4_TSC, TraceClock::Tsc);
     assert_eq!(trace.unreadable, 0);
     let events = first_operation(&trace, 25613);
-    let outs = events.iter().filter(|it| it.starts_with("out")).count();
+    let outs = events.iter().filter(|event| event.starts_with("out")).count();
     // From the idle task this kernel did not show the way back.
-    assert_eq!((outs, events.iter().filter(|it| *it == "in").count()), (3, 2), "{events:?}");
+    assert_eq!((outs, events.iter().filter(|event| *event == "in").count()), (3, 2), "{events:?}");
     for event in ["queued 254:0 WSM", "queued 254:0 FWS", "issued 254:0 FF", "completed 254:0 FF"] {
-        assert!(events.iter().any(|it| it == event), "{event}: {events:?}");
+        assert!(events.iter().any(|seen| seen == event), "{event}: {events:?}");
     }
 }
 
@@ -62,7 +72,7 @@ fn a_durable_write_through_ext4_waits_for_data_journal_and_flush() {
 fn the_clock_says_how_times_are_read() {
     let mono = parse_trace(EXT4_MONO, TraceClock::Monotonic);
     assert_eq!((mono.unreadable, mono.events[0].at), (0, 25_371_616_562_000));
-    assert!(mono.events.is_sorted_by_key(|it| it.at));
+    assert!(mono.events.is_sorted_by_key(|event| event.at));
     // The text of one clock read as that of the other has no events, rather than wrong times.
     assert_eq!(parse_trace(EXT4_MONO, TraceClock::Tsc), TraceText::default());
     assert_eq!(parse_trace(EXT4_TSC, TraceClock::Monotonic), TraceText::default());
@@ -74,7 +84,7 @@ fn a_loop_device_is_seen_with_the_disk_below_it() {
     assert_eq!(trace.unreadable, 0);
     let events = first_operation(&trace, 25711);
     for event in ["queued 7:0 WFS", "issued 7:0 WS", "queued 254:0 WS", "completed 254:0 WS"] {
-        assert!(events.iter().any(|it| it == event), "{event}: {events:?}");
+        assert!(events.iter().any(|seen| seen == event), "{event}: {events:?}");
     }
 }
 
@@ -86,7 +96,7 @@ fn the_name_of_a_task_cannot_forge_a_switch() {
          next_comm=b next_pid=8 ne next_pid=9 next_prio=120\n"
     );
     let trace = parse_trace(line.as_bytes(), TraceClock::Tsc);
-    let kinds: Vec<_> = trace.events.into_iter().map(|it| (it.task, it.kind)).collect();
+    let kinds: Vec<_> = trace.events.into_iter().map(|event| (event.task, event.kind)).collect();
     let out = TraceEventKind::SwitchedOut { preempted: false };
     assert_eq!(kinds, [(7, out), (7, TraceEventKind::SwitchedIn { task: 9 })]);
 }
@@ -163,6 +173,6 @@ proptest! {
         let preempted = state.starts_with('R');
         prop_assert_eq!(&trace.events[0].kind, &TraceEventKind::SwitchedOut { preempted });
         prop_assert_eq!(&trace.events[1].kind, &TraceEventKind::SwitchedIn { task: next });
-        prop_assert!(trace.events.iter().all(|it| it.at == at && it.task == task));
+        prop_assert!(trace.events.iter().all(|event| event.at == at && event.task == task));
     }
 }

@@ -52,7 +52,9 @@ impl TraceClock {
     fn time(self, text: &str) -> Option<u64> {
         match self {
             Self::Monotonic => Some(seconds(text)?.get()),
-            Self::Tsc => text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?,
+            Self::Tsc => {
+                text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+            }
         }
     }
 }

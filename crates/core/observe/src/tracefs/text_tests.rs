@@ -22,14 +22,17 @@ fn trace_of(text: &[u8]) -> TraceText {
 
 /// The events in short: kind, device, letters, bytes.
 fn short(trace: &TraceText) -> Vec<String> {
-    let word = |kind: &str, it: &BlockRequest| {
-        format!("{kind} {}:{} {} {}", it.device.0, it.device.1, it.flags, it.bytes)
+    let word = |kind: &str, request: &BlockRequest| {
+        format!(
+            "{kind} {}:{} {} {}",
+            request.device.0, request.device.1, request.flags, request.bytes
+        )
     };
     let line = |kind: &TraceEventKind| match kind {
-        TraceEventKind::Issued(it) => word("issued", it),
-        TraceEventKind::Completed(it) => word("completed", it),
-        TraceEventKind::Queued(it) => word("queued", it),
-        TraceEventKind::Ended(it) => word("ended", it),
+        TraceEventKind::Issued(request) => word("issued", request),
+        TraceEventKind::Completed(request) => word("completed", request),
+        TraceEventKind::Queued(request) => word("queued", request),
+        TraceEventKind::Ended(request) => word("ended", request),
         TraceEventKind::Mark(text) => format!("mark {text}"),
         other => format!("{other:?}"),
     };

@@ -534,7 +534,8 @@ mod tests {
         let mut started: StepStarted = serde_json::from_str(line).unwrap();
         let text = serde_json::to_string(&started).unwrap();
         assert_eq!(text, line, "the first round and a closed loop are not written");
-        let jobs = |started: &StepStarted| started.streams().map(|it| it.jobs).collect::<Vec<_>>();
+        let jobs =
+            |started: &StepStarted| started.streams().map(|stream| stream.jobs).collect::<Vec<_>>();
         assert_eq!(jobs(&started), [7]);
         started.beside.push(StreamStarted { jobs: 9, ..started.stream.clone() });
         assert_eq!(jobs(&started), [7, 9]);

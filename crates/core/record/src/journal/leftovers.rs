@@ -131,7 +131,7 @@ impl DeadRun {
             return Ok(None);
         }
         let events =
-            path.with_file_name(file_names::EVENTS).metadata().and_then(|it| it.modified());
+            path.with_file_name(file_names::EVENTS).metadata().and_then(|facts| facts.modified());
         let touched = facts.modified()?;
         Ok(Some(Self { journal, last_sign: events.map_or(touched, |events| events.max(touched)) }))
     }
@@ -181,7 +181,9 @@ fn is_name_of(path: &Path, run: &[u8]) -> bool {
 fn look_at_users(entry: &MadeFile) -> Option<Removal> {
     let path = entry.path.as_path();
     match path.symlink_metadata() {
-        Ok(facts) if entry.identity.is_some_and(|it| it != (facts.dev(), facts.ino())) => {
+        Ok(facts)
+            if entry.identity.is_some_and(|identity| identity != (facts.dev(), facts.ino())) =>
+        {
             Some(Removal::Absent)
         }
         Ok(_) if entry.mark.is_some() => Some(Removal::Kept("durio gives no such name")),

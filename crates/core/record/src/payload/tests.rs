@@ -53,7 +53,7 @@ fn the_smallest_and_the_largest_entry_are_read() {
     assert_eq!(read(&compressed(of(&[]).histogram())).unwrap().count(), 0);
     // Counts of nine bytes in every bucket.
     let every: Vec<_> =
-        (0..BUCKETS).map(|it| (crate::bucket_counts::lowest_of(it), 1 << 40)).collect();
+        (0..BUCKETS).map(|bucket| (crate::bucket_counts::lowest_of(bucket), 1 << 40)).collect();
     let sparse = read(&compressed(of(&every).histogram())).unwrap();
     assert_eq!(sparse.count(), (BUCKETS as u64) << 40);
     assert_eq!(sparse.buckets().count(), BUCKETS);

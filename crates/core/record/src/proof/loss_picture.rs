@@ -93,7 +93,7 @@ impl Serialize for Tiles {
 
 impl fmt::Display for Tiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|it| write!(f, "{}", it.letter()))
+        self.0.iter().try_for_each(|fate| write!(f, "{}", fate.letter()))
     }
 }
 
@@ -164,7 +164,7 @@ impl TileState {
     }
 
     fn of_letter(letter: char) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.letter() == letter)
+        Self::ALL.into_iter().find(|fate| fate.letter() == letter)
     }
 }
 

@@ -135,7 +135,8 @@ impl Tracing {
         let mut switched = 0;
         for name in call_events() {
             // Not every machine has every call (open and creat are older ones).
-            let is_known = reads(&format!("{name}/format")).is_ok_and(|it| formats.add(&name, &it));
+            let is_known =
+                reads(&format!("{name}/format")).is_ok_and(|format| formats.add(&name, &format));
             if is_known {
                 calls.set(&format!("events/{name}/enable"), "1")?;
                 switched += 1;
@@ -165,7 +166,8 @@ impl Tracing {
         let known = self.calls.reads("set_event_pid").unwrap_or_default();
         let known: Vec<&str> = known.split_whitespace().collect();
         let all = all_threads(root, processes);
-        let new: Vec<&str> = all.split_whitespace().filter(|it| !known.contains(it)).collect();
+        let new: Vec<&str> =
+            all.split_whitespace().filter(|event| !known.contains(event)).collect();
         if new.is_empty() { Ok(()) } else { self.calls.add("set_event_pid", &new.join(" ")) }
     }
 
@@ -210,8 +212,8 @@ impl Tracing {
 }
 
 fn all_threads(root: &Path, processes: &[u32]) -> String {
-    let threads = processes.iter().flat_map(|it| threads_of(root, *it));
-    threads.map(|it| it.to_string()).collect::<Vec<_>>().join(" ")
+    let threads = processes.iter().flat_map(|process| threads_of(root, *process));
+    threads.map(|thread| thread.to_string()).collect::<Vec<_>>().join(" ")
 }
 
 fn call_events() -> Vec<String> {
@@ -242,8 +244,8 @@ fn request_instance(
     let (instance, _) = TraceInstance::make(tracefs, root, &["mono"], EVENTS)?;
     for (event, has_requests) in [("block/block_rq_issue", true), ("block/block_bio_queue", false)]
     {
-        let own = devices.iter().filter(|it| it.has_requests == has_requests);
-        let filter = device_filter(own.map(|it| it.number));
+        let own = devices.iter().filter(|device| device.has_requests == has_requests);
+        let filter = device_filter(own.map(|device| device.number));
         if filter.is_empty() {
             continue;
         }

@@ -83,11 +83,11 @@ impl<'a> WatchedFiles<'a> {
         for folder in folders {
             use std::os::unix::fs::MetadataExt;
             // Files of one filesystem have one stack.
-            let is_new = fs::metadata(folder).is_ok_and(|it| seen.insert(it.dev()));
+            let is_new = fs::metadata(folder).is_ok_and(|facts| seen.insert(facts.dev()));
             let Some(stack) = is_new.then(|| read_stack(folder).ok()).flatten() else { continue };
             for name in leaf_devices(&stack) {
                 let Some(number) = block_device_number(self.root, &name) else { continue };
-                if found.iter().all(|it| it.number != number) {
+                if found.iter().all(|device| device.number != number) {
                     let has_requests = has_request_queue(self.root, &name);
                     found.push(CapturedDevice { name, number, has_requests });
                 }
@@ -139,7 +139,7 @@ impl<'a> WatchedFiles<'a> {
         let link = self.root.join(format!("proc/{process}/fd/{fd}"));
         let open = u32::try_from(fd).ok().and_then(|fd| open_file(self.root, process, fd));
         let found = match open {
-            Some(open) if self.below.is_none_or(|it| open.path.starts_with(it)) => {
+            Some(open) if self.below.is_none_or(|folder| open.path.starts_with(folder)) => {
                 let number = self.number(&open.path, open.flags, open.size, emit);
                 let position = match position {
                     Position::AsItIs => open.position,
@@ -178,7 +178,7 @@ impl<'a> WatchedFiles<'a> {
 
     /// Bytes of each file now; none of those that are gone.
     pub(super) fn sizes(&self) -> Vec<Option<u64>> {
-        self.paths.iter().map(|it| fs::metadata(it).ok().map(|facts| facts.len())).collect()
+        self.paths.iter().map(|path| fs::metadata(path).ok().map(|facts| facts.len())).collect()
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) struct WriteCalls {
 
 impl WriteCalls {
     pub(super) fn now(root: &Path, processes: &[u32]) -> Self {
-        let calls = processes.iter().filter_map(|it| Some((*it, write_calls(root, *it)?)));
+        let calls =
+            processes.iter().filter_map(|process| Some((*process, write_calls(root, *process)?)));
         Self { calls: calls.collect(), at: Instant::now() }
     }
 

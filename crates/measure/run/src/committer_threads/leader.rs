@@ -74,7 +74,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
         // A thread that waits for storage leaves the processor to others.
         self.give_turn();
         let mut flushed = self.flush(&mut leader, batch);
-        for _ in 1..self.policy.software.map_or(1, |it| it.flushes) {
+        for _ in 1..self.policy.software.map_or(1, |software| software.flushes) {
             let Ok((write, sync)) = flushed else { break };
             self.record_flush(&mut self.lock(), batch, write, sync);
             flushed = self.flush(&mut leader, batch);
@@ -85,7 +85,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
         match flushed {
             Ok((write, sync)) => {
                 self.acknowledge(&mut state, &mut leader, batch, write, sync);
-                if self.policy.software.is_some_and(|it| it.apply.is_some()) {
+                if self.policy.software.is_some_and(|software| software.apply.is_some()) {
                     return self.hand_out(state, leader);
                 }
             }
@@ -240,7 +240,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
     ) {
         self.record_flush(state, batch, write, sync);
         state.log.counts.add(&batch.taken, batch.length, batch.delayed);
-        let applies = self.policy.software.is_some_and(|it| it.apply.is_some());
+        let applies = self.policy.software.is_some_and(|software| software.apply.is_some());
         let outcome = if applies { CommitOutcome::Flushed } else { CommitOutcome::Acknowledged };
         while let Some(record) = state.log.queue.acknowledge() {
             state.outcomes[record.committer as usize] = outcome;
@@ -281,13 +281,13 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
         state: &'s CommitterState<C>,
     ) -> impl Iterator<Item = u32> + use<'s, C> {
         let software = self.policy.software;
-        let count = match software.map(|it| (it.writer, it.wakes_all)) {
+        let count = match software.map(|software| (software.writer, software.wakes_all)) {
             Some((LogWriter::Committer, true)) => usize::MAX,
             // Another thread leads, and is awake; or this is the only one.
             Some((LogWriter::LogThread | LogWriter::EventLoop | LogWriter::Client, _)) => 0,
             Some((LogWriter::Committer, false)) | None => 1,
         };
-        state.log.queue.waiting_records().take(count).map(|it| it.committer)
+        state.log.queue.waiting_records().take(count).map(|record| record.committer)
     }
 
     /// Gives the lead back and wakes the next leader, which is the first that waits. With

@@ -69,7 +69,7 @@ pub(super) fn connect(
     software: Option<Software>,
     committers: u32,
 ) -> std::io::Result<Vec<SocketPair>> {
-    if software.is_none_or(|it| it.clients == ClientThreads::Embedded) {
+    if software.is_none_or(|software| software.clients == ClientThreads::Embedded) {
         return Ok(Vec::new());
     }
     let pair = |_| UnixStream::pair().map(|(client, server)| SocketPair { client, server });
@@ -115,9 +115,9 @@ impl ClientRequest {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[..8].copy_from_slice(&self.sent.0.to_le_bytes());
         // No request takes zero time, so zero means none.
-        let since_sent = self.last.map_or(0, |it| it.since_sent);
+        let since_sent = self.last.map_or(0, |times| times.since_sent);
         bytes[8..16].copy_from_slice(&since_sent.to_le_bytes());
-        let since_due = self.last.and_then(|it| it.since_due).unwrap_or(0);
+        let since_due = self.last.and_then(|times| times.since_due).unwrap_or(0);
         bytes[16..24].copy_from_slice(&since_due.to_le_bytes());
         to.write_all(&bytes)
     }
@@ -133,7 +133,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
         (schedule, connection): (Option<ArrivalSchedule>, Option<&UnixStream>),
     ) -> Option<Pacing> {
         let end = self.end();
-        let mut arriving = schedule.map(|it| self.arriving(it));
+        let mut arriving = schedule.map(|schedule| self.arriving(schedule));
         loop {
             let (sent, woken) = match (connection, &arriving) {
                 (Some(client), _) => {
@@ -169,7 +169,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
                 }
             }
         }
-        arriving.map(|it| self.pacing_of(it))
+        arriving.map(|arriving| self.pacing_of(arriving))
     }
 
     /// The body of the one thread that serves all clients.
@@ -245,7 +245,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
                     self.give_turn();
                     park_timeout(LOOK);
                     self.take_turn(me);
-                    burn(self.policy.software.map_or(Nanos::ZERO, |it| it.wake));
+                    burn(self.policy.software.map_or(Nanos::ZERO, |software| software.wake));
                 }
             }
         }
@@ -265,18 +265,18 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
         }
         let before = ThreadUsage::of_thread();
         let client = |(connection, schedule): (UnixStream, Option<ArrivalSchedule>)| {
-            let arriving = schedule.map(|it| self.arriving(it));
+            let arriving = schedule.map(|schedule| self.arriving(schedule));
             ClientConnection { connection, sent: None, last: None, arriving }
         };
         let mut clients: Vec<ClientConnection> = connections.into_iter().map(client).collect();
         let (mut gone, mut ended) = (Vec::new(), Vec::with_capacity(clients.len()));
         while !clients.is_empty() && !self.is_over() {
-            let idle = clients.iter_mut().filter(|it| it.sent.is_none());
+            let idle = clients.iter_mut().filter(|client| client.sent.is_none());
             let next = idle.filter_map(|client| self.send_if_due(client)).min();
             let longest = next.map_or(LOOK, |due| {
                 Duration::from_nanos(self.clock.nanos(due.since(self.clock.now()))).min(LOOK)
             });
-            for at in readable(clients.iter().map(|it| &it.connection), longest) {
+            for at in readable(clients.iter().map(|client| &client.connection), longest) {
                 let client = &mut clients[at];
                 let mut answer = [0; ANSWER_BYTES];
                 if (&client.connection).read_exact(&mut answer).is_err() {
@@ -294,14 +294,14 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
             }
             ended.extend(gone.drain(..).rev().map(|at| clients.swap_remove(at)));
             if self.clock.now() >= self.end() {
-                ended.extend(clients.extract_if(.., |it| it.sent.is_none()));
+                ended.extend(clients.extract_if(.., |client| client.sent.is_none()));
             }
         }
         ended.append(&mut clients);
         let pacings = ended.into_iter().filter_map(|client| {
             // A server hears of an answer with the next transaction, which is never sent.
             client.last.into_iter().for_each(|waited| self.record_waited(waited));
-            client.arriving.map(|it| self.pacing_of(it))
+            client.arriving.map(|arriving| self.pacing_of(arriving))
         });
         let pacing = super::all_pacings(pacings);
         CommitterResult { usage: ThreadUsage::of_thread().since(before), pacing }
@@ -311,7 +311,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
     /// the next look.
     fn send_if_due(&self, client: &mut ClientConnection) -> Option<Ticks> {
         let (now, end) = (self.clock.now(), self.end());
-        let due = client.arriving.as_ref().map_or(now, |it| it.due);
+        let due = client.arriving.as_ref().map_or(now, |arriving| arriving.due);
         if due > now || now >= end {
             return Some(due.min(end));
         }
@@ -324,7 +324,10 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
     fn waited(&self, sent: Ticks, arriving: Option<&Arriving>) -> WaitTimes {
         let now = self.clock.now();
         let since = |begin: Ticks| self.clock.nanos(now.since(begin)).max(1);
-        WaitTimes { since_sent: since(sent), since_due: arriving.map(|it| since(it.due)) }
+        WaitTimes {
+            since_sent: since(sent),
+            since_due: arriving.map(|arriving| since(arriving.due)),
+        }
     }
 
     /// Records the client's wait for its last transaction; gives when it sent this one.
@@ -354,14 +357,14 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
 
     /// Takes the time of a committer's part in a batch.
     pub(super) fn burn_to_apply(&self) {
-        if let Some(apply) = self.policy.software.and_then(|it| it.apply) {
+        if let Some(apply) = self.policy.software.and_then(|software| software.apply) {
             burn(apply);
         }
     }
 
     /// Takes this time, in as many turns as it needs where the database gives turns.
     fn burn_in_turns(&self, me: u32, mut left: Nanos) {
-        let longest = self.turns.as_ref().map_or(left, |it| it.longest);
+        let longest = self.turns.as_ref().map_or(left, |turns| turns.longest);
         while left > Nanos::ZERO {
             let now = left.min(longest);
             self.in_turn(me, || burn(now));
@@ -391,7 +394,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
 
     /// True if a separate thread writes the log.
     pub(super) fn has_log_thread(&self) -> bool {
-        self.policy.software.is_some_and(|it| it.writer == LogWriter::LogThread)
+        self.policy.software.is_some_and(|software| software.writer == LogWriter::LogThread)
     }
 }
 
@@ -400,7 +403,7 @@ fn readable<'a>(
     connections: impl IntoIterator<Item = &'a UnixStream>,
     longest: Duration,
 ) -> Vec<usize> {
-    let polled = connections.into_iter().map(|it| PollFd::new(it, PollFlags::IN));
+    let polled = connections.into_iter().map(|connection| PollFd::new(connection, PollFlags::IN));
     let mut polled: Vec<_> = polled.collect();
     // LOOK at most, which fits.
     let longest = Timespec::try_from(longest).ok();
@@ -410,8 +413,8 @@ fn readable<'a>(
         // Then each is read, and fails or not.
         Err(_) => return (0..polled.len()).collect(),
     }
-    let is_ready = |it: &PollFd<'_>| !it.revents().is_empty();
-    polled.iter().enumerate().filter(|(_, it)| is_ready(it)).map(|(at, _)| at).collect()
+    let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
+    polled.iter().enumerate().filter(|(_, polled)| is_ready(polled)).map(|(at, _)| at).collect()
 }
 
 #[cfg(test)]

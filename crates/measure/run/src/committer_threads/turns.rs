@@ -51,7 +51,7 @@ impl Turns {
         let given = &self.given[me as usize];
         while !given.swap(false, Ordering::Acquire) {
             if is_over() {
-                self.lock().waiting.retain(|it| *it != me);
+                self.lock().waiting.retain(|waiting| *waiting != me);
                 return;
             }
             sleep();

@@ -65,7 +65,9 @@ impl SlowYields {
 impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
     /// Yields until something is to do for this committer; false if it is to sleep.
     pub(super) fn yield_until_ready(&self, me: u32, has_applied: bool) -> bool {
-        let Some(longest) = self.policy.software.and_then(|it| it.yields) else { return false };
+        let Some(longest) = self.policy.software.and_then(|software| software.yields) else {
+            return false;
+        };
         let yields = &self.yields[usize::from(has_applied)];
         let (begins, mut is_counted) = yields.begin();
         if !begins {

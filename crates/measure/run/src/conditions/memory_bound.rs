@@ -74,7 +74,7 @@ pub(crate) fn remove_left() {
         let name = group.file_name();
         let process =
             name.to_str().and_then(|name| name.strip_prefix(OWN_NAME)?.parse::<u32>().ok());
-        if process.is_some_and(|it| !Path::new("/proc").join(it.to_string()).exists()) {
+        if process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists()) {
             let _ = fs::remove_dir(group.path());
         }
     }

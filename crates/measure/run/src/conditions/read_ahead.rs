@@ -128,8 +128,8 @@ mod tests {
         let state = StateFolder::make(place.path()).unwrap();
         let left = |state: &StateFolder| {
             let mut left = Vec::new();
-            restore_left_settings(state, |it| {
-                left.push(it.clone());
+            restore_left_settings(state, |setting| {
+                left.push(setting.clone());
                 false
             });
             left

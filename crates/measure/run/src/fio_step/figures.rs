@@ -95,7 +95,9 @@ pub(super) fn measured(jobs: &[FioJob]) -> Nanos {
 }
 
 fn runtime(job: &FioJob) -> Nanos {
-    let of = |direction: &Option<DirectionFigures>| direction.as_ref().map_or(0, |it| it.runtime);
+    let of = |direction: &Option<DirectionFigures>| {
+        direction.as_ref().map_or(0, |direction| direction.runtime)
+    };
     of_millis(of(&job.read).max(of(&job.write)))
 }
 

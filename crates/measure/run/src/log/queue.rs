@@ -152,8 +152,8 @@ mod tests {
         // The next batch fills while this one is in flight.
         assert_eq!(join_all(&mut queue), [0, 1]);
         assert!(!queue.is_full());
-        assert_eq!(queue.acknowledge().map(|it| it.length), Some(400));
-        assert_eq!(queue.acknowledge().map(|it| it.length), Some(600));
+        assert_eq!(queue.acknowledge().map(|record| record.length), Some(400));
+        assert_eq!(queue.acknowledge().map(|record| record.length), Some(600));
         assert_eq!(queue.acknowledge(), None);
         assert_eq!(queue.take(), LogBatch { records: 2, bytes: 401, left_over: false });
     }

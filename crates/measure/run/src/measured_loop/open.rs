@@ -58,7 +58,9 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                     let reference = self.engine.clock().reference_nanos();
                     // With one reading for all of a look: their places came free at the same
                     // moment.
-                    completions[..count].iter().for_each(|it| self.settle_open(it, reference));
+                    completions[..count]
+                        .iter()
+                        .for_each(|completion| self.settle_open(completion, reference));
                 }
                 Err(error) => {
                     self.break_off(error);

@@ -426,8 +426,9 @@ fn passes_that_drop_the_cache_and_a_last_sync_are_no_accesses() {
     assert_eq!(result.measured, Nanos::from_micros(8010));
     let closed: Vec<_> = intervals.try_iter().collect();
     let of = |name| {
-        let counted = closed.iter().filter_map(|it| it.buffer.operations[name as usize].as_ref());
-        counted.map(|it| it.service.latency().exact.count).sum::<u64>()
+        let counted =
+            closed.iter().filter_map(|interval| interval.buffer.operations[name as usize].as_ref());
+        counted.map(|counts| counts.service.latency().exact.count).sum::<u64>()
     };
     assert_eq!((of(OperationName::Write), of(OperationName::Sync)), (800, 1));
 }
@@ -438,7 +439,7 @@ fn a_pass_begins_when_nothing_of_the_one_before_is_in_flight() {
         Workload { drops_cache_each_pass: true, jobs: 1, depth: 4, ..self_cost_workload(4) };
     // 256 blocks are a pass; the last operation of each takes 5 ms, more than all the others.
     let latencies: Vec<u64> =
-        (1..=256).map(|it| if it == 256 { 5_000_000 } else { 10_000 }).collect();
+        (1..=256).map(|number| if number == 256 { 5_000_000 } else { 10_000 }).collect();
     let workload = Workload { pattern: Pattern::Sequential, ..workload };
     let mut engine = null_engine(&latencies, 4);
     let (result, intervals) = run(&mut engine, &workload, 512, u64::MAX);
@@ -456,7 +457,7 @@ fn passes_of_an_open_loop_wait_for_each_other_and_arrivals_for_them() {
         ..self_cost_workload(4)
     };
     let latencies: Vec<u64> =
-        (1..=256).map(|it| if it == 256 { 5_000_000 } else { 10_000 }).collect();
+        (1..=256).map(|number| if number == 256 { 5_000_000 } else { 10_000 }).collect();
     let mut engine = null_engine(&latencies, 4);
     let schedule = ArrivalSchedule::new(&Arrivals::Constant { rate_per_second: 10_000.0 }, 0, 1, 1);
     let bounds =

@@ -61,25 +61,25 @@ impl ReplayOrder {
     /// The order of a trace; `file_of` says for each captured file which one it is.
     pub(super) fn of(trace: &OperationTrace, file_of: &[usize]) -> Self {
         let mut threads: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        let files = file_of.iter().max().map_or(0, |it| it + 1);
+        let files = file_of.iter().max().map_or(0, |last| last + 1);
         let mut by_end: Vec<Vec<(u64, usize)>> = vec![Vec::new(); files];
-        for (index, it) in trace.operations.iter().enumerate() {
-            threads.entry(it.task).or_default().push(index);
-            by_end[file_of[it.file]].push((it.end(), index));
+        for (index, operation) in trace.operations.iter().enumerate() {
+            threads.entry(operation.task).or_default().push(index);
+            by_end[file_of[operation.file]].push((operation.end(), index));
         }
         let mut places = vec![ReplayPlace::default(); trace.operations.len()];
         for (file, ends) in by_end.iter_mut().enumerate() {
             ends.sort_unstable();
             for (rank, &(_, index)) in ends.iter().enumerate() {
                 let begin = trace.operations[index].begin;
-                let needs = ends.partition_point(|it| it.0 <= begin);
+                let needs = ends.partition_point(|ended| ended.0 <= begin);
                 places[index] = ReplayPlace { file, rank, needs };
             }
         }
         let ends = by_end
             .iter()
-            .map(|it| EndsState { came: vec![false; it.len()], waiting: Vec::new() })
-            .map(|it| Ends { whole: AtomicUsize::new(0), state: Mutex::new(it) });
+            .map(|file| EndsState { came: vec![false; file.len()], waiting: Vec::new() })
+            .map(|state| Ends { whole: AtomicUsize::new(0), state: Mutex::new(state) });
         Self {
             threads: joined(threads.into_values().collect(), trace),
             places,
@@ -119,7 +119,7 @@ impl ReplayOrder {
         let mut state = ends.lock();
         state.came[rank] = true;
         let before = ends.whole.load(Ordering::Relaxed);
-        let whole = before + state.came[before..].iter().take_while(|it| **it).count();
+        let whole = before + state.came[before..].iter().take_while(|came| **came).count();
         ends.whole.store(whole, Ordering::Release);
         // Only threads whose wait is over: waking all others too would keep a late replay late.
         state.waiting.retain(|(needs, thread)| {
@@ -150,13 +150,13 @@ impl ReplayOrder {
 
 /// Threads of which one ended before the other began are one: a server may start thousands, one after the other.
 fn joined(mut threads: Vec<Vec<usize>>, trace: &OperationTrace) -> Vec<Vec<usize>> {
-    threads.sort_by_key(|it| it.first().copied());
+    threads.sort_by_key(|thread| thread.first().copied());
     let mut joined: Vec<Vec<usize>> = Vec::new();
     // By the end of its last operation, the earliest first.
     let mut free: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     for thread in threads {
-        let begin = thread.first().map_or(0, |it| trace.operations[*it].begin);
-        let end = thread.iter().map(|it| trace.operations[*it].end()).max().unwrap_or(0);
+        let begin = thread.first().map_or(0, |first| trace.operations[*first].begin);
+        let end = thread.iter().map(|place| trace.operations[*place].end()).max().unwrap_or(0);
         match free.peek().copied() {
             Some(Reverse((before, place))) if before <= begin => {
                 free.pop();
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn threads_that_came_one_after_the_other_are_one() {
         let spans: Vec<_> = (0..1000_u32)
-            .map(|it| (u64::from(10 * it), u64::from(10 * it + 10), 7 + it, 0))
+            .map(|number| (u64::from(10 * number), u64::from(10 * number + 10), 7 + number, 0))
             .collect();
         let order = ReplayOrder::of(&trace(&spans), &[0, 1]);
         assert_eq!(order.threads(), [(0..1000).collect::<Vec<usize>>()]);

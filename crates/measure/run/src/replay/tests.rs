@@ -38,8 +38,8 @@ fn broken(operations: Vec<TracedOperation>, speed: f64) -> Option<String> {
         return Some(format!("{files} files are left, of which the journal is one"));
     }
     let mut done = replay.operations.clone();
-    done.sort_by_key(|it| it.operation);
-    if done.iter().map(|it| it.operation).ne(0..trace.operations.len()) {
+    done.sort_by_key(|operation| operation.operation);
+    if done.iter().map(|operation| operation.operation).ne(0..trace.operations.len()) {
         return Some(format!("not each once: {done:?}"));
     }
     violation(&trace, &done)
@@ -48,10 +48,10 @@ fn broken(operations: Vec<TracedOperation>, speed: f64) -> Option<String> {
 /// What began before it could have: before it was due, or before those had ended that it had followed.
 fn violation(trace: &OperationTrace, done: &[ReplayedOperation]) -> Option<String> {
     let path = |place: usize| &trace.files[trace.operations[place].file].path;
-    for (place, it) in done.iter().enumerate() {
+    for (place, operation) in done.iter().enumerate() {
         let own = &trace.operations[place];
-        if it.begin < it.due || it.begin > it.end {
-            return Some(format!("at odd times: {it:?}"));
+        if operation.begin < operation.due || operation.begin > operation.end {
+            return Some(format!("at odd times: {operation:?}"));
         }
         for (other, before) in done.iter().enumerate() {
             let theirs = &trace.operations[other];
@@ -59,8 +59,10 @@ fn violation(trace: &OperationTrace, done: &[ReplayedOperation]) -> Option<Strin
                 true => other < place,
                 false => path(other) == path(place) && theirs.end() <= own.begin,
             };
-            if is_followed && before.end > it.begin {
-                return Some(format!("{own:?} began as {it:?}, before {theirs:?} as {before:?}"));
+            if is_followed && before.end > operation.begin {
+                return Some(format!(
+                    "{own:?} began as {operation:?}, before {theirs:?} as {before:?}"
+                ));
             }
         }
     }

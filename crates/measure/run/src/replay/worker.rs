@@ -50,12 +50,13 @@ impl<'a> Worker<'a> {
         seed: u64,
     ) -> Result<(Self, bool), RunError> {
         let trace = wish.trace;
-        let operations = || thread.iter().map(|it| &trace.operations[*it]);
+        let operations = || thread.iter().map(|place| &trace.operations[*place]);
         // By number, each with its place among those that are open.
-        let used: BTreeSet<usize> = operations().map(|it| it.file).collect();
+        let used: BTreeSet<usize> = operations().map(|operation| operation.file).collect();
         let used: BTreeMap<usize, u32> = used.into_iter().zip(0..).collect();
-        let is_hint = |it: &&TracedOperation| it.call.name == HINT;
-        let with_hints: BTreeSet<usize> = operations().filter(is_hint).map(|it| it.file).collect();
+        let is_hint = |operation: &&TracedOperation| operation.call.name == HINT;
+        let with_hints: BTreeSet<usize> =
+            operations().filter(is_hint).map(|operation| operation.file).collect();
         let (mut opened, mut hinted) = (Vec::new(), BTreeMap::new());
         let mut is_cached_instead = false;
         for (number, place) in &used {
@@ -68,24 +69,25 @@ impl<'a> Worker<'a> {
                 exclusive: false,
             };
             let target = &made[files.place_of[*number]];
-            let it = target.open(mode)?;
-            match mode.direct && it.direct && target.direct {
+            let open = target.open(mode)?;
+            match mode.direct && open.direct && target.direct {
                 true => {
-                    let writes =
-                        thread.iter().map(|it| (&trace.operations[*it], files.offsets[*it]));
-                    check_alignment(target, writes.filter(|it| it.0.file == *number))?;
+                    let writes = thread
+                        .iter()
+                        .map(|place| (&trace.operations[*place], files.offsets[*place]));
+                    check_alignment(target, writes.filter(|write| write.0.file == *number))?;
                 }
                 false => is_cached_instead |= mode.direct,
             }
             if with_hints.contains(number) {
-                let again = it.file.try_clone().map_err(|error| {
+                let again = open.file.try_clone().map_err(|error| {
                     RunError::target("cannot open a file once more").because(error)
                 })?;
                 hinted.insert(*place, again);
             }
-            opened.push(it.file);
+            opened.push(open.file);
         }
-        let largest = operations().map(|it| it.bytes).max().unwrap_or(0).max(1);
+        let largest = operations().map(|operation| operation.bytes).max().unwrap_or(0).max(1);
         let buffers = Buffers::try_new(1, usize::try_from(largest).unwrap_or(usize::MAX))?;
         let mut opened = opened.into_iter();
         let first = opened.next().ok_or_else(|| RunError::unsupported("a thread without files"))?;
@@ -96,7 +98,7 @@ impl<'a> Worker<'a> {
             offsets: &files.offsets,
             order,
             thread,
-            files: operations().map(|it| used[&it.file]).collect(),
+            files: operations().map(|operation| used[&operation.file]).collect(),
             engine,
             hinted,
             filler: BlockFiller::unique(seed),
@@ -201,13 +203,13 @@ fn check_alignment<'t>(
     target: &PreparedTarget,
     mut writes: impl Iterator<Item = (&'t TracedOperation, u64)>,
 ) -> Result<(), RunError> {
-    let unit = target.alignment.map_or(1, |it| it.offset.get().max(1));
-    let is_odd = |it: &(&TracedOperation, u64)| !(it.0.bytes | it.1).is_multiple_of(unit);
-    match writes.find(|it| it.0.bytes > 0 && is_odd(it)) {
+    let unit = target.alignment.map_or(1, |alignment| alignment.offset.get().max(1));
+    let is_odd = |write: &(&TracedOperation, u64)| !(write.0.bytes | write.1).is_multiple_of(unit);
+    match writes.find(|write| write.0.bytes > 0 && is_odd(write)) {
         None => Ok(()),
-        Some((it, offset)) => Err(RunError::unsupported(format!(
+        Some((operation, offset)) => Err(RunError::unsupported(format!(
             "the trace writes {} at {offset} with O_DIRECT, which takes multiples of {} here",
-            Bytes::new(it.bytes),
+            Bytes::new(operation.bytes),
             Bytes::new(unit)
         ))
         .hint("choose storage with blocks as small as those of the trace's")),

@@ -83,8 +83,10 @@ pub(crate) fn open_files(
         measure_cache(effective);
         opened = open_each(open_mode(&effective.workload))?;
     }
-    let files: Vec<Vec<OwnedFd>> =
-        opened.into_iter().map(|of_job| of_job.into_iter().map(|it| it.file).collect()).collect();
+    let files: Vec<Vec<OwnedFd>> = opened
+        .into_iter()
+        .map(|of_job| of_job.into_iter().map(|opened| opened.file).collect())
+        .collect();
     if let Some(advice) = load.advice {
         let advice = advice_of(advice);
         files.iter().flatten().try_for_each(|file| advise(file, advice))?;

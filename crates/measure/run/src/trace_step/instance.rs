@@ -250,7 +250,7 @@ impl TraceInstance {
         self.set("tracing_on", "0")?;
         let path = self.folder.0.join("trace");
         let mut text = Vec::new();
-        let read = File::open(&path).and_then(|it| it.take(TEXT_MAX).read_to_end(&mut text));
+        let read = File::open(&path).and_then(|file| file.take(TEXT_MAX).read_to_end(&mut text));
         read.map_err(|error| reason("read", &path, &error))?;
         Ok(text)
     }

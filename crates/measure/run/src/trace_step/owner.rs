@@ -41,7 +41,7 @@ pub fn remove_dead_trace_instances(root: &Path) -> Vec<PathBuf> {
 pub(crate) fn remove_dead_in(tracefs: &Path, root: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(tracefs.join("instances")) else { return Vec::new() };
     let is_dead =
-        |entry: &fs::DirEntry| owner(&entry.file_name()).is_some_and(|it| it.is_dead(root));
+        |entry: &fs::DirEntry| owner(&entry.file_name()).is_some_and(|owner| owner.is_dead(root));
     let dead = entries.flatten().filter(is_dead).map(|entry| entry.path());
     dead.filter(|folder| fs::remove_dir(folder).is_ok()).collect()
 }

@@ -137,7 +137,8 @@ fn phases<C: Clock>(
         tracer.finish()
     });
     let after = making.make(engine, count - half);
-    let spans = |all: &[Stamps]| all.iter().map(|it| Nanos::new((made.nanos)(it.span()))).collect();
+    let spans =
+        |all: &[Stamps]| all.iter().map(|stamps| Nanos::new((made.nanos)(stamps.span()))).collect();
     // Service latencies of both, by the same stamps: their difference is the cost of tracing.
     made.untraced = [spans(&before), spans(&after)].concat();
     made.traced = spans(&made.stamps);

@@ -79,7 +79,10 @@ struct Commit {
 
 impl Commit {
     fn keys(&self) -> Vec<RequestKey<'_>> {
-        self.requests.iter().map(|it| (it.device, it.flags.as_str(), it.bytes)).collect()
+        self.requests
+            .iter()
+            .map(|request| (request.device, request.flags.as_str(), request.bytes))
+            .collect()
     }
 }
 
@@ -130,8 +133,8 @@ fn commits(traced: &InstanceTrace, devices: &[TracedDevice]) -> Vec<Commit> {
             },
             kind => {
                 let Some((request, is_begin, has_requests)) = of_device(kind) else { continue };
-                let place = |it: &TracedDevice| {
-                    it.number == request.device && it.has_requests == has_requests
+                let place = |device: &TracedDevice| {
+                    device.number == request.device && device.has_requests == has_requests
                 };
                 let Some(device) = devices.iter().position(place) else { continue };
                 let identity = identity(device, request);
@@ -177,7 +180,7 @@ fn complete(
     at: Nanos,
 ) {
     let Some((commit, request)) = open.remove(identity) else { return };
-    let request = commits.get_mut(commit).and_then(|it| it.requests.get_mut(request));
+    let request = commits.get_mut(commit).and_then(|commit| commit.requests.get_mut(request));
     if let Some(request) = request {
         request.completed = Some(at);
     }
@@ -196,7 +199,7 @@ fn sequence(group: &[&Commit], devices: &[TracedDevice]) -> TracedSequence {
         (0..length).filter_map(|place| request(group, place, devices)).collect();
     requests.sort_by_key(|request| request.issued);
     requests.truncate(REQUESTS_MAX);
-    let spans = group.iter().filter_map(|it| Some(it.end?.saturating_sub(it.begin)));
+    let spans = group.iter().filter_map(|commit| Some(commit.end?.saturating_sub(commit.begin)));
     TracedSequence {
         commits: group.len() as u64,
         requests,
@@ -208,13 +211,13 @@ fn sequence(group: &[&Commit], devices: &[TracedDevice]) -> TracedSequence {
 fn request(group: &[&Commit], place: usize, devices: &[TracedDevice]) -> Option<TracedRequest> {
     let all = || group.iter().filter_map(|commit| Some((commit, commit.requests.get(place)?)));
     let (_, first) = all().next()?;
-    let service = |it: &RequestEvents| Some(it.completed?.saturating_sub(it.issued));
+    let service = |request: &RequestEvents| Some(request.completed?.saturating_sub(request.issued));
     Some(TracedRequest {
         device: devices.get(first.device)?.name.clone(),
         flags: first.flags.clone(),
         bytes: Bytes::new(first.bytes),
-        issued: median(all().map(|(commit, it)| it.issued.saturating_sub(commit.begin)))?,
-        service: median(all().filter_map(|(_, it)| service(it))),
+        issued: median(all().map(|(commit, request)| request.issued.saturating_sub(commit.begin)))?,
+        service: median(all().filter_map(|(_, request)| service(request))),
     })
 }
 

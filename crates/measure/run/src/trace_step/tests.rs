@@ -55,14 +55,15 @@ fn found(lines: &[String]) -> Vec<TracedSequence> {
 }
 
 fn words(sequence: &TracedSequence) -> String {
-    let word = |it: &durio_record::TracedRequest| {
-        let service = it.service.map_or("-".to_owned(), |it| (it.get() / 1000).to_string());
+    let word = |request: &durio_record::TracedRequest| {
+        let service =
+            request.service.map_or("-".to_owned(), |service| (service.get() / 1000).to_string());
         format!(
             "{} {} {} @{} {service}",
-            it.device,
-            it.flags,
-            it.bytes.get(),
-            it.issued.get() / 1000
+            request.device,
+            request.flags,
+            request.bytes.get(),
+            request.issued.get() / 1000
         )
     };
     sequence.requests.iter().map(word).collect::<Vec<_>>().join(", ")
@@ -90,7 +91,7 @@ fn the_most_frequent_sequence_comes_first_and_rare_ones_are_left_out() {
     lines.extend(commit(11, 20_000, 100));
     let found = found(&lines);
     assert_eq!(found.len(), 8);
-    assert_eq!(found.iter().map(|it| it.commits).sum::<u64>(), 9, "of 12");
+    assert_eq!(found.iter().map(|sequence| sequence.commits).sum::<u64>(), 9, "of 12");
     assert_eq!(words(&found[0]), "sda W 4096 @10 100, sda FF 0 @112 30");
     assert_eq!(found[1].requests[0].service, None, "its end was not seen");
 }

@@ -234,7 +234,7 @@ fn a_batch_has_at_most_its_bytes_and_the_rest_waits_for_the_next() {
     assert!(ran.batches().full > 0);
     assert!(ran.witness.writes.iter().all(|write| write.records.len() <= 4));
     let padding: u64 =
-        ran.witness.writes.iter().map(|it| 4096 - 256 * it.records.len() as u64).sum();
+        ran.witness.writes.iter().map(|write| 4096 - 256 * write.records.len() as u64).sum();
     assert_eq!(ran.batches().padding.get(), padding);
 }
 

@@ -56,10 +56,14 @@ impl Engine for Noting {
         completions: &mut [Completion],
         deadline: Ticks,
     ) -> Result<usize, BlockError> {
-        self.asked.extend(operations.iter().map(|it| (it.kind, it.offset, it.length)));
+        self.asked.extend(
+            operations.iter().map(|operation| (operation.kind, operation.offset, operation.length)),
+        );
         let count = self.honest.exchange_until(operations, completions, deadline)?;
         if self.is_at_once {
-            completions[..count].iter_mut().for_each(|it| it.submitted_at = it.completed_at);
+            completions[..count]
+                .iter_mut()
+                .for_each(|completion| completion.submitted_at = completion.completed_at);
         }
         self.looked_at = self.clock().now().plus(self.late);
         self.clock().advance_to(self.looked_at);
@@ -76,7 +80,8 @@ fn accesses(workload: &Workload, count: usize) -> Vec<(OperationKind, u64, u64)>
     let region = workload.region_of(0, Bytes::from_mib(1)).unwrap();
     let mut stream = Stream::new(workload, region, 1);
     let accesses = std::iter::repeat_with(|| stream.next_access());
-    let made = accesses.map(|it| (super::super::kind_of(it.kind), it.offset, it.length));
+    let made =
+        accesses.map(|access| (super::super::kind_of(access.kind), access.offset, access.length));
     made.take(count).collect()
 }
 
@@ -94,8 +99,8 @@ fn each_access_of_the_stream_is_asked_for_once_in_its_order() {
         let (result, _) = run(&mut engine, &workload, 200, u64::MAX);
         assert!(result.ending.failure.is_none());
         let accesses = accesses(&workload, 200);
-        assert!(accesses.iter().any(|it| it.0 == OperationKind::Read && it.1 > 0));
-        assert!(accesses.iter().any(|it| it.0 == OperationKind::Write && it.2 == 8192));
+        assert!(accesses.iter().any(|access| access.0 == OperationKind::Read && access.1 > 0));
+        assert!(accesses.iter().any(|access| access.0 == OperationKind::Write && access.2 == 8192));
         assert_eq!(engine.asked, accesses, "depth {depth}");
     }
 }

@@ -201,9 +201,9 @@ fn a_range_and_then_its_file_are_one_sync() {
     let closed: Vec<_> = intervals.try_iter().collect();
     let [write, sync, commit] = [OperationName::Write, OperationName::Sync, OperationName::Commit]
         .map(|name| exact(&closed[0], name));
-    assert_eq!([write, sync, commit].map(|it| it.count), [100; 3]);
-    assert_eq!([write, sync, commit].map(|it| it.max_ns), [30_000, 70_000, 100_000]);
-    assert_eq!([write, sync, commit].map(|it| it.min_ns), [30_000, 70_000, 100_000]);
+    assert_eq!([write, sync, commit].map(|exact| exact.count), [100; 3]);
+    assert_eq!([write, sync, commit].map(|exact| exact.max_ns), [30_000, 70_000, 100_000]);
+    assert_eq!([write, sync, commit].map(|exact| exact.min_ns), [30_000, 70_000, 100_000]);
     assert_accounted(&result, write.sum_ns + sync.sum_ns);
     let operations: Vec<_> = engine.calls().flatten().collect();
     for three in operations.chunks(3) {

@@ -90,7 +90,7 @@ mod tests {
         let traced = traced_layers(Path::new("/nowhere"), &stack);
         let short: Vec<_> = traced
             .iter()
-            .map(|it| (it.device.name.as_str(), it.device.lowest, &it.numbers[..]))
+            .map(|layer| (layer.device.name.as_str(), layer.device.lowest, &layer.numbers[..]))
             .collect();
         let numbers: [&[(u32, u32)]; 3] = [&[(9, 0)], &[(8, 1), (8, 0)], &[(8, 16)]];
         let [md0, sda, sdb] = numbers;

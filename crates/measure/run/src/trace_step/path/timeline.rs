@@ -29,14 +29,14 @@ pub(super) fn timelines(
         TraceClock::Monotonic => 1000,
         TraceClock::Tsc => 1,
     };
-    let whole = |it: &&Stamps| it.begin >= followed.complete_from;
-    let aligned = |it: &Stamps| Stamps { begin: it.begin / grain * grain, end: it.end };
+    let whole = |stamps: &&Stamps| stamps.begin >= followed.complete_from;
+    let aligned = |stamps: &Stamps| Stamps { begin: stamps.begin / grain * grain, end: stamps.end };
     let mut left: VecDeque<Stamps> = stamps.iter().filter(whole).map(aligned).collect();
     let mut sweep = TimelineSweep::new(followed, layers);
     let mut found = Vec::with_capacity(left.len());
     let mut open = false;
     for event in &followed.text.events {
-        while let Some(past) = left.front().copied().filter(|it| event.at > it.end) {
+        while let Some(past) = left.front().copied().filter(|stamps| event.at > stamps.end) {
             left.pop_front();
             // One without any event was not seen.
             if std::mem::take(&mut open) {
@@ -118,7 +118,7 @@ impl<'a> TimelineSweep<'a> {
         Self {
             followed,
             layers,
-            devices: layers.iter().map(|it| DeviceState::new(it.device.requests)).collect(),
+            devices: layers.iter().map(|layer| DeviceState::new(layer.device.requests)).collect(),
             now: 0,
             in_kernel: false,
             off_cpu: false,
@@ -248,8 +248,9 @@ fn count(all: &mut Vec<PathIo>, position: usize, request: &BlockRequest) {
         }
         Some(b'W') if request.bytes > 0 => {
             (io.writes, io.written_bytes) = (io.writes.saturating_add(1), add(io.written_bytes));
-            io.fua =
-                io.fua.saturating_add(u32::from(rest.get(1..).is_some_and(|it| it.contains('F'))));
+            io.fua = io
+                .fua
+                .saturating_add(u32::from(rest.get(1..).is_some_and(|rest| rest.contains('F'))));
         }
         _ => {}
     }

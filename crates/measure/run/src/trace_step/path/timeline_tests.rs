@@ -48,8 +48,16 @@ fn spent(path: &OperationPath) -> [u64; 6] {
 }
 
 /// Device, queued, entry, exit, between, program.
-fn of(it: &LatencyComponents) -> [u64; 6] {
-    [it.device, it.queued, it.entry, it.exit, it.between, it.program].map(Nanos::get)
+fn of(components: &LatencyComponents) -> [u64; 6] {
+    [
+        components.device,
+        components.queued,
+        components.entry,
+        components.exit,
+        components.between,
+        components.program,
+    ]
+    .map(Nanos::get)
 }
 
 const DISK: (u32, u32) = (8, 0);
@@ -208,8 +216,8 @@ fn operations_of_which_events_were_lost_are_left_out() {
 /// The system calls of a recorded trace as operations: begin and end.
 fn calls(text: &TraceText) -> Vec<Stamps> {
     let times = |kind: &Kind| {
-        let of_kind = text.events.iter().filter(|it| it.kind == *kind);
-        of_kind.map(|it| it.at).collect::<Vec<_>>()
+        let of_kind = text.events.iter().filter(|event| event.kind == *kind);
+        of_kind.map(|event| event.at).collect::<Vec<_>>()
     };
     let pairs = times(&Kind::Entered).into_iter().zip(times(&Kind::Left));
     pairs.map(|(begin, end)| Stamps { begin, end }).collect()

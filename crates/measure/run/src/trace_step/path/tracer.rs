@@ -136,7 +136,8 @@ impl PathTracer {
         if own != self.thread {
             return BTreeSet::new();
         }
-        let queued = text.events.iter().filter(|it| matches!(it.kind, TraceEventKind::Queued(_)));
+        let queued =
+            text.events.iter().filter(|event| matches!(event.kind, TraceEventKind::Queued(_)));
         let tasks: BTreeSet<u32> = queued.map(|event| event.task).collect();
         tasks.into_iter().filter(|&task| task != own && self.is_stranger(task)).collect()
     }
@@ -160,7 +161,9 @@ fn events_of(operations: u64) -> u64 {
 /// By the flags in `/proc/PID/stat`, the seventh field after the name (proc_pid_stat(5)).
 fn is_kernel_thread(stat: &str) -> bool {
     let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6));
-    flags.and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|it| it & KERNEL_THREAD != 0)
+    flags
+        .and_then(|flags| flags.parse::<u64>().ok())
+        .is_some_and(|flags| flags & KERNEL_THREAD != 0)
 }
 
 /// The number of the calling thread as the trace has it, which in a container is another than its

@@ -96,7 +96,8 @@ impl Witness {
 
     /// Records 1 to `count` were each in exactly one write.
     pub(super) fn assert_each_once(&self, count: u64) {
-        let records: Vec<u64> = self.writes.iter().flat_map(|it| &it.records).copied().collect();
+        let records: Vec<u64> =
+            self.writes.iter().flat_map(|write| &write.records).copied().collect();
         assert_eq!(records, (1..=count).collect::<Vec<_>>());
     }
 

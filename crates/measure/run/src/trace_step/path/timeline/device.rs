@@ -44,11 +44,11 @@ impl Range {
 /// serves all that wait for it.
 fn cut(ranges: &mut Vec<Range>, range: Range) {
     if range.is_empty() {
-        ranges.retain(|it| !it.is_empty());
+        ranges.retain(|other| !other.is_empty());
         return;
     }
-    let parts = |it: &Range| -> Vec<Range> {
-        if it.is_empty() { vec![*it] } else { it.without(range).collect() }
+    let parts = |other: &Range| -> Vec<Range> {
+        if other.is_empty() { vec![*other] } else { other.without(range).collect() }
     };
     *ranges = ranges.iter().flat_map(parts).collect();
 }
@@ -124,8 +124,9 @@ impl DeviceState {
             self.take(range);
             return;
         }
-        let ended = self.queued.iter().position(|it| !it.is_empty() && it.to == request.sector);
-        let flush = || self.queued.iter().position(|it| it.is_empty());
+        let ended =
+            self.queued.iter().position(|range| !range.is_empty() && range.to == request.sector);
+        let flush = || self.queued.iter().position(|range| range.is_empty());
         if let Some(place) = ended.or_else(flush) {
             self.queued.remove(place);
         }
