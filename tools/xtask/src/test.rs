@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every check and every test, and the sum.
 //!
-//! Prints failures with their output, skips with their reasons, the time of each stage, and as the
-//! very last line `N passed, N failed, N skipped`. `output` parses the tools' output, `tally`
-//! counts.
+//! Prints failures with their output, the time of each stage, the slowest tests, skips with their
+//! reasons, and as the very last line `N passed, N failed, N skipped`. `output` parses the tools'
+//! output, `tally` counts.
 //!
 //! ```text
 //!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ─────────────────────────┬─ long tests ─ instructions ─ dist ─ attack
@@ -28,6 +28,9 @@ use anyhow::Result;
 use crate::packages;
 use tally::Tally;
 
+/// Enough to see what holds the suite up.
+const SLOWEST_TESTS: usize = 10;
+
 /// What may be left out or added.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TestArguments {
@@ -43,7 +46,7 @@ pub(crate) struct TestArguments {
 
 /// Runs all stages, even after failures.
 pub(crate) fn run(arguments: &TestArguments) -> Result<ExitCode> {
-    let session = TestSession::default();
+    let session = TestSession { start: Instant::now(), found: Mutex::default() };
     // First: the programs that it installs decide which tests are skipped.
     let missing = session.timed("packages", packages::provide).join(",");
     // Before minutes of compiling: these take seconds.
@@ -68,8 +71,19 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<ExitCode> {
 }
 
 /// The stages so far.
-#[derive(Debug, Default)]
-struct TestSession(Mutex<(Vec<(String, Duration)>, Tally)>);
+#[derive(Debug)]
+struct TestSession {
+    start: Instant,
+    found: Mutex<(Vec<StageTime>, Tally)>,
+}
+
+#[derive(Debug)]
+struct StageTime {
+    name: String,
+    /// Since the suite's start: stages of the three lanes overlap.
+    from: Duration,
+    took: Duration,
+}
 
 impl TestSession {
     /// Runs independent stages concurrently: black-box tests mostly wait, for devices, for guests
@@ -120,24 +134,32 @@ impl TestSession {
             })
         });
         println!("{name}: {tally}");
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.add(tally);
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).1.add(tally);
     }
 
     fn timed<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
+        let from = self.start.elapsed();
         let value = work();
-        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        found.0.push((name.to_owned(), start.elapsed()));
+        let took = self.start.elapsed().saturating_sub(from);
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.0.push(StageTime { name: name.to_owned(), from, took });
         value
     }
 
     /// True if nothing failed.
     fn print_summary(&self) -> bool {
-        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let (times, sum) = &*found;
         println!("\n==== summary ====");
-        for (name, took) in times.iter().filter(|(_, took)| took.as_secs() > 0) {
-            println!("{:>8.1} s  {name}", took.as_secs_f64());
+        print!("{}", time_table(times, self.start.elapsed()));
+        let slowest = sum.slowest(SLOWEST_TESTS);
+        if !slowest.is_empty() {
+            println!(
+                "slowest tests, each next to others (examples in documentation are not timed):"
+            );
+        }
+        for (took, test) in slowest {
+            println!("{:>8.1} s  {test}", took.as_secs_f64());
         }
         for (test, reason) in sum.skips() {
             println!("SKIPPED {test}: {reason}");
@@ -147,5 +169,44 @@ impl TestSession {
         }
         println!("{sum}");
         sum.failed() == 0
+    }
+}
+
+/// The stages by their start, then the whole suite.
+fn time_table(stages: &[StageTime], suite: Duration) -> String {
+    let mut stages: Vec<_> = stages.iter().collect();
+    stages.sort_by_key(|stage| stage.from);
+    let line = |took: Duration, from: Duration, name: &str| {
+        format!("{:>8.1} s  from {:>7.1} s  {name}\n", took.as_secs_f64(), from.as_secs_f64())
+    };
+    let lines = stages.iter().map(|stage| line(stage.took, stage.from, &stage.name));
+    let suite = line(suite, Duration::ZERO, "the suite");
+    "stages, some of them side by side:\n".to_owned() + &lines.collect::<String>() + &suite
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_listed_by_their_start_with_the_suite_at_the_end() {
+        let stage = |name: &str, from, took| StageTime {
+            name: name.to_owned(),
+            from: Duration::from_millis(from),
+            took: Duration::from_millis(took),
+        };
+        // In the order of their ends: clippy ran next to the tests.
+        let stages = [
+            stage("build of the tests", 2500, 98_100),
+            stage("clippy", 100_700, 41_040),
+            stage("durio cli", 100_650, 321_000),
+        ];
+        let table = time_table(&stages, Duration::from_millis(421_700));
+        let expected = "stages, some of them side by side:\n\
+            \x20   98.1 s  from     2.5 s  build of the tests\n\
+            \x20  321.0 s  from   100.7 s  durio cli\n\
+            \x20   41.0 s  from   100.7 s  clippy\n\
+            \x20  421.7 s  from     0.0 s  the suite\n";
+        assert_eq!(table, expected);
     }
 }

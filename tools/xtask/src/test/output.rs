@@ -3,6 +3,7 @@
 //! Takes lines of standard output, from test programs and from rustdoc; returns counts and names.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Enough for a panic's location, its message and a program's output in it.
 const QUOTED_LINES: usize = 30;
@@ -22,6 +23,8 @@ pub(super) struct TestOutput {
     pub(super) failed_texts: BTreeMap<String, Vec<String>>,
     /// Names of ignored tests, as far as they were printed.
     pub(super) ignored_names: Vec<String>,
+    /// Each timed test with its time on the wall clock, while other tests ran too.
+    pub(super) times: Vec<(Duration, String)>,
     /// The running test program, which has not given its result yet.
     pub(super) program: Option<RunningTests>,
 }
@@ -84,7 +87,9 @@ impl TestOutput {
     fn read_quoted(&mut self, line: &str) {
         let Some(program) = &mut self.program else { return };
         let heading = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
-        if let Some(name) = heading.filter(|name| self.failed_names.iter().any(|it| it == name)) {
+        if let Some(name) =
+            heading.filter(|name| self.failed_names.iter().any(|failed| failed == name))
+        {
             program.quoted = Some(name.to_owned());
         } else if line == "failures:" {
             program.quoted = None;
@@ -100,6 +105,8 @@ impl TestOutput {
         let Some((name, verdict)) = test.rsplit_once(" ... ") else { return };
         let Some(program) = &mut self.program else { return };
         name.clone_into(&mut program.last_test);
+        let (verdict, time) = split_time(verdict);
+        self.times.extend(time.map(|time| (time, name.to_owned())));
         if verdict == "FAILED" {
             self.failed_names.push(name.to_owned());
         // libtest prints the reason of `#[ignore = "slow"]` behind the word.
@@ -109,6 +116,14 @@ impl TestOutput {
             self.ignored_names.push(name.to_owned());
         }
     }
+}
+
+/// `ok <1.250s>` of libtest's `--report-time` as the word and the time.
+fn split_time(verdict: &str) -> (&str, Option<Duration>) {
+    let timed = verdict.strip_suffix("s>").and_then(|timed| timed.rsplit_once(" <"));
+    let timed = timed.and_then(|(word, seconds)| Some((word, seconds.parse::<f64>().ok()?)));
+    let timed = timed.and_then(|(word, s)| Some((word, Duration::try_from_secs_f64(s).ok()?)));
+    timed.map_or((verdict, None), |(word, time)| (word, Some(time)))
 }
 
 /// The count in `running 1 test`, `running 7 tests`.
@@ -147,6 +162,20 @@ mod tests {
         assert_eq!((output.passed, output.failed, output.ignored), (3, 1, 1));
         assert_eq!(output.failed_names, ["c"]);
         assert_eq!(output.ignored_names, ["d"]);
+    }
+
+    #[test]
+    fn times_are_taken_from_the_verdicts_that_have_one() {
+        let output = read(
+            "running 4 tests\ntest quick ... ok <0.004s>\ntest a::long - should panic ... ok <71.250s>\n\
+             test broken ... FAILED <2.500s>\ntest f ... ignored, slow\n\n\
+             test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out\n",
+        );
+        assert_eq!((output.passed, output.failed, output.ignored), (2, 1, 0));
+        assert_eq!(output.failed_names, ["broken"]);
+        let times: Vec<_> =
+            output.times.iter().map(|(time, name)| (time.as_millis(), name.as_str())).collect();
+        assert_eq!(times, [(4, "quick"), (71_250, "a::long - should panic"), (2500, "broken")]);
     }
 
     #[test]

@@ -64,6 +64,7 @@ pub(super) struct TestProgram {
     name: String,
     executable: Utf8PathBuf,
     folder: Utf8PathBuf,
+    can_time: bool,
 }
 
 impl TestProgram {
@@ -95,10 +96,24 @@ pub(super) fn build() -> Result<Vec<TestProgram>> {
         let folder = artifact.manifest_path.parent().context("a manifest without a folder")?;
         let package = folder.file_name().unwrap_or_default();
         let name = format!("{package} {}", artifact.target.name);
-        programs.push(TestProgram { name, executable, folder: folder.to_owned() });
+        let can_time = can_time_tests(&executable);
+        programs.push(TestProgram { name, executable, folder: folder.to_owned(), can_time });
     }
     ensure!(child.wait()?.success(), "the tests do not compile");
     Ok(programs)
+}
+
+/// Libtest's time of each test, which a stable toolchain gives only to those who ask like this.
+///
+/// The variable is read by the test program as it runs; nothing is compiled with it.
+const TIMED: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
+const TIMED_ARGUMENTS: [&str; 3] = ["-Z", "unstable-options", "--report-time"];
+
+/// False once a toolchain no longer takes [`TIMED_ARGUMENTS`]: then tests run without times.
+fn can_time_tests(executable: &Utf8PathBuf) -> bool {
+    let mut list = Command::new(executable);
+    list.args(TIMED_ARGUMENTS).arg("--list").env(TIMED.0, TIMED.1);
+    list.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
 }
 
 /// Runs a test program, or its slow tests except for the long ones.
@@ -110,8 +125,11 @@ pub(super) fn test_program(program: &TestProgram, is_slow: bool, missing: &str) 
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         command.env("RUST_TEST_THREADS", (cores * BLACK_BOX_THREADS).to_string());
     }
+    if program.can_time {
+        command.args(TIMED_ARGUMENTS).env(TIMED.0, TIMED.1);
+    }
     if is_slow {
-        command.arg("--ignored").args(LONG.iter().flat_map(|it| ["--skip", it]));
+        command.arg("--ignored").args(LONG.iter().flat_map(|test| ["--skip", test]));
     }
     test(&mut command, &program.name, missing)
 }
@@ -149,7 +167,7 @@ pub(super) fn attack(profile: &str, is_long: bool) -> Result<Tally> {
 pub(super) fn book() -> Result<Tally> {
     let built = cargo::metadata()?.target_directory.into_std_path_buf().join("debug/durio");
     let problems = book::problems(&built)?;
-    problems.iter().for_each(|it| println!("{it}"));
+    problems.iter().for_each(|problem| println!("{problem}"));
     Ok(Tally::of_check("book", problems.is_empty()))
 }
 
@@ -238,6 +256,12 @@ fn text_of(command: &mut Command) -> Result<(String, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_toolchain_times_each_test() {
+        let this = Utf8PathBuf::from_path_buf(std::env::current_exe().unwrap()).unwrap();
+        assert!(can_time_tests(&this), "the suite would list no slowest tests");
+    }
 
     #[test]
     fn every_crate_with_examples_has_them_run() {

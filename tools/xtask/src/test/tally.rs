@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use super::output::TestOutput;
 use crate::attack::RowOutcome;
@@ -16,6 +17,7 @@ pub(super) struct Tally {
     failed: usize,
     failures: Vec<String>,
     skips: Vec<(String, String)>,
+    times: Vec<(Duration, String)>,
 }
 
 impl Tally {
@@ -65,6 +67,11 @@ impl Tally {
             failed: output.failed,
             failures: output.failed_names.iter().map(|name| with_text(name, output)).collect(),
             skips: skips.into_iter().collect(),
+            times: output
+                .times
+                .iter()
+                .map(|(time, test)| (*time, format!("{name}: {test}")))
+                .collect(),
         };
         tally.skips.extend(ignored(output));
         if !is_success && tally.failed == 0 {
@@ -80,6 +87,7 @@ impl Tally {
         self.failed += other.failed;
         self.failures.extend(other.failures);
         self.skips.extend(other.skips);
+        self.times.extend(other.times);
     }
 
     /// The count of failures.
@@ -91,6 +99,14 @@ impl Tally {
     /// below.
     pub(super) fn failures(&self) -> &[String] {
         &self.failures
+    }
+
+    /// The slowest timed tests, at most `count`, the longest first.
+    pub(super) fn slowest(&self, count: usize) -> Vec<&(Duration, String)> {
+        let mut times: Vec<_> = self.times.iter().collect();
+        times.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+        times.truncate(count);
+        times
     }
 
     /// Tests that did not run, with the reason.
@@ -209,6 +225,24 @@ mod tests {
         total.add(Tally::of_tests(&output(3, &[]), read_skips("a: b"), true, "test"));
         assert_eq!(total.to_string(), "3 passed, 1 failed, 1 skipped");
         assert_eq!(total.failures(), ["clippy"]);
+    }
+
+    #[test]
+    fn the_slowest_tests_of_all_programs_come_first() {
+        let timed =
+            |milliseconds, test: &str| (Duration::from_millis(milliseconds), test.to_owned());
+        let of = |program, times| {
+            let output = TestOutput { passed: 2, times, ..TestOutput::default() };
+            Tally::of_tests(&output, BTreeMap::new(), true, program)
+        };
+        let mut total = of("raid raid", vec![timed(30, "a"), timed(4000, "b")]);
+        total.add(of("durio cli", vec![timed(65_000, "lab::c"), timed(500, "d")]));
+        let slowest = total.slowest(3);
+        let slowest: Vec<_> =
+            slowest.iter().map(|(time, test)| (time.as_millis(), test.as_str())).collect();
+        let expected =
+            [(65_000, "durio cli: lab::c"), (4000, "raid raid: b"), (500, "durio cli: d")];
+        assert_eq!(slowest, expected);
     }
 
     #[test]
