@@ -221,7 +221,7 @@ fn every_field_is_described() {
         size: Bytes::from_mib(16),
         front_end: GuestFrontEnd::Scsi,
         write_cache: true,
-        layers: GuestLayers::Ext4,
+        layers: GuestLayers::EXT4,
         guest: CommandGuest {
             kernel: Some("x".into()),
             shares_root: true,

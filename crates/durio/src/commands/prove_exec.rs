@@ -51,7 +51,7 @@ fn target(arguments: &ProveExec) -> Result<CommandTarget, BenchError> {
         size: *size,
         front_end: *front_end,
         write_cache: *write_cache,
-        layers: GuestLayers::Ext4,
+        layers: GuestLayers::EXT4,
         guest,
     })
 }

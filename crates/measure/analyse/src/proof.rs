@@ -356,7 +356,7 @@ mod tests {
             size: Bytes::from_mib(16),
             front_end: GuestFrontEnd::VirtioBlk,
             write_cache: true,
-            layers: GuestLayers::Ext4,
+            layers: GuestLayers::EXT4,
             engine: durio_plan::EngineKind::Uring,
             kernel: None,
             enumerated: true,

@@ -19,8 +19,9 @@ const LOOK: Duration = Duration::from_millis(20);
 const READY: &str = "ready: ";
 
 /// Writes a new array to empty disks.
-pub(crate) fn create(disks: &[PathBuf]) -> Result<(), BenchError> {
-    let words = ["raid", "create", "proof", "--level", "1", "--assume-clean"].map(String::from);
+pub(crate) fn create(level: u8, disks: &[PathBuf]) -> Result<(), BenchError> {
+    let level = level.to_string();
+    let words = ["raid", "create", "proof", "--level", &level, "--assume-clean"].map(String::from);
     let named = disks.iter().map(|it| it.display().to_string());
     let permits = named.clone().flat_map(|it| ["--destroy".to_owned(), it]);
     run(&durio()?, &words.into_iter().chain(permits).chain(named).collect::<Vec<_>>())

@@ -13,7 +13,7 @@ use durio_layers::{
     Action, Btrfs, BtrfsProfile, BuildPlace, DeclaredKind, DeclaredLayer, DeclaredMd,
     DeclaredStack, Device, Ext4, MadeFilesystem, MdBitmap, Xfs, commands,
 };
-use durio_plan::proof::GuestLayers;
+use durio_plan::proof::{GuestArrayKind, GuestFilesystem, GuestLayers};
 use durio_prove::wire::AgentSays;
 
 use crate::error::{BenchError, BenchErrorKind, with_causes};
@@ -30,9 +30,9 @@ const COMMAND_MAX: Duration = Duration::from_secs(300);
 /// Programs and drivers for all of these layers.
 pub(crate) fn needs(layers: impl Iterator<Item = GuestLayers>) -> GuestNeeds {
     let layers: Vec<GuestLayers> = layers.collect();
-    let declared = layers.iter().filter_map(|it| declared(*it)).map(|kind| stack(vec![kind]));
-    let mut needs = GuestNeeds::all(&declared.collect::<Vec<_>>());
-    if layers.iter().any(|it| it.on_durio_raid().is_some()) {
+    let mut needs =
+        GuestNeeds::all(&layers.iter().map(|layers| stack(kinds(*layers))).collect::<Vec<_>>());
+    if layers.iter().any(|layers| layers.durio_level().is_some()) {
         needs.modules.push(UBLK.to_owned());
     }
     needs
@@ -43,21 +43,25 @@ fn stack(kinds: Vec<DeclaredKind>) -> DeclaredStack {
     DeclaredStack { name: String::new(), layers: kinds.into_iter().map(layer).collect() }
 }
 
-fn declared(layers: GuestLayers) -> Option<DeclaredKind> {
-    Some(match layers {
-        GuestLayers::Raw | GuestLayers::DurioRaid1 => return None,
+/// The layers of a stack, from below; durio's array is not one of them.
+fn kinds(layers: GuestLayers) -> Vec<DeclaredKind> {
+    let md = md_level(layers).map(|level| DeclaredKind::Md(md(level)));
+    let filesystem = layers.filesystem.map(|filesystem| match filesystem {
         // Blocks of a cell's size, which a filesystem this small has not by itself.
-        GuestLayers::Ext4 | GuestLayers::DurioRaid1Ext4 => DeclaredKind::Ext4(Ext4 {
+        GuestFilesystem::Ext4 => DeclaredKind::Ext4(Ext4 {
             options: MadeFilesystem { mkfs: vec!["-b".into(), "4096".into()], mount: Vec::new() },
         }),
-        GuestLayers::Xfs | GuestLayers::DurioRaid1Xfs => DeclaredKind::Xfs(Xfs::default()),
-        GuestLayers::Btrfs => DeclaredKind::Btrfs(Btrfs {
+        GuestFilesystem::Xfs => DeclaredKind::Xfs(Xfs::default()),
+        GuestFilesystem::Btrfs => DeclaredKind::Btrfs(Btrfs {
             profile: BtrfsProfile::Single,
             options: MadeFilesystem::default(),
         }),
-        GuestLayers::MdRaid1 => DeclaredKind::Md(md(1)),
-        GuestLayers::MdRaid5 => DeclaredKind::Md(md(5)),
-    })
+    });
+    md.into_iter().chain(filesystem).collect()
+}
+
+fn md_level(layers: GuestLayers) -> Option<u8> {
+    layers.array.filter(|array| array.kind == GuestArrayKind::Md).map(|array| array.level)
 }
 
 /// As mdadm makes a small one: without a bitmap, so that all of it is synced after a cut.
@@ -86,9 +90,10 @@ impl GuestStack<'_> {
     /// Makes the layers on empty disks, and returns the path to write to: a device, or a file that
     /// does not exist yet.
     pub(crate) fn make(&self) -> Result<PathBuf, BenchError> {
-        if let Some(layers) = self.layers.on_durio_raid() {
-            guest_array::create(self.disks)?;
-            return GuestStack { layers, disks: &[self.start_array()?] }.make();
+        if let Some(level) = self.layers.durio_level() {
+            guest_array::create(level, self.disks)?;
+            let disks = [self.start_array()?];
+            return GuestStack { disks: &disks, ..self.above_durio() }.make();
         }
         self.actions()?.iter().try_for_each(carry_out)?;
         self.target()
@@ -96,32 +101,38 @@ impl GuestStack<'_> {
 
     /// Makes them be there after a boot.
     pub(crate) fn attach(&self) -> Result<PathBuf, BenchError> {
-        if let Some(layers) = self.layers.on_durio_raid() {
-            return GuestStack { layers, disks: &[self.start_array()?] }.attach();
+        if self.layers.durio_level().is_some() {
+            let disks = [self.start_array()?];
+            return GuestStack { disks: &disks, ..self.above_durio() }.attach();
         }
         let actions = self.actions()?;
-        actions.iter().filter(|it| !is_making(it)).try_for_each(carry_out)?;
-        if let Some(DeclaredKind::Md(_)) = declared(self.layers) {
+        let (mounts, others): (Vec<_>, Vec<_>) =
+            actions.iter().filter(|action| !is_making(action)).partition(|action| is_mount(action));
+        others.into_iter().try_for_each(carry_out)?;
+        if md_level(self.layers).is_some() {
             // Also where a member is missing or was kicked out: what then can be read is the finding.
             let words = ["--assemble", "--run", "--quiet", &array()].map(String::from);
             run("mdadm", &words.into_iter().chain(self.disk_words()).collect::<Vec<_>>())?;
         }
+        mounts.into_iter().try_for_each(carry_out)?;
         self.target()
     }
 
     /// Detaches in order: cached data is then on the disks, if those keep their word.
     pub(crate) fn detach(&self) -> Result<(), BenchError> {
-        if let Some(layers) = self.layers.on_durio_raid() {
-            GuestStack { layers, disks: &[] }.detach()?;
-            return guest_array::stop();
+        if self.layers.filesystem.is_some() {
+            unmount(&mount_point())?;
         }
-        match declared(self.layers) {
+        match self.layers.array.map(|array| array.kind) {
             None => Ok(()),
-            Some(DeclaredKind::Md(_)) => {
-                run("mdadm", &["--stop".into(), "--quiet".into(), array()])
-            }
-            Some(_) => unmount(&mount_point()),
+            Some(GuestArrayKind::Md) => run("mdadm", &["--stop".into(), "--quiet".into(), array()]),
+            Some(GuestArrayKind::Durio) => guest_array::stop(),
         }
+    }
+
+    /// The layers on a durio array, which is one disk to them.
+    const fn above_durio(&self) -> Self {
+        Self { layers: GuestLayers { array: None, ..self.layers }, disks: &[] }
     }
 
     /// An array of durio that was created on the disks; returns its block device.
@@ -131,10 +142,12 @@ impl GuestStack<'_> {
     }
 
     fn target(&self) -> Result<PathBuf, BenchError> {
-        match declared(self.layers) {
+        if self.layers.filesystem.is_some() {
+            return Ok(mount_point().join("proof"));
+        }
+        match md_level(self.layers) {
+            Some(_) => Ok(PathBuf::from(array())),
             None => self.disks.first().cloned().ok_or_else(no_disk),
-            Some(DeclaredKind::Md(_)) => Ok(PathBuf::from(array())),
-            Some(_) => Ok(mount_point().join("proof")),
         }
     }
 
@@ -144,9 +157,9 @@ impl GuestStack<'_> {
 
     /// All that makes them, above the disks.
     fn actions(&self) -> Result<Vec<Action>, BenchError> {
-        let Some(kind) = declared(self.layers) else { return Ok(Vec::new()) };
         let disks = DeclaredKind::Device(Device { paths: self.disk_words().collect() });
-        let steps = commands(&stack(vec![disks, kind]), &place())
+        let layers = std::iter::once(disks).chain(kinds(self.layers)).collect();
+        let steps = commands(&stack(layers), &place())
             .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))?;
         let above = steps.into_iter().filter(|step| step.layer > 0);
         Ok(above.map(|step| step.action).collect())
@@ -161,8 +174,10 @@ pub(crate) fn make_filesystem(layers: GuestLayers, disk: &Path) -> Result<(), Be
 
 /// Mounts it somewhere.
 pub(crate) fn mount(layers: GuestLayers, disk: &Path, place: &Path) -> Result<(), BenchError> {
+    let filesystem =
+        layers.filesystem.ok_or_else(|| BenchError::cannot_measure("no filesystem"))?;
     fs::create_dir_all(place).map_err(|error| BenchError::io("make the folder", place, error))?;
-    let words = ["-t", layers.word()].map(String::from).into_iter();
+    let words = ["-t", filesystem.word()].map(String::from).into_iter();
     run("mount", &words.chain([disk, place].map(|it| it.display().to_string())).collect::<Vec<_>>())
 }
 
@@ -182,7 +197,11 @@ pub(crate) fn unmount(place: &Path) -> Result<(), BenchError> {
 }
 
 fn is_making(action: &Action) -> bool {
-    matches!(action, Action::Run { program, .. } if program != "mount")
+    matches!(action, Action::Run { .. }) && !is_mount(action)
+}
+
+fn is_mount(action: &Action) -> bool {
+    matches!(action, Action::Run { program, .. } if program == "mount")
 }
 
 fn place() -> BuildPlace {
@@ -263,7 +282,9 @@ mod tests {
 
     #[test]
     fn an_array_is_made_of_all_disks_where_it_is_looked_for() {
-        for (layers, level) in [(GuestLayers::MdRaid1, 1), (GuestLayers::MdRaid5, 5)] {
+        for (layers, level) in
+            [(GuestLayers::md(1), 1), (GuestLayers::md(5), 5), (GuestLayers::md(10), 10)]
+        {
             let words = words(layers);
             let create = words.iter().find(|it| it.starts_with("mdadm --create")).unwrap();
             assert!(create.contains(&format!("--create {} ", array())), "{create}");
@@ -274,22 +295,33 @@ mod tests {
 
     #[test]
     fn a_filesystem_is_made_on_the_disk_and_mounted_where_it_is_looked_for() {
-        for layers in [GuestLayers::Ext4, GuestLayers::Xfs, GuestLayers::Btrfs] {
+        for layers in [GuestLayers::EXT4, GuestLayers::XFS, GuestLayers::BTRFS] {
             let words = words(layers);
-            let name = layers.word();
+            let name = layers.to_string();
             assert!(words[0].starts_with(&format!("mkfs.{name} ")), "{words:?}");
             let mount = format!("mount -t {name} /dev/disk/by-id/0 {}", mount_point().display());
             assert!(words.contains(&mount), "{words:?}");
         }
-        assert!(words(GuestLayers::Raw).is_empty());
+        assert!(words(GuestLayers::RAW).is_empty());
+    }
+
+    #[test]
+    fn a_filesystem_on_an_array_is_made_on_the_array_and_mounted_from_it() {
+        let words = words(GuestLayers::md(6).with(GuestFilesystem::Xfs));
+        let at = |begin: &str| words.iter().position(|word| word.starts_with(begin)).unwrap();
+        let (create, mkfs, mount) = (at("mdadm --create"), at("mkfs.xfs"), at("mount -t xfs"));
+        assert!(create < mkfs && mkfs < mount, "{words:?}");
+        assert!(words[create].contains("--level=6 --raid-devices=4 "), "{}", words[create]);
+        assert!(words[mkfs].ends_with(&array()), "{}", words[mkfs]);
+        assert_eq!(words[mount], format!("mount -t xfs {} {}", array(), mount_point().display()));
     }
 
     #[test]
     fn a_guest_has_the_programs_and_drivers_of_its_layers() {
-        let needs = needs([GuestLayers::Raw, GuestLayers::Xfs, GuestLayers::MdRaid5].into_iter());
+        let needs = needs([GuestLayers::RAW, GuestLayers::XFS, GuestLayers::md(5)].into_iter());
         assert_eq!(needs.tools, ["mdadm", "mkfs.xfs"]);
         assert_eq!(needs.modules, ["raid456", "xfs"]);
-        let needs = self::needs([GuestLayers::DurioRaid1Ext4].into_iter());
+        let needs = self::needs([GuestLayers::durio(1).with(GuestFilesystem::Ext4)].into_iter());
         assert!(needs.tools.contains(&"mkfs.ext4".to_owned()));
         assert!(needs.modules.contains(&UBLK.to_owned()));
     }

@@ -217,14 +217,14 @@ fn command_word(target: &CommandTarget) -> String {
         shown.push('…');
     }
     let cache = if target.write_cache { "" } else { " (no cache)" };
-    let (device, layers) = (target.front_end.word(), target.layers.word());
+    let (device, layers) = (target.front_end.word(), target.layers);
     format!("{} / {device}{cache} / {layers} / {shown}", target.profile)
 }
 
 /// The profile and the layers over it, from below.
 fn guest_word(guest: &GuestTarget) -> String {
     let cache = if guest.write_cache { "" } else { " (no cache)" };
-    let over = format!("{}{cache} / {}", guest.front_end.word(), guest.layers.word());
+    let over = format!("{}{cache} / {}", guest.front_end.word(), guest.layers);
     let states = if guest.enumerated { " (states)" } else { "" };
     let liar = guest.liar.map_or_else(String::new, |it| format!("@{it}"));
     let profile = format!("{}{liar}", guest.profile);

@@ -15,7 +15,9 @@ use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
 use durio_workload::did_you_mean;
 
 use crate::SpecError;
-use crate::table::value::{Amount, FormatVersion, KeyedValue, Name, Texts, Time, words};
+use crate::table::value::{
+    Amount, FormatVersion, KeyedValue, LevelValue, Name, Texts, Time, parsed, words,
+};
 use crate::table::{
     Levels, OptionalValue, PlacedValue, ReferenceKey, SpecTable, SpecText, reference, table,
 };
@@ -134,10 +136,11 @@ table! {
         /// Whether that device has a volatile write cache; without it QEMU sends every write with
         /// FUA. Default: true.
         write_cache: Levels<bool>,
-        /// What lies on the disk: nothing, or a filesystem with a file all of which was written
-        /// before, or an array of the kernel's md, of two disks (md-raid1) or three (md-raid5), or
-        /// durio's own mirror of two disks by ublk (durio-raid1), with ext4 or XFS on it (durio-raid1-ext4,
-        /// durio-raid1-xfs). The disks of an array lose their power in the same instant. Default: raw.
+        /// What lies on the disk: nothing (raw), a filesystem with a file all of which was written
+        /// before (ext4, xfs, btrfs), an array of the kernel's md or of durio by ublk (md-raid1,
+        /// durio-raid5; levels 0 and 1 have two disks, 5 three, 6 and 10 four), or a filesystem on an
+        /// array (md-raid1-ext4). The disks of an array lose their power in the same instant.
+        /// Default: raw.
         layers: Levels<GuestLayers>,
         /// The disk of an array that tells the profile's lie, from 0, while the others are honest. Default:
         /// all tell it.
@@ -181,17 +184,6 @@ table! {
 words! {
     ArrayLevel { "raid1" => Raid1, "raid5" => Raid5, "raid6" => Raid6, "raid10" => Raid10 }
     GuestFrontEnd { "virtio-blk" => VirtioBlk, "nvme" => Nvme, "scsi" => Scsi }
-    GuestLayers {
-        "raw" => Raw,
-        "ext4" => Ext4,
-        "xfs" => Xfs,
-        "btrfs" => Btrfs,
-        "md-raid1" => MdRaid1,
-        "md-raid5" => MdRaid5,
-        "durio-raid1" => DurioRaid1,
-        "durio-raid1-ext4" => DurioRaid1Ext4,
-        "durio-raid1-xfs" => DurioRaid1Xfs,
-    }
     FileWrites {
         "overwrite" => Overwrite,
         "append" => Append,
@@ -204,6 +196,18 @@ words! {
         "fdatasync" => Fdatasync,
         "rwf_dsync" => RwfDsync,
         "o_dsync" => ODsync,
+    }
+}
+
+parsed! {
+    GuestLayers str::parse, "\"ext4\"", "raw, ext4, xfs, btrfs, or an array such as md-raid1, or both: durio-raid1-ext4", LAYERS;
+}
+
+const LAYERS: &str = "^(raw|ext4|xfs|btrfs|(md|durio)-raid(0|1|5|6|10)(-(ext4|xfs|btrfs))?)$";
+
+impl LevelValue for GuestLayers {
+    fn label(&self) -> String {
+        self.to_string()
     }
 }
 

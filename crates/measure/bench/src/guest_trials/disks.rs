@@ -119,7 +119,7 @@ mod tests {
             size: Bytes::from_mib(1),
             front_end: GuestFrontEnd::VirtioBlk,
             write_cache: true,
-            layers: GuestLayers::MdRaid5,
+            layers: GuestLayers::md(5),
             engine: EngineKind::Uring,
             kernel: None,
             enumerated: false,

@@ -61,7 +61,7 @@ impl Life {
             cells: CELLS,
             arm: Arm { writes, ..Arm::new(DurablePath::Fdatasync, 1) },
             engine: EngineKind::Sync,
-            layers: GuestLayers::Ext4,
+            layers: GuestLayers::EXT4,
             disks: Vec::new(),
             mailbox: None,
         };

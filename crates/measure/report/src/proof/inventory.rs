@@ -94,7 +94,7 @@ fn guest_table(guests: &[&GuestTarget]) -> Table {
             Cell::text(it.profile.as_str()),
             Cell::text(it.front_end.word()),
             Cell::text(if it.write_cache { "on" } else { "off" }),
-            Cell::text(it.layers.word()),
+            Cell::text(it.layers.to_string()),
             Cell::text(it.engine.to_string()),
             Cell::Bytes(it.size.get()),
             it.kernel.as_ref().map_or(Cell::Empty, Cell::text),

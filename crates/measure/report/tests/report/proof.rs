@@ -148,7 +148,7 @@ fn commanded(exit_code: Option<u8>) -> ProofFindings {
         size: Bytes::from_mib(256),
         front_end: GuestFrontEnd::VirtioBlk,
         write_cache: true,
-        layers: GuestLayers::Ext4,
+        layers: GuestLayers::EXT4,
         guest: CommandGuest {
             kernel: None,
             shares_root: true,

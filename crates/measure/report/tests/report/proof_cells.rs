@@ -27,7 +27,7 @@ fn guest(profile: &str, front_end: GuestFrontEnd, mib: u64) -> GuestTarget {
         size: Bytes::from_mib(mib),
         front_end,
         write_cache: true,
-        layers: GuestLayers::Ext4,
+        layers: GuestLayers::EXT4,
         engine: EngineKind::Uring,
         kernel: None,
         enumerated: false,
@@ -362,7 +362,7 @@ fn each_guest_stands_once_with_its_own_devices() {
     let plain = guest("torn", GuestFrontEnd::Nvme, 96);
     let without = GuestTarget {
         write_cache: false,
-        layers: GuestLayers::MdRaid1,
+        layers: GuestLayers::md(1),
         engine: EngineKind::Sync,
         kernel: Some("6.12.9".into()),
         ..guest("honest", GuestFrontEnd::Scsi, 160)

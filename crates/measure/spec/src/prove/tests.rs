@@ -91,8 +91,32 @@ fn how_a_file_is_written_stands_in_the_name_of_a_series_and_takes_a_filesystem()
     let before = serde_json::to_value(plan.series[0].arm).unwrap();
     assert!(before.get("writes").is_none(), "as a folder of before has it: {before}");
     let ProofTarget::Guest(guest) = &mut plan.series[2].target else { panic!() };
-    guest.layers = GuestLayers::MdRaid1;
+    guest.layers = GuestLayers::md(1);
     assert!(impossible_series(&plan).is_some());
+}
+
+#[test]
+fn any_array_with_any_filesystem_is_put_on_the_disks_of_a_guest() {
+    let guest = |layers: &str, profile: &str| {
+        format!("[[guest]]\nprofile = \"{profile}\"\nlayers = {layers}\n")
+    };
+    let arm = "[[arm]]\npath = \"fdatasync\"\n";
+    let layers = "[\"md-raid1-ext4\", \"durio-raid6\", \"md-raid10-xfs\"]";
+    let of = |profile| plan(&format!("{}{arm}", guest(layers, profile))).unwrap().series;
+    let honest = of("write-back");
+    let names: Vec<&str> = honest.iter().map(|series| series.name.as_str()).collect();
+    let name = |layers: &str| format!("write-back/virtio-blk/{layers}/fdatasync/1");
+    assert_eq!(names, [name("md-raid1-ext4"), name("durio-raid6"), name("md-raid10-xfs")]);
+    for (series, mib) in honest.iter().zip([32, 16, 320]) {
+        let ProofTarget::Guest(guest) = &series.target else { panic!() };
+        assert_eq!(guest.size, Bytes::from_mib(mib), "{}", series.name);
+        assert_eq!(series.expected, Some(ExpectedVerdict::Holds), "{}", series.name);
+    }
+    let lied = of("flush-ignored");
+    assert!(lied.iter().all(|series| series.expected.is_none()), "not compared with real cuts");
+    let unknown = plan(&format!("{}{arm}", guest("\"md-raid7\"", "write-back"))).unwrap_err();
+    let unknown = unknown.to_string();
+    assert!(unknown.contains("unknown layers 'md-raid7': expected raw, a filesystem"), "{unknown}");
 }
 
 #[test]
