@@ -11,6 +11,7 @@ use durio_bench::{
 };
 use durio_block::HeldTargets;
 use durio_plan::{Cost, Plan, TargetKind};
+use durio_prove::background::clear_dead_servers;
 use durio_report::clock;
 
 use crate::args::Measuring;
@@ -31,6 +32,7 @@ pub(crate) fn clear_up() {
     // First: a setting left changed by a killed run would affect every result.
     output::remarks(restore_settings());
     output::remarks(clear_leftovers(LookFor::Marked));
+    output::remarks(clear_dead_servers());
 }
 
 /// Looks up `paths`, with the permissions of `options`.

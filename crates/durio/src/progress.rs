@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use durio_analyse::{LiveFigures, StepSoFar, live_figures};
 use durio_base::{Nanos, Rate};
 use durio_bench::{Observer, RunObserver};
+use durio_command::ProgressObserver;
 use durio_plan::{Limit, ParameterValue, Plan, Role, Step};
 use durio_record::{Event, StepDeclined};
 use durio_report::{clock, visible};
@@ -30,7 +31,7 @@ impl Terminal {
     }
 }
 
-impl Observer for Terminal {
+impl ProgressObserver for Terminal {
     fn remark(&self, line: &str) {
         output::remark(line);
     }
@@ -40,7 +41,9 @@ impl Observer for Terminal {
             output::remark(line);
         }
     }
+}
 
+impl Observer for Terminal {
     fn run(&self) -> Box<dyn RunObserver> {
         Box::new(RunProgress::new(self.quiet))
     }

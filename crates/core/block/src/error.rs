@@ -57,6 +57,18 @@ impl BlockError {
         error
     }
 
+    /// What the user can do about it, if anything is known.
+    #[must_use]
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self.kind {
+            ErrorKind::PermissionDenied => Some("run as a user who may write there, or as root"),
+            ErrorKind::ReadOnly => Some("name a place on a filesystem mounted for writing"),
+            ErrorKind::NoSpace => Some("make room, or give a smaller --size"),
+            ErrorKind::Busy => Some("it is mounted or in use; name something that is not"),
+            _ => None,
+        }
+    }
+
     /// An error of a call without a path.
     pub(crate) fn new(operation: &'static str, source: impl Into<io::Error>) -> Self {
         let source = source.into();

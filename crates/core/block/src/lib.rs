@@ -37,8 +37,8 @@
 //!
 //! | to write to | the value, and who makes it |
 //! |---|---|
-//! | a file or device that existed | `WritePermit`, of `HeldTarget::permit` (`core/block/src/guard.rs`); `measure/bench/src/locate.rs` asks for it by the words of `--destroy`, and for layers that were just built |
-//! | a member of a durio array | the same, because of the superblock that is on it; `measure/bench/src/array` asks |
+//! | a file or device that existed | `WritePermit`, of `HeldTarget::permit` (`core/block/src/guard.rs`); `core/command/src/locate.rs` asks for it by the words of `--destroy`, and for layers that were just built |
+//! | a member of a durio array | the same, because of the superblock that is on it; `raid/commands` asks |
 //! | a file that durio makes | `NewFile`, of `core/block/src/made_file.rs`: made with O_EXCL, marked, removed on proof |
 //! | the devices of a build | `PermittedCommand` and `PermittedWrite`, of `Grounds` (`measure/layers/src/permit.rs`): made by this build, or declared, named and unused. mkfs claims its device itself, so this permit holds the device open without a claim |
 //! | what a dead build left | `Proven`, of `measure/layers/src/proof.rs`: the journal's identity, compared once more |

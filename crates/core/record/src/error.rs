@@ -4,6 +4,10 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use durio_command::{CommandError, CommandErrorKind, Ending};
+
+use crate::Outcome;
+
 /// What callers can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordErrorKind {
@@ -39,6 +43,40 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(self.source.as_ref())
+    }
+}
+
+impl From<RecordError> for CommandError {
+    fn from(error: RecordError) -> Self {
+        let hint = match error.kind {
+            RecordErrorKind::NotOurs => {
+                Some("run durio as its owner, or make it root's: chown -R root, chmod -R go-w")
+            }
+            RecordErrorKind::NotARunFolder => Some(
+                "a run folder is what durio measured into; durio runs lists those that are kept",
+            ),
+            RecordErrorKind::NewerSchema => {
+                Some("read it with the durio that wrote it, or a newer one")
+            }
+            RecordErrorKind::Malformed => {
+                Some("the record is damaged, or was changed; durio runs lists the others")
+            }
+            RecordErrorKind::Io => {
+                error.is_disk_full().then_some("make room, or name another place with --out")
+            }
+        };
+        let error = Self::of(CommandErrorKind::CannotMeasure, error);
+        hint.into_iter().fold(error, Self::hint)
+    }
+}
+
+impl From<Outcome> for Ending {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Complete => Self::Complete,
+            Outcome::Interrupted => Self::Interrupted,
+            Outcome::Failed => Self::Failed(CommandErrorKind::CannotMeasure),
+        }
     }
 }
 

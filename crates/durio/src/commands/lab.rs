@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use durio_bench::{
     BenchError, BenchErrorKind, GuestBench, LabComparing, LabInterleaving, emulation_remark,
-    guest_failed, kernel_named, left_out_remark, read_lab_comparison, save_lab_comparison,
-    time_limit,
+    guest_failed, left_out_remark, read_lab_comparison, save_lab_comparison, time_limit,
 };
-use durio_lab::kernels::{self, DriverState};
+use durio_lab::kernels::{self, DriverState, kernel_named};
 use durio_lab::{
     Accelerator, Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams,
     guest_main,

@@ -8,11 +8,15 @@ use std::path::Path;
 use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
 use durio_base::shell_word;
 use durio_bench::{
-    BenchError, BenchErrorKind, Ending, PowerProved, ProofStorage, RunOptions, WitnessWish,
-    be_agent, command_in_guest, find_run, keep_ledger, plan_power_proof, prove_in_guest,
-    prove_power, random_seed, random_token, read_power_proof, resume_power_proof, verify_target,
+    BenchError, BenchErrorKind, Ending, RunOptions, find_run, interrupted_power_proof,
+    new_power_proof, plan_power_proof, read_power_proof, save_power_proof,
 };
+use durio_command::{random_seed, random_token};
 use durio_plan::proof::{Arm, ProofTarget};
+use durio_prove::{
+    PowerProved, ProofStorage, WitnessWish, be_agent, command_in_guest, keep_ledger, name_kernels,
+    prove_in_guest, prove_power, verify_target,
+};
 use durio_report::Format;
 
 use crate::args::{
@@ -45,13 +49,13 @@ fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
     refuse_fio(arguments.output)?;
     clear_up();
     let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
-    let proved = match (&arguments.resume, &arguments.spec) {
-        (Some(folder), _) => resume_power_proof(&find_run(folder)?, &stop, &terminal)?,
+    let folder = match (&arguments.resume, &arguments.spec) {
+        (Some(folder), _) => interrupted_power_proof(&find_run(folder)?)?,
         (None, spec) => {
             let spec = spec.as_deref().unwrap_or(Path::new(""));
             let token = token(&arguments.token)?;
             let token = token.as_deref();
-            let plan =
+            let mut plan =
                 plan_power_proof(spec, arguments.seed, arguments.cuts, &arguments.only, token)?;
             for series in &plan.series {
                 if let ProofTarget::Agent(target) = &series.target
@@ -61,19 +65,23 @@ fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
                 }
             }
             let options = RunOptions { out: arguments.out.as_deref(), ..RunOptions::default() };
-            prove_power(plan, &options, &stop, &terminal)?
+            name_kernels(&mut plan)?;
+            new_power_proof(plan, &options)?
         }
     };
-    conclude(arguments.output, &proved)
+    conclude(arguments.output, prove_power(folder, &stop, &terminal)?)
 }
 
-/// Shows a finished proof; the exit code is its verdict, if it is complete.
-pub(super) fn conclude(wished: OutputArguments, proved: &PowerProved) -> Result<Exit, BenchError> {
-    output::report(wished, &proved.findings)?;
-    if proved.ending != Ending::Complete {
-        return Ok(proved.ending.into());
+/// Saves and shows a finished proof; the exit code is its verdict, if it is complete.
+pub(super) fn conclude(wished: OutputArguments, proved: PowerProved) -> Result<Exit, BenchError> {
+    let PowerProved { folder, findings, ending } = proved;
+    save_power_proof(&folder, &findings)?;
+    let ending = ending?;
+    output::report(wished, &findings)?;
+    if ending != Ending::Complete {
+        return Ok(ending.into());
     }
-    Ok(verdict(&proved.findings))
+    Ok(verdict(&findings))
 }
 
 /// 1 if a result was not as expected, 3 without a result.

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use durio_bench::{BenchError, BenchErrorKind, RunOptions, plan_command_proof, prove_power};
+use durio_bench::{BenchError, BenchErrorKind, RunOptions, new_power_proof, plan_command_proof};
 use durio_lab::LabRoot;
 use durio_plan::proof::{CommandGuest, CommandTarget, GuestLayers};
+use durio_prove::{name_kernels, prove_power};
 
 use super::{lab, prove, simdisk};
 use crate::args::ProveExec;
@@ -14,10 +15,12 @@ use crate::stop_signals::stop_on_signals;
 
 pub(super) fn exec(arguments: &ProveExec) -> Result<Exit, BenchError> {
     prove::refuse_fio(arguments.output)?;
-    let plan = plan_command_proof(target(arguments)?, arguments.cuts, arguments.seed)?;
+    let mut plan = plan_command_proof(target(arguments)?, arguments.cuts, arguments.seed)?;
     let options = RunOptions { out: arguments.out.as_deref(), ..RunOptions::default() };
-    let proved = prove_power(plan, &options, &stop_on_signals()?, &Terminal::new(false))?;
-    prove::conclude(arguments.output, &proved)
+    let stop = stop_on_signals()?;
+    name_kernels(&mut plan)?;
+    let folder = new_power_proof(plan, &options)?;
+    prove::conclude(arguments.output, prove_power(folder, &stop, &Terminal::new(false))?)
 }
 
 fn target(arguments: &ProveExec) -> Result<CommandTarget, BenchError> {

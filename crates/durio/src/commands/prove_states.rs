@@ -1,7 +1,8 @@
 //! `durio prove states`: the crash states of a log, each checked by the user's command.
 
 use durio_analyse::crash_states::CheckOutcome;
-use durio_bench::{BenchError, CrashStatesWish, check_crash_state, check_crash_states};
+use durio_bench::BenchError;
+use durio_prove::{CrashStatesWish, check_crash_state, check_crash_states};
 
 use crate::args::ProveStates;
 use crate::exit_code::Exit;

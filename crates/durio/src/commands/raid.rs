@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use durio_base::Bytes;
-use durio_bench::{
-    ArrayOrder, BenchError, CreateWish, EraseConsent, FrontKind, ServeWish, create_array,
-    examine_array, order_array, serve_array,
-};
+use durio_bench::BenchError;
 use durio_block::Folder;
+use durio_raid_commands::{
+    ArrayOrder, CreateWish, EraseConsent, FrontKind, ServeWish, create_array, examine_array,
+    order_array, serve_array,
+};
 
 use crate::args::{
     FrontChoice, RaidAdd, RaidArguments, RaidCommand, RaidConsent, RaidCreate, RaidExamine,

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use durio_bench::{BenchError, BenchErrorKind, random_seed};
+use durio_bench::{BenchError, BenchErrorKind};
+use durio_command::random_seed;
 use durio_nbd::{Address, control_of};
 use durio_prove::served::Advertisement;
 use durio_prove::serving::{DiskOrder, DiskState, OrderAnswer, Serving, order, serve_disk};

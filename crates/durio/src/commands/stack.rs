@@ -13,6 +13,7 @@ use durio_bench::{
 };
 use durio_layers::{CleanOutcome, CleanState};
 use durio_observe::{StackError, StackErrorKind, read_stack, read_stack_in};
+use durio_prove::background::clear_dead_servers;
 use durio_report::{Stacks, visible};
 
 use crate::args::{OutputArguments, StackArguments, StackCommand};
@@ -87,7 +88,8 @@ fn conclude(mut failures: Vec<StackError>, root: Option<&Path>) -> Result<Exit, 
 }
 
 fn clean() -> Result<Exit, BenchError> {
-    let cleared = clear_leftovers(LookFor::All);
+    let mut cleared = clear_leftovers(LookFor::All);
+    cleared.extend(clear_dead_servers());
     let journals = journals_of_builds()?;
     let outcomes = journals.map(|journals| durio_layers::clean(&journals)).unwrap_or_default();
     if outcomes.is_empty() && cleared.is_empty() {

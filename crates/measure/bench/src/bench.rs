@@ -20,6 +20,7 @@ pub use point::{Planning, PointEstimate, StackChoice, estimates};
 use std::path::{Path, PathBuf};
 
 use durio_analyse::attribution::StackFindings;
+use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag, command_line};
 use durio_layers::{
     BuildError, BuildOptions, BuildPlace, BuildProgress, Builder, CleanOutcome, DeclaredKind,
     DeclaredLayer, DeclaredStack, clean, missing,
@@ -27,11 +28,9 @@ use durio_layers::{
 use durio_plan::{ClockChoice, Cost, PublishedShare};
 use durio_record::Outcome;
 use durio_record::bench::{BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchStack};
-use durio_run::StopFlag;
 use durio_spec::{StackBench, shipped_stack_specs};
 
-use crate::error::{BenchError, BenchErrorKind, Ending};
-use crate::execute::{Execution, RunOptions, absolute, command_line, save_findings};
+use crate::execute::{Execution, RunOptions, absolute, save_findings};
 use crate::guest::GuestBench;
 use crate::observer::Observer;
 use crate::read_back::{KnownRuns, ReadBack, bench_findings, read_bench};
@@ -71,7 +70,7 @@ pub struct Bench<'a> {
 pub struct Benched {
     pub folder: BenchFolder,
     /// What its layers cost.
-    pub found: Result<ReadBack<StackFindings>, BenchError>,
+    pub found: Result<ReadBack<StackFindings>, CommandError>,
     pub ending: Ending,
 }
 
@@ -80,7 +79,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// If nothing can be built here, or something would be overwritten that was not named.
-    pub fn prepare(request: BenchRequest<'a>) -> Result<Self, BenchError> {
+    pub fn prepare(request: BenchRequest<'a>) -> Result<Self, CommandError> {
         let spec = read_stack_spec(request.spec)?;
         let stacks = chosen_stacks(&spec, request.choice)?;
         // All that can be known is refused here: a bench takes hours, and what it finds wrong with its last
@@ -113,7 +112,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// If there is no state folder.
-    pub fn clean(&self) -> Result<Vec<CleanOutcome>, BenchError> {
+    pub fn clean(&self) -> Result<Vec<CleanOutcome>, CommandError> {
         Ok(clean(&build_journals()?))
     }
 
@@ -121,7 +120,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// If the bench folder cannot be written.
-    pub fn run(&self, stop: &StopFlag, observer: &dyn Observer) -> Result<Benched, BenchError> {
+    pub fn run(&self, stop: &StopFlag, observer: &dyn Observer) -> Result<Benched, CommandError> {
         let manifest = self.manifest();
         let folder = BenchFolder::create(self.execution.folder(), manifest.clone())?;
         // Each run is analysed once, live: the layers are compared by these very findings.
@@ -141,7 +140,7 @@ impl<'a> Bench<'a> {
         known: &mut KnownRuns,
         stop_flag: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<BenchManifest, BenchError> {
+    ) -> Result<BenchManifest, CommandError> {
         let stacks = manifest.stacks.clone();
         let progress = BenchProgress::new(observer, &stacks, &self.estimates);
         let stop = || stop_flag.is_set();
@@ -207,7 +206,7 @@ pub fn bench_of_guest(
     bench: &GuestBench<'_>,
     stop: &StopFlag,
     observer: &dyn Observer,
-) -> Result<Benched, BenchError> {
+) -> Result<Benched, CommandError> {
     let (folder, ending) = bench.run(stop, observer)?;
     let folder = BenchFolder::open(&absolute(&folder))?;
     let found = read_bench(&folder, observer);
@@ -218,8 +217,8 @@ pub fn bench_of_guest(
 /// Keeps what was found beside the manifest; of nothing measured, nothing.
 fn save_bench(
     folder: &BenchFolder,
-    found: &Result<ReadBack<StackFindings>, BenchError>,
-) -> Result<(), BenchError> {
+    found: &Result<ReadBack<StackFindings>, CommandError>,
+) -> Result<(), CommandError> {
     let Ok(found) = found else { return Ok(()) };
     save_findings(&found.findings, |name, bytes| folder.save(name, bytes))
 }
@@ -233,7 +232,7 @@ fn waiting(stack: &DeclaredStack) -> BenchStack {
 ///
 /// # Errors
 /// If it is neither, or no stack spec.
-pub fn read_stack_spec(path: &Path) -> Result<StackBench, BenchError> {
+pub fn read_stack_spec(path: &Path) -> Result<StackBench, CommandError> {
     let (name, text) = read_spec(path, "stack spec", shipped_stack_specs())?;
     Ok(StackBench::parse(&name, &text)?)
 }
@@ -245,12 +244,12 @@ pub fn read_stack_spec(path: &Path) -> Result<StackBench, BenchError> {
 pub fn chosen_stacks(
     bench: &StackBench,
     choice: &StackChoice,
-) -> Result<Vec<DeclaredStack>, BenchError> {
+) -> Result<Vec<DeclaredStack>, CommandError> {
     let all = bench.scaled(choice.scale.size_per_mille)?;
     let is_there = |name: &&String| all.iter().any(|stack| stack.name == **name);
     if let Some(name) = choice.only.iter().find(|name| !is_there(name)) {
         let names: Vec<&str> = all.iter().map(|stack| stack.name.as_str()).collect();
-        return Err(BenchError::wrong_use(format!("the spec has no stack '{name}'"))
+        return Err(CommandError::wrong_use(format!("the spec has no stack '{name}'"))
             .hint(format!("its stacks are {}", names.join(", "))));
     }
     let wanted =
@@ -259,7 +258,10 @@ pub fn chosen_stacks(
 }
 
 /// What may be overwritten must be part of a stack.
-fn refuse_unknown_destroy(stacks: &[DeclaredStack], destroy: &[PathBuf]) -> Result<(), BenchError> {
+fn refuse_unknown_destroy(
+    stacks: &[DeclaredStack],
+    destroy: &[PathBuf],
+) -> Result<(), CommandError> {
     // By the file itself: names in /dev/disk are links.
     let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
@@ -272,7 +274,7 @@ fn refuse_unknown_destroy(stacks: &[DeclaredStack], destroy: &[PathBuf]) -> Resu
         Some(path) => {
             let text =
                 format!("--destroy '{}' names no device of the spec's stacks", path.display());
-            Err(BenchError::wrong_use(text).hint("devices that durio makes need no permission"))
+            Err(CommandError::wrong_use(text).hint("devices that durio makes need no permission"))
         }
     }
 }
@@ -286,19 +288,22 @@ fn existing_devices(stacks: &[DeclaredStack]) -> impl Iterator<Item = &String> {
 }
 
 /// What would be overwritten must be named, before anything is built.
-fn refuse_missing_destroy(stacks: &[DeclaredStack], destroy: &[PathBuf]) -> Result<(), BenchError> {
+fn refuse_missing_destroy(
+    stacks: &[DeclaredStack],
+    destroy: &[PathBuf],
+) -> Result<(), CommandError> {
     let is_named = |device: &String| destroy.iter().any(|path| path.as_path() == Path::new(device));
     match existing_devices(stacks).find(|device| !is_named(device)) {
         None => Ok(()),
         Some(device) => {
-            Err(BenchError::wrong_use(format!("whatever is on '{device}' would be lost"))
+            Err(CommandError::wrong_use(format!("whatever is on '{device}' would be lost"))
                 .hint(format!("allow that with --destroy {device}")))
         }
     }
 }
 
 /// Where each stack lacks something, nothing is begun.
-fn refuse_if_nothing_can_be_built(stacks: &[DeclaredStack]) -> Result<(), BenchError> {
+fn refuse_if_nothing_can_be_built(stacks: &[DeclaredStack]) -> Result<(), CommandError> {
     let mut first = None;
     for stack in stacks {
         let missing = missing(stack);
@@ -308,6 +313,6 @@ fn refuse_if_nothing_can_be_built(stacks: &[DeclaredStack]) -> Result<(), BenchE
         first.get_or_insert(BuildError::Missing { stack: stack.name.clone(), missing });
     }
     let Some(error) = first else { return Ok(()) };
-    Err(BenchError::of(BenchErrorKind::CannotMeasure, error)
+    Err(CommandError::of(CommandErrorKind::CannotMeasure, error)
         .hint("--lab does the same in a throw-away virtual machine, as any user"))
 }

@@ -12,10 +12,9 @@ use durio_analyse::calibration::{
     CALIBRATION_SCHEMA, CalibrationFindings, CalibrationPoint, Factor, factor,
 };
 use durio_block::ask_stoppable;
+use durio_command::{CommandError, CommandErrorKind, StopFlag};
 use durio_observe::{read_cpu_counters, read_host};
-use durio_run::StopFlag;
 
-use crate::error::{BenchError, BenchErrorKind};
 use said_rate::said_rate;
 
 /// So often the database and its model are run in turns; then once more with the factor that was found.
@@ -53,18 +52,18 @@ pub struct CalibrationWish {
 pub fn calibrate(
     wish: &CalibrationWish,
     stop: &StopFlag,
-    model: &mut dyn FnMut(f64) -> Result<Vec<f64>, BenchError>,
+    model: &mut dyn FnMut(f64) -> Result<Vec<f64>, CommandError>,
     tell: &dyn Fn(&str),
-    busy: &dyn Fn() -> Result<f64, BenchError>,
-) -> Result<CalibrationFindings, BenchError> {
+    busy: &dyn Fn() -> Result<f64, CommandError>,
+) -> Result<CalibrationFindings, CommandError> {
     if wish.clients.len() > 1 && !wish.command.contains(CLIENTS) {
         let text = format!("--command does not say where the number of clients goes: {CLIENTS}");
-        return Err(BenchError::wrong_use(text).hint("or name one number: --clients 1"));
+        return Err(CommandError::wrong_use(text).hint("or name one number: --clients 1"));
     }
     let mut others = busy()?;
     if others > OTHERS_MAX {
         let text = format!("other work takes {others:.1} of a processor on this machine");
-        return Err(BenchError::cannot_measure(text)
+        return Err(CommandError::cannot_measure(text)
             .hint("a calibration needs a quiet machine; top shows what runs"));
     }
     let point =
@@ -77,7 +76,7 @@ pub fn calibrate(
             tell(&format!("{round}/{rounds} command, clients {}: {rate:.0}/s", point.clients));
             point.real.push(rate);
         }
-        Ok::<(), BenchError>(())
+        Ok::<(), CommandError>(())
     };
     for round in 1..=ROUNDS {
         load_all(&mut points, round)?;
@@ -90,7 +89,7 @@ pub fn calibrate(
         others = others.max(busy()?);
     }
     let Factor { median: factor, range: factor_range } = factor(&points).map_err(|reason| {
-        BenchError::cannot_measure(format!("the model cannot be made like it: {reason}"))
+        CommandError::cannot_measure(format!("the model cannot be made like it: {reason}"))
     })?;
     load_all(&mut points, rounds)?;
     for (point, rate) in points.iter_mut().zip(model(factor)?) {
@@ -106,9 +105,10 @@ pub fn calibrate(
 /// # Errors
 /// If the kernel does not show it.
 #[expect(clippy::cast_precision_loss, reason = "ticks of a second")]
-pub fn busy_processors() -> Result<f64, BenchError> {
+pub fn busy_processors() -> Result<f64, CommandError> {
     let counters = || {
-        read_cpu_counters().map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))
+        read_cpu_counters()
+            .map_err(|error| CommandError::of(CommandErrorKind::CannotMeasure, error))
     };
     let before = counters()?;
     sleep(LOOK);
@@ -120,15 +120,15 @@ pub fn busy_processors() -> Result<f64, BenchError> {
 }
 
 /// The rate that the command says.
-fn load(command: &str, clients: u32, stop: &StopFlag) -> Result<f64, BenchError> {
+fn load(command: &str, clients: u32, stop: &StopFlag) -> Result<f64, CommandError> {
     let command = command.replace(CLIENTS, &clients.to_string());
     let mut shell = Command::new("sh");
     shell.args(["-c", &command]);
-    let failed = |text: String| BenchError::cannot_measure(format!("'{command}' {text}"));
+    let failed = |text: String| CommandError::cannot_measure(format!("'{command}' {text}"));
     let answer = ask_stoppable(&mut shell, LOAD_LIMIT, &|| stop.is_set()).map_err(|error| {
         match error.kind() {
             std::io::ErrorKind::Interrupted => {
-                BenchError::new(BenchErrorKind::Interrupted, "interrupted; nothing was written")
+                CommandError::new(CommandErrorKind::Interrupted, "interrupted; nothing was written")
             }
             _ => failed(format!("failed: {error}")),
         }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     /// With a model whose transaction takes 100 µs, 40 of them the software's.
-    fn calibrated(command: &str, clients: &[u32]) -> Result<CalibrationFindings, BenchError> {
+    fn calibrated(command: &str, clients: &[u32]) -> Result<CalibrationFindings, CommandError> {
         let of = |factor: f64, clients: u32| f64::from(clients) * 1e6 / (60.0 + 40.0 * factor);
         let mut model =
             |factor| Ok(clients.iter().map(|clients| of(factor, *clients)).collect::<Vec<_>>());
@@ -197,7 +197,7 @@ mod tests {
         let wish = wish("echo tps = 5", &[1]);
         let refused = calibrate(&wish, &StopFlag::default(), &mut model, &|_| (), &|| Ok(0.4));
         let error = refused.unwrap_err();
-        assert_eq!(error.kind, BenchErrorKind::CannotMeasure);
+        assert_eq!(error.kind, CommandErrorKind::CannotMeasure);
         assert!(error.to_string().contains("0.4 of a processor"), "{error}");
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let mut model = |_| panic!("it ran");
         let more = || Ok(0.1 + f64::EPSILON);
         let refused = calibrate(&wish, &StopFlag::default(), &mut model, &|_| (), &more);
-        assert_eq!(refused.unwrap_err().kind, BenchErrorKind::CannotMeasure);
+        assert_eq!(refused.unwrap_err().kind, CommandErrorKind::CannotMeasure);
     }
 
     #[test]
@@ -222,6 +222,6 @@ mod tests {
         let mut model = |_| panic!("it ran");
         let wish = wish("sleep 100; echo tps = 5", &[1]);
         let error = calibrate(&wish, &stop, &mut model, &|_| (), &|| Ok(0.0)).unwrap_err();
-        assert_eq!(error.kind, BenchErrorKind::Interrupted);
+        assert_eq!(error.kind, CommandErrorKind::Interrupted);
     }
 }

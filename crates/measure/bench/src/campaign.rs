@@ -6,13 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use durio_block::HeldTargets;
+use durio_command::{CommandError, LocatedPlaces, Permission, locate};
 use durio_plan::{ClockChoice, Location, LocationFacts};
 use durio_spec::{
     CampaignPlan, CampaignRequest, CampaignSpec, SpecTarget, plan_campaign, shipped_specs,
 };
 
-use crate::error::BenchError;
-use crate::locate::{LocatedPlaces, Permission, locate};
 use crate::text_file::read_spec;
 
 /// How much of a spec.
@@ -48,12 +47,12 @@ pub struct CampaignWish<'a> {
 ///
 /// # Errors
 /// If the spec is wrong, or its targets are.
-pub fn plan_of_spec<T, E: From<BenchError>>(
+pub fn plan_of_spec<T, E: From<CommandError>>(
     wish: &CampaignWish<'_>,
     file_name: impl FnOnce() -> Result<(String, T), E>,
 ) -> Result<(CampaignPlan, HeldTargets, T), E> {
     let (name, text) = read_spec(wish.spec, "spec", shipped_specs())?;
-    let spec = CampaignSpec::parse(&name, &text).map_err(BenchError::from)?;
+    let spec = CampaignSpec::parse(&name, &text).map_err(CommandError::from)?;
     let paths = assign(&spec.targets(), wish.targets)?;
     let (places, held) = locate_all(&spec.targets(), &paths, wish.permission)?;
     let (file_name, with_it) = file_name()?;
@@ -67,12 +66,12 @@ pub fn plan_of_spec<T, E: From<BenchError>>(
         clock: wish.clock,
         file_name,
     })
-    .map_err(BenchError::from)?;
+    .map_err(CommandError::from)?;
     Ok((made, held, with_it))
 }
 
 /// The paths of each target: those of the command line, else the spec's.
-fn assign(targets: &[SpecTarget], given: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, BenchError> {
+fn assign(targets: &[SpecTarget], given: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, CommandError> {
     let mut named: Vec<Vec<PathBuf>> = vec![Vec::new(); targets.len()];
     let mut unnamed = Vec::new();
     for text in given {
@@ -92,7 +91,7 @@ fn assign(targets: &[SpecTarget], given: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>
     }
     match named.iter().zip(targets).find(|(paths, _)| paths.is_empty()) {
         None => Ok(named),
-        Some((_, target)) => Err(BenchError::wrong_use(format!(
+        Some((_, target)) => Err(CommandError::wrong_use(format!(
             "the spec does not say where its target '{}' is",
             target.name
         ))
@@ -101,7 +100,7 @@ fn assign(targets: &[SpecTarget], given: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>
 }
 
 /// NAME=PATH; `None` for a path alone.
-fn split(targets: &[SpecTarget], text: &Path) -> Result<Option<(usize, PathBuf)>, BenchError> {
+fn split(targets: &[SpecTarget], text: &Path) -> Result<Option<(usize, PathBuf)>, CommandError> {
     let bytes = text.as_os_str().as_bytes();
     let Some(at) = bytes.iter().position(|byte| *byte == b'=') else { return Ok(None) };
     let (name, path) = (&bytes[..at], &bytes[at + 1..]);
@@ -114,7 +113,7 @@ fn split(targets: &[SpecTarget], text: &Path) -> Result<Option<(usize, PathBuf)>
     }
     let known: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
     let name = String::from_utf8_lossy(name);
-    Err(BenchError::wrong_use(format!("the spec has no target '{name}'")).hint(format!(
+    Err(CommandError::wrong_use(format!("the spec has no target '{name}'")).hint(format!(
         "its targets are {}; a path with '=' in it begins with './'",
         known.join(", ")
     )))
@@ -125,7 +124,7 @@ fn place_unnamed(
     targets: &[SpecTarget],
     unnamed: Vec<PathBuf>,
     named: &mut [Vec<PathBuf>],
-) -> Result<(), BenchError> {
+) -> Result<(), CommandError> {
     // With one target nothing else can be meant.
     if let [only] = named {
         *only = unnamed;
@@ -135,7 +134,7 @@ fn place_unnamed(
         named.iter_mut().filter(|paths| paths.is_empty()).collect();
     if missing.is_empty() {
         let known: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
-        return Err(BenchError::wrong_use("--target does not say which target it is")
+        return Err(CommandError::wrong_use("--target does not say which target it is")
             .hint(format!("write --target NAME=PATH; the targets are {}", known.join(", "))));
     }
     for paths in missing {
@@ -149,14 +148,14 @@ fn locate_all(
     targets: &[SpecTarget],
     paths: &[Vec<PathBuf>],
     permission: Permission<'_>,
-) -> Result<(Vec<Vec<Location>>, HeldTargets), BenchError> {
+) -> Result<(Vec<Vec<Location>>, HeldTargets), CommandError> {
     let mut unique: Vec<&PathBuf> = Vec::new();
     for (paths, target) in paths.iter().zip(targets) {
         for (position, path) in paths.iter().enumerate() {
             if paths[..position].contains(path) {
                 let text =
                     format!("'{}' is there twice in target '{}'", path.display(), target.name);
-                return Err(BenchError::wrong_use(text).hint("name each path once"));
+                return Err(CommandError::wrong_use(text).hint("name each path once"));
             }
             if !unique.contains(&path) {
                 unique.push(path);
@@ -175,10 +174,10 @@ fn locate_all(
 }
 
 // A null device next to storage would give results of neither.
-fn refuse_null_groups(places: &[Vec<Location>]) -> Result<(), BenchError> {
+fn refuse_null_groups(places: &[Vec<Location>]) -> Result<(), CommandError> {
     let is_null = |location: &Location| location.facts == LocationFacts::NullDevice;
     match places.iter().find(|group| group.len() > 1 && group.iter().any(is_null)) {
         None => Ok(()),
-        Some(_) => Err(BenchError::wrong_use("a null device cannot be one of several paths")),
+        Some(_) => Err(CommandError::wrong_use("a null device cannot be one of several paths")),
     }
 }

@@ -11,10 +11,10 @@ use std::fs::File;
 use std::time::SystemTime;
 
 use durio_block::Folder;
+use durio_command::CommandError;
 use durio_record::{FolderName, StateFolder, StatePart};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::error::BenchError;
 use crate::state_folder::{path_of, refused, state_for};
 
 /// The mark of a capture, gone when this is dropped.
@@ -31,7 +31,7 @@ impl CaptureMark {
     ///
     /// # Errors
     /// If the state folder cannot be used.
-    pub fn begin() -> Result<Self, BenchError> {
+    pub fn begin() -> Result<Self, CommandError> {
         let state = state_for("a capture")?;
         let path = path_of(&state, StatePart::Captures);
         let name = FolderName::new("capture", SystemTime::now(), std::process::id());

@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use durio_command::CommandError;
 use durio_judge::compare::{CompareSettings, ComparedRun, Comparison, RunReader, Side, compare};
 use durio_record::{RunFolder, file_names};
 
-use crate::error::BenchError;
 use crate::observer::Observer;
 use crate::read_back::{ReadBack, each_event};
 use crate::runs::find_run;
@@ -23,7 +23,7 @@ pub fn read_comparison(
     sides: &[PathBuf],
     settings: &CompareSettings,
     observer: &dyn Observer,
-) -> Result<ReadBack<Comparison>, BenchError> {
+) -> Result<ReadBack<Comparison>, CommandError> {
     let folders = sides.iter().map(|it| folders(it)).collect::<Result<Vec<_>, _>>()?;
     let read = read_all(&folders)?;
     let damage = read.iter().flatten().filter_map(|(_, damage)| damage.as_ref());
@@ -39,7 +39,7 @@ pub fn read_comparison(
 pub fn read_compared_run(
     path: &Path,
     observer: &dyn Observer,
-) -> Result<ReadBack<ComparedRun>, BenchError> {
+) -> Result<ReadBack<ComparedRun>, CommandError> {
     let (findings, damage) = read(&find_run(path)?)?;
     damage.iter().for_each(|damage| tell(damage, observer));
     Ok(ReadBack { findings, is_damaged: damage.is_some() })
@@ -55,7 +55,7 @@ fn side((source, runs): (&PathBuf, Vec<(ComparedRun, Option<String>)>)) -> Side 
 }
 
 /// The run folders of one side: itself, those in it, or those between commas.
-fn folders(side: &Path) -> Result<Vec<PathBuf>, BenchError> {
+fn folders(side: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let text = side.to_string_lossy();
     // A folder may have a comma in its name: only a path that does not exist is a list.
     let folders = match !side.exists() && text.contains(',') {
@@ -72,7 +72,7 @@ fn folders(side: &Path) -> Result<Vec<PathBuf>, BenchError> {
         let path = fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
         if known.contains(&path) {
             let message = format!("'{}' is named twice in the side '{text}'", folder.display());
-            return Err(BenchError::wrong_use(message)
+            return Err(CommandError::wrong_use(message)
                 .hint("the same run again is no repeat, and would feign certainty"));
         }
         known.push(path);
@@ -84,10 +84,10 @@ fn is_run(folder: &Path) -> bool {
     folder.join(file_names::MANIFEST).is_file()
 }
 
-fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, BenchError> {
+fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let cannot = |reason: String| {
         let message = format!("cannot compare '{}': {reason}", directory.display());
-        BenchError::cannot_measure(message)
+        CommandError::cannot_measure(message)
             .hint("a side is a run folder, a directory of run folders, or folders between commas")
     };
     let entries = fs::read_dir(directory).map_err(|error| cannot(error.to_string()))?;
@@ -110,19 +110,19 @@ type LoadedRun = (ComparedRun, Option<String>);
 
 /// Reads every side, each in a separate thread.
 // Reading takes most of a comparison's time.
-fn read_all(sides: &[Vec<PathBuf>]) -> Result<Vec<Vec<LoadedRun>>, BenchError> {
+fn read_all(sides: &[Vec<PathBuf>]) -> Result<Vec<Vec<LoadedRun>>, CommandError> {
     std::thread::scope(|scope| {
         let read_side = |side: &'_ [PathBuf]| side.iter().map(|it| read(it)).collect();
-        let start = |side| scope.spawn(move || -> Result<Vec<_>, BenchError> { read_side(side) });
+        let start = |side| scope.spawn(move || -> Result<Vec<_>, CommandError> { read_side(side) });
         let running: Vec<_> = sides.iter().map(|side| start(side)).collect();
-        let join = |side: std::thread::ScopedJoinHandle<'_, Result<_, BenchError>>| {
+        let join = |side: std::thread::ScopedJoinHandle<'_, Result<_, CommandError>>| {
             side.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         running.into_iter().map(join).collect()
     })
 }
 
-fn read(path: &Path) -> Result<LoadedRun, BenchError> {
+fn read(path: &Path) -> Result<LoadedRun, CommandError> {
     let folder = RunFolder::open(path)?;
     let (manifest, plan) = (folder.manifest.clone(), folder.plan.clone());
     let mut reader = RunReader::new(manifest, plan, folder.environment.clone());

@@ -10,10 +10,10 @@ mod programs;
 
 use std::path::Path;
 
+use durio_command::{CommandError, error_chain};
 use durio_observe::read_host;
 use durio_report::{Diagnosis, DiagnosisRow, DiagnosisState};
 
-use crate::error::{BenchError, with_causes};
 use directory::DirectorySurvey;
 
 /// Tries what can be done in `directory` and on this machine.
@@ -48,8 +48,8 @@ impl CheckedThing {
     }
 
     /// An error with its hints.
-    fn error(error: &BenchError) -> Self {
-        Self::no(with_causes(error), error.hints.join("; "))
+    fn error(error: &CommandError) -> Self {
+        Self::no(error_chain(error), error.hints.join("; "))
     }
 
     fn row(self, name: &'static str, used_for: &'static str) -> DiagnosisRow {

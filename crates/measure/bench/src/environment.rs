@@ -6,17 +6,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use durio_command::{CommandError, CommandErrorKind};
 use durio_observe::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
 use durio_plan::{Plan, RawPath, Target};
 use durio_record::Environment;
 use durio_run::Processors;
 
-use crate::error::{BenchError, BenchErrorKind};
-
 /// The machine and the stack under each location; of a file that is still to be made, under its
 /// directory.
-pub(crate) fn environment(plan: &Plan) -> Result<Environment, BenchError> {
-    let stack = |location: &RawPath| -> Result<Stack, BenchError> {
+pub(crate) fn environment(plan: &Plan) -> Result<Environment, CommandError> {
+    let stack = |location: &RawPath| -> Result<Stack, CommandError> {
         let path = location.as_path();
         let existing = match path.symlink_metadata() {
             Ok(_) => path,
@@ -26,7 +25,7 @@ pub(crate) fn environment(plan: &Plan) -> Result<Environment, BenchError> {
                 .unwrap_or(Path::new(".")),
         };
         let stack = read_stack(existing)
-            .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))?;
+            .map_err(|error| CommandError::of(CommandErrorKind::CannotMeasure, error))?;
         let mut stack = Stack { target: location.to_string(), ..stack };
         stack.root.facts.extend(allocated(path));
         Ok(stack)

@@ -1,25 +1,23 @@
 //! The path from a plan to a record and its findings, shared by everything that measures.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use durio_analyse::{Analyser, Findings, WorkloadFindings};
 use durio_base::Nanos;
 use durio_block::{Folder, HeldTargets};
+use durio_command::{CommandError, StopFlag, command_line};
 use durio_judge::judged;
-use durio_plan::{Plan, RawPath};
+use durio_plan::Plan;
 use durio_record::{
     Environment, Event, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
     RecordError, RecordWriter, RoundDecision, StateFolder, file_names,
 };
 use durio_report::{Format, Options, Report};
-use durio_run::{EventSink, LayoutProgress, Resume, RunContext, RunErrorKind, StopFlag};
+use durio_run::{EventSink, LayoutProgress, Resume, RunContext, RunErrorKind};
 
 use crate::environment::{devices, environment, processors};
-use crate::error::BenchError;
 use crate::observer::{Observer, RunObserver};
 use crate::resume::InterruptedCampaign;
 use crate::runs::remove_run_folder;
@@ -61,7 +59,7 @@ impl Execution {
     ///
     /// # Errors
     /// If its folder cannot be made.
-    pub fn begin(command: &str, options: &RunOptions<'_>) -> Result<Self, BenchError> {
+    pub fn begin(command: &str, options: &RunOptions<'_>) -> Result<Self, CommandError> {
         let started = SystemTime::now();
         let name = FolderName::new(command, started, std::process::id());
         let folder = runs_folder(options.out)?.join(name.as_str());
@@ -129,10 +127,10 @@ impl Execution {
     ///
     /// # Errors
     /// If it cannot be removed.
-    pub fn remove(&self) -> Result<(), BenchError> {
+    pub fn remove(&self) -> Result<(), CommandError> {
         Folder::open(self.runs())
             .and_then(|runs| remove_run_folder(&runs, self.name.as_str()))
-            .map_err(|error| BenchError::io("remove", &self.folder, error))
+            .map_err(|error| CommandError::io("remove", &self.folder, error))
     }
 
     /// The name of files on filesystems without unnamed files.
@@ -164,7 +162,7 @@ impl Execution {
     }
 
     /// The journal; a state folder that cannot be written to matters only if nothing else was named.
-    fn journal(&self) -> Result<Journal, BenchError> {
+    fn journal(&self) -> Result<Journal, CommandError> {
         let pointed = Journal::begin(&self.folder, self.leftovers.as_ref());
         match pointed {
             // A home that cannot be written to (a container's) must not keep users from measuring
@@ -188,7 +186,7 @@ impl Execution {
         held: HeldTargets,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<FinishedRun, BenchError> {
+    ) -> Result<FinishedRun, CommandError> {
         let environment = environment(plan)?;
         let manifest = self.manifest();
         let writer = RecordWriter::create(&self.folder, &manifest, plan, &environment)?;
@@ -210,7 +208,7 @@ impl Execution {
         held: HeldTargets,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<FinishedRun, BenchError> {
+    ) -> Result<FinishedRun, CommandError> {
         let InterruptedCampaign { folder, point } = interrupted;
         let plan = &folder.plan;
         // The machine may have changed since; the record keeps the first, the runner needs today's.
@@ -250,7 +248,7 @@ impl Execution {
 pub struct FinishedRun {
     /// The findings, however the run ended.
     pub findings: Findings,
-    pub outcome: Result<Outcome, BenchError>,
+    pub outcome: Result<Outcome, CommandError>,
 }
 
 /// A warning before a run starts: it needs much memory. The runner refuses a run that cannot get
@@ -284,7 +282,7 @@ impl Beginning<'_> {
         self,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<FinishedRun, BenchError> {
+    ) -> Result<FinishedRun, CommandError> {
         let Self { folder, plan, writer, mut journal, held, analyser, environment, state, resume } =
             self;
         let mut recording = RecordSink { plan, analyser, writer, observer: observer.run() };
@@ -314,7 +312,7 @@ impl Beginning<'_> {
         };
         let findings = judged(analyser.finish(folder.display().to_string()));
         save_findings(&findings, |name, bytes| writer.save(name, bytes))?;
-        let outcome = outcome.map_err(BenchError::from).and_then(|outcome| match outcome {
+        let outcome = outcome.map_err(CommandError::from).and_then(|outcome| match outcome {
             Outcome::Complete => all_measured(&findings).map(|()| outcome),
             Outcome::Interrupted | Outcome::Failed => Ok(outcome),
         });
@@ -324,7 +322,7 @@ impl Beginning<'_> {
 
 /// Refuses a run with a step that measured nothing: a script must not take the absence of a number
 /// for one. A workload without operations next to others that have some is only a doubt.
-fn all_measured(findings: &Findings) -> Result<(), BenchError> {
+fn all_measured(findings: &Findings) -> Result<(), CommandError> {
     let workloads = || findings.workloads.iter();
     let is_step_empty = |workload: &WorkloadFindings| {
         let place = (workload.step, workload.round);
@@ -339,7 +337,7 @@ fn all_measured(findings: &Findings) -> Result<(), BenchError> {
         more => format!("; nor of {more} more"),
     };
     let text = format!("nothing was measured of {}: {why}{more}", first.name);
-    Err(BenchError::cannot_measure(text).hint(
+    Err(CommandError::cannot_measure(text).hint(
         "give it more to do than its ramp takes, or a shorter ramp; what was done in the ramp is no \
          figure here (fio reports it if the job is done before its ramp_time)",
     ))
@@ -349,31 +347,15 @@ fn all_measured(findings: &Findings) -> Result<(), BenchError> {
 pub(crate) fn save_findings(
     found: &impl Report,
     save: impl Fn(&str, &[u8]) -> Result<(), RecordError>,
-) -> Result<(), BenchError> {
+) -> Result<(), CommandError> {
     for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
     {
         let mut bytes = Vec::new();
         durio_report::write(format, found, &Options::default(), &mut bytes)
-            .map_err(BenchError::unmade)?;
+            .map_err(CommandError::unmade)?;
         save(name, &bytes)?;
     }
     Ok(())
-}
-
-/// The command line; bytes that are not UTF-8 are replaced.
-pub(crate) fn command_line() -> Vec<String> {
-    let words = COMMAND_LINE.get().cloned();
-    let words = words.unwrap_or_else(|| std::env::args_os().collect());
-    words.into_iter().map(|word| RawPath::from(word).to_string()).collect()
-}
-
-static COMMAND_LINE: OnceLock<Vec<OsString>> = OnceLock::new();
-
-/// Sets the command line for records, if it is not the process's: a user's file may have added
-/// words.
-pub fn set_command_line(words: &[OsString]) {
-    // Only the first counts, and there is but one.
-    let _ = COMMAND_LINE.set(words.to_vec());
 }
 
 pub(crate) fn absolute(path: &Path) -> PathBuf {

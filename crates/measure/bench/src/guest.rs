@@ -1,8 +1,6 @@
 //! A bench in a guest of the lab, whose folder is brought out. The bench itself is the same command
 //! in the guest.
 
-pub(crate) mod needs;
-
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -11,20 +9,19 @@ use std::time::{Duration, SystemTime};
 
 use durio_base::Bytes;
 use durio_block::{Folder, rename_new};
+use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag};
+use durio_lab::kernels::{DriverState, kernel_named};
 use durio_lab::{
-    Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams, kernels,
+    Kernel, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams, find_program,
 };
-use durio_layers::{DeclaredKind, DeclaredStack};
+use durio_layers::{DeclaredKind, DeclaredStack, Missing, NamedNeeds, requirements};
 use durio_plan::ClockChoice;
 use durio_record::FolderName;
 use durio_record::bench::BenchFolder;
-use durio_run::StopFlag;
 use durio_spec::StackBench;
 
 use crate::bench::{Planning, StackChoice, chosen_stacks, estimates, read_stack_spec};
-use crate::error::{BenchError, BenchErrorKind, Ending};
 use crate::observer::Observer;
-use needs::GuestNeeds;
 
 /// Where the guest has a spec that is a file.
 const SPEC_IN_GUEST: &str = "/lab-spec.toml";
@@ -78,13 +75,13 @@ impl GuestBench<'_> {
         &self,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<(PathBuf, Ending), BenchError> {
+    ) -> Result<(PathBuf, Ending), CommandError> {
         let request = self.prepared()?;
         let (release, meaning) = (&request.kernel.release, request.timing.meaning());
         observer.progress(&format!("durio: benching in a guest with kernel {release}, {meaning}"));
         // Next to the runs, so that moving it there is a rename.
         let brought = GuestResults::new(self.runs)
-            .map_err(|error| BenchError::io("make a folder for results in", self.runs, error))?;
+            .map_err(|error| CommandError::io("make a folder for results in", self.runs, error))?;
         let request = LabRequest { out: Some(brought.0.clone()), ..request };
         let (mut answers, mut messages) = (io::sink(), observer.messages());
         let mut streams = Streams { stdout: &mut answers, stderr: &mut messages };
@@ -101,11 +98,11 @@ impl GuestBench<'_> {
     ///
     /// # Errors
     /// The reason for the refusal.
-    pub fn check(&self) -> Result<(), BenchError> {
+    pub fn check(&self) -> Result<(), CommandError> {
         self.prepared().map(|_| ())
     }
 
-    fn prepared(&self) -> Result<LabRequest, BenchError> {
+    fn prepared(&self) -> Result<LabRequest, CommandError> {
         // All that the bench in the guest would refuse, before anything is booted.
         let spec = read_stack_spec(self.spec)?;
         let stacks = chosen_stacks(&spec, self.choice)?;
@@ -117,12 +114,12 @@ impl GuestBench<'_> {
         &self,
         spec: &StackBench,
         stacks: &[DeclaredStack],
-    ) -> Result<LabRequest, BenchError> {
-        let kernel: Kernel = kernel_named(self.kernel, self.modules)?;
+    ) -> Result<LabRequest, CommandError> {
+        let kernel = kernel_named(self.kernel, self.modules)?;
         let program = std::env::current_exe().map_err(|error| {
-            BenchError::io("find durio's own program,", Path::new("durio"), error)
+            CommandError::io("find durio's own program,", Path::new("durio"), error)
         })?;
-        let GuestNeeds { tools, modules } = GuestNeeds::of(stacks, &kernel);
+        let NamedNeeds { tools, modules } = guest_needs(stacks, &kernel);
         // A built-in spec is in the guest's durio too.
         let is_file = self.spec.exists();
         let files = is_file
@@ -143,7 +140,11 @@ impl GuestBench<'_> {
     }
 
     /// The guest's memory holds all devices of the largest stack, and the largest step's results.
-    fn memory_for(&self, spec: &StackBench, stacks: &[DeclaredStack]) -> Result<Bytes, BenchError> {
+    fn memory_for(
+        &self,
+        spec: &StackBench,
+        stacks: &[DeclaredStack],
+    ) -> Result<Bytes, CommandError> {
         // Any seed will do: sizes and times do not depend on it.
         let planning = Planning {
             bench: spec,
@@ -205,13 +206,13 @@ fn factor(per_mille: u32) -> String {
 }
 
 // A guest has none of this machine's devices.
-fn refuse_devices(stacks: &[DeclaredStack]) -> Result<(), BenchError> {
+fn refuse_devices(stacks: &[DeclaredStack]) -> Result<(), CommandError> {
     let is_of_here = |stack: &&DeclaredStack| {
         stack.layers.iter().any(|layer| matches!(layer.kind, DeclaredKind::Device(_)))
     };
     match stacks.iter().find(is_of_here) {
         None => Ok(()),
-        Some(stack) => Err(BenchError::wrong_use(format!(
+        Some(stack) => Err(CommandError::wrong_use(format!(
             "stack '{}' is built of this machine's devices, which a guest has not",
             stack.name
         ))
@@ -227,17 +228,18 @@ fn devices_in_memory(stack: &DeclaredStack) -> u64 {
 }
 
 /// Why nothing was brought out.
-fn without_folder(request: &LabRequest, outcome: &LabOutcome, ending: Ending) -> BenchError {
+fn without_folder(request: &LabRequest, outcome: &LabOutcome, ending: Ending) -> CommandError {
     // sh reports a signal as 128 plus its number.
     const BY_SIGNAL: u8 = 128;
     match outcome.exit {
-        LabExit::Stopped | LabExit::Cut => {
-            BenchError::new(BenchErrorKind::Interrupted, "interrupted before anything was measured")
-        }
+        LabExit::Stopped | LabExit::Cut => CommandError::new(
+            CommandErrorKind::Interrupted,
+            "interrupted before anything was measured",
+        ),
         LabExit::Code(code) if code > BY_SIGNAL => {
             let signal = code - BY_SIGNAL;
             let text = format!("the bench in the guest was ended by signal {signal}");
-            BenchError::new(BenchErrorKind::LabFailed, text).hint(format!(
+            CommandError::new(CommandErrorKind::LabFailed, text).hint(format!(
                 "9 is what a guest without memory sends: it had {}; --memory gives it more",
                 request.memory
             ))
@@ -245,16 +247,16 @@ fn without_folder(request: &LabRequest, outcome: &LabOutcome, ending: Ending) ->
         _ => {
             let text = "the bench in the guest left no folder behind; its message stands above";
             let kind = match ending {
-                Ending::Complete => BenchErrorKind::CannotMeasure,
-                Ending::Interrupted => BenchErrorKind::Interrupted,
+                Ending::Complete => CommandErrorKind::CannotMeasure,
+                Ending::Interrupted => CommandErrorKind::Interrupted,
                 Ending::Failed(kind) => kind,
             };
-            BenchError::new(kind, text)
+            CommandError::new(kind, text)
         }
     }
 }
 
-fn ending_of(request: &LabRequest, outcome: &LabOutcome) -> Result<Ending, BenchError> {
+fn ending_of(request: &LabRequest, outcome: &LabOutcome) -> Result<Ending, CommandError> {
     match &outcome.exit {
         LabExit::Code(code) => Ok(Ending::of_durio(Some(i32::from(*code)))),
         LabExit::Stopped | LabExit::Cut => Ok(Ending::Interrupted),
@@ -268,16 +270,16 @@ fn ending_of(request: &LabRequest, outcome: &LabOutcome) -> Result<Ending, Bench
 
 /// The guest took too long.
 #[must_use]
-pub fn time_limit(request: &LabRequest) -> BenchError {
+pub fn time_limit(request: &LabRequest) -> CommandError {
     let seconds = request.limit.as_secs_f64();
     let text = format!("the guest was ended after its time limit of {seconds} s");
-    BenchError::new(BenchErrorKind::TimeLimit, text).hint("--time-limit sets another one")
+    CommandError::new(CommandErrorKind::TimeLimit, text).hint("--time-limit sets another one")
 }
 
 /// The guest died.
 #[must_use]
-pub fn guest_failed(reason: &str) -> BenchError {
-    BenchError::new(BenchErrorKind::LabFailed, format!("the guest failed: {reason}"))
+pub fn guest_failed(reason: &str) -> CommandError {
+    CommandError::new(CommandErrorKind::LabFailed, format!("the guest failed: {reason}"))
 }
 
 /// A user who asks for the host's time may expect the host's processor.
@@ -299,23 +301,24 @@ pub fn left_out_remark(outcome: &LabOutcome) -> Option<String> {
     ))
 }
 
-/// The kernel of an image, or of a release that `durio lab kernels` shows; the newest without either.
-///
-/// # Errors
-/// If no such kernel exists.
-pub fn kernel_named(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Kernel, BenchError> {
-    let Some(wanted) = wanted else {
-        let newest = kernels::usable().into_iter().next();
-        return Ok(newest.ok_or_else(|| LabError::NoKernel { searched: kernels::places() })?);
+/// The programs and drivers of the stacks that kernel and machine can satisfy: for each other one,
+/// the bench in the guest records what is missing and continues. If no stack can be satisfied, the
+/// needs of all, so that the lab reports what is missing before it boots.
+fn guest_needs(stacks: &[DeclaredStack], kernel: &Kernel) -> NamedNeeds {
+    let states = kernel.drivers().unwrap_or_default();
+    let absent: Vec<&str> = states
+        .into_iter()
+        .filter_map(|(name, state)| (state == DriverState::Absent).then_some(name))
+        .collect();
+    let can_be_had = |need: &Missing| match need {
+        Missing::Program { name, .. } => find_program(name.as_ref()).is_some(),
+        Missing::Driver { module, .. } => !absent.contains(module),
+        Missing::Root => true,
     };
-    // Releases are those in the list of kernels; paths are for the user's images.
-    let of_release = kernels::usable().into_iter().find(|it| Path::new(&it.release) == wanted);
-    match of_release {
-        Some(kernel) => Ok(kernel),
-        None => Kernel::from_paths(wanted, modules).map_err(|error| {
-            BenchError::from(error).hint("durio lab kernels lists the releases that can be named")
-        }),
-    }
+    let all: Vec<Vec<Missing>> = stacks.iter().map(requirements).collect();
+    let is_satisfied = |needs: &Vec<Missing>| needs.iter().all(can_be_had);
+    let is_any = all.iter().any(is_satisfied);
+    all.into_iter().filter(|needs| !is_any || is_satisfied(needs)).flatten().collect()
 }
 
 /// The folder that the guest's results are unpacked into; gone when this is dropped.
@@ -331,7 +334,7 @@ impl GuestResults {
     }
 
     /// Moves the bench folder among the runs, if there is one.
-    fn keep(&self, runs: &Path) -> Result<Option<PathBuf>, BenchError> {
+    fn keep(&self, runs: &Path) -> Result<Option<PathBuf>, CommandError> {
         let Ok(entries) = fs::read_dir(&self.0) else { return Ok(None) };
         let found =
             entries.flatten().map(|entry| entry.path()).find(|path| BenchFolder::is_at(path));
@@ -340,7 +343,8 @@ impl GuestResults {
         };
         let to = runs.join(name);
         // Never over an existing folder: names have the time, but clocks of guests differ.
-        rename_new(from, &to).map_err(|error| BenchError::io("move the results to", &to, error))?;
+        rename_new(from, &to)
+            .map_err(|error| CommandError::io("move the results to", &to, error))?;
         Ok(Some(to))
     }
 }

@@ -8,11 +8,10 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use durio_block::Folder;
+use durio_command::{CommandError, Ending, StopFlag};
 use durio_record::FolderName;
-use durio_run::StopFlag;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::error::{BenchError, Ending};
 use crate::observer::Observer;
 use crate::state_folder::runs_folder;
 
@@ -38,20 +37,20 @@ pub fn interleave(
     options: &[OsString],
     stop: &StopFlag,
     observer: &dyn Observer,
-) -> Result<InterleavedRuns, BenchError> {
+) -> Result<InterleavedRuns, CommandError> {
     let name = FolderName::new("compare", SystemTime::now(), std::process::id());
     let folder = runs_folder(None)?.join(name.as_str());
     let sides = [folder.join("a"), folder.join("b")];
     Folder::make(&folder)
         .and_then(|folder| folder.make_folder("a").and(folder.make_folder("b")))
-        .map_err(|error| BenchError::io("make the folder", &folder, error))?;
+        .map_err(|error| CommandError::io("make the folder", &folder, error))?;
     let ending = turns(pairs, stop, |turn, side| {
         let spec = [a, b][side];
         observer.remark(&format!("durio: run {turn} of {}: {}", pairs * 2, spec.display()));
         let child = durio_run(spec, &sides[side])?
             .args(options)
             .spawn()
-            .map_err(|error| BenchError::io("start a run of", spec, error))?;
+            .map_err(|error| CommandError::io("start a run of", spec, error))?;
         follow(child, stop, || Ok(()))
     })?;
     Ok(InterleavedRuns { sides, ending })
@@ -61,8 +60,8 @@ pub fn interleave(
 pub(crate) fn turns(
     pairs: u32,
     stop: &StopFlag,
-    mut run: impl FnMut(u32, usize) -> Result<Ending, BenchError>,
-) -> Result<Ending, BenchError> {
+    mut run: impl FnMut(u32, usize) -> Result<Ending, CommandError>,
+) -> Result<Ending, CommandError> {
     for turn in 0..pairs * 2 {
         let ending =
             if stop.is_set() { Ending::Interrupted } else { run(turn + 1, side_of(turn))? };
@@ -80,10 +79,11 @@ fn side_of(turn: u32) -> usize {
 }
 
 /// `durio run SPEC`, with its run folder in `runs`.
-pub(crate) fn durio_run(spec: &Path, runs: &Path) -> Result<Command, BenchError> {
+pub(crate) fn durio_run(spec: &Path, runs: &Path) -> Result<Command, CommandError> {
     // This very program: a durio in PATH may be another version, with other results.
-    let program = std::env::current_exe()
-        .map_err(|error| BenchError::io("find durio itself", Path::new("/proc/self/exe"), error))?;
+    let program = std::env::current_exe().map_err(|error| {
+        CommandError::io("find durio itself", Path::new("/proc/self/exe"), error)
+    })?;
     let mut command = Command::new(program);
     // `--fresh`: each turn is a new run, never the rest of an interrupted one. The comparison is
     // shown, not each run's report.
@@ -96,13 +96,13 @@ pub(crate) fn durio_run(spec: &Path, runs: &Path) -> Result<Command, BenchError>
 pub(crate) fn follow(
     mut child: Child,
     stop: &StopFlag,
-    on_stop: impl Fn() -> Result<(), BenchError>,
-) -> Result<Ending, BenchError> {
+    on_stop: impl Fn() -> Result<(), CommandError>,
+) -> Result<Ending, CommandError> {
     let mut is_told = false;
     loop {
         let status = child
             .try_wait()
-            .map_err(|error| BenchError::io("wait for", Path::new("/proc/self/exe"), error))?;
+            .map_err(|error| CommandError::io("wait for", Path::new("/proc/self/exe"), error))?;
         if let Some(status) = status {
             return Ok(Ending::of_durio(status.code()));
         }

@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use durio_analyse::attribution::{LabComparison, StackFindings, compare_labs};
 use durio_base::Nanos;
 use durio_block::rename_new;
+use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag, command_line};
 use durio_record::Outcome;
 use durio_record::bench::BenchFolder;
 use durio_record::lab_compare::{
     LAB_COMPARE_FOLDER_SCHEMA, LabCompareBench, LabCompareFolder, LabCompareManifest,
     LabCompareSide,
 };
-use durio_run::StopFlag;
 
-use crate::error::{BenchError, BenchErrorKind, Ending};
-use crate::execute::{Execution, RunOptions, absolute, command_line, save_findings};
+use crate::execute::{Execution, RunOptions, absolute, save_findings};
 use crate::guest::GuestBench;
 use crate::observer::Observer;
 use crate::read_back::{ReadBack, read_bench};
@@ -56,7 +55,7 @@ impl<'a> LabInterleaving<'a> {
     ///
     /// # Errors
     /// The reason for the refusal.
-    pub fn prepare(request: LabComparing<'a>) -> Result<Self, BenchError> {
+    pub fn prepare(request: LabComparing<'a>) -> Result<Self, CommandError> {
         // One seed for all: what differs between the benches is the kernel.
         let options =
             RunOptions { out: request.out, seed: Some(request.seed), ..RunOptions::default() };
@@ -70,7 +69,11 @@ impl<'a> LabInterleaving<'a> {
     ///
     /// # Errors
     /// If a turn leaves nothing behind; without any turn the folder is removed too.
-    pub fn run(&self, stop: &StopFlag, observer: &dyn Observer) -> Result<LabCompared, BenchError> {
+    pub fn run(
+        &self,
+        stop: &StopFlag,
+        observer: &dyn Observer,
+    ) -> Result<LabCompared, CommandError> {
         let mut folder = LabCompareFolder::create(self.execution.folder(), self.manifest())?;
         let ending = match self.all(&mut folder, stop, observer) {
             Err(error) if folder.manifest.benches.is_empty() => {
@@ -118,7 +121,7 @@ impl<'a> LabInterleaving<'a> {
         folder: &mut LabCompareFolder,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<Ending, BenchError> {
+    ) -> Result<Ending, CommandError> {
         let repeats = self.request.repeats;
         let turns = (1..=repeats).flat_map(|repeat| LabCompareSide::BOTH.map(|it| (repeat, it)));
         let begin = Instant::now();
@@ -155,11 +158,11 @@ impl<'a> LabInterleaving<'a> {
         (repeat, side): (u32, LabCompareSide),
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<Ending, BenchError> {
+    ) -> Result<Ending, CommandError> {
         let (bench, ending) = self.bench(side).run(stop, observer)?;
         let name = side.folder(repeat);
         let to = self.execution.folder().join(&name);
-        rename_new(&bench, &to).map_err(|error| BenchError::io("move a bench to", &to, error))?;
+        rename_new(&bench, &to).map_err(|error| CommandError::io("move a bench to", &to, error))?;
         folder.manifest.benches.push(LabCompareBench { side, repeat, folder: name });
         // After each turn, so that the finished part of a killed comparison can be shown.
         folder.update(&folder.manifest)?;
@@ -181,7 +184,7 @@ fn remaining(elapsed: Duration, done: u32, all: u32) -> Option<Duration> {
 pub fn save_lab_comparison(
     folder: &LabCompareFolder,
     comparison: &LabComparison,
-) -> Result<(), BenchError> {
+) -> Result<(), CommandError> {
     save_findings(comparison, |name, bytes| folder.save(name, bytes))
 }
 
@@ -192,9 +195,9 @@ pub fn save_lab_comparison(
 pub fn read_lab_comparison(
     folder: &LabCompareFolder,
     observer: &dyn Observer,
-) -> Result<ReadBack<LabComparison>, BenchError> {
+) -> Result<ReadBack<LabComparison>, CommandError> {
     let mut is_damaged = false;
-    let mut side = |side: LabCompareSide| -> Result<Vec<StackFindings>, BenchError> {
+    let mut side = |side: LabCompareSide| -> Result<Vec<StackFindings>, CommandError> {
         let mut all = Vec::new();
         for path in folder.benches(side) {
             let read = read_bench(&BenchFolder::open(&absolute(&path))?, observer)?;
@@ -205,7 +208,8 @@ pub fn read_lab_comparison(
     };
     let (before, after) = (side(LabCompareSide::A)?, side(LabCompareSide::B)?);
     let findings = compare_labs(&before, &after).map_err(|error| {
-        BenchError::of(BenchErrorKind::CannotMeasure, error).context("the two cannot be compared")
+        CommandError::of(CommandErrorKind::CannotMeasure, error)
+            .context("the two cannot be compared")
     })?;
     Ok(ReadBack { findings, is_damaged })
 }

@@ -1,10 +1,9 @@
-//! Removes what killed runs left behind: files with names, traces of the kernel, sockets of disks.
-//! Each removed or doubtful thing gives a line. Settings of the kernel are
-//! [`crate::SettingGuard`]'s, stacks of a bench are removed by durio-layers' `clean`.
+//! Removes what killed runs left behind: files with names, traces of the kernel. Each removed or
+//! doubtful thing gives a line. Settings of the kernel are [`crate::SettingGuard`]'s, stacks of a
+//! bench are removed by durio-layers' `clean`, sockets of disks by durio-prove.
 
 use std::path::{Path, PathBuf};
 
-use durio_prove::background::remove_dead_servers;
 use durio_record::{Leftover, Leftovers, remove_leftovers};
 use durio_run::{remove_dead_captures, remove_dead_trace_instances};
 
@@ -33,12 +32,8 @@ pub fn clear_leftovers(look_for: LookFor) -> Vec<String> {
     if look_for == LookFor::All || !marks.is_empty() {
         traces.extend(traces_of_captures(marks));
     }
-    let servers = remove_dead_servers(&std::env::temp_dir());
-    let of_servers = servers.iter().map(|folder| {
-        format!("removed '{}', the socket of a disk which a killed run had left", folder.display())
-    });
     let files = files.iter().map(of_file);
-    files.chain(traces.iter().map(|folder| of_trace(folder))).chain(of_servers).collect()
+    files.chain(traces.iter().map(|folder| of_trace(folder))).collect()
 }
 
 fn traces_of_captures(marks: DeadMarks) -> Vec<PathBuf> {

@@ -1,10 +1,9 @@
-//! Carries out plans: execute, record, resume, compare, stack by stack. The input is the user's
-//! request as values, the output folders and findings. Arguments, the terminal and exit codes are
-//! durio's; the meaning of a spec is durio-spec's.
+//! Carries out measurements: execute, record, resume, compare, stack by stack. The input is the
+//! user's request as values, the output folders and findings. Arguments, the terminal and exit codes
+//! are durio's; the meaning of a spec is durio-spec's; which places are permitted durio-command's.
 //!
 //! | module | what it joins |
 //! |---|---|
-//! | `locate` | paths → their targets, held, and whether those may be written to |
 //! | `campaign` | a spec and paths → a plan |
 //! | `execute`, `resume` | a plan → a run folder and its findings |
 //! | `bench` | stacks that are built, measured layer by layer, and taken down |
@@ -13,12 +12,7 @@
 //! | `interleave`, `proof` | runs in turns, with a setting switched between them |
 //! | `read_back`, `compare` | folders → findings, comparisons |
 //! | `replay` | a trace → how its replay went |
-//! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
-//! | `guest_trials`, `proof_in_guest` | the same in guests of the lab: the host's side, the guest's side |
-//! | `command_trials`, `command_in_guest` | the same for a user's command and its own check |
-//! | `crash_states` | a log of writes, a check of the user's → what it says of each crash state |
-//! | `proof_parts`, `proof_target` | a proof's agent, witness and verifier, each by itself |
-//! | `array` | devices → an array of durio, created, examined, served and given orders |
+//! | `proof_folder` | a spec of power cuts → the plan and the folder of a proof (durio-prove cuts) |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
 //! | `leftovers`, `setting_guard` | what dead runs left behind |
@@ -46,34 +40,21 @@
 //! interval of the means of their logarithms; docs/design/0005): `compare` applies it to results of
 //! runs, `attribution/verdict.rs` to costs on two kernels.
 
-mod array;
 mod bench;
 mod calibrate;
 mod campaign;
 mod capture_mark;
-mod command_in_guest;
-mod command_trials;
 mod compare;
-mod crash_states;
 mod doctor;
 mod environment;
-mod error;
 mod execute;
-mod folder_engine;
 mod guest;
-mod guest_array;
-mod guest_layers;
-mod guest_trials;
 mod interleave;
 mod lab_compare;
 mod leftovers;
-mod locate;
 mod observer;
-mod power_proof;
 mod proof;
-mod proof_in_guest;
-mod proof_parts;
-mod proof_target;
+mod proof_folder;
 mod read_back;
 mod replay;
 mod resume;
@@ -82,10 +63,11 @@ mod setting_guard;
 mod state_folder;
 mod text_file;
 
-pub use array::{
-    ArrayAnswer, ArrayOrder, CreateWish, EraseConsent, FrontKind, ServeWish, create_array,
-    examine_array, order_array, serve_array,
+pub use durio_command::{
+    CommandError as BenchError, CommandErrorKind as BenchErrorKind, Ending, LocatedPlaces,
+    Permission, error_chain as with_causes, locate, set_command_line,
 };
+
 pub use bench::{
     Bench, BenchRequest, Benched, Planning, PointEstimate, StackChoice, bench_of_guest,
     chosen_stacks, estimates, listing, read_stack_spec,
@@ -93,31 +75,23 @@ pub use bench::{
 pub use calibrate::{CalibrationWish, busy_processors, calibrate};
 pub use campaign::{CampaignScale, CampaignWish, plan_of_spec};
 pub use capture_mark::CaptureMark;
-pub use command_in_guest::command_in_guest;
 pub use compare::{read_compared_run, read_comparison};
-pub use crash_states::{CrashStatesWish, check_crash_state, check_crash_states};
 pub use doctor::diagnose;
-pub use error::{BenchError, BenchErrorKind, Ending, with_causes};
-pub use execute::{Execution, FinishedRun, RunOptions, memory_remark, set_command_line};
+pub use execute::{Execution, FinishedRun, RunOptions, memory_remark};
 pub use guest::{
-    GuestBench, GuestSettings, emulation_remark, guest_failed, kernel_named, left_out_remark,
-    time_limit,
+    GuestBench, GuestSettings, emulation_remark, guest_failed, left_out_remark, time_limit,
 };
 pub use interleave::{InterleavedRuns, interleave};
 pub use lab_compare::{
     LabCompared, LabComparing, LabInterleaving, read_lab_comparison, save_lab_comparison,
 };
 pub use leftovers::{LookFor, clear_leftovers};
-pub use locate::{LocatedPlaces, Permission, locate};
 pub use observer::{Observer, RunObserver};
-pub use power_proof::{
-    PowerProved, plan_command_proof, plan_power_proof, prove_power, random_seed, random_token,
-    read_power_proof, resume_power_proof,
-};
 pub use proof::{FinishedProof, ProofRequest, prove};
-pub use proof_in_guest::prove_in_guest;
-pub use proof_parts::{WitnessWish, be_agent, keep_ledger, verify_target};
-pub use proof_target::ProofStorage;
+pub use proof_folder::{
+    interrupted_power_proof, new_power_proof, plan_command_proof, plan_power_proof,
+    read_power_proof, save_power_proof,
+};
 pub use read_back::{ReadBack, read_bench, read_run};
 pub use replay::replay_trace;
 pub use resume::{InterruptedCampaign, interrupted};

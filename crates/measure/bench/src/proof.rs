@@ -12,16 +12,15 @@ use std::time::SystemTime;
 
 use durio_base::{Bytes, Nanos};
 use durio_block::Folder;
+use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag};
 use durio_judge::advise::{
     PROOF_SCHEMA, ProofMethod, Rule, RuleProof, Subject, Switch, SwitchedSetting, rule_named,
 };
 use durio_judge::compare::CompareSettings;
 use durio_observe::{LayerKind, Stack, read_stack};
 use durio_record::FolderName;
-use durio_run::StopFlag;
 
 use crate::compare::read_comparison;
-use crate::error::{BenchError, BenchErrorKind, Ending};
 use crate::interleave::{durio_run, follow, turns};
 use crate::observer::Observer;
 use crate::setting_guard::{SettingGuard, choices, current};
@@ -72,11 +71,11 @@ pub fn prove(
     request: &ProofRequest<'_>,
     stop: &StopFlag,
     observer: &dyn Observer,
-) -> Result<FinishedProof, BenchError> {
+) -> Result<FinishedProof, CommandError> {
     let rule = rule_named(request.rule)?;
     let Some(prove) = &rule.prove else { return Err(not_provable(rule)) };
     let stack = read_stack(request.path)
-        .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))?;
+        .map_err(|error| CommandError::of(CommandErrorKind::CannotMeasure, error))?;
     let sides = sides(request, rule, prove, &stack)?;
     // Before anything else is made: the old value is on disk before the first change.
     let guard = match &sides.file {
@@ -108,7 +107,7 @@ pub fn prove(
 
 /// One run, in a separate process group.
 // A signal reaches this durio first, which restores and hands it on.
-fn start((spec, runs): &(PathBuf, PathBuf), place: &Path) -> Result<Child, BenchError> {
+fn start((spec, runs): &(PathBuf, PathBuf), place: &Path) -> Result<Child, CommandError> {
     // Bytes, because a path need not be UTF-8.
     let mut target = OsString::from("data=");
     target.push(place);
@@ -116,15 +115,15 @@ fn start((spec, runs): &(PathBuf, PathBuf), place: &Path) -> Result<Child, Bench
     command.arg("--quiet").arg("--target").arg(target).process_group(0);
     command
         .spawn()
-        .map_err(|error| BenchError::cannot_measure(format!("cannot run durio itself: {error}")))
+        .map_err(|error| CommandError::cannot_measure(format!("cannot run durio itself: {error}")))
 }
 
-fn not_provable(rule: &Rule) -> BenchError {
+fn not_provable(rule: &Rule) -> CommandError {
     let message = format!("durio cannot switch what {} ({}) is about", rule.id, rule.name);
     let rules = durio_judge::advise::rules().unwrap_or_default();
     let provable = rules.iter().filter(|it| it.prove.is_some()).map(|it| it.id.as_str());
     let list = provable.collect::<Vec<_>>().join(", ");
-    BenchError::wrong_use(message).hint(format!("it can prove {list}"))
+    CommandError::wrong_use(message).hint(format!("it can prove {list}"))
 }
 
 fn sides(
@@ -132,7 +131,7 @@ fn sides(
     rule: &Rule,
     prove: &ProofMethod,
     stack: &Stack,
-) -> Result<ProofSides, BenchError> {
+) -> Result<ProofSides, CommandError> {
     let after = request.value.map_or_else(|| prove.to.clone(), str::to_owned);
     let sides = match prove.switch.file() {
         Some(name) => of_setting(&device(rule, stack)?, name, after)?,
@@ -141,36 +140,36 @@ fn sides(
     // Two equal sides would show nothing but how runs scatter.
     if sides.before == sides.after {
         let message = format!("{} is {} already", prove.switch.name(), sides.before);
-        return Err(BenchError::cannot_measure(message)
+        return Err(CommandError::cannot_measure(message)
             .hint("name another value to compare it with: --value VALUE"));
     }
     Ok(sides)
 }
 
-fn of_setting(device: &str, name: &str, after: String) -> Result<ProofSides, BenchError> {
+fn of_setting(device: &str, name: &str, after: String) -> Result<ProofSides, CommandError> {
     let file = Path::new("/sys/class/block").join(device).join(name);
     let before = current(&file).map_err(|error| {
         let message = format!("cannot read '{}': {error}", file.display());
-        BenchError::cannot_measure(message)
+        CommandError::cannot_measure(message)
     })?;
     check_value(&file, &after)?;
     Ok(ProofSides { file: Some(file), before, after })
 }
 
-fn of_durio(prove: &ProofMethod, after: String) -> Result<ProofSides, BenchError> {
+fn of_durio(prove: &ProofMethod, after: String) -> Result<ProofSides, CommandError> {
     let list: &[&str] = match prove.switch {
         Switch::FileMode => &["incompressible", "zeros", "preallocated", "empty"],
         _ => &["fsync", "fdatasync", "o_dsync", "o_sync", "rwf_dsync", "rwf_sync"],
     };
     if !list.contains(&after.as_str()) {
         let message = format!("'{after}' is none of {}", list.join(", "));
-        return Err(BenchError::wrong_use(message));
+        return Err(CommandError::wrong_use(message));
     }
     Ok(ProofSides { file: None, before: prove.from.clone().unwrap_or_default(), after })
 }
 
 /// The one device that the rule is about.
-fn device(rule: &Rule, stack: &Stack) -> Result<String, BenchError> {
+fn device(rule: &Rule, stack: &Stack) -> Result<String, CommandError> {
     let blocks = stack.walk().map(|(_, layer)| layer).filter(|layer| layer.block.is_some());
     let mut names: Vec<&str> = match rule.subject {
         // A disk below several layers is met once for each.
@@ -188,18 +187,18 @@ fn device(rule: &Rule, stack: &Stack) -> Result<String, BenchError> {
     names.dedup();
     match names.as_slice() {
         [one] => Ok((*one).to_owned()),
-        [] => Err(BenchError::cannot_measure("there is no block device below the target")),
+        [] => Err(CommandError::cannot_measure("there is no block device below the target")),
         many => {
             let message = format!("there are several disks below the target: {}", many.join(", "));
-            Err(BenchError::cannot_measure(message)
+            Err(CommandError::cannot_measure(message)
                 .hint("prove the rule on a place with one disk below"))
         }
     }
 }
 
 /// Accepts a value of the list, or a number if there is no list.
-fn check_value(file: &Path, value: &str) -> Result<(), BenchError> {
-    let wrong = |reason: String| Err(BenchError::wrong_use(reason));
+fn check_value(file: &Path, value: &str) -> Result<(), CommandError> {
+    let wrong = |reason: String| Err(CommandError::wrong_use(reason));
     match choices(file) {
         Ok(Some(list)) if !list.iter().any(|it| it == value) => {
             wrong(format!("'{value}' is none of {} ({})", list.join(", "), file.display()))
@@ -216,13 +215,13 @@ fn folders(
     request: &ProofRequest<'_>,
     prove: &ProofMethod,
     sides: &ProofSides,
-) -> Result<[(PathBuf, PathBuf); 2], BenchError> {
+) -> Result<[(PathBuf, PathBuf); 2], CommandError> {
     let name = FolderName::new("proof", SystemTime::now(), std::process::id());
     let folder = runs_folder(None)?.join(name.as_str());
     let load = ProofLoad { load: prove.load, size: request.size, duration: request.duration };
     let made = Folder::make(&folder).map_err(|error| {
         let message = format!("cannot make '{}': {error}", folder.display());
-        BenchError::cannot_measure(message)
+        CommandError::cannot_measure(message)
     })?;
     let make = |side: &str, value: &str| {
         let own = sides.file.is_none().then_some((prove.switch, value));
@@ -233,7 +232,7 @@ fn folders(
             .map(|()| (file, runs))
             .map_err(|error| {
                 let message = format!("cannot write below '{}': {error}", folder.display());
-                BenchError::cannot_measure(message)
+                CommandError::cannot_measure(message)
             })
     };
     Ok([make("a", &sides.before)?, make("b", &sides.after)?])
@@ -246,7 +245,7 @@ fn conclude(
     restored: Option<String>,
     folders: &[(PathBuf, PathBuf); 2],
     observer: &dyn Observer,
-) -> Result<FinishedProof, BenchError> {
+) -> Result<FinishedProof, CommandError> {
     let runs: Vec<PathBuf> = folders.iter().map(|(_, runs)| runs.clone()).collect();
     let read = read_comparison(&runs, &CompareSettings::default(), observer)?;
     let what = rule.prove.as_ref().map(|prove| prove.switch.name()).unwrap_or_default();
@@ -267,7 +266,7 @@ fn conclude(
         comparison: read.findings,
     };
     let ending = match read.is_damaged {
-        true => Ending::Failed(BenchErrorKind::CannotMeasure),
+        true => Ending::Failed(CommandErrorKind::CannotMeasure),
         false => Ending::Complete,
     };
     Ok(FinishedProof { proof: Some(proof), ending })

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use durio_analyse::attribution::{StackFindings, attribution, bench_of};
 use durio_analyse::{Analyser, Findings};
+use durio_command::{CommandError, CommandErrorKind, error_chain};
 use durio_judge::judged;
 use durio_record::bench::BenchFolder;
 use durio_record::{Event, RunFolder};
 
-use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::observer::Observer;
 
 /// The findings that were read back.
@@ -29,7 +29,7 @@ pub fn read_run(
     run: &Path,
     histograms: bool,
     observer: &dyn Observer,
-) -> Result<ReadBack<Findings>, BenchError> {
+) -> Result<ReadBack<Findings>, CommandError> {
     let folder = RunFolder::open(run)?;
     let mut analyser =
         Analyser::new(folder.manifest.clone(), folder.plan.clone(), folder.environment.clone());
@@ -52,12 +52,12 @@ pub fn read_run(
 pub(crate) fn each_event(
     folder: &RunFolder,
     mut observe: impl FnMut(&Event),
-) -> Result<Option<String>, BenchError> {
+) -> Result<Option<String>, CommandError> {
     for event in folder.events()? {
         match event {
             Ok(timed) => observe(&timed.event),
             Err(error) => {
-                return Ok(Some(format!("the record is damaged: {}", with_causes(&error))));
+                return Ok(Some(format!("the record is damaged: {}", error_chain(&error))));
             }
         }
     }
@@ -74,7 +74,7 @@ pub(crate) type KnownRuns = BTreeMap<String, Findings>;
 pub fn read_bench(
     folder: &BenchFolder,
     observer: &dyn Observer,
-) -> Result<ReadBack<StackFindings>, BenchError> {
+) -> Result<ReadBack<StackFindings>, CommandError> {
     bench_findings(folder, KnownRuns::new(), observer)
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn bench_findings(
     folder: &BenchFolder,
     mut known: KnownRuns,
     observer: &dyn Observer,
-) -> Result<ReadBack<StackFindings>, BenchError> {
+) -> Result<ReadBack<StackFindings>, CommandError> {
     let mut is_damaged = false;
     let mut run_findings = |run: &str| {
         // Taken out: findings are large, and each run has one layer.
@@ -108,7 +108,7 @@ pub(crate) fn bench_findings(
         .map(|lab| lab.timing);
     let bench = bench_of(&folder.manifest, &findings, timing);
     let findings = attribution(&bench).map_err(|error| {
-        BenchError::of(BenchErrorKind::CannotMeasure, error).context("nothing was measured")
+        CommandError::of(CommandErrorKind::CannotMeasure, error).context("nothing was measured")
     })?;
     Ok(ReadBack { findings, is_damaged })
 }
@@ -117,7 +117,7 @@ pub(crate) fn bench_findings(
 fn read_point(path: &Path, observer: &dyn Observer) -> Option<ReadBack<Findings>> {
     let read = read_run(path, false, observer);
     read.inspect_err(|error| {
-        observer.remark(&format!("durio: {}: {}", path.display(), with_causes(error)));
+        observer.remark(&format!("durio: {}: {}", path.display(), error_chain(error)));
     })
     .ok()
 }

@@ -6,10 +6,10 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use durio_block::Folder;
+use durio_command::{CommandError, StopFlag};
 use durio_record::{FolderName, Journal, Leftovers, StatePart, file_names};
-use durio_run::{Replay, ReplayProgress, ReplayWish, StopFlag, replay};
+use durio_run::{Replay, ReplayProgress, ReplayWish, replay};
 
-use crate::error::BenchError;
 use crate::state_folder::{path_of, refused, state_for};
 
 /// Replays a trace.
@@ -21,7 +21,7 @@ pub fn replay_trace(
     wish: ReplayWish<'_>,
     stop: &StopFlag,
     progress: &mut dyn FnMut(ReplayProgress),
-) -> Result<Replay, BenchError> {
+) -> Result<Replay, CommandError> {
     let state = state_for("the files of a replay")?;
     let leftovers = Leftovers::below(&state);
     let path = path_of(&state, StatePart::Replays);
@@ -30,7 +30,7 @@ pub fn replay_trace(
     let name = FolderName::new("replay", SystemTime::now(), std::process::id());
     let folder = journals
         .make_folder(name.as_str())
-        .map_err(|error| BenchError::io("make", &path.join(name.as_str()), error))?;
+        .map_err(|error| CommandError::io("make", &path.join(name.as_str()), error))?;
     let mut journal = Journal::begin_in(&folder, Some(&leftovers))?;
     let replayed = replay(wish, &mut journal, stop, progress);
     if journal.end() {

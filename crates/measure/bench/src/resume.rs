@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use durio_command::CommandError;
 use durio_plan::{Plan, TargetKind};
 use durio_record::{
     FolderName, Journal, RecordError, ResumePoint, RunFolder, RunResumed, TimedEvent, resume_point,
 };
 use durio_run::Resume;
-
-use crate::error::BenchError;
 
 /// An interrupted campaign, and the point where it resumes.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ pub fn interrupted(
     runs: &Path,
     plan: &Plan,
     seed: Option<u64>,
-) -> Result<Option<InterruptedCampaign>, BenchError> {
+) -> Result<Option<InterruptedCampaign>, CommandError> {
     let Some(campaign) = &plan.campaign else { return Ok(None) };
     let is_same_campaign = |folder: &RunFolder| {
         let of_folder = folder.plan.campaign.as_ref();
@@ -62,7 +61,7 @@ pub fn interrupted(
         let Some(point) = resume_point_of(&folder)? else { continue };
         // Before the journal is opened, which makes it where it is missing.
         folder.check_owner().map_err(|error| {
-            BenchError::from(error).hint("or start over with --fresh, which leaves it as it is")
+            CommandError::from(error).hint("or start over with --fresh, which leaves it as it is")
         })?;
         // Two durios must not append to one record.
         if !lives(&path) {
@@ -72,7 +71,7 @@ pub fn interrupted(
     Ok(None)
 }
 
-fn resume_point_of(folder: &RunFolder) -> Result<Option<ResumePoint>, BenchError> {
+fn resume_point_of(folder: &RunFolder) -> Result<Option<ResumePoint>, CommandError> {
     let events = readable_events(folder).map_err(unreadable)?;
     Ok(events.and_then(|events| resume_point(&folder.plan, events.iter())))
 }
@@ -99,8 +98,8 @@ fn readable_events(folder: &RunFolder) -> Result<Option<Vec<TimedEvent>>, Record
 }
 
 /// An unreadable record that may be the one to resume.
-fn unreadable(error: RecordError) -> BenchError {
-    BenchError::from(error).hint("--fresh starts over, and leaves that run as it is")
+fn unreadable(error: RecordError) -> CommandError {
+    CommandError::from(error).hint("--fresh starts over, and leaves that run as it is")
 }
 
 fn latest_folders(runs: &Path) -> Vec<PathBuf> {

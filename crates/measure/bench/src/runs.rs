@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use durio_analyse::history::{Percentiles, RunFigures, RunRow};
 use durio_analyse::{Headline, RunState};
 use durio_block::Folder;
+use durio_command::CommandError;
 use durio_record::bench::BenchFolder;
 use durio_record::lab_compare::LabCompareFolder;
 use durio_record::proof::{PROOF_MANIFEST, ProofFolder};
@@ -23,7 +24,6 @@ use durio_record::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::BenchError;
 use crate::state_folder::{path_of, refused, state_folder, state_path};
 
 /// The format of the index; one of another format is rebuilt.
@@ -55,7 +55,7 @@ impl KeptRuns {
     ///
     /// # Errors
     /// If the state folder, or its part, is a link or another user's.
-    pub fn runs() -> Result<Self, BenchError> {
+    pub fn runs() -> Result<Self, CommandError> {
         Self::open(StatePart::Runs)
     }
 
@@ -63,11 +63,11 @@ impl KeptRuns {
     ///
     /// # Errors
     /// As [`KeptRuns::runs`].
-    pub fn probes() -> Result<Self, BenchError> {
+    pub fn probes() -> Result<Self, CommandError> {
         Self::open(StatePart::Probes)
     }
 
-    fn open(part: StatePart) -> Result<Self, BenchError> {
+    fn open(part: StatePart) -> Result<Self, CommandError> {
         let Some(state) = state_folder()? else { return Ok(Self { part, held: None }) };
         let folder = state.part(part).map_err(|error| refused(&path_of(&state, part), &error))?;
         Ok(Self { part, held: folder.map(|folder| (state, folder)) })
@@ -89,7 +89,7 @@ impl KeptRuns {
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn list_runs(kept: &KeptRuns) -> Result<Vec<RunRow>, BenchError> {
+pub fn list_runs(kept: &KeptRuns) -> Result<Vec<RunRow>, CommandError> {
     let Some((state, runs)) = &kept.held else { return Ok(Vec::new()) };
     let mut known = read_index(state.folder(), &kept.index());
     let mut is_changed = false;
@@ -117,7 +117,7 @@ pub fn list_runs(kept: &KeptRuns) -> Result<Vec<RunRow>, BenchError> {
 ///
 /// # Errors
 /// If it means none, or several.
-pub fn find_run(word: &Path) -> Result<PathBuf, BenchError> {
+pub fn find_run(word: &Path) -> Result<PathBuf, CommandError> {
     let text = word.to_string_lossy();
     // Existing paths come first: a run's name must not change the meaning of a user's script.
     if word.exists() || text.contains('/') {
@@ -129,12 +129,12 @@ pub fn find_run(word: &Path) -> Result<PathBuf, BenchError> {
     let (runs, names) = kept_names(&KeptRuns::runs()?);
     if let Some(back) = steps_back(&text) {
         if names.is_empty() {
-            return Err(BenchError::cannot_measure("there are no runs yet")
+            return Err(CommandError::cannot_measure("there are no runs yet")
                 .hint("durio check DIR makes one"));
         }
         let found = names.len().checked_sub(back + 1).and_then(|at| names.get(at));
         return found.map(|name| runs.join(name)).ok_or_else(|| {
-            BenchError::cannot_measure(format!(
+            CommandError::cannot_measure(format!(
                 "there is no run '{text}': {} are there",
                 names.len()
             ))
@@ -154,14 +154,17 @@ pub fn find_run(word: &Path) -> Result<PathBuf, BenchError> {
     }
     match found.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(BenchError::cannot_measure(format!("'{text}' is neither a path nor a run"))
+        [] => Err(CommandError::cannot_measure(format!("'{text}' is neither a path nor a run"))
             .hint("durio runs lists the runs; last is the latest one")),
         several => {
             let shown = several.iter().rev().take(5).filter_map(|it| it.file_name());
             let shown: Vec<String> = shown.map(|it| it.display().to_string()).collect();
             let count = several.len();
-            Err(BenchError::wrong_use(format!("'{text}' means {count} runs: {}", shown.join(", ")))
-                .hint("give more of the name"))
+            Err(CommandError::wrong_use(format!(
+                "'{text}' means {count} runs: {}",
+                shown.join(", ")
+            ))
+            .hint("give more of the name"))
         }
     }
 }
@@ -187,8 +190,8 @@ pub fn checked_label(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// If it is not a run, is live, or cannot be removed.
-pub fn remove_run(kept: &KeptRuns, name: &str) -> Result<(), BenchError> {
-    let refused = |why: &str| BenchError::cannot_measure(format!("'{name}' stays: {why}"));
+pub fn remove_run(kept: &KeptRuns, name: &str) -> Result<(), CommandError> {
+    let refused = |why: &str| CommandError::cannot_measure(format!("'{name}' stays: {why}"));
     let Some((_, runs)) = &kept.held else { return Err(refused("there is no such run")) };
     remove_run_folder(runs, name).map_err(|error| refused(&error.to_string()))
 }
@@ -252,9 +255,9 @@ fn kept_names(kept: &KeptRuns) -> (PathBuf, Vec<String>) {
 
 /// The names of runs, benches, proofs and comparisons, the earliest first. Targets of links are not
 /// kept here.
-fn names(runs: &Folder) -> Result<Vec<String>, BenchError> {
+fn names(runs: &Folder) -> Result<Vec<String>, CommandError> {
     let names = runs.names().map_err(|error| {
-        BenchError::cannot_measure(format!("cannot read '{}': {error}", runs.path().display()))
+        CommandError::cannot_measure(format!("cannot read '{}': {error}", runs.path().display()))
     })?;
     let is_run = |name: &String| {
         runs.folder(name).is_ok() && manifest_name(&runs.path().join(name)).is_some()

@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use durio_command::{CommandError, error_chain};
 use durio_plan::RawPath;
 use durio_record::{ChangedSetting, FolderName, SettingJournal, restore_left_settings};
 
-use crate::error::{BenchError, with_causes};
 use crate::observer::Observer;
 use crate::state_folder::{state_folder, state_for};
 
@@ -32,7 +32,7 @@ impl<'a> SettingGuard<'a> {
         before: &str,
         after: &str,
         observer: &'a dyn Observer,
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Self, CommandError> {
         // What cannot be changed needs no journal.
         check_writable(path)?;
         let state = state_for("the old value")?;
@@ -48,7 +48,7 @@ impl<'a> SettingGuard<'a> {
     }
 
     /// Sets a value, and reads it back.
-    pub(crate) fn set(&self, value: &str) -> Result<(), BenchError> {
+    pub(crate) fn set(&self, value: &str) -> Result<(), CommandError> {
         fs::write(&self.path, value).map_err(|error| refused(&self.path, value, &error))?;
         // The kernel takes some values and keeps others: read_ahead_kb is rounded to whole pages.
         let now = current(&self.path).map_err(|error| refused(&self.path, value, &error))?;
@@ -57,16 +57,16 @@ impl<'a> SettingGuard<'a> {
         }
         let message =
             format!("wrote {value} to '{}', but it reads back {now}", self.path.display());
-        Err(BenchError::cannot_measure(message).hint("name a value that it takes as it is"))
+        Err(CommandError::cannot_measure(message).hint("name a value that it takes as it is"))
     }
 
     /// Restores the old value; returns the value read afterwards.
-    pub(crate) fn restore(mut self) -> Result<String, BenchError> {
+    pub(crate) fn restore(mut self) -> Result<String, CommandError> {
         self.put_back()?;
         current(&self.path).map_err(|error| refused(&self.path, &self.before, &error))
     }
 
-    fn put_back(&mut self) -> Result<(), BenchError> {
+    fn put_back(&mut self) -> Result<(), CommandError> {
         // Once: dropping the guard comes here again.
         let Some(journal) = self.journal.take() else { return Ok(()) };
         match self.set(&self.before) {
@@ -88,7 +88,7 @@ impl Drop for SettingGuard<'_> {
     fn drop(&mut self) {
         // Also where an error or a panic ended the turns.
         if let Err(error) = self.put_back() {
-            self.observer.remark(&format!("durio: {}", with_causes(&error)));
+            self.observer.remark(&format!("durio: {}", error_chain(&error)));
             for hint in error.hints {
                 self.observer.remark(&format!("hint: {hint}"));
             }
@@ -111,21 +111,21 @@ pub(crate) fn choices(path: &Path) -> io::Result<Option<Vec<String>>> {
     Ok(text.contains('[').then(|| words().collect()))
 }
 
-fn check_writable(path: &Path) -> Result<(), BenchError> {
+fn check_writable(path: &Path) -> Result<(), CommandError> {
     // Opening changes nothing, only writing does.
     match fs::OpenOptions::new().write(true).open(path) {
         Ok(_) => Ok(()),
         Err(error) => {
             let message = format!("cannot change '{}': {error}", path.display());
-            Err(BenchError::cannot_measure(message)
+            Err(CommandError::cannot_measure(message)
                 .hint("run as root, and not in a container whose /sys is read-only"))
         }
     }
 }
 
-fn refused(path: &Path, value: &str, error: &io::Error) -> BenchError {
+fn refused(path: &Path, value: &str, error: &io::Error) -> CommandError {
     let message = format!("cannot set '{}' to {value}: {error}", path.display());
-    BenchError::cannot_measure(message)
+    CommandError::cannot_measure(message)
 }
 
 /// Brings back what durios that were killed left changed; a line for each setting.

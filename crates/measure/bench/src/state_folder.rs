@@ -3,9 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use durio_command::CommandError;
 use durio_record::{StateFolder, StatePart};
-
-use crate::error::BenchError;
 
 /// `$XDG_STATE_HOME/durio`, or `~/.local/state/durio`; `None` without a home.
 pub(crate) fn state_path() -> Option<PathBuf> {
@@ -23,7 +22,7 @@ pub(crate) fn state_path() -> Option<PathBuf> {
 ///
 /// # Errors
 /// If it does not belong to the user.
-pub(crate) fn state_folder() -> Result<Option<StateFolder>, BenchError> {
+pub(crate) fn state_folder() -> Result<Option<StateFolder>, CommandError> {
     let Some(path) = state_path() else { return Ok(None) };
     StateFolder::open(&path).map_err(|error| refused(&path, &error))
 }
@@ -32,18 +31,18 @@ pub(crate) fn state_folder() -> Result<Option<StateFolder>, BenchError> {
 ///
 /// # Errors
 /// If neither it nor a home is named, it cannot be made, or it does not belong to the user.
-pub(crate) fn state_for(what: &str) -> Result<StateFolder, BenchError> {
+pub(crate) fn state_for(what: &str) -> Result<StateFolder, CommandError> {
     let path = state_path().ok_or_else(|| {
         let text = format!("there is no state folder to remember {what} in");
-        BenchError::cannot_measure(text).hint("set HOME or XDG_STATE_HOME")
+        CommandError::cannot_measure(text).hint("set HOME or XDG_STATE_HOME")
     })?;
     StateFolder::make(&path).map_err(|error| refused(&path, &error))
 }
 
 /// Why the state folder, or a part of it, is not used.
-pub(crate) fn refused(path: &Path, error: &io::Error) -> BenchError {
+pub(crate) fn refused(path: &Path, error: &io::Error) -> CommandError {
     let text = format!("cannot use the state folder '{}': {error}", path.display());
-    BenchError::cannot_measure(text)
+    CommandError::cannot_measure(text)
         .hint("set XDG_STATE_HOME to a folder of yours that no other user can exchange")
 }
 
@@ -51,13 +50,13 @@ pub(crate) fn refused(path: &Path, error: &io::Error) -> BenchError {
 ///
 /// # Errors
 /// If neither it nor a home is named, or the state folder cannot be used.
-pub fn runs_folder(out: Option<&Path>) -> Result<PathBuf, BenchError> {
+pub fn runs_folder(out: Option<&Path>) -> Result<PathBuf, CommandError> {
     if let Some(out) = out {
         return Ok(out.to_owned());
     }
     if state_path().is_none() {
         let text = "there is no state folder: neither XDG_STATE_HOME nor HOME is set";
-        return Err(BenchError::cannot_measure(text)
+        return Err(CommandError::cannot_measure(text)
             .hint("say with --out DIR where the run folder shall be"));
     }
     part_of(&state_for("runs")?, StatePart::Runs)
@@ -67,7 +66,7 @@ pub fn runs_folder(out: Option<&Path>) -> Result<PathBuf, BenchError> {
 ///
 /// # Errors
 /// If the state folder is missing or cannot be used.
-pub fn probes_folder() -> Result<PathBuf, BenchError> {
+pub fn probes_folder() -> Result<PathBuf, CommandError> {
     part_of(&state_for("probes")?, StatePart::Probes)
 }
 
@@ -75,7 +74,7 @@ pub fn probes_folder() -> Result<PathBuf, BenchError> {
 ///
 /// # Errors
 /// If the state folder is missing or cannot be used.
-pub fn build_journals() -> Result<PathBuf, BenchError> {
+pub fn build_journals() -> Result<PathBuf, CommandError> {
     part_of(&state_for("what was built")?, StatePart::Stacks)
 }
 
@@ -83,14 +82,14 @@ pub fn build_journals() -> Result<PathBuf, BenchError> {
 ///
 /// # Errors
 /// If the state folder cannot be used.
-pub fn journals_of_builds() -> Result<Option<PathBuf>, BenchError> {
+pub fn journals_of_builds() -> Result<Option<PathBuf>, CommandError> {
     let Some(state) = state_folder()? else { return Ok(None) };
     let folder = state.part(StatePart::Stacks);
     let folder = folder.map_err(|error| refused(&path_of(&state, StatePart::Stacks), &error))?;
     Ok(folder.map(|folder| folder.path().to_owned()))
 }
 
-fn part_of(state: &StateFolder, part: StatePart) -> Result<PathBuf, BenchError> {
+fn part_of(state: &StateFolder, part: StatePart) -> Result<PathBuf, CommandError> {
     match state.make_part(part) {
         Ok(folder) => Ok(folder.path().to_owned()),
         Err(error) => Err(refused(&path_of(state, part), &error)),

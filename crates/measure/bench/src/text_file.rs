@@ -5,10 +5,9 @@ use std::io::Read;
 use std::path::Path;
 
 use durio_block::open_input;
+use durio_command::CommandError;
 use durio_spec::ShippedSpec;
 use durio_workload::did_you_mean;
-
-use crate::error::BenchError;
 
 // A byte more than such a text may have: what reads it says that it is too long.
 const LENGTH_READ: u64 = (1 << 20) + 1;
@@ -25,7 +24,7 @@ pub(crate) fn read_spec<'p>(
     path: &'p Path,
     what: &str,
     shipped: &[ShippedSpec],
-) -> Result<(Cow<'p, str>, Cow<'static, str>), BenchError> {
+) -> Result<(Cow<'p, str>, Cow<'static, str>), CommandError> {
     if let Some(name) = name_if_no_file(path) {
         match shipped.iter().find(|spec| spec.name == name) {
             Some(spec) => return Ok((spec.name.into(), spec.text.into())),
@@ -34,7 +33,7 @@ pub(crate) fn read_spec<'p>(
             None => {
                 let names: Vec<&str> = shipped.iter().map(|spec| spec.name).collect();
                 let text = format!("'{name}' is neither a file nor a built-in {what}");
-                return Err(BenchError::wrong_use(text).hint(did_you_mean(
+                return Err(CommandError::wrong_use(text).hint(did_you_mean(
                     name,
                     &names,
                     &format!("built-in {what}s:"),
@@ -49,14 +48,14 @@ pub(crate) fn read_spec<'p>(
 ///
 /// # Errors
 /// If it cannot be read, or is not UTF-8.
-pub fn read_text(path: &Path, what: &str) -> Result<String, BenchError> {
+pub fn read_text(path: &Path, what: &str) -> Result<String, CommandError> {
     let mut bytes = Vec::new();
     open_input(path)
         .and_then(|file| file.take(LENGTH_READ).read_to_end(&mut bytes))
-        .map_err(|error| BenchError::io("read", path, error))?;
+        .map_err(|error| CommandError::io("read", path, error))?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let text = format!("'{}' is no {what}: byte {at} is no text (UTF-8)", path.display());
-        BenchError::wrong_use(text)
+        CommandError::wrong_use(text)
     })
 }

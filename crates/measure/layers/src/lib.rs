@@ -41,7 +41,7 @@ pub use command::{Action, BuildCommand};
 pub use declared::{DeclaredLayer, DeclaredStack};
 pub use error::BuildError;
 pub use kinds::*;
-pub use needs::{Missing, missing, requirements};
+pub use needs::{Missing, NamedNeeds, missing, requirements};
 pub use place::BuildPlace;
 pub use plan::commands;
 pub use spec::{KeyFault, SpecForm, SpecKey, SpecValue, SpecValues};

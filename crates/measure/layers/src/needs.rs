@@ -122,6 +122,41 @@ pub fn requirements(stack: &DeclaredStack) -> Vec<Missing> {
     found
 }
 
+/// The names of needed programs and drivers, each once, in order.
+#[derive(Debug, Default)]
+pub struct NamedNeeds {
+    /// Programs.
+    pub tools: Vec<String>,
+    /// Drivers, as the kernel names their modules.
+    pub modules: Vec<String>,
+}
+
+impl NamedNeeds {
+    /// All that a machine must have to build any of the stacks.
+    #[must_use]
+    pub fn of_stacks(stacks: &[DeclaredStack]) -> Self {
+        stacks.iter().flat_map(requirements).collect()
+    }
+}
+
+impl FromIterator<Missing> for NamedNeeds {
+    fn from_iter<I: IntoIterator<Item = Missing>>(needs: I) -> Self {
+        let mut named = Self::default();
+        for need in needs {
+            match need {
+                Missing::Program { name, .. } => named.tools.push(name.to_owned()),
+                Missing::Driver { module, .. } => named.modules.push(module.to_owned()),
+                Missing::Root => {}
+            }
+        }
+        for names in [&mut named.tools, &mut named.modules] {
+            names.sort_unstable();
+            names.dedup();
+        }
+        named
+    }
+}
+
 /// The answers of a machine.
 struct Here<'a> {
     is_root: bool,

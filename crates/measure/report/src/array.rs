@@ -1,7 +1,7 @@
 //! durio's arrays as documents: the state of a served one, and the contents of devices.
 //!
 //! Shows an [`ArrayStatus`] or an [`ArrayExamination`] as facts and a table of members.
-//! `durio-bench` asks the server and reads superblocks.
+//! `durio-raid-commands` asks the server and reads superblocks.
 
 use durio_base::Bytes;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use durio_block::{BlockError, ErrorKind};
+use durio_block::BlockError;
+use durio_command::{CommandError, CommandErrorKind};
 
 /// What callers can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,19 +40,19 @@ impl std::error::Error for RunError {
     }
 }
 
+impl From<RunError> for CommandError {
+    fn from(error: RunError) -> Self {
+        let hint = error.hint.clone();
+        hint.into_iter().fold(Self::of(CommandErrorKind::CannotMeasure, error), Self::hint)
+    }
+}
+
 impl From<BlockError> for RunError {
     fn from(error: BlockError) -> Self {
-        let hint = match error.kind {
-            ErrorKind::PermissionDenied => Some("run as a user who may write there, or as root"),
-            ErrorKind::ReadOnly => Some("name a place on a filesystem mounted for writing"),
-            ErrorKind::NoSpace => Some("make room, or give a smaller --size"),
-            ErrorKind::Busy => Some("it is mounted or in use; name something that is not"),
-            _ => None,
-        };
         Self {
             kind: RunErrorKind::Target,
             message: error.to_string(),
-            hint: hint.map(str::to_owned),
+            hint: error.hint().map(str::to_owned),
             // The system's own error: its number is looked for there.
             source: Some(Box::new(error.source)),
         }

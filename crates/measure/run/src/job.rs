@@ -260,8 +260,8 @@ fn drive<E: Engine>(
     let loop_input = LoopInput {
         stream,
         recorder: &mut recorder,
-        stop: shared.stop.as_ref(),
-        failed: shared.failed.as_ref(),
+        stop: shared.stop.flag(),
+        failed: shared.failed.flag(),
         write_flags: write_flags(workload.sync.method),
         commits: workload.commits_each_write(),
         sync: workload.sync.method,

@@ -1,9 +1,7 @@
-//! Where events go, and how a run is stopped from outside.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! Where events go.
 
 use durio_base::{Bytes, Nanos};
+pub use durio_command::StopFlag;
 use durio_record::{Event, RoundDecision};
 
 /// How far a file is laid out; for the terminal, not for the record.
@@ -43,35 +41,5 @@ pub trait EventSink {
     /// highest possible rate. Without an answer it is the plan's.
     fn first_rate(&mut self, _section: u32) -> Option<f64> {
         None
-    }
-}
-
-/// Set from a signal handler or another thread: the run ends at the next completion.
-#[derive(Debug, Clone, Default)]
-pub struct StopFlag(Arc<AtomicBool>);
-
-impl StopFlag {
-    /// Asks the run to end.
-    pub fn set(&self) {
-        // The flag guards no data: a thread that sees it late only ends a moment later.
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// True if the run was asked to end.
-    #[inline]
-    #[must_use]
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// The flag itself, for the measured loop.
-    pub(crate) fn as_ref(&self) -> &AtomicBool {
-        &self.0
-    }
-
-    /// The flag itself, for signal handlers.
-    #[must_use]
-    pub fn as_atomic(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
     }
 }

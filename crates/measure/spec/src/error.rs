@@ -1,5 +1,6 @@
 //! Why a request cannot become a plan.
 
+use durio_command::{CommandError, CommandErrorKind};
 use durio_plan::RawPath;
 use durio_workload::DefinitionError;
 
@@ -30,6 +31,17 @@ pub struct SpecError {
     pub message: String,
     /// What to do.
     pub hint: Option<String>,
+}
+
+impl From<SpecError> for CommandError {
+    fn from(error: SpecError) -> Self {
+        let kind = match error.kind {
+            SpecErrorKind::WrongUse | SpecErrorKind::WouldDestroy => CommandErrorKind::WrongUse,
+            SpecErrorKind::CannotMeasure => CommandErrorKind::CannotMeasure,
+        };
+        let hint = error.hint.clone();
+        hint.into_iter().fold(Self::of(kind, error), Self::hint)
+    }
 }
 
 impl SpecError {

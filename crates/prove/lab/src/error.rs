@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use durio_base::Bytes;
+use durio_command::{CommandError, CommandErrorKind};
 
 /// Why a guest cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +99,18 @@ pub enum LabError {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+impl From<LabError> for CommandError {
+    fn from(error: LabError) -> Self {
+        let advice = error.advice();
+        let kind = match error {
+            // The machine's lack, not the guest's failure.
+            LabError::NoKvm { .. } => CommandErrorKind::CannotMeasure,
+            _ => CommandErrorKind::LabFailed,
+        };
+        advice.into_iter().fold(Self::of(kind, error), Self::hint)
+    }
 }
 
 impl LabError {

@@ -14,6 +14,8 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use durio_command::CommandError;
+
 use crate::LabError;
 use crate::kernel_image::release_of_image;
 use crate::modules::ModuleTree;
@@ -181,6 +183,25 @@ fn numbers(release: &str) -> Vec<u64> {
     let parts = release.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
     // By number 6.12.9 is older than 6.12.10; as text it is newer.
     parts.map(|part| part.parse().unwrap_or(u64::MAX)).collect()
+}
+
+/// The kernel of an image, or of a release that `durio lab kernels` shows; the newest without either.
+///
+/// # Errors
+/// If no such kernel exists.
+pub fn kernel_named(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Kernel, CommandError> {
+    let Some(wanted) = wanted else {
+        let newest = usable().into_iter().next();
+        return Ok(newest.ok_or_else(|| LabError::NoKernel { searched: places() })?);
+    };
+    // Releases are those in the list of kernels; paths are for the user's images.
+    let of_release = usable().into_iter().find(|kernel| Path::new(&kernel.release) == wanted);
+    match of_release {
+        Some(kernel) => Ok(kernel),
+        None => Kernel::from_paths(wanted, modules).map_err(|error| {
+            CommandError::from(error).hint("durio lab kernels lists the releases that can be named")
+        }),
+    }
 }
 
 #[cfg(test)]

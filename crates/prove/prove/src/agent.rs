@@ -10,6 +10,7 @@ use std::io::{self, BufReader, Read, Write};
 
 use durio_base::Nanos;
 use durio_block::{BlockError, Clock, Engine, EngineUser, MonotonicClock};
+use durio_command::error_chain;
 use durio_plan::proof::{Arm, DurablePath, FileWrites};
 use durio_record::proof::Inventory;
 
@@ -21,7 +22,6 @@ use crate::stamp::StampOwner;
 use crate::wire::{
     AgentSays, CELLS_AT_ONCE, CellText, Hello, Introduction, PROTOCOL, WitnessSays, receive, send,
 };
-use crate::with_causes;
 use crate::writer::{Writer, WriterError, prepare};
 
 /// Bytes of a read.
@@ -135,7 +135,7 @@ where
         };
         let Err(error) = done else { continue };
         if !matches!(error, AgentError::Witness(_)) {
-            link.say(&AgentSays::Failed { reason: with_causes(&error) })?;
+            link.say(&AgentSays::Failed { reason: error_chain(&error) })?;
         }
         return Err(error);
     }
@@ -234,7 +234,7 @@ impl EngineUser<MonotonicClock> for Preparing {
     type Output = Result<(), AgentError>;
 
     fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
-        let failed = |error| AgentError::Failed(with_causes(&error));
+        let failed = |error| AgentError::Failed(error_chain(&error));
         let cells = Layout::new(self.cells).prepared(self.arm.writes);
         let path = if self.arm.writes.makes_files() { DurablePath::Fsync } else { self.arm.path };
         prepare(&mut engine, self.owner, path, cells).map_err(failed)

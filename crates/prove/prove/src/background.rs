@@ -123,6 +123,16 @@ impl Drop for BackgroundServer {
     }
 }
 
+/// Removes the sockets of disks that killed runs served; a line for each.
+#[must_use]
+pub fn clear_dead_servers() -> Vec<String> {
+    let folders = remove_dead_servers(&std::env::temp_dir());
+    let line = |folder: &PathBuf| {
+        format!("removed '{}', the socket of a disk which a killed run had left", folder.display())
+    };
+    folders.iter().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

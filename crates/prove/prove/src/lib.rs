@@ -14,21 +14,40 @@
 //! ([`durio_record::proof`]). durio-analyse gives verdicts over several cuts; durio-lab runs
 //! guests.
 //!
+//! | module | what carries a proof out |
+//! |---|---|
+//! | `power_proof` | the folder of a plan → power cuts, series after series, and their findings |
+//! | `guest_trials`, `proof_in_guest` | cuts of guests of the lab: the host's side, the guest's side |
+//! | `guest_layers` | filesystems and arrays on the disks of a guest |
+//! | `command_trials`, `command_in_guest` | cuts under a user's command, and its own check |
+//! | `crash_states` | a log of writes, a check of the user's → what it says of each crash state |
+//! | `proof_parts`, `proof_target` | agent, witness and verifier, each as a process |
+//!
 //! The writer of stamps ([`seal`], [`writer`]) and their reader ([`reading`], [`classify`]) share the
 //! format ([`stamp`]) and no code, so that an error of one shows in the other.
 
 pub mod agent;
 pub mod background;
 pub mod classify;
+mod command_in_guest;
+mod command_trials;
+mod crash_states;
 pub mod enumerate;
 pub mod evidence;
+mod folder_engine;
 pub mod guest_agent;
+mod guest_layers;
+mod guest_trials;
 pub mod history;
 pub mod layout;
 pub mod ledger;
 pub mod ledger_file;
 mod picture;
 pub mod power;
+mod power_proof;
+mod proof_in_guest;
+mod proof_parts;
+mod proof_target;
 pub mod reading;
 pub mod schedule;
 pub mod seal;
@@ -43,13 +62,10 @@ pub mod witness;
 pub mod write_log;
 pub mod writer;
 
-/// The error with its causes, in one line.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        text.push_str(&format!(": {source}"));
-        cause = source.source();
-    }
-    text
-}
+pub use command_in_guest::command_in_guest;
+pub use crash_states::{CrashStatesWish, check_crash_state, check_crash_states};
+pub use guest_trials::name_kernels;
+pub use power_proof::{PowerProved, prove_power};
+pub use proof_in_guest::prove_in_guest;
+pub use proof_parts::{WitnessWish, be_agent, keep_ledger, verify_target};
+pub use proof_target::ProofStorage;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use durio_command::error_chain;
 use durio_nbd::{
     Address, ControlError, ControlServer, NbdError, Server, Uri, control_of, send_answer,
     send_order,
@@ -185,7 +186,7 @@ fn carry_out(
         DiskOrder::Fork { socket } => {
             let fork = disk.lock().clone();
             let fork = Fork::serve(fork, socket, advertised);
-            fork.map(|it| forks.push(it)).map_err(|error| crate::with_causes(&error))
+            fork.map(|it| forks.push(it)).map_err(|error| error_chain(&error))
         }
         DiskOrder::Mark { name } => match log {
             Some(log) => log.mark(&mut disk.lock(), &name),

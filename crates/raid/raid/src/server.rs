@@ -16,7 +16,7 @@
 //! left for that thread.
 //!
 //! Takes an assembled array, open files of its members, requests of front ends, and orders.
-//! durio-bench decides which devices are members and may be written to.
+//! durio-raid-commands decides which devices are members and may be written to.
 //!
 //! The engine's clock is this machine's, minus times in which the thread did not run: a server that
 //! was stopped for a minute does not count that against its members.

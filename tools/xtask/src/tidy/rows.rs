@@ -11,12 +11,12 @@ const ROWS: [(u8, &[&str]); 10] = [
     (1, &["durio-base"]),
     (2, &["durio-workload", "durio-block"]),
     (3, &["durio-plan", "durio-observe", "durio-simdisk", "durio-nbd"]),
-    (4, &["durio-layers"]),
+    (4, &["durio-layers", "durio-command"]),
     (5, &["durio-spec", "durio-record", "durio-fio", "durio-raid"]),
     (6, &["durio-run", "durio-analyse", "durio-capture"]),
     (7, &["durio-judge"]),
-    (8, &["durio-report", "durio-prove", "durio-lab", "durio-serve", "durio-fleet"]),
-    (9, &["durio-bench"]),
+    (8, &["durio-report", "durio-lab", "durio-serve", "durio-fleet"]),
+    (9, &["durio-bench", "durio-prove", "durio-raid-commands"]),
     (10, &["durio"]),
 ];
 
@@ -24,18 +24,21 @@ const ROWS: [(u8, &[&str]); 10] = [
 const CORE: &str = "core";
 
 /// Permitted uses of another product: the crate, its dependency, and the reason.
-const ACROSS: [(&str, &str, &str); 11] = [
+const ACROSS: [(&str, &str, &str); 10] = [
     ("durio-record", "durio-layers", "the declared stack is saved as it is built"),
     ("durio-layers", "durio-nbd", "an array is served to the kernel's client"),
     ("durio-spec", "durio-simdisk", "a proof names disks that lie"),
     ("durio-prove", "durio-nbd", "a simulated disk is reached over the network"),
     ("durio-prove", "durio-raid", "power cuts of arrays run the engine itself"),
     ("durio-raid", "durio-simdisk", "the simulator's members are simulated disks"),
-    ("durio-bench", "durio-lab", "benches and proofs run in guests"),
-    ("durio-bench", "durio-prove", "`durio prove` executes proofs"),
-    ("durio-bench", "durio-simdisk", "simulated disks are served by a command"),
-    ("durio-bench", "durio-nbd", "simulated disks and arrays are served by a command"),
-    ("durio-bench", "durio-raid", "arrays are made and served by a command"),
+    (
+        "durio-prove",
+        "durio-layers",
+        "filesystems and arrays on a guest's disks are built as stacks",
+    ),
+    ("durio-prove", "durio-analyse", "verdicts over cuts are findings"),
+    ("durio-raid-commands", "durio-report", "the status of an array is a report"),
+    ("durio-bench", "durio-lab", "benches of stacks run in guests"),
 ];
 
 /// The developer's tool is outside the rows.

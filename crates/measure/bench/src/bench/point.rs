@@ -4,13 +4,12 @@ use std::path::Path;
 
 use durio_base::{Bytes, Nanos};
 use durio_block::{HeldTarget, HeldTargets, TargetType};
+use durio_command::{CommandError, LocatedPlaces, Permission, locate};
 use durio_layers::{BuiltLayer, DeclaredStack};
 use durio_plan::{ClockChoice, Location, LocationFacts, Plan, RawPath, SeveralDevices};
 use durio_spec::{CampaignPlan, CampaignRequest, StackBench, plan_campaign};
 
 use crate::campaign::CampaignScale;
-use crate::error::BenchError;
-use crate::locate::{LocatedPlaces, Permission, locate};
 
 /// Which stacks of a spec, and how much of them.
 #[derive(Debug, Clone)]
@@ -59,7 +58,7 @@ impl Planning<'_> {
         &self,
         built: &BuiltLayer,
         file_name: String,
-    ) -> Result<(Plan, HeldTargets), BenchError> {
+    ) -> Result<(Plan, HeldTargets), CommandError> {
         let paths = match &built.mount {
             Some(mount) => vec![mount.clone()],
             // A filesystem stands on all of them; of bare devices the spec says how many.
@@ -96,7 +95,7 @@ impl Planning<'_> {
         places: Vec<Location>,
         is_filesystem: bool,
         file_name: String,
-    ) -> Result<CampaignPlan, BenchError> {
+    ) -> Result<CampaignPlan, CommandError> {
         Ok(plan_campaign(&CampaignRequest {
             spec: self.bench.campaign(is_filesystem).clone(),
             places: vec![places],
@@ -110,7 +109,7 @@ impl Planning<'_> {
     }
 
     /// The plan on a layer whose devices will have about these sizes.
-    fn estimated(&self, sizes: Vec<Bytes>, is_filesystem: bool) -> Result<Plan, BenchError> {
+    fn estimated(&self, sizes: Vec<Bytes>, is_filesystem: bool) -> Result<Plan, CommandError> {
         let of = |(number, size): (usize, Bytes)| {
             let (path, facts) = match is_filesystem {
                 true => ("/mnt".to_owned(), LocationFacts::Directory { free: size, filesystem: 0 }),
@@ -131,7 +130,7 @@ impl Planning<'_> {
 pub fn estimates(
     planning: &Planning<'_>,
     stacks: &[DeclaredStack],
-) -> Result<Vec<PointEstimate>, BenchError> {
+) -> Result<Vec<PointEstimate>, CommandError> {
     let mut all = Vec::new();
     for (stack, declared) in stacks.iter().enumerate() {
         for (layer, sizes) in declared.device_sizes(existing).into_iter().enumerate() {
@@ -146,7 +145,7 @@ pub fn estimates(
     }
     match all.is_empty() {
         false => Ok(all),
-        true => Err(BenchError::wrong_use("no layer of any stack is measured")),
+        true => Err(CommandError::wrong_use("no layer of any stack is measured")),
     }
 }
 

@@ -1,11 +1,10 @@
 //! The order of steps in a bench, and their record. The manifest is saved after each change.
 //! Building and measuring are passed in, so that tests can plant failures in both.
 
+use durio_command::{CommandError, error_chain};
 use durio_layers::{BuildError, Builder, BuiltLayer, DeclaredStack};
 use durio_record::Outcome;
 use durio_record::bench::{BenchManifest, BenchStack, LayerState, TearDown};
-
-use crate::error::{BenchError, with_causes};
 
 /// A stack that is being built. Dropping it takes it down too.
 pub(crate) trait StackHandle {
@@ -42,7 +41,7 @@ pub(crate) struct BenchSchedule<'a> {
     pub(crate) begin: &'a BeginStack<'a>,
     /// True once the user wants it to end.
     pub(crate) stop: &'a dyn Fn() -> bool,
-    pub(crate) save: &'a dyn Fn(&BenchManifest) -> Result<(), BenchError>,
+    pub(crate) save: &'a dyn Fn(&BenchManifest) -> Result<(), CommandError>,
     /// Called before a layer is built.
     pub(crate) building: &'a dyn Fn(usize, usize),
 }
@@ -54,8 +53,8 @@ impl BenchSchedule<'_> {
     /// If the manifest cannot be saved: the record is the product. The stack is still taken down.
     pub(crate) fn run(
         mut self,
-        measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, BenchError>,
-    ) -> Result<BenchManifest, BenchError> {
+        measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, CommandError>,
+    ) -> Result<BenchManifest, CommandError> {
         let mut runs = 0;
         for index in 0..self.manifest.stacks.len() {
             if (self.stop)() {
@@ -84,8 +83,8 @@ impl BenchSchedule<'_> {
         &mut self,
         index: usize,
         runs: &mut usize,
-        measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, BenchError>,
-    ) -> Result<(), BenchError> {
+        measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, CommandError>,
+    ) -> Result<(), CommandError> {
         let declared = self.manifest.stacks[index].declared.clone();
         (self.building)(index, 0);
         let mut handle = match (self.begin)(&declared) {
@@ -110,7 +109,7 @@ impl BenchSchedule<'_> {
         }
         // Also where measuring has failed: the next stack may need the same devices.
         let torn_down = handle.tear_down();
-        self.torn_down(index, torn_down.map_err(|error| with_causes(&error)))
+        self.torn_down(index, torn_down.map_err(|error| error_chain(&error)))
     }
 
     /// Measures a layer; true if the next one should be built.
@@ -120,8 +119,8 @@ impl BenchSchedule<'_> {
         declared: &DeclaredStack,
         built: &BuiltLayer,
         runs: &mut usize,
-        measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, BenchError>,
-    ) -> Result<bool, BenchError> {
+        measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, CommandError>,
+    ) -> Result<bool, CommandError> {
         *runs += 1;
         let word = declared.layers.get(built.index).map_or("", |layer| layer.kind.name());
         let run = format!("{runs:02}-{}-{word}", declared.name);
@@ -137,7 +136,7 @@ impl BenchSchedule<'_> {
             Ok(Outcome::Failed) => {
                 (LayerState::Partial, Some("its run failed; the run folder says why".to_owned()))
             }
-            Err(error) => (LayerState::Failed, Some(with_causes(&error))),
+            Err(error) => (LayerState::Failed, Some(error_chain(&error))),
         };
         self.set(index, built.index, state, None);
         let goes_on = failure.is_none();
@@ -148,7 +147,7 @@ impl BenchSchedule<'_> {
         Ok(goes_on)
     }
 
-    fn built(&mut self, index: usize, built: &BuiltLayer) -> Result<(), BenchError> {
+    fn built(&mut self, index: usize, built: &BuiltLayer) -> Result<(), CommandError> {
         let shown = |path: &std::path::PathBuf| path.display().to_string();
         if let Some(layer) = self.manifest.stacks[index].layers.get_mut(built.index) {
             layer.state = LayerState::Built;
@@ -166,9 +165,9 @@ impl BenchSchedule<'_> {
         index: usize,
         layer: usize,
         error: &BuildError,
-    ) -> Result<(), BenchError> {
+    ) -> Result<(), CommandError> {
         self.set(index, layer, LayerState::Failed, None);
-        self.fail(index, layer, &with_causes(error));
+        self.fail(index, layer, &error_chain(error));
         let left = match error {
             BuildError::AndNotTornDown { left, .. } | BuildError::NotTornDown(left) => {
                 Err(left.join("; "))
@@ -178,7 +177,7 @@ impl BenchSchedule<'_> {
         self.torn_down(index, left)
     }
 
-    fn torn_down(&mut self, index: usize, outcome: Result<(), String>) -> Result<(), BenchError> {
+    fn torn_down(&mut self, index: usize, outcome: Result<(), String>) -> Result<(), CommandError> {
         self.manifest.stacks[index].tear_down = Some(match outcome {
             Ok(()) => TearDown::Done,
             Err(reason) => TearDown::Failed { reason },

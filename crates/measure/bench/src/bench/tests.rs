@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use durio_analyse::{Analyser, Findings};
 use durio_base::{Bytes, Nanos};
+use durio_command::CommandError;
 use durio_layers::{
     BuildError, BuiltLayer, DeclaredKind, DeclaredLayer, DeclaredStack, Dm, DmTarget, NewDevices,
     Ram, Xfs,
@@ -17,7 +18,6 @@ use durio_record::{Environment, Manifest, Outcome};
 
 use super::listing;
 use super::schedule::{BenchPoint, BenchSchedule, StackHandle};
-use crate::error::BenchError;
 use crate::observer::ToldLines;
 use crate::read_back::bench_findings;
 
@@ -145,7 +145,7 @@ struct Ended {
 
 fn run(
     machine: &Scripted,
-    measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, BenchError>,
+    measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, CommandError>,
 ) -> Ended {
     let stop = Cell::new(false);
     let saved = RefCell::new(Vec::new());
@@ -237,7 +237,7 @@ fn a_layer_that_cannot_be_built_ends_its_stack_and_no_other() {
 fn a_run_that_fails_takes_its_stack_down_and_the_bench_goes_on() {
     let ended = run(&Scripted::default(), &mut |point| match point.run.as_str() {
         "01-a-ram" => Ok(Outcome::Failed),
-        "02-b-ram" => Err(BenchError::cannot_measure("planted")),
+        "02-b-ram" => Err(CommandError::cannot_measure("planted")),
         other => panic!("{other}"),
     });
     assert_eq!(states(&ended.manifest), [[Partial, Waiting, Waiting], [Failed, Waiting, Waiting]]);
@@ -280,7 +280,7 @@ fn a_manifest_that_cannot_be_saved_ends_the_bench_with_everything_taken_down() {
             save: &|_| {
                 count.set(count.get() + 1);
                 match count.get() > fails_at {
-                    true => Err(BenchError::cannot_measure("disk full")),
+                    true => Err(CommandError::cannot_measure("disk full")),
                     false => Ok(()),
                 }
             },

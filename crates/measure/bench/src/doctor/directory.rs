@@ -10,6 +10,7 @@ use durio_block::{
     BlockError, Buffers, DirectIo, FileMark, OpenMode, OpenTarget, WriteFlags, create_named,
     create_unnamed, direct_io, probe_range_sync, probe_write_flags,
 };
+use durio_command::{CommandError, LocatedPlaces, Permission, locate};
 use durio_observe::{Host, Stack, leaf_devices, read_stack};
 use durio_plan::{ClockChoice, LocationFacts, Plan};
 use durio_report::DiagnosisRow;
@@ -18,8 +19,6 @@ use rustix::fs::{Access, AtFlags, CWD, accessat, fdatasync};
 use rustix::io::pwrite;
 
 use super::CheckedThing;
-use crate::error::BenchError;
-use crate::locate::{LocatedPlaces, Permission, locate};
 use crate::state_folder::{runs_folder, state_folder as existing_state, state_path};
 
 // A commit of `durio check`, so that the same alignment is asked for.
@@ -57,12 +56,12 @@ pub(super) fn survey(directory: &Path, host: &Host) -> DirectorySurvey {
     DirectorySurvey { rows, plan, stack }
 }
 
-fn no_directory(path: &Path, what: &str) -> BenchError {
-    BenchError::cannot_measure(format!("'{}' {what}", path.display()))
+fn no_directory(path: &Path, what: &str) -> CommandError {
+    CommandError::cannot_measure(format!("'{}' {what}", path.display()))
         .hint("name an existing directory on the storage to measure")
 }
 
-fn nothing(error: &BenchError) -> DirectorySurvey {
+fn nothing(error: &CommandError) -> DirectorySurvey {
     let row = CheckedThing::error(error).needed("directory", "the storage to measure");
     DirectorySurvey { rows: vec![row], plan: None, stack: None }
 }
@@ -134,7 +133,7 @@ struct TrialFile {
 }
 
 impl TrialFile {
-    fn make(directory: &Path) -> Result<Self, BenchError> {
+    fn make(directory: &Path) -> Result<Self, CommandError> {
         let unnamed = create_unnamed(directory)?;
         let had_name = unnamed.is_none();
         let made = match unnamed {
@@ -146,7 +145,7 @@ impl TrialFile {
         let plain = made.file.try_clone();
         // No journal remembers it, so its name is removed first.
         made.remove()?;
-        let plain = plain.map_err(|error| BenchError::io("use the file in", directory, error))?;
+        let plain = plain.map_err(|error| CommandError::io("use the file in", directory, error))?;
         Ok(Self { plain, direct, had_name })
     }
 }

@@ -1,5 +1,6 @@
 //! Why advice could not be given, and what to do.
 
+use durio_command::{CommandError, CommandErrorKind};
 use durio_workload::nearest_word;
 use thiserror::Error;
 
@@ -30,6 +31,18 @@ pub enum AdviceError {
         rule: String,
         reason: String,
     },
+}
+
+impl From<AdviceError> for CommandError {
+    fn from(error: AdviceError) -> Self {
+        let kind = match error {
+            AdviceError::BadRule { .. } => CommandErrorKind::Fault,
+            _ => CommandErrorKind::WrongUse,
+        };
+        let is_rule = matches!(error, AdviceError::Unknown { what: "there is no rule", .. });
+        let hint = is_rule.then_some("durio explain lists the rules");
+        hint.into_iter().fold(Self::of(kind, error), Self::hint)
+    }
 }
 
 impl AdviceError {

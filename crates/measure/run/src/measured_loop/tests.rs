@@ -80,8 +80,8 @@ fn run_with_parts<E: Engine>(
     let input = LoopInput {
         stream: durio_workload::Stream::new(workload, region, 1),
         recorder: &mut recorder,
-        stop: stop.as_ref(),
-        failed: failed.as_ref(),
+        stop: stop.flag(),
+        failed: failed.flag(),
         write_flags: WriteFlags::None,
         commits: workload.commits_each_write(),
         sync: workload.sync.method,

@@ -1,6 +1,6 @@
 //! The contents of a device: read before it joins, written when it becomes a member.
 //!
-//! Takes open files; reads what assembly needs, and writes blocks. durio-bench decides whether a
+//! Takes open files; reads what assembly needs, and writes blocks. durio-raid-commands decides whether a
 //! device may be written to.
 //!
 //! Files are open past the page cache where that is possible, so memory is aligned and places are those

@@ -144,8 +144,8 @@ impl Case {
         let input = LoopInput {
             stream: Stream::new(workload, region, 1),
             recorder: &mut recorder,
-            stop: stop.as_ref(),
-            failed: failed.as_ref(),
+            stop: stop.flag(),
+            failed: failed.flag(),
             write_flags: WriteFlags::None,
             commits: workload.commits_each_write(),
             sync: workload.sync.method,

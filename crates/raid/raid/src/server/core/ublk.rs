@@ -1,7 +1,7 @@
 //! The ublk front end: requests of a queue of a block device, in a thread of the array's.
 //!
 //! Turns the kernel's requests, each within a chunk except for zeroes, into jobs. Answers go the
-//! way of all others; durio-bench makes the device.
+//! way of all others; durio-raid-commands makes the device.
 //!
 //! A request stays in its queue's thread, so a write wakes that one twice at most: when it comes, and when
 //! its last copy is durable.

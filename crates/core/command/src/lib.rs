@@ -1,0 +1,20 @@
+//! What every command of every product begins with, whatever it then measures, proves or serves:
+//! an error that says who has to act ([`CommandError`]), progress for the user
+//! ([`ProgressObserver`]), a way to be stopped ([`StopFlag`]), the command line for records, and the
+//! places that were named, held and permitted ([`locate()`]).
+//!
+//! Crates with errors of their own kind say beside them how they become a [`CommandError`].
+
+mod command_line;
+mod error;
+mod locate;
+mod observer;
+mod random;
+mod stop;
+
+pub use command_line::{command_line, set_command_line};
+pub use error::{CommandError, CommandErrorKind, Ending, error_chain};
+pub use locate::{LocatedPlaces, Permission, locate};
+pub use observer::{ProgressObserver, ProgressTimer};
+pub use random::{random_seed, random_token};
+pub use stop::StopFlag;

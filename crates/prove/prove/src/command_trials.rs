@@ -1,0 +1,338 @@
+//! Power cuts, one after another, under a user's command: its files lie on a simulated disk in a
+//! guest of the lab, and the check reports after each cut. The guest's side is
+//! `command_in_guest.rs`, QEMU durio-lab's.
+//!
+//! ```text
+//!  boot: filesystem, setup ──► the disk, kept
+//!                                │ a copy for each life
+//!                                ▼
+//!                      boot: command ──► cut: disk, then QEMU ──► restore ──► boot: check
+//! ```
+//!
+//! The witness is the command's stdout: a line that this process has when the power goes is an
+//! acknowledgement. Later lines do not count, though they were printed before QEMU's end.
+
+mod printed;
+
+use std::io::{self, BufReader, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::background::BackgroundServer;
+use crate::served::Advertisement;
+use crate::wire::{AgentSays, receive};
+use durio_analyse::proof::ACKNOWLEDGED_MIN;
+use durio_base::Nanos;
+use durio_command::CommandError;
+use durio_lab::{
+    Boot, Cutter, LabDisk, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabRoot, LabTiming,
+    PreparedGuest, Streams, find_program,
+};
+use durio_plan::proof::CommandTarget;
+use durio_record::proof::{CheckFindings, Controls, CutEvidence, CutFindings};
+use durio_simdisk::{Disk, DiskRequest, NamedProfile, Profile, SharedDisk, named};
+use durio_workload::job_seed;
+
+use crate::command_in_guest::{ACKNOWLEDGED, CommandOrder, CommandTask};
+use crate::guest_trials::{self, cannot, said_failed, stopped, undecided};
+use durio_lab::kernels::kernel_named;
+use printed::{CommandLines, StdoutLines, Tail, lock, text};
+
+/// How often is looked whether it is time to cut.
+const LOOK: Duration = Duration::from_millis(5);
+/// How much longer a command may run that acknowledges too little; then it is cut all the same, and the cut
+/// does not count.
+const BUSY_WITHIN: Duration = Duration::from_secs(60);
+
+/// Trials of one command.
+#[derive(Debug)]
+pub(crate) struct CommandTrials {
+    target: CommandTarget,
+    guest: PreparedGuest,
+    profile: &'static NamedProfile,
+    seed: u64,
+    /// Cuts so far, those of an interrupted proof among them.
+    cuts: u64,
+    /// The disk after the setup.
+    begin: Option<Disk>,
+}
+
+/// One boot of a guest that is over.
+struct GuestBoot {
+    outcome: LabOutcome,
+    /// Why the filesystem is missing, if it is.
+    obstacle: Option<AgentSays>,
+}
+
+impl GuestBoot {
+    /// The error for a program in the guest that failed, with its last output.
+    fn failed(&self, what: &str, said: &str) -> CommandError {
+        if let Some(AgentSays::Failed { reason }) = &self.obstacle {
+            return said_failed(reason);
+        }
+        let how = match &self.outcome.exit {
+            LabExit::Code(code @ 129..) => format!("was ended by signal {}", code - 128),
+            LabExit::Code(code) => format!("ended with exit code {code}"),
+            LabExit::TimeLimit => "did not end within the time limit of a boot".to_owned(),
+            LabExit::GuestFailed(reason) => format!("ended with its guest: {reason}"),
+            LabExit::Stopped | LabExit::Cut => "was cut".to_owned(),
+        };
+        let error = CommandError::cannot_measure(format!("{what} {how}"));
+        match said {
+            "" => error,
+            said => error.hint(format!("it said: {said}")),
+        }
+    }
+}
+
+impl CommandTrials {
+    pub(crate) fn new(target: &CommandTarget, seed: u64, cuts: u32) -> Result<Self, CommandError> {
+        let profile = named(&target.profile).ok_or_else(|| {
+            CommandError::cannot_measure(format!("there is no profile '{}'", target.profile))
+        })?;
+        let guest = PreparedGuest::new(request(target)?).map_err(|it| undecided(it.into()))?;
+        Ok(Self { target: target.clone(), guest, profile, seed, cuts: cuts.into(), begin: None })
+    }
+
+    /// One life of the disk.
+    pub(crate) fn cut(
+        &mut self,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(CutEvidence, CutFindings), CommandError> {
+        let begin = match self.begin.take() {
+            Some(disk) => disk,
+            None => self.set_up(stop)?,
+        };
+        let shared = SharedDisk::new(begin.after_cuts(self.cuts));
+        self.begin = Some(begin);
+        self.cuts += 1;
+        let server = self.serve(&shared)?;
+        let printed = Mutex::default();
+        self.load(&shared, &server, &printed, stop)?;
+        let printed = printed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let controls = controls(&shared.lock());
+        let is_back = shared.lock().restore().is_ok();
+        let (exit_code, said) = match is_back {
+            true => self.check(&server, &printed, stop)?,
+            false => (None, "the disk does not answer any more".to_owned()),
+        };
+        let evidence = CutEvidence {
+            simulated: true,
+            acknowledged_after: printed.late(),
+            ..CutEvidence::default()
+        };
+        let check = CheckFindings {
+            exit_code,
+            said,
+            last_acknowledged: printed.last_acknowledged(),
+            on_the_way: printed.on_the_way(),
+        };
+        let findings = CutFindings {
+            acknowledged: printed.acknowledged(),
+            acknowledged_late: printed.acknowledged_late(),
+            controls,
+            check: Some(check),
+            ..CutFindings::default()
+        };
+        Ok((evidence, findings))
+    }
+
+    /// The disk with its filesystem and whatever the setup put there, all of it durable; from now on it lies.
+    fn set_up(&self, stop: &dyn Fn() -> bool) -> Result<Disk, CommandError> {
+        let lying = self.profile.profile(self.target.size.get());
+        let honest = Profile { lies: Vec::new(), ..lying.clone() };
+        let shared = SharedDisk::new(Disk::new(honest, self.seed));
+        let server = self.serve(&shared)?;
+        let words = self.target.setup.as_deref().map_or_else(Vec::new, by_shell);
+        let said: Mutex<Vec<u8>> = Mutex::default();
+        let request = self.request(CommandTask::Setup, words, &server)?;
+        let booted = self.boot(request, [&mut Tail(&said), &mut Tail(&said)], stop, |_| ())?;
+        match booted.outcome.exit {
+            LabExit::Code(0) => {}
+            _ => return Err(booted.failed("the setup", &text(&said))),
+        }
+        drop(server);
+        let mut disk = shared.lock().clone();
+        disk.carry_out(0, Nanos::ZERO, DiskRequest::Flush, &mut []).map_err(cannot)?;
+        lying.lies.iter().for_each(|&lie| disk.add_lie(lie));
+        Ok(disk)
+    }
+
+    fn serve(&self, shared: &SharedDisk) -> Result<BackgroundServer, CommandError> {
+        // As the disk declares itself, also while it does not lie yet.
+        let advertised = Advertisement::of(&self.profile.profile(self.target.size.get()));
+        BackgroundServer::start(shared, advertised).map_err(cannot)
+    }
+
+    /// Runs the command, and takes the power away.
+    fn load(
+        &self,
+        shared: &SharedDisk,
+        server: &BackgroundServer,
+        printed: &Mutex<CommandLines>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), CommandError> {
+        let request = self.request(CommandTask::Load, self.target.command.clone(), server)?;
+        // Up to as long again, so that the cut comes at any phase of whatever the command does.
+        let load = self.target.load.get();
+        let more = job_seed(self.seed, self.cuts, 1) % load.saturating_add(1);
+        let span = Duration::from_nanos(load.saturating_add(more));
+        let said = Mutex::default();
+        let booted =
+            self.boot(request, [&mut StdoutLines(printed), &mut Tail(&said)], stop, |cutter| {
+                // Held until the power is gone, so that output from between counts as later.
+                let mut printed = lock(printed);
+                if printed.is_too_much() {
+                    cutter.cut();
+                }
+                let Some(elapsed) = printed.running_for() else { return };
+                let is_busy = printed.acknowledged() >= ACKNOWLEDGED_MIN;
+                if elapsed >= span && (is_busy || elapsed >= span + BUSY_WITHIN) {
+                    printed.ends_here();
+                    shared.lock().cut();
+                    cutter.cut();
+                }
+            })?;
+        if lock(printed).is_too_much() {
+            let text = "the command printed more than 16 MiB before its power was cut";
+            return Err(CommandError::cannot_measure(text).hint("print one short line per commit"));
+        }
+        match booted.outcome.exit {
+            LabExit::Cut => Ok(()),
+            _ => Err(booted
+                .failed("the command", &text(&said))
+                .hint("it has to run, and to acknowledge, until its power is cut")),
+        }
+    }
+
+    /// Runs the check; returns its exit code and its output.
+    fn check(
+        &self,
+        server: &BackgroundServer,
+        printed: &CommandLines,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(Option<u8>, String), CommandError> {
+        let request = self.request(CommandTask::Check, by_shell(&self.target.check), server)?;
+        let texts = vec![(ACKNOWLEDGED.into(), printed.lines().to_vec())];
+        let said = Mutex::default();
+        let request = LabRequest { texts, ..request };
+        let booted = self.boot(request, [&mut Tail(&said), &mut Tail(&said)], stop, |_| ())?;
+        let said = text(&said);
+        if let Some(AgentSays::Gone { reason }) = booted.obstacle {
+            return Ok((None, reason));
+        }
+        match booted.outcome.exit {
+            LabExit::Code(code @ (0 | 1)) => Ok((Some(code), said)),
+            _ => Err(booted
+                .failed("the check", &said)
+                .hint("0 says that all is there, 1 that it is not; anything else decides nothing")),
+        }
+    }
+
+    fn request(
+        &self,
+        task: CommandTask,
+        words: Vec<String>,
+        server: &BackgroundServer,
+    ) -> Result<LabRequest, CommandError> {
+        let disk = lab_disk(&self.target, server.socket());
+        let order = CommandOrder {
+            task,
+            layers: self.target.layers,
+            disk: disk.path_in_guest(),
+            directory: (&self.target.directory).into(),
+        };
+        let order = serde_json::to_string(&order).map_err(cannot)?;
+        let own = ["durio", "prove", "command-in-guest", &order, "--"].map(str::to_owned);
+        let command = own.into_iter().chain(words).map(Into::into).collect();
+        Ok(LabRequest { command, disks: vec![disk], ..self.guest.request().clone() })
+    }
+
+    /// Boots the guest, and asks `watch` all the time until it has ended.
+    fn boot(
+        &self,
+        request: LabRequest,
+        [stdout, stderr]: [&mut (dyn Write + Send); 2],
+        stop: &dyn Fn() -> bool,
+        mut watch: impl FnMut(&Cutter),
+    ) -> Result<GuestBoot, CommandError> {
+        let guest = self.guest.with_request(request).map_err(|it| undecided(it.into()))?;
+        let (reader, writer) = io::pipe().map_err(cannot)?;
+        let cutter = Cutter::new();
+        let ended = thread::scope(|scope| {
+            let booting = scope.spawn(|| {
+                let streams = Streams { stdout, stderr };
+                let (cutter, witness) = (Some(&cutter), Some(writer.into()));
+                guest.boot(Boot { streams, stop: &|| false, cutter, witness })
+            });
+            while !booting.is_finished() {
+                if stop() {
+                    cutter.cut();
+                }
+                watch(&cutter);
+                thread::sleep(LOOK);
+            }
+            booting.join()
+        });
+        let ended = ended.unwrap_or_else(|fault| std::panic::resume_unwind(fault));
+        if stop() {
+            return Err(stopped());
+        }
+        let outcome = ended.map_err(|it: LabError| undecided(it.into()))?;
+        // Nothing is said of a filesystem that is there.
+        let obstacle = receive(&mut BufReader::new(reader)).ok();
+        Ok(GuestBoot { outcome, obstacle })
+    }
+}
+
+fn request(target: &CommandTarget) -> Result<LabRequest, CommandError> {
+    let program = std::env::current_exe().map_err(|error| {
+        CommandError::io("find durio's own program,", Path::new("durio"), error)
+    })?;
+    let guest = &target.guest;
+    let kernel = kernel_named(guest.kernel.as_ref().map(Path::new), None).map_err(undecided)?;
+    let mut tools = vec!["mkfs.ext4".to_owned()];
+    tools.extend(guest.tools.iter().cloned());
+    // As `lab run` does with its command; one that is not installed may be among the files.
+    let command = target.command.first().filter(|it| find_program(Path::new(it)).is_some());
+    tools.extend(command.filter(|_| !guest.shares_root).cloned());
+    let files = guest
+        .files
+        .iter()
+        .map(|[source, guest]| LabFile { source: source.into(), guest: guest.into() });
+    Ok(LabRequest {
+        timing: LabTiming::Wall,
+        memory: guest.memory,
+        limit: Duration::from_nanos(guest.limit.get()),
+        root: if guest.shares_root { LabRoot::Shared } else { LabRoot::Hermetic },
+        tools,
+        modules: vec!["ext4".to_owned()],
+        files: files.collect(),
+        // Never booted with it: it says which driver is needed.
+        disks: vec![lab_disk(target, Path::new("/nonexistent"))],
+        has_witness: true,
+        ..LabRequest::new(kernel, program, vec!["durio".into()])
+    })
+}
+
+fn lab_disk(target: &CommandTarget, socket: &Path) -> LabDisk {
+    LabDisk {
+        serial: "durio-exec".to_owned(),
+        ..guest_trials::lab_disk(socket, target.front_end, target.write_cache)
+    }
+}
+
+fn by_shell(text: &str) -> Vec<String> {
+    ["sh", "-c", text].map(str::to_owned).to_vec()
+}
+
+/// Pages that waited in the disk's cache, were never promised to be durable, and were lost in the
+/// cut: an honest disk may lose them.
+fn controls(disk: &Disk) -> Controls {
+    let waiting = disk.truth().last_cut().map_or(&[][..], |it| it.waiting.as_slice());
+    let unsynced = waiting.iter().filter(|it| it.ended && !it.promised);
+    let lost = unsynced.clone().filter(|it| it.survived != it.written).count();
+    Controls { written: unsynced.count() as u64, lost: lost as u64 }
+}

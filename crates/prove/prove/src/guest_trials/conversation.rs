@@ -1,0 +1,210 @@
+//! One boot of a guest: sends an order and receives messages with their arrival times, until the
+//! guest has ended.
+
+use std::io::{self, BufReader, PipeReader};
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::guest_agent::{GuestOrder, READINGS};
+use crate::reading::ObservedCell;
+use crate::wire::{AgentSays, receive};
+use durio_base::Nanos;
+use durio_command::{CommandError, CommandErrorKind};
+use durio_lab::{
+    Boot, Cutter, LabDisk, LabError, LabExit, LabOutcome, LabRequest, PreparedGuest, Streams,
+};
+
+use super::{cannot, undecided, unexpected};
+
+/// How often the wish to stop is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// Messages that wait for the ledger; then the guest waits.
+const WAITING_MAX: usize = 4096;
+
+/// A guest with its disks.
+#[derive(Debug)]
+pub(super) struct GuestMachine {
+    guest: PreparedGuest,
+    disks: Vec<LabDisk>,
+    begin: Instant,
+}
+
+/// A message, and when it came; or why there will be no other.
+type AgentMessage = io::Result<(Nanos, AgentSays)>;
+
+/// A guest that runs, as its witness sees it.
+#[derive(Debug)]
+pub(super) struct Conversation<'a> {
+    machine: &'a GuestMachine,
+    words: Receiver<AgentMessage>,
+    cutter: Cutter,
+}
+
+impl GuestMachine {
+    pub(super) fn new(guest: PreparedGuest, disks: Vec<LabDisk>) -> Self {
+        Self { guest, disks, begin: Instant::now() }
+    }
+
+    /// The witness's clock.
+    pub(super) fn now(&self) -> Nanos {
+        Nanos::new(u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Boots the guest with an order, and listens to it. When the listener has enough, the guest is
+    /// ended; when it cannot continue, the guest's last words go with the error.
+    pub(super) fn boot<T>(
+        &self,
+        order: &GuestOrder,
+        stop: &dyn Fn() -> bool,
+        listen: impl FnOnce(&Conversation<'_>) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        let request = self.request(order)?;
+        let guest = self.guest.with_request(request).map_err(|it| undecided(it.into()))?;
+        let (reader, writer) = io::pipe().map_err(cannot)?;
+        let (sender, words) = sync_channel(WAITING_MAX);
+        let conversation = Conversation { machine: self, words, cutter: Cutter::new() };
+        let (listened, ended) = thread::scope(|scope| {
+            let cutter = conversation.cutter.clone();
+            let booting = scope.spawn(move || boot(&guest, &cutter, writer));
+            scope.spawn(move || self.listen(reader, &sender));
+            let listened = listen(&conversation);
+            conversation.cutter.cut();
+            drop(conversation);
+            (listened, booting.join())
+        });
+        let ended = ended.unwrap_or_else(|fault| std::panic::resume_unwind(fault));
+        if stop() {
+            return Err(stopped());
+        }
+        match (listened, ended) {
+            (Ok(value), Ok(_)) => Ok(value),
+            (_, Err(error)) => Err(undecided(error.into())),
+            (Err(error), Ok((outcome, said))) => Err(with_reason(error, &outcome, &said)),
+        }
+    }
+
+    fn request(&self, order: &GuestOrder) -> Result<LabRequest, CommandError> {
+        let order = serde_json::to_string(order).map_err(cannot)?;
+        let words = ["durio", "prove", "in-guest", &order];
+        Ok(LabRequest {
+            command: words.map(Into::into).to_vec(),
+            disks: self.disks.clone(),
+            ..self.guest.request().clone()
+        })
+    }
+
+    /// Until the guest has ended, or sends something that is not a message.
+    fn listen(&self, reader: PipeReader, sender: &SyncSender<AgentMessage>) {
+        let mut reader = BufReader::new(reader);
+        loop {
+            let news = receive(&mut reader).map(|said| (self.now(), said));
+            let is_last = news.is_err();
+            // The receiver is gone: the guest is being ended.
+            if sender.send(news).is_err() || is_last {
+                return;
+            }
+        }
+    }
+}
+
+fn boot(
+    guest: &PreparedGuest,
+    cutter: &Cutter,
+    witness: io::PipeWriter,
+) -> Result<(LabOutcome, String), LabError> {
+    let (mut stdout, mut stderr) = (io::sink(), Vec::new());
+    let streams = Streams { stdout: &mut stdout, stderr: &mut stderr };
+    let boot =
+        Boot { streams, stop: &|| false, cutter: Some(cutter), witness: Some(witness.into()) };
+    let outcome = guest.boot(boot)?;
+    Ok((outcome, String::from_utf8_lossy(&stderr).trim().to_owned()))
+}
+
+fn with_reason(error: CommandError, outcome: &LabOutcome, said: &str) -> CommandError {
+    match &outcome.exit {
+        LabExit::GuestFailed(reason) => error.hint(format!("the guest failed: {reason}")),
+        LabExit::TimeLimit => error.hint("the guest was ended after its time limit"),
+        _ if said.is_empty() => error,
+        _ => error.hint(format!("the guest says: {said}")),
+    }
+}
+
+pub(crate) fn stopped() -> CommandError {
+    CommandError::new(CommandErrorKind::Interrupted, "interrupted")
+}
+
+impl Conversation<'_> {
+    /// The guest's next message; `None` when it has ended.
+    pub(super) fn hear(
+        &self,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<(Nanos, AgentSays)>, CommandError> {
+        loop {
+            match self.words.recv_timeout(LOOK) {
+                Ok(Ok(news)) => return Ok(Some(news)),
+                // A cut leaves half a line.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                Ok(Err(error)) => return Err(cannot(error)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if stop() => return Err(stopped()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Ends the guest at once, and says when.
+    pub(super) fn cut(&self) -> Nanos {
+        let at = self.machine.now();
+        self.cutter.cut();
+        at
+    }
+
+    /// The guest has ended, and should not have.
+    #[expect(clippy::unused_self, reason = "it is said of this guest")]
+    pub(super) fn is_over(&self, when: &str) -> CommandError {
+        CommandError::cannot_measure(format!("the guest ended {when}"))
+    }
+}
+
+/// The guest's repeated reports of all cells.
+#[derive(Debug)]
+pub(super) struct GuestReadings {
+    cells: Range<u64>,
+    begun: Vec<ObservedCell>,
+    whole: Vec<Vec<ObservedCell>>,
+}
+
+impl GuestReadings {
+    pub(super) const fn of(cells: Range<u64>) -> Self {
+        Self { cells, begun: Vec::new(), whole: Vec::new() }
+    }
+
+    pub(super) fn take(&mut self, said: AgentSays) -> Result<(), CommandError> {
+        let next = self.cells.start + self.begun.len() as u64;
+        match said {
+            AgentSays::Observed { first, cells }
+                if first == next && first + cells.len() as u64 <= self.cells.end =>
+            {
+                self.begun.extend(cells.into_iter().map(ObservedCell::from));
+                Ok(())
+            }
+            AgentSays::ReadingDone if next == self.cells.end && self.whole.len() < READINGS => {
+                self.whole.push(std::mem::take(&mut self.begun));
+                Ok(())
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The only one.
+    pub(super) fn first(self) -> Option<Vec<ObservedCell>> {
+        <[Vec<ObservedCell>; 1]>::try_from(self.whole).ok().map(|[only]| only)
+    }
+
+    /// All of them, if none is missing.
+    pub(super) fn finish(self) -> Option<[Vec<ObservedCell>; READINGS]> {
+        self.whole.try_into().ok()
+    }
+}

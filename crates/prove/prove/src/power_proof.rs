@@ -1,0 +1,352 @@
+//! Proofs by power cuts: series after series, each until it is decided, into a folder.
+//!
+//! The folder of a new or an interrupted proof, with its plan, gives the findings. Verdicts are
+//! durio-analyse's.
+//!
+//! A simulated series begins from its seed, so an interrupted one is replayed up to the end of its
+//! record: the table is the same as without the interruption.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::simulation::{ArrayDisks, Simulation};
+use crate::trial::{AgentTrials, Operator, TrialError};
+use crate::witness::WitnessError;
+use durio_analyse::proof::{ProofFindings, analyse_proof, why_ineffective};
+use durio_command::{
+    CommandError, CommandErrorKind, Ending, ProgressObserver, ProgressTimer, StopFlag, error_chain,
+};
+use durio_lab::Qemu;
+use durio_observe::{PowerState, read_host};
+use durio_plan::proof::{AgentTarget, Arm, ProofSeries, ProofTarget, SimulatedVia};
+use durio_record::Outcome;
+use durio_record::proof::{CutEvidence, CutFindings, CutRecord, CutWriter, Inventory, ProofFolder};
+
+use crate::command_trials::CommandTrials;
+use crate::guest_trials::{GuestLab, GuestTrials};
+
+/// Attempts for each effective cut that a series asks for; what fails more often will not come.
+const ATTEMPTS: u64 = 3;
+/// Guests that run at once: each takes a processor and some hundred MiB of memory.
+const GUESTS_MAX: usize = 4;
+/// How often the user's wish to stop is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A proof that is over.
+#[derive(Debug)]
+pub struct PowerProved {
+    /// Its folder, with the outcome.
+    pub folder: ProofFolder,
+    pub findings: ProofFindings,
+    /// How it ended, or why a series could not be tried.
+    pub ending: Result<Ending, CommandError>,
+}
+
+/// Cuts the power for each series of the folder's plan that is not decided yet, into the folder.
+///
+/// # Errors
+/// If the folder cannot be read or written. A series that cannot be tried here is the error of
+/// [`PowerProved::ending`]: the cuts so far are worth a report.
+pub fn prove_power(
+    mut folder: ProofFolder,
+    stop: &StopFlag,
+    observer: &dyn ProgressObserver,
+) -> Result<PowerProved, CommandError> {
+    observer.remark(&format!("durio: seed {}", folder.manifest.plan.seed));
+    let before = folder.cuts()?;
+    let writer = folder.writer()?;
+    let plan = &folder.manifest.plan;
+    let left: Vec<UndecidedSeries> = (0_u32..)
+        .zip(&plan.series)
+        .map(|(place, series)| UndecidedSeries::of(place, series, &before))
+        .filter(|left| !left.progress.is_decided(left.series.cuts))
+        .collect();
+    let lab = GuestLab::of(plan);
+    let ended = all(&left, (plan.seed, folder.path(), &lab), writer, stop, observer);
+    folder.manifest.outcome = Some(match ended {
+        Ok(Ending::Complete) => Outcome::Complete,
+        Ok(Ending::Interrupted) => Outcome::Interrupted,
+        _ => Outcome::Failed,
+    });
+    folder.update(&folder.manifest)?;
+    observer.remark(&format!("durio: proof folder: {}", folder.path().display()));
+    let findings = analyse_proof(&folder.manifest, &folder.cuts()?);
+    Ok(PowerProved { folder, findings, ending: ended })
+}
+
+/// A series that is not decided yet.
+struct UndecidedSeries<'a> {
+    place: u32,
+    series: &'a ProofSeries,
+    progress: SeriesProgress,
+}
+
+/// How far a series is.
+#[derive(Debug, Clone, Copy, Default)]
+struct SeriesProgress {
+    cuts: u32,
+    effective: u64,
+    has_lost: bool,
+}
+
+impl SeriesProgress {
+    fn take(&mut self, evidence: &CutEvidence, findings: &CutFindings) {
+        self.cuts += 1;
+        self.has_lost |= findings.is_loss();
+        self.effective += u64::from(why_ineffective(evidence, findings).is_none());
+    }
+
+    fn is_decided(&self, cuts: u32) -> bool {
+        let all = u64::from(cuts);
+        self.has_lost || self.effective >= all || u64::from(self.cuts) >= ATTEMPTS * all
+    }
+}
+
+impl<'a> UndecidedSeries<'a> {
+    fn of(place: u32, series: &'a ProofSeries, before: &[CutRecord]) -> Self {
+        let mut progress = SeriesProgress::default();
+        for cut in before.iter().filter(|cut| cut.series == place) {
+            progress.take(&cut.evidence, &cut.findings);
+        }
+        Self { place, series, progress }
+    }
+}
+
+/// A message from a series.
+enum TrialMessage {
+    /// A cut is done.
+    Cut(Box<CutRecord>),
+    /// A series is decided.
+    Over,
+    /// The user must act.
+    Say(String),
+    /// It cannot go on.
+    Failed(CommandError),
+}
+
+/// A life of a target.
+struct CutAttempt {
+    evidence: CutEvidence,
+    findings: CutFindings,
+    /// With the first.
+    inventory: Option<Box<Inventory>>,
+}
+
+/// Runs all series, as many in parallel as there are processors.
+fn all(
+    left: &[UndecidedSeries<'_>],
+    surroundings: (u64, &Path, &GuestLab),
+    writer: CutWriter,
+    stop: &StopFlag,
+    observer: &dyn ProgressObserver,
+) -> Result<Ending, CommandError> {
+    // One machine has one power switch.
+    let is_any = |is_it: fn(&ProofTarget) -> bool| left.iter().any(|it| is_it(&it.series.target));
+    let has_agent = is_any(|it| matches!(it, ProofTarget::Agent(_)));
+    let has_guest = is_any(|it| matches!(it, ProofTarget::Guest(_)));
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let threads = match has_agent {
+        true => 1,
+        false if has_guest => processors.min(GUESTS_MAX),
+        false => processors,
+    };
+    let (next, ending) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (sender, receiver) = sync_channel::<TrialMessage>(1024);
+    thread::scope(|scope| {
+        for _ in 0..threads.min(left.len()) {
+            let (sender, next, ending) = (sender.clone(), &next, &ending);
+            scope.spawn(move || {
+                while let Some(it) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let ended = series(it, surroundings, &sender, ending);
+                    let is_over = ended.is_ok();
+                    // The receiver has gone, or gets it.
+                    let _ = sender
+                        .send(ended.map_or_else(TrialMessage::Failed, |()| TrialMessage::Over));
+                    if !is_over {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let ended = record(&receiver, left, writer, stop, observer);
+        // Whatever is still being tried is not waited for.
+        ending.store(true, Ordering::Relaxed);
+        drop(receiver);
+        ended
+    })
+}
+
+fn record(
+    receiver: &Receiver<TrialMessage>,
+    left: &[UndecidedSeries<'_>],
+    mut writer: CutWriter,
+    stop: &StopFlag,
+    observer: &dyn ProgressObserver,
+) -> Result<Ending, CommandError> {
+    let (mut due, mut cuts, mut over) = (ProgressTimer::new(), 0_u64, 0_usize);
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(TrialMessage::Cut(cut)) => {
+                writer.write(&cut)?;
+                cuts += 1;
+            }
+            Ok(TrialMessage::Over) => over += 1,
+            Ok(TrialMessage::Say(text)) => observer.remark(&text),
+            Ok(TrialMessage::Failed(error)) => return Err(error),
+            Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Complete),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if stop.is_set() {
+            return Ok(Ending::Interrupted);
+        }
+        if let Some(elapsed) = due.now() {
+            let all = left.len();
+            observer.progress(&format!("{over} of {all} series, cuts: {cuts}, {elapsed} s"));
+        }
+    }
+}
+
+/// Runs one series to its end, or until `ending` is set.
+fn series(
+    left: &UndecidedSeries<'_>,
+    (seed, folder, lab): (u64, &Path, &GuestLab),
+    sender: &SyncSender<TrialMessage>,
+    ending: &AtomicBool,
+) -> Result<(), CommandError> {
+    let series = left.series;
+    let failed = |error: CommandError| error.context(&series.name);
+    let seed = durio_workload::job_seed(seed, left.place.into(), 0);
+    let ledger = folder.join(format!("ledger-{}.jsonl", left.place));
+    let done = left.progress.cuts;
+    let begin_trial = |done| trial(series, seed, (ledger.clone(), done), lab).map_err(failed);
+    let mut trial = begin_trial(done)?;
+    // A simulated series starts again, an agent's continues, and a guest's continues with a new
+    // disk.
+    let is_again = matches!(series.target, ProofTarget::Simulated { .. } | ProofTarget::Array(_));
+    let mut progress = if is_again { SeriesProgress::default() } else { left.progress };
+    // On a busy machine an emulated guest now and then hangs, which says nothing about its disk.
+    let mut may_fail = matches!(series.target, ProofTarget::Guest(_));
+    while !progress.is_decided(series.cuts) && !ending.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        // A receiver that is gone has ended the proof.
+        let tell = |text| drop(sender.send(TrialMessage::Say(text)));
+        let stop = || ending.load(Ordering::Relaxed);
+        let tried = match trial(Operator { stop: &stop, tell: &tell }) {
+            Err(error) if error.kind == CommandErrorKind::Interrupted => return Ok(()),
+            Err(error) if may_fail => {
+                may_fail = false;
+                tell(format!("durio: {}: {}; once more", series.name, error_chain(&error)));
+                trial = begin_trial(progress.cuts)?;
+                continue;
+            }
+            found => found.map_err(failed)?,
+        };
+        let CutAttempt { evidence, findings, inventory } = tried;
+        progress.take(&evidence, &findings);
+        // Recorded cuts are replayed, but not reported again.
+        if progress.cuts <= left.progress.cuts {
+            continue;
+        }
+        let took_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let cut = progress.cuts;
+        let series = left.place;
+        let record = CutRecord { series, cut, evidence, findings, took_ns, inventory };
+        if sender.send(TrialMessage::Cut(Box::new(record))).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// One life of a target: load, cut, verification.
+type CutTrial = Box<dyn FnMut(Operator<'_>) -> Result<CutAttempt, CommandError>>;
+
+fn trial(
+    series: &ProofSeries,
+    seed: u64,
+    (ledger, done): (PathBuf, u32),
+    lab: &GuestLab,
+) -> Result<CutTrial, CommandError> {
+    let cannot = |error| CommandError::of(CommandErrorKind::CannotMeasure, error);
+    let arm = || {
+        let text = "nothing says how it is written to";
+        series.arm.ok_or_else(|| CommandError::new(CommandErrorKind::Fault, text))
+    };
+    let (profile, size, via) = match &series.target {
+        ProofTarget::Simulated { profile, size, via } => (profile, size, via),
+        ProofTarget::Array(target) => {
+            let disks = ArrayDisks::of(target).ok_or_else(|| no_profile(&target.profile))?;
+            let simulation = Simulation::of_array(&disks, arm()?, seed);
+            let mut simulation = simulation.map_err(cannot)?;
+            return Ok(Box::new(move |_| simulation.cut().map(simulated).map_err(cannot)));
+        }
+        ProofTarget::Agent(target) => return agent_trial(target, arm()?, seed, ledger),
+        ProofTarget::Guest(target) => {
+            let mut trials = GuestTrials::new(lab, target, (arm()?, series.cuts), seed, ledger)?;
+            return Ok(in_guest(move |stop| trials.cut(stop)));
+        }
+        ProofTarget::Command(target) => {
+            let mut trials = CommandTrials::new(target, seed, done)?;
+            return Ok(in_guest(move |stop| trials.cut(stop)));
+        }
+    };
+    let named = durio_simdisk::named(profile).ok_or_else(|| no_profile(profile))?;
+    let (profile, arm) = (named.profile(size.get()), arm()?);
+    Ok(match via {
+        SimulatedVia::Process => {
+            let mut simulation = Simulation::new(profile, arm, seed).map_err(cannot)?;
+            Box::new(move |_| simulation.cut().map(simulated).map_err(cannot))
+        }
+        SimulatedVia::Nbd => {
+            let mut simulation = Simulation::over_nbd(profile, arm, seed).map_err(cannot)?;
+            Box::new(move |_| simulation.cut().map(simulated).map_err(cannot))
+        }
+    })
+}
+
+fn no_profile(name: &str) -> CommandError {
+    CommandError::cannot_measure(format!("there is no profile '{name}'"))
+}
+
+fn simulated(findings: CutFindings) -> CutAttempt {
+    let evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
+    CutAttempt { evidence, findings, inventory: None }
+}
+
+/// A trial in a guest, whose first life says what guests run on; their kernels and devices stand in the
+/// plan.
+fn in_guest(
+    mut cut: impl FnMut(&dyn Fn() -> bool) -> Result<(CutEvidence, CutFindings), CommandError> + 'static,
+) -> CutTrial {
+    let qemu = Qemu::find().ok().map(|it| it.version);
+    let inventory =
+        Inventory { host: read_host(), stack: None, qemu, power: PowerState::default() };
+    let mut inventory = Some(Box::new(inventory));
+    Box::new(move |operator| {
+        let (evidence, findings) = cut(operator.stop)?;
+        Ok(CutAttempt { evidence, findings, inventory: inventory.take() })
+    })
+}
+
+fn agent_trial(
+    target: &AgentTarget,
+    arm: Arm,
+    seed: u64,
+    ledger: PathBuf,
+) -> Result<CutTrial, CommandError> {
+    let cannot = |error: TrialError| {
+        let stopped = matches!(error, TrialError::Witness(WitnessError::Stopped));
+        let kind =
+            if stopped { CommandErrorKind::Interrupted } else { CommandErrorKind::CannotMeasure };
+        CommandError::of(kind, error)
+    };
+    let mut trials = AgentTrials::new(target.clone(), arm, seed, ledger).map_err(cannot)?;
+    Ok(Box::new(move |operator| {
+        let (evidence, findings) = trials.cut(operator).map_err(cannot)?;
+        Ok(CutAttempt { evidence, findings, inventory: trials.take_inventory() })
+    }))
+}

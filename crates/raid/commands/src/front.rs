@@ -1,0 +1,257 @@
+//! How an array reaches its users: a socket of NBD, or a block device, by ublk or the kernel's NBD client.
+//!
+//! A running array gets a name to find it by, removed at the end.
+//!
+//! A killed server leaves its block device, which the next one recognises by the array's identity.
+//! With ublk users wait, and the next server of the same array continues with the device. With NBD
+//! pending requests get an error when the next server starts, and the device is removed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use durio_block::{ErrorKind, UBLK_NEEDS, UblkControl, UblkDevice, UblkShape, UblkState};
+use durio_command::{CommandError, CommandErrorKind};
+use durio_nbd::{
+    Address, Export, KernelClient, NBD_DEVICE_NEEDS, NbdDevice, NbdError, Server, Storage, Uri,
+};
+use durio_raid::server::{ArrayHandle, ServerError, THREADS_MAX};
+use durio_raid::{Id, MemberTable};
+
+use super::serve::server_error;
+
+/// Requests of a queue of a block device that are on their way.
+pub(super) const DEPTH: u16 = 128;
+
+/// Chunks that a request for zeroes may touch, well below the parts that the engine has.
+const ZEROES_CHUNKS: u32 = 32;
+
+/// How long the kernel may take to free an unused device.
+const PASSING: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How an array is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrontKind {
+    /// Over a unix socket, to any client of NBD.
+    Nbd,
+    /// The same, and as a block device by the kernel's NBD client.
+    AttachedNbd,
+    /// As a block device, by the kernel's ublk.
+    Ublk,
+}
+
+/// The way to an array, taken before anything is written to a member.
+#[derive(Debug)]
+pub(super) enum ArrayFront {
+    Nbd {
+        server: Arc<Server>,
+        serving: Option<JoinHandle<Result<(), NbdError>>>,
+        kernel: Option<KernelClient>,
+        device: Option<NbdDevice>,
+    },
+    Ublk {
+        control: Box<UblkControl>,
+        device: Option<UblkDevice>,
+    },
+}
+
+impl ArrayFront {
+    pub(super) fn prepare(kind: FrontKind, socket: &Path) -> Result<Self, CommandError> {
+        match kind {
+            FrontKind::Nbd | FrontKind::AttachedNbd => {
+                let is_attached = kind == FrontKind::AttachedNbd;
+                let kernel = is_attached.then(KernelClient::open).transpose();
+                let kernel = kernel.map_err(|error| match error.kind {
+                    durio_nbd::NbdErrorKind::NotFound => {
+                        kernel_lacks("NBD client", NBD_DEVICE_NEEDS).hint("modprobe nbd")
+                    }
+                    _ => cannot(error),
+                })?;
+                let server = Server::bind(&Address::Unix(socket.to_owned())).map_err(cannot)?;
+                Ok(Self::Nbd { server: Arc::new(server), serving: None, kernel, device: None })
+            }
+            FrontKind::Ublk => match UblkControl::open() {
+                Ok(control) => Ok(Self::Ublk { control: Box::new(control), device: None }),
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    Err(kernel_lacks("ublk", UBLK_NEEDS)
+                        .hint("modprobe ublk_drv")
+                        .hint("--front nbd needs nothing of the kernel"))
+                }
+                Err(error) => Err(CommandError::from(error)),
+            },
+        }
+    }
+
+    /// Threads that it takes: as many as are wished for, but a block device that waits for its next server
+    /// keeps the queues that it has.
+    pub(super) fn threads(&mut self, wished: u8, array: Id) -> Result<u8, CommandError> {
+        let Self::Ublk { control, .. } = self else { return Ok(wished) };
+        let waiting = waiting_device(control, mark_of(array))?;
+        Ok(waiting.map_or(wished, |it| u8::try_from(it.queues).unwrap_or(THREADS_MAX)))
+    }
+
+    /// Opens a running array to users. They must keep to `alignment`.
+    pub(super) fn open(
+        &mut self,
+        handle: &ArrayHandle,
+        table: &MemberTable,
+        alignment: u32,
+    ) -> Result<(), CommandError> {
+        match self {
+            Self::Nbd { server, serving, kernel, device } => {
+                let (served, storage) = (Arc::clone(server), handle.clone());
+                let thread = thread::Builder::new().name("nbd".to_owned());
+                let spawned = thread.spawn(move || served.serve(&storage));
+                *serving = Some(spawned.map_err(|error| server_error(ServerError::Thread(error)))?);
+                let Some(kernel) = kernel else { return Ok(()) };
+                let mark = mark_of(table.array);
+                free_device(kernel, mark)?;
+                // Whatever was answered is durable, and a kernel, unlike some clients, believes it.
+                let export = Export { flush: false, fua: false, ..handle.export() };
+                let uri = Uri::of(&server.address(), "");
+                *device = Some(kernel.attach(&uri, &export, mark).map_err(cannot)?);
+                Ok(())
+            }
+            Self::Ublk { control, device } => {
+                let shape = UblkShape {
+                    size: table.geometry.size(),
+                    chunk: table.geometry.chunk,
+                    zeroes_max: table.geometry.chunk * ZEROES_CHUNKS,
+                    block: alignment,
+                    queues: handle.threads(),
+                    depth: DEPTH,
+                    mark: mark_of(table.array),
+                };
+                match waiting_device(control, shape.mark)? {
+                    Some(found) => {
+                        control.begin_recovery(&found)?;
+                        handle.serve(control.queues(&found)?).map_err(server_error)?;
+                        control.end_recovery(&found)?;
+                        *device = Some(found);
+                    }
+                    None => {
+                        let added = control.add(&shape)?;
+                        // It is taken away again, whatever comes.
+                        *device = Some(added);
+                        handle.serve(control.queues(&added)?).map_err(server_error)?;
+                        control.start(&added)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Where users find it.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Nbd { device: Some(device), .. } => device.path().display().to_string(),
+            Self::Nbd { server, .. } => Uri::of(&server.address(), "").to_string(),
+            Self::Ublk { device, .. } => {
+                device.map_or_else(String::new, |it| it.path().display().to_string())
+            }
+        }
+    }
+
+    /// True if no client can connect any more.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self, Self::Nbd { serving: Some(serving), .. } if serving.is_finished())
+    }
+
+    /// The reason why it may not end now: a user would lose an open device.
+    pub(super) fn refuse_in_use(&self) -> Result<(), CommandError> {
+        let path = match self {
+            Self::Ublk { device: Some(device), .. } if device.is_in_use() => device.path(),
+            Self::Nbd { device: Some(device), .. } if device.is_in_use() => device.path(),
+            Self::Nbd { .. } | Self::Ublk { .. } => return Ok(()),
+        };
+        let text = format!("'{}' is in use", path.display());
+        Err(CommandError::cannot_measure(text).hint("unmount what is on it first"))
+    }
+
+    /// Refuses new clients; requests in flight are answered, because the array still runs. A ublk
+    /// device in use is left to the next server.
+    pub(super) fn close(&mut self) -> Result<(), CommandError> {
+        match self {
+            Self::Nbd { server, serving, kernel, device } => {
+                let attached = kernel.as_ref().zip(device.take());
+                let detached = attached.map_or(Ok(()), |(kernel, device)| kernel.detach(&device));
+                server.stop_handle().stop();
+                let served = serving.take().map(JoinHandle::join);
+                let served = served.unwrap_or(Ok(Ok(())));
+                let served = served.unwrap_or_else(|it| std::panic::resume_unwind(it));
+                detached.and(served).map_err(cannot)
+            }
+            Self::Ublk { control, device } => match device {
+                Some(served) if served.is_in_use() => {
+                    let text = format!("'{}' is in use, and waits", served.path().display());
+                    *device = None;
+                    Err(CommandError::cannot_measure(text)
+                        .hint("start the array again: it goes on with the device"))
+                }
+                Some(served) => Ok(control.stop(served)?),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Leaves nothing. To be called when the array has ended: the kernel waits for its thread to let go
+    /// of the device.
+    pub(super) fn remove(self) -> Result<(), CommandError> {
+        match self {
+            Self::Ublk { mut control, device: Some(device) } => Ok(control.delete(&device)?),
+            Self::Nbd { .. } | Self::Ublk { .. } => Ok(()),
+        }
+    }
+}
+
+/// The block device of a server of this array that has died, if there is one.
+fn waiting_device(
+    control: &mut UblkControl,
+    mark: u64,
+) -> Result<Option<UblkDevice>, CommandError> {
+    match control.find(mark)? {
+        // No user has seen it yet, or it was stopped.
+        Some(device) if device.state == UblkState::Dead => {
+            control.delete(&device)?;
+            Ok(None)
+        }
+        found => Ok(found),
+    }
+}
+
+/// Removes the block device of a dead server of this array. It waits for processes that have it
+/// open.
+fn free_device(kernel: &KernelClient, mark: u64) -> Result<(), CommandError> {
+    let begin = Instant::now();
+    let fail = |error| CommandError::io("read", Path::new("/sys/block"), error);
+    let find = || NbdDevice::find(mark).map_err(fail);
+    while let Some(device) = find()? {
+        kernel.detach(&device).map_err(cannot)?;
+        if device.is_in_use() || begin.elapsed() > PASSING {
+            let text = format!("'{}' of an earlier server is in use", device.path().display());
+            return Err(CommandError::cannot_measure(text)
+                .hint("unmount what is on it: it was told that the device is gone"));
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+fn kernel_lacks(what: &str, needs: &str) -> CommandError {
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    CommandError::cannot_measure(format!("Linux {kernel} has no {what} here: it takes {needs}"))
+}
+
+/// The identifier of an array's block device: the first half of the array's identity.
+fn mark_of(array: Id) -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "the half that is meant")]
+    let first = u128::from_le_bytes(array.0) as u64;
+    first.max(1)
+}
+
+fn cannot(error: NbdError) -> CommandError {
+    CommandError::of(CommandErrorKind::CannotMeasure, error)
+}

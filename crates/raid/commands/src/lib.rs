@@ -1,0 +1,75 @@
+//! The commands of durio's arrays: created from devices, examined, served and given orders. The
+//! engine and its server are durio-raid's; the rules of what may be overwritten are those of
+//! durio-command's `locate` and the guard of durio-block.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `create` | superblocks on devices that `--destroy` names |
+//! | `examine` | what superblocks say, read only |
+//! | `devices` | members that are open, with their permits |
+//! | `serve` | an array until a user ends it |
+//! | `front` | how its users reach it: NBD, or a block device by ublk or the kernel's NBD client |
+//! | `orders` | orders to an array that is served |
+
+mod create;
+mod devices;
+mod examine;
+mod front;
+mod orders;
+mod serve;
+
+use std::fs::File;
+use std::io::Read;
+
+use durio_command::CommandError;
+use durio_raid::{Id, Level, MemberTable};
+use durio_report::{ArrayShape, MemberStanding};
+
+pub use create::{CreateWish, create_array};
+pub use examine::examine_array;
+pub use front::FrontKind;
+pub use orders::{ArrayAnswer, ArrayOrder, EraseConsent, order_array};
+pub use serve::{ServeWish, serve_array};
+
+/// A new name for an array or a member.
+fn random_id() -> Result<Id, CommandError> {
+    let path = std::path::Path::new("/dev/urandom");
+    let mut bytes = [0; 16];
+    let read = File::open(path).and_then(|mut it| it.read_exact(&mut bytes));
+    read.map_err(|error| CommandError::io("read", path, error))?;
+    Ok(Id(bytes))
+}
+
+fn hexadecimal(id: Id) -> String {
+    id.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn shape_of(table: &MemberTable) -> ArrayShape {
+    let geometry = &table.geometry;
+    ArrayShape {
+        name: table.name.clone(),
+        array: hexadecimal(table.array),
+        level: match geometry.level {
+            Level::Striped => 0,
+            Level::Mirrored => 1,
+            Level::Parity => 5,
+            Level::DoubleParity => 6,
+            Level::StripedMirrors => 10,
+        },
+        members: geometry.members,
+        chunk_bytes: geometry.chunk.into(),
+        region_bytes: geometry.region,
+        size_bytes: geometry.size(),
+        data_at_bytes: table.data_at,
+        member_bytes: geometry.member_bytes,
+    }
+}
+
+fn standing_of(state: durio_raid::MemberState) -> MemberStanding {
+    match state {
+        durio_raid::MemberState::InSync => MemberStanding::InSync,
+        durio_raid::MemberState::Rebuilding => MemberStanding::Rebuilding,
+        durio_raid::MemberState::Faulty => MemberStanding::Faulty,
+        durio_raid::MemberState::Spare => MemberStanding::Spare,
+    }
+}

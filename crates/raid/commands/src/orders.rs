@@ -1,0 +1,508 @@
+//! Orders to a served array, and its answers, over the control socket (durio-nbd).
+//!
+//! A device that was given up stays claimed, so that no other process takes it, until it is
+//! removed.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use durio_command::{CommandError, CommandErrorKind, Permission, error_chain};
+use durio_nbd::{ArrivedOrder, Socket, control_of, send_answer, send_order};
+use durio_raid::layout;
+use durio_raid::server::{DEVICES_MAX, ServerError, ServerStatus, make_blank};
+use durio_raid::{
+    AddError, Geometry, JoinAs, MemberState, Mismatch, Newcomer, RoleStatus, ScrubStatus,
+};
+use durio_report::{
+    ArrayScrub, ArrayState, ArrayStatus, MemberStanding, MemberStatus, MismatchPlace,
+};
+use serde::{Deserialize, Serialize};
+
+use super::devices::{ServerDevice, claim_devices};
+use super::serve::{ServedArray, server_error};
+use super::{random_id, shape_of, standing_of};
+
+/// How long an order waits for what passes: superblocks on their way, operations on a device that was
+/// just given up.
+const PASSING: Duration = Duration::from_secs(5);
+/// How long an answer may take; an end waits for requests, and these for members.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// An order to a served array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "order")]
+pub enum ArrayOrder {
+    /// Tell how it stands.
+    Status,
+    /// Give a member up.
+    Fail {
+        /// Its device.
+        path: PathBuf,
+    },
+    /// Take a device in the place of one that is missing, or as a spare.
+    Add {
+        /// The device.
+        path: PathBuf,
+        /// Whether the device's contents may be lost.
+        #[serde(flatten)]
+        consent: EraseConsent,
+    },
+    /// Take a device in the place of a member that works until then.
+    Replace {
+        /// The member.
+        old: PathBuf,
+        /// The device.
+        new: PathBuf,
+        /// As in `Add`.
+        #[serde(flatten)]
+        consent: EraseConsent,
+    },
+    /// Let go of a device that is not used.
+    Remove {
+        /// The device.
+        path: PathBuf,
+    },
+    /// Compare all copies.
+    Scrub {
+        /// And make them equal.
+        repair: bool,
+    },
+    /// End in order.
+    Stop,
+}
+
+/// Whether a device's contents may be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EraseConsent {
+    /// It may: the device becomes a new member, whatever it was.
+    pub destroy: bool,
+    /// Also where something is recognised.
+    pub force_signature: bool,
+}
+
+/// What became of an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "answer")]
+pub enum ArrayAnswer {
+    /// It was carried out; this is the array now, or was when it ended.
+    Done { status: Box<ArrayStatus> },
+    /// It was not.
+    Refused {
+        reason: String,
+        /// What helps.
+        hints: Vec<String>,
+    },
+}
+
+/// The client that asked for the end; it is answered at the end.
+#[derive(Debug, Default)]
+pub(super) struct EndOrder(Option<(Socket, ArrayAnswer)>);
+
+impl EndOrder {
+    pub(super) const fn is_wished(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(super) fn answer(&self) {
+        if let Some((stream, answer)) = &self.0 {
+            send_answer(stream, answer);
+        }
+    }
+}
+
+/// Sends an order to an array that is served at this socket.
+///
+/// # Errors
+/// If no array is served there, or the order fails.
+pub fn order_array(socket: &Path, order: &ArrayOrder) -> Result<ArrayStatus, CommandError> {
+    let answer = send_order(&control_of(socket), order, PATIENCE).map_err(|error| {
+        CommandError::of(CommandErrorKind::CannotMeasure, error)
+            .hint("is an array served there? durio raid start --socket PATH DEV... serves one")
+    })?;
+    match answer {
+        ArrayAnswer::Done { status } => Ok(*status),
+        ArrayAnswer::Refused { reason, hints } => {
+            let error = CommandError::cannot_measure(reason);
+            Err(hints.into_iter().fold(error, CommandError::hint))
+        }
+    }
+}
+
+/// Carries out a caller's order.
+pub(super) fn obey(
+    (stream, order): ArrivedOrder<ArrayOrder>,
+    served: &mut ServedArray,
+    ending: &mut EndOrder,
+) {
+    let order = match order {
+        Ok(order) => order,
+        Err(error) => {
+            let reason = format!("no order: {error}");
+            return send_answer(&stream, &ArrayAnswer::Refused { reason, hints: Vec::new() });
+        }
+    };
+    let done = match &order {
+        ArrayOrder::Status => Ok(()),
+        ArrayOrder::Stop => served.front.refuse_in_use(),
+        ArrayOrder::Fail { path } => fail(served, path),
+        ArrayOrder::Add { path, consent } => add(served, path, *consent),
+        ArrayOrder::Replace { old, new, consent } => replace(served, old, new, *consent),
+        ArrayOrder::Remove { path } => remove(served, path),
+        ArrayOrder::Scrub { repair } => served.handle.scrub(*repair).map_err(server_error),
+    };
+    let answer = match done.and_then(|()| served.handle.status().map_err(server_error)) {
+        Ok(status) => ArrayAnswer::Done { status: Box::new(status_of(served, &status)) },
+        Err(error) => ArrayAnswer::Refused { reason: error_chain(&error), hints: error.hints },
+    };
+    match (&order, &answer) {
+        (ArrayOrder::Stop, ArrayAnswer::Done { .. }) => ending.0 = Some((stream, answer)),
+        _ => send_answer(&stream, &answer),
+    }
+}
+
+fn device_at<'a>(served: &'a ServedArray, path: &Path) -> Result<&'a ServerDevice, CommandError> {
+    let device = served.devices.iter().find(|it| it.is_at(path));
+    device.ok_or_else(|| {
+        let text = format!("'{}' is no device of this array", path.display());
+        CommandError::cannot_measure(text).hint("durio raid status shows them")
+    })
+}
+
+fn fail(served: &ServedArray, path: &Path) -> Result<(), CommandError> {
+    let number = device_at(served, path)?.number;
+    let status = served.handle.status().map_err(server_error)?;
+    let copies = served.table.geometry.set_members();
+    let set_of = |(at, it): (usize, &RoleStatus)| {
+        role_of(served, at).or(it.replaces).map(|role| role / copies)
+    };
+    let roles = || status.engine.roles.iter().enumerate();
+    if let Some(it) = roles().find(|(_, it)| it.device == Some(number) && it.is_read) {
+        let set = set_of(it);
+        let needed = usize::from(served.table.geometry.columns());
+        let others = roles().filter(|(_, it)| it.device != Some(number) && it.is_read);
+        if others.filter(|it| set_of(*it) == set).count() < needed {
+            let why = match needed {
+                1 => "has the only copy of its data",
+                _ => "is needed: the array lacks as many members as it has parities",
+            };
+            let text = format!("'{}' {why}", path.display());
+            return Err(CommandError::cannot_measure(text)
+                .hint("add or replace it by another device, and wait until that is in sync"));
+        }
+    }
+    served.handle.fail(number).map_err(server_error)
+}
+
+/// The role of an entry in the table; `None` for a spare or a replacement.
+fn role_of(served: &ServedArray, at: usize) -> Option<u8> {
+    u8::try_from(at).ok().filter(|it| *it < served.table.geometry.members)
+}
+
+fn remove(served: &mut ServedArray, path: &Path) -> Result<(), CommandError> {
+    let number = device_at(served, path)?.number;
+    let status = served.handle.status().map_err(server_error)?;
+    let roles = status.engine.roles;
+    let at = roles.iter().position(|it| it.device == Some(number));
+    if at.is_some_and(|it| role_of(served, it).is_some() || roles[it].replaces.is_some()) {
+        let text = format!("'{}' is a member that works", path.display());
+        return Err(CommandError::cannot_measure(text).hint("durio raid fail gives it up first"));
+    }
+    if at.is_some() {
+        // A spare.
+        served.handle.fail(number).map_err(server_error)?;
+    }
+    when_passed(|| served.handle.forget(number)).map_err(server_error)?;
+    served.devices.retain(|it| it.number != number);
+    Ok(())
+}
+
+/// Retries an order that is refused only for the moment.
+fn when_passed(mut attempt: impl FnMut() -> Result<(), ServerError>) -> Result<(), ServerError> {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Err(ServerError::Draining | ServerError::Add(AddError::NotRunning))
+                if begin.elapsed() < PASSING =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            ended => return ended,
+        }
+    }
+}
+
+fn add(served: &mut ServedArray, path: &Path, consent: EraseConsent) -> Result<(), CommandError> {
+    let status = served.handle.status().map_err(server_error)?;
+    let is_free = |(at, it): &(usize, &RoleStatus)| {
+        it.state == MemberState::Faulty && it.device.is_none() && role_of(served, *at).is_some()
+    };
+    let free = status.engine.roles.iter().enumerate().filter(is_free);
+    let mut wishes: Vec<JoinAs> =
+        free.filter_map(|(at, _)| role_of(served, at)).map(JoinAs::Member).collect();
+    if wishes.is_empty() {
+        if !consent.destroy {
+            return Err(CommandError::cannot_measure("no member is missing")
+                .hint("with --destroy the device becomes a spare, and what is on it is lost"));
+        }
+        wishes.push(JoinAs::Spare);
+    }
+    take(served, path, consent, &wishes)
+}
+
+fn replace(
+    served: &mut ServedArray,
+    old: &Path,
+    new: &Path,
+    consent: EraseConsent,
+) -> Result<(), CommandError> {
+    let number = device_at(served, old)?.number;
+    let status = served.handle.status().map_err(server_error)?;
+    let at = status.engine.roles.iter().position(|it| it.device == Some(number));
+    let role = at.and_then(|at| role_of(served, at)).ok_or_else(|| {
+        let text = format!("'{}' is no member that works", old.display());
+        CommandError::cannot_measure(text)
+            .hint("durio raid add puts a device in the place of one that is missing")
+    })?;
+    take(served, new, consent, &[JoinAs::Replacement(role)])
+}
+
+/// Has a device join as the first of these that it can.
+fn take(
+    served: &mut ServedArray,
+    path: &Path,
+    consent: EraseConsent,
+    wishes: &[JoinAs],
+) -> Result<(), CommandError> {
+    let known = served.devices.iter().position(|it| it.is_at(path));
+    let at = match known {
+        Some(at) => at,
+        None => {
+            let named = [path.to_owned()];
+            let permission = match consent {
+                EraseConsent { destroy: true, force_signature } => {
+                    Permission::Named { destroy: &named, force_signature }
+                }
+                EraseConsent { destroy: false, .. } => Permission::Members,
+            };
+            open_device(served, &named, permission)?
+        }
+    };
+    if known.is_some() && consent.destroy {
+        let table = &served.table;
+        served.devices[at].lengthen(layout::device_bytes(&table.geometry, table.data_at))?;
+    }
+    let joined = join(served, &served.devices[at], consent.destroy, wishes);
+    if joined.is_err() && known.is_none() {
+        let device = served.devices.swap_remove(at);
+        // It was not used.
+        let _ = served.handle.forget(device.number);
+    }
+    joined
+}
+
+/// Claims it and gives it to the server; its place among the devices.
+fn open_device(
+    served: &mut ServedArray,
+    path: &[PathBuf],
+    permission: Permission<'_>,
+) -> Result<usize, CommandError> {
+    let is_free = |number: &u8| !served.devices.iter().any(|it| it.number == *number);
+    let number = (0..DEVICES_MAX).find(is_free).ok_or_else(|| {
+        CommandError::cannot_measure("the array holds as many devices as it can")
+            .hint("durio raid remove lets go of those that it has given up")
+    })?;
+    let is_new = !matches!(permission, Permission::Members);
+    let mut claimed = claim_devices(path, permission, number).map_err(|error| match is_new {
+        true => error,
+        false => error.hint("give --destroy too, if what is on it may be lost"),
+    })?;
+    let Some(device) = claimed.pop() else { return Err(CommandError::wrong_use("no device")) };
+    let (asked, given) = (device.alignment()?, served.alignment);
+    if asked > given {
+        let path = device.path.display();
+        let text = format!("'{path}' takes blocks of {asked} bytes, and users may write {given}");
+        return Err(CommandError::cannot_measure(text).hint("give a device with smaller blocks"));
+    }
+    served.handle.open(&device.member_file()?).map_err(server_error)?;
+    served.devices.push(device);
+    Ok(served.devices.len() - 1)
+}
+
+fn join(
+    served: &ServedArray,
+    device: &ServerDevice,
+    destroy: bool,
+    wishes: &[JoinAs],
+) -> Result<(), CommandError> {
+    let (number, bytes) = (device.number, device.bytes()?);
+    // Nothing may be on its way to it when it is looked at.
+    let is_idle = || match served.handle.status()?.devices[usize::from(number)] {
+        it if it.is_used => Err(ServerError::Used),
+        it if it.in_flight > 0 => Err(ServerError::Draining),
+        _ => Ok(()),
+    };
+    when_passed(is_idle).map_err(server_error)?;
+    let (id, found) = match destroy {
+        true => (random_id()?, None),
+        false => {
+            let found = device.find()?.map_err(|error| {
+                let text = format!("'{}' {error}", device.path.display());
+                CommandError::cannot_measure(text)
+                    .hint("give --destroy too, if what is on it may be lost")
+            })?;
+            (found.superblock.member, Some(found))
+        }
+    };
+    let newcomer = Newcomer { device: number, device_bytes: bytes, id, found };
+    let refused =
+        |error| server_error(error).context(format!("'{}' is not added", device.path.display()));
+    let mut refusal = ServerError::Add(AddError::Doubled);
+    for &what in wishes {
+        match when_passed(|| served.handle.refuse_newcomer(what, newcomer.clone())) {
+            Ok(()) => {
+                if destroy {
+                    let blank = make_blank(device.file(), bytes, &served.table.geometry);
+                    blank.map_err(|error| CommandError::io("erase", &device.path, error))?;
+                }
+                let added = when_passed(|| served.handle.add(what, newcomer.clone()));
+                return added.map_err(refused);
+            }
+            Err(error) => refusal = error,
+        }
+        // A member that was away has one role, and is doubled in all others.
+        if !matches!(refusal, ServerError::Add(AddError::Doubled)) {
+            break;
+        }
+    }
+    Err(refused(refusal))
+}
+
+fn status_of(served: &ServedArray, status: &ServerStatus) -> ArrayStatus {
+    let engine = &status.engine;
+    let members = usize::from(served.table.geometry.members);
+    let roles = engine.roles.iter().enumerate().map(|(at, role)| {
+        let rebuilt = (role.state == MemberState::Rebuilding).then_some(role.rebuilt);
+        let shown = shown_device(served, status, role.device);
+        MemberStatus {
+            role: role_of(served, at),
+            replaces: role.replaces,
+            state: standing_of(role.state),
+            rebuilt_bytes: rebuilt,
+            by_map: role.by_map,
+            ..shown
+        }
+    });
+    let is_given_up =
+        |it: &&ServerDevice| !engine.roles.iter().any(|of| of.device == Some(it.number));
+    let given_up = served.devices.iter().filter(is_given_up);
+    let given_up = given_up.map(|it| shown_device(served, status, Some(it.number)));
+    // A replacement has everything a moment before it has the role.
+    let stands_in = |role| engine.roles.iter().any(|it| it.is_read && it.replaces == Some(role));
+    let has_all = (0..).zip(&engine.roles[..members]).map(|(at, it)| it.is_read || stands_in(at));
+    let has_all: Vec<bool> = has_all.collect();
+    let geometry = &served.table.geometry;
+    ArrayStatus {
+        schema: ArrayStatus::schema(),
+        shape: shape_of(&served.table),
+        served_at: served.front.name(),
+        state: match (engine.stopped, engine.is_running) {
+            (Some(_), _) => ArrayState::Stopped,
+            (None, false) => ArrayState::Starting,
+            (None, true) if has_all.contains(&false) => ArrayState::Degraded,
+            (None, true) if engine.regions_unsynced > 0 => ArrayState::Resyncing,
+            (None, true) => ArrayState::Running,
+        },
+        stopped_because: engine.stopped.map(|it| it.to_string()),
+        epoch: engine.epoch,
+        is_settled: engine.is_settled,
+        may_fail: may_fail(geometry, &has_all, engine.regions_unsynced),
+        regions: u32::from(geometry.sets()) * geometry.regions(),
+        regions_dirty: engine.regions_dirty,
+        regions_to_resync: engine.regions_unsynced,
+        requests: status.requests,
+        scrub: engine.scrub.as_ref().map(scrub_of),
+        devices: roles.chain(given_up).collect(),
+    }
+}
+
+/// Members that may fail, whichever they are, while those that have all data can still give it. A parity
+/// that is not right yet gives nothing.
+fn may_fail(geometry: &Geometry, has_all: &[bool], regions_unsynced: u32) -> u8 {
+    if geometry.level.parities() > 0 && regions_unsynced > 0 {
+        return 0;
+    }
+    let sets = has_all.chunks(geometry.set_members().into());
+    let spare = sets.map(|set| {
+        let whole = set.iter().filter(|has_all| **has_all).count();
+        let spare = whole.saturating_sub(geometry.columns().into());
+        u8::try_from(spare).unwrap_or(u8::MAX)
+    });
+    spare.min().unwrap_or(0)
+}
+
+fn scrub_of(scrub: &ScrubStatus) -> ArrayScrub {
+    let place = |it: &Mismatch| MismatchPlace { offset_bytes: it.offset, role: it.role };
+    ArrayScrub {
+        is_running: scrub.is_running,
+        repairs: scrub.repair,
+        done_bytes: scrub.done,
+        all_bytes: scrub.all,
+        skipped_bytes: scrub.skipped,
+        mismatches: scrub.mismatches,
+        unreadable: scrub.unreadable,
+        repaired: scrub.repaired,
+        places: scrub.places.iter().map(place).collect(),
+    }
+}
+
+/// The status of a device without a role.
+fn shown_device(served: &ServedArray, status: &ServerStatus, number: Option<u8>) -> MemberStatus {
+    let device = number.and_then(|it| served.devices.iter().find(|of| of.number == it));
+    let counters = number.and_then(|it| status.devices.get(usize::from(it)).copied());
+    let counters = counters.unwrap_or_default();
+    MemberStatus {
+        role: None,
+        replaces: None,
+        state: MemberStanding::GivenUp,
+        path: device.map(|it| it.path.display().to_string()),
+        rebuilt_bytes: None,
+        by_map: false,
+        in_flight: counters.in_flight,
+        reads: counters.reads,
+        writes: counters.writes,
+        errors: counters.errors,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_raid::Level;
+
+    use super::*;
+
+    #[test]
+    fn as_many_members_may_fail_as_the_weakest_set_has_to_spare() {
+        let of = |level, members, lacking: &[usize], unsynced| {
+            let geometry =
+                Geometry { level, members, chunk: 4096, region: 1 << 20, member_bytes: 1 << 20 };
+            let has_all: Vec<_> = (0..members.into()).map(|at| !lacking.contains(&at)).collect();
+            may_fail(&geometry, &has_all, unsynced)
+        };
+        assert_eq!([of(Level::Striped, 3, &[], 0), of(Level::Striped, 3, &[1], 0)], [0, 0]);
+        let mirror = |lacking: &[usize], unsynced| of(Level::Mirrored, 3, lacking, unsynced);
+        assert_eq!(
+            [mirror(&[], 0), mirror(&[], 9), mirror(&[2], 0), mirror(&[0, 2], 0)],
+            [2, 2, 1, 0]
+        );
+        let pairs = |lacking: &[usize]| of(Level::StripedMirrors, 6, lacking, 0);
+        assert_eq!([pairs(&[]), pairs(&[3]), pairs(&[0, 3])], [1, 0, 0]);
+        let parity = |lacking: &[usize], unsynced| of(Level::Parity, 4, lacking, unsynced);
+        assert_eq!([parity(&[], 0), parity(&[], 1), parity(&[3], 0)], [1, 0, 0]);
+        let double = |lacking: &[usize], unsynced| of(Level::DoubleParity, 5, lacking, unsynced);
+        assert_eq!(
+            [double(&[], 0), double(&[], 1), double(&[0], 0), double(&[0, 4], 0)],
+            [2, 0, 1, 0]
+        );
+    }
+}

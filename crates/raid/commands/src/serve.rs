@@ -1,0 +1,279 @@
+//! Serves an array until a user ends it. What orders do is in `orders`.
+//!
+//! Sockets are bound before a member is written to, so a name that is taken changes nothing.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use durio_base::Nanos;
+use durio_block::lock_memory;
+use durio_command::{CommandError, CommandErrorKind, Permission, error_chain};
+use durio_nbd::{ControlServer, control_of};
+use durio_raid::server::{ArrayHandle, ArrayServer, ServerError};
+use durio_raid::{
+    AssembleError, AssembleOptions, Config, FoundDevice, Geometry, MemberTable, StartPlan,
+    SuperblockError, assemble,
+};
+
+use super::devices::{ServerDevice, claim_devices};
+use super::examine::assemble_words;
+use super::front::{ArrayFront, DEPTH, FrontKind};
+use super::orders::{EndOrder, obey};
+
+/// How often the wish to end is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Memory for the chunks of stripes that requests work on; at least `STRIPES_MIN` stripes are
+/// taken, more than one request for zeroes has.
+const STRIPE_MEMORY: u64 = 256 << 20;
+const STRIPES_MIN: u16 = 64;
+
+/// Which array is served, and how.
+#[derive(Debug)]
+pub struct ServeWish<'a> {
+    /// Its devices.
+    pub paths: &'a [PathBuf],
+    /// How users reach it.
+    pub front: FrontKind,
+    /// Queues of its block device, each with a thread; without ublk, threads that connections go to in turn.
+    pub queues: u8,
+    /// The socket for NBD clients; the one for orders is next to it.
+    pub socket: &'a Path,
+    /// A member that has an operation for longer has failed.
+    pub timeout: Nanos,
+    /// Without a majority of its members, too.
+    pub force: bool,
+}
+
+/// An array that is served, for orders.
+#[derive(Debug)]
+pub(super) struct ServedArray {
+    pub(super) handle: ArrayHandle,
+    /// As it was when it started.
+    pub(super) table: MemberTable,
+    pub(super) devices: Vec<ServerDevice>,
+    pub(super) alignment: u32,
+    pub(super) front: ArrayFront,
+}
+
+/// Serves the array until `stop` or an order ends it. `ready` gets its name when users can connect,
+/// `remark` gets remarks for the user.
+///
+/// # Errors
+/// If it does not start; if it has stopped by itself.
+pub fn serve_array(
+    wish: &ServeWish<'_>,
+    ready: impl FnOnce(&str),
+    remark: &dyn Fn(&str),
+    stop: &dyn Fn() -> bool,
+) -> Result<(), CommandError> {
+    refuse_queues(wish)?;
+    let devices = claim_devices(wish.paths, Permission::Members, 0)?;
+    let front = ArrayFront::prepare(wish.front, wish.socket)?;
+    let mut control = ControlServer::bind(control_of(wish.socket)).map_err(cannot)?;
+    let (array, mut served) = start(wish, devices, front, remark)?;
+    if let Err(error) = lock_memory() {
+        remark(&format!("{}; it may have to wait for storage", error_chain(&error)));
+    }
+    let mut ending = EndOrder::default();
+    let opened = wait_until_it_runs(&served.handle, stop).and_then(|()| {
+        if stop() {
+            return Ok(());
+        }
+        served.front.open(&served.handle, &served.table, served.alignment)?;
+        ready(&served.front.name());
+        obey_until_the_end(&mut control, &array, &mut served, &mut ending, remark, stop);
+        Ok(())
+    });
+    let closed = served.front.close();
+    let stopped = match array.has_ended() {
+        true => Ok(()),
+        false => opened.and_then(|()| refuse_stopped(&served.handle)),
+    };
+    let ended = array.stop().map_err(server_error);
+    let removed = served.front.remove();
+    ending.answer();
+    stopped.and(ended).and(closed).and(removed)
+}
+
+/// More than the kernel makes, or than there is work for.
+fn refuse_queues(wish: &ServeWish<'_>) -> Result<(), CommandError> {
+    if wish.queues > 1 && wish.front == FrontKind::AttachedNbd {
+        let text =
+            "the kernel's NBD client has one connection here, and so no use for several queues";
+        return Err(CommandError::wrong_use(text).hint("--front ublk has a queue for each thread"));
+    }
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    if usize::from(wish.queues) > processors {
+        let text = format!("{} queues are more than the processors here", wish.queues);
+        return Err(CommandError::wrong_use(text).hint(format!("--queues {processors} at most")));
+    }
+    Ok(())
+}
+
+/// Serves until no client can come, or until an end is requested and nothing prevents it.
+fn obey_until_the_end(
+    control: &mut ControlServer,
+    array: &ArrayServer,
+    served: &mut ServedArray,
+    ending: &mut EndOrder,
+    remark: &dyn Fn(&str),
+    stop: &dyn Fn() -> bool,
+) {
+    let mut is_told = false;
+    while !array.has_ended() && !served.front.has_ended() && !ending.is_wished() {
+        if let Some(arrived) = control.next(LOOK) {
+            obey(arrived, served, ending);
+        }
+        if stop() {
+            match served.front.refuse_in_use() {
+                Ok(()) => return,
+                Err(error) if !is_told => {
+                    remark(&format!("{error}; the array ends when it is not"));
+                    is_told = true;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+fn start(
+    wish: &ServeWish<'_>,
+    devices: Vec<ServerDevice>,
+    mut front: ArrayFront,
+    remark: &dyn Fn(&str),
+) -> Result<(ArrayServer, ServedArray), CommandError> {
+    let (mut found, mut damaged) = (Vec::new(), Vec::new());
+    for device in &devices {
+        let what = match found_on(device)? {
+            Ok(member) => {
+                let what = member.damage.map(|it| it.to_string());
+                found.push(member);
+                what
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        let words = what.map(|what| format!("'{}' {what}", device.path.display()));
+        damaged.extend(words.map(|words| (device.number, words)));
+    }
+    let newest = found.iter().max_by_key(|it| {
+        let table = &it.superblock.table;
+        (table.epoch, table.revision)
+    });
+    let Some(table) = newest.map(|it| it.superblock.table.clone()) else {
+        return Err(match damaged.is_empty() {
+            true => CommandError::wrong_use("an array has devices: name them"),
+            false => refused(&AssembleError::Nothing, wish, &damaged),
+        });
+    };
+    let options = AssembleOptions { force: wish.force, rejoin: true, ..AssembleOptions::default() };
+    let plan = assemble(&found, options).map_err(|error| refused(&error, wish, &damaged))?;
+    let older = plan.behind(&found).map(|it| format!("{}: {it}", named(wish, it.device)));
+    let remarks = damaged.iter().map(|it| damage_words(it, &plan)).chain(older);
+    let remarks: Vec<String> = remarks.collect();
+    let alignments = devices.iter().map(ServerDevice::alignment).collect::<Result<Vec<_>, _>>()?;
+    let alignment = alignments.into_iter().max().unwrap_or(512);
+    let files = devices.iter().map(ServerDevice::member_file).collect::<Result<Vec<_>, _>>()?;
+    let threads = front.threads(wish.queues, table.array)?;
+    if threads > 1 && table.geometry.level.parities() > 0 {
+        return Err(CommandError::wrong_use("levels 5 and 6 are served by one queue")
+            .hint("leave --queues out"));
+    }
+    if threads != wish.queues {
+        remark(&format!(
+            "the block device keeps its {threads} queues: its users wait on them; --queues {} holds from a \
+             start after durio raid stop on",
+            wish.queues
+        ));
+    }
+    let default = Config::default();
+    // As many as can come.
+    let requests_max = default.requests_max.max(DEPTH * u16::from(threads));
+    let requests_max = requests_max.min(stripes_max(&table.geometry));
+    let config = Config { timeout: wish.timeout, requests_max, ..default };
+    let array =
+        ArrayServer::start(plan, config, alignment, &files, threads).map_err(server_error)?;
+    remarks.iter().for_each(|it| remark(it));
+    let handle = array.handle();
+    Ok((array, ServedArray { handle, table, devices, alignment, front }))
+}
+
+/// Requests for which there is memory: with parity, each has a chunk of every member.
+fn stripes_max(geometry: &Geometry) -> u16 {
+    if geometry.level.parities() == 0 {
+        return u16::MAX;
+    }
+    let each = u64::from(geometry.chunk) * u64::from(geometry.members);
+    u16::try_from(STRIPE_MEMORY / each).unwrap_or(u16::MAX).max(STRIPES_MIN)
+}
+
+/// The inner error means that the device was a member once.
+fn found_on(device: &ServerDevice) -> Result<Result<FoundDevice, SuperblockError>, CommandError> {
+    let shown = device.path.display();
+    let failure = |error| CommandError::cannot_measure(format!("'{shown}' {error}"));
+    match device.find()? {
+        Err(error @ SuperblockError::Newer(_)) => Err(failure(error)),
+        Err(error @ SuperblockError::Missing) => {
+            Err(failure(error).hint("leave it out, and add it as a new device when the array runs"))
+        }
+        found => Ok(found),
+    }
+}
+
+/// Why it does not start, and which devices are not trusted.
+fn refused(error: &AssembleError, wish: &ServeWish<'_>, damaged: &[(u8, String)]) -> CommandError {
+    let damaged = damaged.iter().map(|(_, words)| format!("; {words}"));
+    let words = assemble_words(error, |device| named(wish, device)) + &damaged.collect::<String>();
+    CommandError::cannot_measure(format!("it does not start: {words}"))
+        .hint("durio raid examine DEV... shows what each of them knows")
+}
+
+fn named(wish: &ServeWish<'_>, device: u8) -> String {
+    let path = wish.paths.get(usize::from(device));
+    path.map_or_else(String::new, |it| format!("'{}'", it.display()))
+}
+
+fn damage_words((device, words): &(u8, String), plan: &StartPlan) -> String {
+    match plan.has(*device) {
+        true => format!("{words}; it is used all the same, as --force asks"),
+        false => format!(
+            "{words}; the array runs without it and writes nothing to it: durio raid add --destroy \
+             rebuilds it"
+        ),
+    }
+}
+
+/// Until its first superblocks are stored.
+fn wait_until_it_runs(handle: &ArrayHandle, stop: &dyn Fn() -> bool) -> Result<(), CommandError> {
+    loop {
+        let status = handle.status().map_err(server_error)?;
+        if status.engine.is_running || stop() {
+            return Ok(());
+        }
+        refuse_stopped(handle)?;
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn refuse_stopped(handle: &ArrayHandle) -> Result<(), CommandError> {
+    let status = handle.status().map_err(server_error)?;
+    match status.engine.stopped {
+        None => Ok(()),
+        Some(reason) => {
+            let text = format!("the array has stopped by itself: {reason}");
+            Err(CommandError::cannot_measure(text)
+                .hint("bring its members back, and start it again"))
+        }
+    }
+}
+
+fn cannot(error: durio_nbd::NbdError) -> CommandError {
+    CommandError::of(CommandErrorKind::CannotMeasure, error)
+}
+
+pub(super) fn server_error(error: ServerError) -> CommandError {
+    CommandError::of(CommandErrorKind::CannotMeasure, error)
+}
