@@ -24,11 +24,9 @@ const ROWS: [(u8, &[&str]); 10] = [
 const CORE: &str = "core";
 
 /// Permitted uses of another product: the crate, its dependency, and the reason.
-const ACROSS: [(&str, &str, &str); 10] = [
+const ACROSS: [(&str, &str, &str); 7] = [
     ("durio-record", "durio-layers", "the declared stack is saved as it is built"),
-    ("durio-layers", "durio-nbd", "an array is served to the kernel's client"),
     ("durio-spec", "durio-simdisk", "a proof names disks that lie"),
-    ("durio-prove", "durio-nbd", "a simulated disk is reached over the network"),
     ("durio-prove", "durio-raid", "power cuts of arrays run the engine itself"),
     ("durio-raid", "durio-simdisk", "the simulator's members are simulated disks"),
     (
@@ -38,7 +36,6 @@ const ACROSS: [(&str, &str, &str); 10] = [
     ),
     ("durio-prove", "durio-analyse", "verdicts over cuts are findings"),
     ("durio-raid-commands", "durio-report", "the status of an array is a report"),
-    ("durio-bench", "durio-lab", "benches of stacks run in guests"),
 ];
 
 /// The developer's tool is outside the rows.
