@@ -25,6 +25,7 @@ mod fio_rows;
 mod hostile_names;
 mod html;
 mod json;
+mod machines;
 mod prediction_cells;
 mod profile;
 mod proof;

@@ -1,0 +1,326 @@
+//! Comparisons of real events of the null engine: which steps belong together, and what stands.
+
+use durio_base::Nanos;
+use durio_judge::compare::published::{against, named, tables};
+use durio_judge::compare::shape::ShapeWord;
+use durio_judge::compare::{
+    CompareSettings, ComparedRun, Comparison, FigureName, Gate, Method, RunReader, Side, SideWord,
+    StepComparison, compare,
+};
+use durio_observe::Host;
+use durio_plan::{Limit, Plan, Role, Step};
+use durio_record::{Environment, Event};
+use durio_workload::{CacheMode, Pattern, PerMille, Workload, self_cost_workload};
+
+fn workload(depth: u32) -> Workload {
+    let mut workload = self_cost_workload(depth);
+    (workload.pattern, workload.read_share) = (Pattern::Random, PerMille::ALL);
+    workload
+}
+
+/// A step of 1.2 s at this depth, with this latency in microseconds.
+fn step(depth: u32, micros: u64, repeat: u32) -> Step {
+    let latencies = [9, 10, 11].map(|tenths| Nanos::new(micros * 100 * tenths)).to_vec();
+    let load = crate::null_run::scripted(workload(depth), latencies);
+    let limit = Limit::Duration(Nanos::from_millis(1200));
+    Step { repeat, ..Step::new(Role::Measure, load, limit, Nanos::from_millis(100)) }
+}
+
+fn plan(steps: Vec<Step>) -> Plan {
+    let number = |(index, step)| Step { index: u32::try_from(index).unwrap(), ..step };
+    crate::null_run::plan(steps.into_iter().enumerate().map(number).collect())
+}
+
+fn read(name: &str, kernel: &str, plan: &Plan, spoil: impl Fn(&mut Event)) -> ComparedRun {
+    let host = Host { kernel: kernel.into(), ..Host::default() };
+    let environment = Environment { host, stacks: Vec::new() };
+    let mut reader = RunReader::new(crate::null_run::manifest(name), plan.clone(), environment);
+    for mut event in crate::null_run::events(plan) {
+        spoil(&mut event);
+        reader.observe(&event);
+    }
+    reader.finish(name.into())
+}
+
+fn side(name: &str, steps: Vec<Step>) -> Side {
+    let run = read(name, "6.1", &plan(steps), |_| {});
+    Side { source: name.into(), runs: vec![run] }
+}
+
+fn compared(a: Side, b: Side) -> Comparison {
+    compare(&[a, b], &CompareSettings::default())
+}
+
+fn word(step: &StepComparison, name: FigureName) -> SideWord {
+    step.figure(name).unwrap().word
+}
+
+#[test]
+fn the_rungs_of_a_ladder_find_their_likes() {
+    let a = side("a", vec![step(1, 100, 0), step(4, 100, 0), step(16, 100, 0)]);
+    let b = side("b", vec![step(16, 120, 0), step(1, 100, 0), step(4, 80, 0)]);
+    let found = compared(a, b);
+    let steps = &found.pairs[0].steps;
+    assert!(steps.iter().all(|it| !it.different_workload && it.differences.is_empty()));
+    let words: Vec<_> = steps.iter().map(|it| word(it, FigureName::Rate)).collect();
+    // One run on a side: nothing shows how far the next would lie.
+    assert_eq!(words, [SideWord::Undecided; 3]);
+    assert!((steps[2].figure(FigureName::P50).unwrap().effect.unwrap() - 0.2).abs() < 0.002);
+}
+
+#[test]
+fn one_rung_that_is_left_over_on_each_side_is_compared_and_several_are_not_guessed_at() {
+    let a = side("a", vec![step(1, 100, 0), step(4, 100, 0)]);
+    let b = side("b", vec![step(1, 100, 0), step(8, 100, 0)]);
+    let found = compared(a, b);
+    let different = &found.pairs[0].steps[1];
+    assert!(different.different_workload);
+    let named = different.differences.iter().find(|it| it.what == "depth").unwrap();
+    assert_eq!((named.baseline.as_str(), named.other.as_str()), ("4", "8"));
+    let a = side("a", vec![step(1, 100, 0), step(2, 100, 0)]);
+    let b = side("b", vec![step(4, 100, 0), step(8, 100, 0)]);
+    let pair = &compared(a, b).pairs[0];
+    assert_eq!((pair.steps.len(), pair.only_baseline.len(), pair.only_other.len()), (0, 2, 2));
+    assert!(!pair.is_any_compared());
+}
+
+#[test]
+fn a_summary_makes_no_other_workload() {
+    let of = |summary: &str| {
+        let mut step = step(4, 100, 0);
+        step.load.workload.summary = summary.into();
+        vec![step]
+    };
+    let found = compared(side("a", of("one")), side("b", of("other")));
+    let step = &found.pairs[0].steps[0];
+    assert!(!step.different_workload && step.differences.is_empty(), "{:?}", step.differences);
+}
+
+#[test]
+fn repeats_of_a_step_within_one_run_are_repeats() {
+    let repeats = |micros: u64| (0..5).map(|it| step(2, micros + u64::from(it), it)).collect();
+    let found = compared(side("a", repeats(100)), side("b", repeats(110)));
+    let step = &found.pairs[0].steps[0];
+    assert_eq!((found.pairs[0].steps.len(), step.repeats), (1, [5, 5]));
+    let rate = step.figure(FigureName::Rate).unwrap();
+    assert_eq!((rate.method, rate.word), (Some(Method::Repeats), SideWord::Slower));
+    // CPU time has no intervals, but with repeats it can be told.
+    assert!(step.figure(FigureName::CpuPerOperation).unwrap().interval.is_some());
+}
+
+#[test]
+fn repeats_that_scatter_are_undecided_however_even_each_is() {
+    let runs = |micros: [u64; 3]| (0..3).zip(micros).map(|(it, at)| step(1, at, it)).collect();
+    let found = compared(side("a", runs([100, 101, 120])), side("b", runs([115, 116, 130])));
+    let rate = found.pairs[0].steps[0].figure(FigureName::Rate).unwrap().clone();
+    assert!(rate.effect.unwrap() < -0.05, "{rate:?}");
+    assert_eq!((rate.word, rate.method), (SideWord::Undecided, Some(Method::Repeats)));
+    let reason = rate.reason.unwrap();
+    assert!(reason.starts_with("the repeats scatter by 9.1 %, a change of 32.0 %"), "{reason}");
+}
+
+/// Sides of repeats with these latencies in microseconds, gated at 5 %.
+fn gated(a: &[u64], b: &[u64]) -> Gate {
+    let runs = |micros: &[u64]| (0..).zip(micros).map(|(it, &at)| step(1, at, it)).collect();
+    let settings = CompareSettings { fail_over: Some(0.05), ..CompareSettings::default() };
+    compare(&[side("a", runs(a)), side("b", runs(b))], &settings).gate.unwrap()
+}
+
+#[test]
+fn the_gate_tells_a_regression_from_none_and_both_from_undecided() {
+    let lengths = |it: &Gate| [it.regressions.len(), it.undecided.len(), it.excluded.len()];
+    let gate = gated(&[100, 101, 102], &[120, 121, 122]);
+    assert_eq!(lengths(&gate), [2, 0, 0], "{gate:?}");
+    let gate = gated(&[1000, 1001, 1002], &[1001, 1002, 1003]);
+    assert_eq!((lengths(&gate), gate.repeats_needed), ([0, 0, 2], None), "{gate:?}");
+    assert!(gate.excluded[0].contains("rate worse by 0.3 % at most"), "{gate:?}");
+    let gate = gated(&[100, 110, 120], &[105, 115, 125]);
+    assert_eq!(lengths(&gate), [0, 2, 0], "{gate:?}");
+    assert!(gate.undecided[0].contains("the repeats scatter by 9."), "{gate:?}");
+    assert!(gate.repeats_needed.is_some_and(|it| (40..80).contains(&it)), "{gate:?}");
+    let gate = gated(&[100], &[150]);
+    assert_eq!((lengths(&gate), gate.repeats_needed), ([0, 2, 0], Some(5)), "{gate:?}");
+    assert!(gate.undecided[0].contains("one run per side"), "{gate:?}");
+}
+
+#[test]
+fn a_drift_of_one_repeat_is_scatter_and_that_of_most_is_the_steps() {
+    let with_drifts_of = |repeats: u32, drifting: u32| {
+        let plan = plan((0..repeats).map(|it| step(1, 100, it)).collect());
+        let spoil = move |event: &mut Event| {
+            let Event::Interval(interval) = event else { return };
+            for record in interval.operations.iter_mut().filter(|_| interval.step < drifting) {
+                let exact = &mut record.service.exact;
+                exact.count = exact.count * (1000 + 30 * interval.index) / 1000;
+            }
+        };
+        let b = Side { source: "b".into(), runs: vec![read("b", "6.1", &plan, spoil)] };
+        let a = Side { source: "a".into(), runs: vec![read("a", "6.1", &plan, |_| {})] };
+        compared(a, b).pairs.remove(0).steps.remove(0)
+    };
+    let with_drifts = |drifting| with_drifts_of(3, drifting);
+    let one = with_drifts(1);
+    assert!(one.not_comparable.is_empty() && !one.figures.is_empty(), "{one:?}");
+    let most = with_drifts(2);
+    assert_eq!((most.not_comparable.len(), most.figures.len()), (2, 0), "{most:?}");
+    let words = "B, run 1 (b) was in no steady state: its rate rose by";
+    assert!(most.not_comparable[0].starts_with(words), "{most:?}");
+    assert!(with_drifts_of(2, 1).not_comparable.is_empty(), "half are not most");
+    let words = "B was in no steady state";
+    assert!(with_drifts_of(1, 1).not_comparable[0].starts_with(words));
+}
+
+#[test]
+fn another_kernel_is_stated() {
+    let plan = plan(vec![step(1, 100, 0)]);
+    let of = |name: &str, kernel: &str| {
+        let runs = vec![read(name, kernel, &plan, |_| {})];
+        Side { source: name.into(), runs }
+    };
+    let found = compared(of("a", "6.1"), of("b", "6.12"));
+    let stated: Vec<_> = found.pairs[0].environment.iter().map(|it| it.what.as_str()).collect();
+    assert_eq!(stated, ["kernel"]);
+}
+
+#[test]
+fn kernels_of_all_runs_of_a_side_are_stated() {
+    let plan = plan(vec![step(1, 100, 0)]);
+    let of = |name: &str, kernels: [&str; 3]| {
+        let runs = kernels.map(|kernel| read(name, kernel, &plan, |_| {})).into();
+        Side { source: name.into(), runs }
+    };
+    let found = compared(of("a", ["6.1", "6.1", "6.1"]), of("b", ["6.1", "6.12", "6.2"]));
+    let stated = found.pairs[0].environment.iter();
+    let stated: Vec<_> = stated.map(|it| [&it.what, &it.baseline, &it.other]).collect();
+    assert_eq!(stated, [["kernel", "6.1", "6.1 or 6.12 or 6.2"]]);
+}
+
+#[test]
+fn a_cache_mode_that_fell_back_is_not_comparable() {
+    let plan = plan(vec![step(1, 100, 0)]);
+    let fallen = |event: &mut Event| {
+        if let Event::StepStarted(started) = event {
+            started.stream.cache = match started.stream.cache {
+                CacheMode::Direct => CacheMode::Buffered,
+                CacheMode::Buffered => CacheMode::Direct,
+            };
+            started.stream.fallbacks = vec!["the filesystem knows no O_DIRECT".into()];
+        }
+    };
+    let b = || Side { source: "b".into(), runs: vec![read("b", "6.1", &plan, fallen)] };
+    let a = || side("a", vec![step(1, 100, 0)]);
+    let settings = CompareSettings { fail_over: Some(0.05), ..CompareSettings::default() };
+    let found = compare(&[a(), b()], &settings);
+    let refused = &found.pairs[0].steps[0];
+    assert!(refused.not_comparable[0].contains("knows no O_DIRECT"), "{refused:?}");
+    assert!(refused.figures.is_empty() && !found.pairs[0].is_any_compared());
+    let gate = found.gate.unwrap();
+    assert!(gate.regressions.is_empty() && gate.undecided.len() == 1, "{gate:?}");
+    assert_eq!(gate.repeats_needed, None, "no repeat makes it comparable");
+    let forced = compare(&[a(), b()], &CompareSettings { forced: true, ..settings });
+    assert_eq!(forced.pairs[0].steps[0].cautions.len(), 1);
+    assert!(forced.pairs[0].is_any_compared());
+}
+
+#[test]
+fn sides_without_a_run_have_nothing_in_common() {
+    let empty = || Side { source: "empty".into(), runs: Vec::new() };
+    let found = compare(&[side("a", vec![step(1, 100, 0)]), empty()], &CompareSettings::default());
+    assert_eq!(found.pairs[0].only_baseline.len(), 1);
+    assert!(!found.pairs[0].is_any_compared());
+    assert!(compare(&[], &CompareSettings::default()).pairs.is_empty());
+}
+
+#[test]
+fn a_ladder_is_held_against_the_published_one_of_its_kind() {
+    let ladder = [1, 4, 16, 96].map(|depth| step(depth, 100, 0)).to_vec();
+    let run = read("ladder", "6.1", &plan(ladder), |_| {});
+    let of_words = |words: &str| against(run.findings(), &named(&tables().unwrap(), words));
+    assert!(of_words("xinnor xiRAID RAID10 randwrite 4k").is_empty(), "these are reads");
+    let found = of_words("xinnor xiRAID RAID10 randread 4k").remove(0);
+    let of = |level| found.shape.levels.iter().find(|it| it.level == level).unwrap();
+    assert_eq!(found.shape.reference_level, Some(1));
+    assert!((of(16).measured_ratio.unwrap() - 16.0).abs() < 0.05);
+    assert!((of(16).published_ratio.unwrap() - 216.0 / 14.0).abs() < 1e-9);
+    assert_eq!((of(16).word, of(32).word), (ShapeWord::Alike, ShapeWord::OnlyPublished));
+}
+
+#[test]
+fn sides_and_pairs_are_labelled_and_what_is_no_evidence_is_said() {
+    let of = |name: &str| side(name, vec![step(1, 100, 0)]);
+    let found = compare(&[of("one"), of("two"), of("one")], &CompareSettings::default());
+    let sides: Vec<_> =
+        found.sides.iter().map(|it| (it.label.as_str(), it.source.as_str())).collect();
+    assert_eq!(sides, [("A", "one"), ("B", "two"), ("C", "one")]);
+    let pairs: Vec<_> =
+        found.pairs.iter().map(|it| (it.baseline.as_str(), it.other.as_str())).collect();
+    assert_eq!(pairs, [("A", "B"), ("A", "C")]);
+    assert_eq!(found.pairs[0].remarks, [""; 0]);
+    let name = &found.sides[0].runs[0].run;
+    let twice = format!("run {name} is on both sides, A and C: it is no evidence");
+    assert_eq!(found.pairs[1].remarks, [twice]);
+    assert_eq!((found.resamples, found.gate), (1000, None));
+    // Draws of one run on two sides differ by their seed, and the effect of it with itself is none.
+    let rate = found.pairs[1].steps[0].figure(FigureName::Rate).unwrap();
+    assert_eq!(rate.effect, Some(0.0));
+}
+
+#[test]
+fn each_figure_of_a_step_is_that_of_its_name() {
+    let found = compared(side("a", vec![step(4, 100, 0)]), side("b", vec![step(4, 200, 0)]));
+    let step = &found.pairs[0].steps[0];
+    let figure = |name| step.figure(name).map(|it| (it.baseline.unwrap(), it.other.unwrap()));
+    let near = |found: (f64, f64), expected: (f64, f64)| {
+        let ratios = (found.0 / expected.0, found.1 / expected.1);
+        (ratios.0 - 1.0).abs() < 0.02 && (ratios.1 - 1.0).abs() < 0.02
+    };
+    // Four in flight of 90, 100 and 110 µs, and of twice as long.
+    let rate = figure(FigureName::Rate).unwrap();
+    assert!(near(rate, (40_000.0, 20_000.0)), "{rate:?}");
+    let bandwidth = figure(FigureName::Bandwidth).unwrap();
+    assert!(near(bandwidth, (40_000.0 * 4096.0, 20_000.0 * 4096.0)), "{bandwidth:?}");
+    for (name, nanos) in [
+        (FigureName::Mean, 100e3),
+        (FigureName::P50, 100e3),
+        (FigureName::P99, 110e3),
+        (FigureName::P99_9, 110e3),
+    ] {
+        let found = figure(name).unwrap();
+        assert!(near(found, (nanos, 2.0 * nanos)), "{name:?} {found:?}");
+    }
+    assert_eq!(figure(FigureName::SyncMean), None);
+    assert!(figure(FigureName::CpuPerOperation).is_some());
+    assert_eq!((step.name.as_str(), step.repeats), ("self", [1, 1]));
+    assert!(step.curves.iter().all(|it| it.len() == 1 && !it[0].is_empty()));
+}
+
+#[test]
+fn steps_that_measure_different_operations_are_not_compared_even_if_forced() {
+    let writes = |settings: &CompareSettings| {
+        let mut step = step(1, 100, 0);
+        step.load.workload.read_share = PerMille::NONE;
+        compare(&[side("a", vec![self::step(1, 100, 0)]), side("b", vec![step])], settings)
+    };
+    for forced in [false, true] {
+        let found = writes(&CompareSettings { forced, ..CompareSettings::default() });
+        let step = &found.pairs[0].steps[0];
+        assert_eq!(step.not_comparable, ["A measures reads, B writes"]);
+        assert!(step.figures.is_empty() && step.cautions.is_empty());
+    }
+}
+
+#[test]
+fn a_step_without_its_like_is_named_with_what_it_does() {
+    let named = |name: &str| {
+        let mut step = step(2, 100, 0);
+        (step.load.workload.name, step.load.workload.summary) =
+            (name.into(), "what it does".into());
+        vec![step]
+    };
+    let found = compared(side("a", named("x")), side("b", named("y")));
+    let pair = &found.pairs[0];
+    assert_eq!(
+        (&pair.only_baseline[0], &pair.only_other[0]),
+        (&"x (what it does)".into(), &"y (what it does)".into())
+    );
+}
