@@ -8,10 +8,11 @@ use durio_record::{
     PathTraced, ProcessGap, RoundEnded, RunResumed, StepDeclined, StoppedBy, SyncCallsProbed,
 };
 
-use crate::campaign;
+use crate::campaign::{self, FULL_SECONDS};
 use crate::declined::{DeclinedStep, with_cause};
 use crate::durable;
 use crate::latency_breakdown;
+use crate::measurement::Measurements;
 use crate::rate_variation::of_same_workload;
 use crate::step_state::StepState;
 use crate::{
@@ -232,10 +233,11 @@ impl Analyser {
         }
         latency_breakdown::attach(&self.plan, &mut workloads, &self.paths);
         let self_cost: Vec<_> = own.iter().map(self_cost).collect();
+        let table = Measurements::of_run(&self.plan, preconditioning.iter().chain(&workloads));
+        let measured = Measurements::of_run(&self.plan, &workloads);
         let campaign = campaign::findings(&campaign::CampaignInput {
             plan: &self.plan,
-            workloads: &workloads,
-            preconditioning: &preconditioning,
+            table: &table,
             self_cost: &self_cost,
             memory_copied: self.memory_copied,
         });
@@ -246,7 +248,7 @@ impl Analyser {
         let durable = durable::findings(
             &durable::ExperimentInput {
                 plan: &self.plan,
-                workloads: &workloads,
+                table: &measured,
                 errors: &self.step_errors,
             },
             &self.environment.stacks,
@@ -266,10 +268,10 @@ impl Analyser {
             run_folder,
             headline: self.plan.campaign.is_none().then(|| headline(&workloads)).flatten(),
             provisional,
-            profile: profile::findings(&self.plan, &workloads),
+            profile: profile::findings(&self.plan, &measured),
             prediction: prediction::findings(
                 &self.plan,
-                &workloads,
+                &measured,
                 self.environment.host.cpus_allowed,
             ),
             workloads,
@@ -315,10 +317,6 @@ fn self_cost(findings: &WorkloadFindings) -> SelfCost {
         iops: findings.iops,
     }
 }
-
-/// Seconds per workload from which the results are not provisional.
-// Shorter runs do not see garbage collection, throttling, or the end of a burst credit.
-pub(crate) const FULL_SECONDS: u64 = 300;
 
 fn provisional(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<String> {
     if plan.purpose == Purpose::Run {

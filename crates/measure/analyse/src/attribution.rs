@@ -11,13 +11,10 @@
 mod between;
 mod findings;
 mod from_bench;
-mod point;
+mod points;
 mod published;
 mod raid;
 mod rows;
-mod steps;
-mod warnings;
-mod waterfall;
 
 #[cfg(test)]
 mod tests;
@@ -27,20 +24,18 @@ pub use between::{
     compare_labs,
 };
 pub use findings::{
-    AddedCost, COUNTED_LABEL, DeviceCost, IntervalBasis, LayerRow, PointFacts, RaidFacts,
-    RateInterval, RowFigures, STACK_FINDINGS_SCHEMA, StackFindings, WorkloadRows,
+    AddedCost, COUNTED_LABEL, DeviceCost, IntervalBasis, LayerRow, MirrorRow, PointFacts,
+    PublishedOrder, PublishedRow, RaidFacts, RaidRow, RateInterval, RowFigures,
+    STACK_FINDINGS_SCHEMA, StackFindings, Waterfall, WaterfallBasis, WaterfallStep, WorkloadRows,
 };
 pub use from_bench::bench_of;
-pub use point::{
-    Base, BaseKind, BenchPoints, POINTS_MAX, PointKind, RaidPoint, StackPoint, Timing,
+pub use points::{
+    Base, BaseKind, BenchPoints, POINTS_MAX, PointKind, RaidPoint, StackPoint, StepKey, Timing,
 };
-pub use published::{PublishedOrder, PublishedRow};
-pub use raid::{MirrorRow, RaidRow};
-pub use steps::StepKey;
-pub use waterfall::{Waterfall, WaterfallBasis, WaterfallStep};
 
-use crate::DeclinedAnalysis;
-use rows::WorkloadTable;
+use crate::{DeclinedAnalysis, WarningFinding};
+use durio_base::stats::least_squares::median;
+use points::WorkloadTable;
 
 /// Compares the points of a bench, workload by workload.
 ///
@@ -50,21 +45,116 @@ use rows::WorkloadTable;
 /// the points of its stack before it, or with a published share that is no figure. What is wrong
 /// with single figures is told in their rows.
 pub fn attribution(bench: &BenchPoints<'_>) -> Result<StackFindings, DeclinedAnalysis> {
-    point::check(bench)?;
-    let keys = steps::keys(&bench.points);
+    points::check(bench)?;
+    let keys = points::keys(&bench.points);
     let tables: Vec<WorkloadTable<'_>> =
         keys.into_iter().map(|key| WorkloadTable::new(bench, key)).collect();
-    let mut warnings = warnings::of_bench(bench);
-    warnings.extend(warnings::drift(bench, &tables));
+    let mut warnings = warnings(bench);
+    warnings.extend(drift(bench, &tables));
     Ok(StackFindings {
         schema: STACK_FINDINGS_SCHEMA.to_owned(),
         name: bench.name.clone(),
         summary: bench.summary.clone(),
         timing: bench.timing,
         label: (bench.timing == Some(Timing::Counted)).then(|| COUNTED_LABEL.to_owned()),
-        kernels: point::kernels(bench),
+        kernels: points::kernels(bench),
         points: (0..bench.points.len()).filter_map(|at| findings::facts(bench, at)).collect(),
-        workloads: tables.iter().map(WorkloadTable::workload_rows).collect(),
+        workloads: tables.iter().map(rows::workload_rows).collect(),
         warnings,
+    })
+}
+
+/// Raw rates of the same devices that are farther from their median make the shares of the stacks
+/// doubtful.
+// A busy machine adds a tenth, which is more than most layers cost.
+const DRIFT_SHARE: f64 = 0.1;
+
+/// Warnings that need no results.
+fn warnings(bench: &BenchPoints<'_>) -> Vec<WarningFinding> {
+    [counted(bench), zram(bench), kernels(bench)].into_iter().flatten().collect()
+}
+
+fn counted(bench: &BenchPoints<'_>) -> Option<WarningFinding> {
+    (bench.timing == Some(Timing::Counted)).then(|| WarningFinding {
+        code: "counted-timing".to_owned(),
+        about: Vec::new(),
+        seen: "time was counted in instructions, on one virtual processor".to_owned(),
+        why: "the figures are software cost per I/O without contention: no lock is ever waited \
+              for, and a device takes no time but what it was given on the virtual clock"
+            .to_owned(),
+        advice: "compare shares and costs with each other; never read them as speed, nor set them \
+                 beside published speeds without saying so"
+            .to_owned(),
+    })
+}
+
+fn zram(bench: &BenchPoints<'_>) -> Option<WarningFinding> {
+    let over_zram = bench.points.iter().filter(|point| point.base.kind == BaseKind::Zram);
+    let mut about: Vec<String> = over_zram.map(|point| point.stack.clone()).collect();
+    about.dedup();
+    (!about.is_empty()).then(|| WarningFinding {
+        code: "zram-baseline".to_owned(),
+        about,
+        seen: "the raw storage is zram".to_owned(),
+        why: "it compresses every write, which takes several microseconds: shares of such a raw \
+              rate flatter the layers above"
+            .to_owned(),
+        advice: "use RAM disks (brd) or null_blk, in the lab if the machine has none".to_owned(),
+    })
+}
+
+fn kernels(bench: &BenchPoints<'_>) -> Option<WarningFinding> {
+    let kernels = points::kernels(bench);
+    (kernels.len() > 1).then(|| WarningFinding {
+        code: "several-kernels".to_owned(),
+        about: Vec::new(),
+        seen: format!("the points were measured on {}", kernels.join(", ")),
+        why: "the difference between two layers is also one between kernels".to_owned(),
+        advice: "measure the whole bench on one kernel".to_owned(),
+    })
+}
+
+/// Raw storage that was not the same from stack to stack, a warning for each workload.
+fn drift(bench: &BenchPoints<'_>, tables: &[WorkloadTable<'_>]) -> Vec<WarningFinding> {
+    let mut warnings = Vec::new();
+    let mut done: Vec<&Base> = Vec::new();
+    for point in bench.points.iter().filter(|point| point.kind == PointKind::Raw) {
+        // Each base once: several stacks stand on the same devices.
+        if !done.contains(&&point.base) {
+            done.push(&point.base);
+            warnings.extend(tables.iter().filter_map(|table| drift_of(table, &point.base)));
+        }
+    }
+    warnings
+}
+
+fn drift_of(table: &WorkloadTable<'_>, base: &Base) -> Option<WarningFinding> {
+    let alike = table.points.iter().enumerate();
+    let alike = alike.filter(|(_, it)| it.kind == PointKind::Raw && it.base == *base);
+    let rates: Vec<(&str, f64)> =
+        alike.filter_map(|(at, it)| Some((it.stack.as_str(), table.at(at)?.rate()))).collect();
+    let all: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
+    // The median and not the mean: one disturbed stack must not make all others look off.
+    let middle = median(&all)?;
+    let off = |rate: f64| rate / middle - 1.0;
+    let far: Vec<(&str, f64)> =
+        rates.into_iter().filter(|(_, rate)| off(*rate).abs() > DRIFT_SHARE).collect();
+    let of_stack = |(stack, rate): &(&str, f64)| format!("{stack} {:+.1} %", off(*rate) * 100.0);
+    let seen: Vec<String> = far.iter().map(of_stack).collect();
+    (!far.is_empty()).then(|| WarningFinding {
+        code: "raw-drift".to_owned(),
+        about: far.iter().map(|(stack, _)| (*stack).to_owned()).collect(),
+        seen: format!(
+            "{}: raw rates are off the median of {} stacks over {}: {}",
+            table.key.label(),
+            all.len(),
+            base.label,
+            seen.join(", ")
+        ),
+        why: "the same devices were not as fast for each stack: its shares hold against its own \
+              raw rate, and are doubtful beside those of other stacks"
+            .to_owned(),
+        advice: "leave the machine alone and repeat; precondition devices that have a state"
+            .to_owned(),
     })
 }

@@ -9,7 +9,7 @@ mod batching;
 mod commit_delay;
 mod contention;
 mod cross;
-pub(crate) mod device;
+mod device;
 mod methods;
 mod model_deviation;
 mod sizes;
@@ -22,6 +22,7 @@ use durio_record::{CommitsTraced, SyncCallsProbed};
 use serde::{Deserialize, Serialize};
 
 use crate::grouping::each_once;
+pub use crate::measurement::DeviceWork;
 
 pub(crate) use arm::ExperimentInput;
 pub use arm::{ArmFigures, ArmLatencies, ArmSetting, DurableArm};
@@ -31,7 +32,7 @@ pub use contention::{Contention, FigureInterval, HOLDS_SHARE, Law, WritersRate, 
 pub use cross::{
     CrossCell, CrossFindings, LimitedBy, SizeElasticity, SizeRate, elasticity, limited_by,
 };
-pub use device::{CommandsFindings, DeviceWork, request_words};
+pub use device::{CommandsFindings, request_words};
 pub use methods::{FileModeRow, FileModesFindings, MethodRow, MethodsFindings, RepeatedSetting};
 pub use model_deviation::{BoundaryKind, DeviationKind, ModelDeviation, SizeBoundary};
 pub use sizes::{DurableShare, FREE_SHARE, SMALL_BYTES, SizeCurve, SizesFindings};

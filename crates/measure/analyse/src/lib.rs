@@ -24,6 +24,7 @@ pub mod history;
 pub mod ladder;
 mod latency_breakdown;
 mod live;
+mod measurement;
 pub mod mirror;
 pub mod prediction;
 pub mod profile;

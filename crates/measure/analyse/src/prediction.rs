@@ -6,7 +6,8 @@ use durio_plan::{Plan, Purpose};
 use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
 
-use crate::{OperationFindings, WorkloadFindings};
+use crate::OperationFindings;
+use crate::measurement::{Measurement, Measurements};
 
 /// From this share of its time on, a log or the processors are said to bound the rate.
 // Durio's choice: if less than a seventh of the time is left, anything else gains little.
@@ -80,25 +81,24 @@ pub enum RateBound {
 /// The findings of a prediction's plan; `None` for other plans, or before any measurement.
 pub(crate) fn findings(
     plan: &Plan,
-    workloads: &[WorkloadFindings],
+    table: &Measurements<'_>,
     processors: u32,
 ) -> Option<PredictionFindings> {
     let campaign = plan.campaign.as_ref().filter(|_| plan.purpose == Purpose::Predict)?;
-    let points = workloads.iter().filter_map(|it| point(plan, it, processors)).collect();
+    let points = table.iter().filter_map(|row| point(row, processors)).collect();
     let (database, notes) = (campaign.name.clone(), campaign.notes.clone());
     Some(PredictionFindings { database, points, notes })
 }
 
-fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<PredictionPoint> {
-    let load = plan.steps.get(it.step as usize)?.stream(it.stream)?;
-    let clients = load.workload.group_commit?.committers;
-    let commit = it.operation(OperationName::Commit)?;
-    let writes = [OperationName::Write, OperationName::Sync].map(|name| it.operation(name));
-    let log_share =
-        writes.iter().flatten().map(|it| it.rate * mean_seconds(it)).sum::<f64>().min(1.0);
-    let cores = it.cpu.user_cores + it.cpu.system_cores;
+fn point(row: &Measurement<'_>, processors: u32) -> Option<PredictionPoint> {
+    let clients = row.load()?.workload.group_commit?.committers;
+    let commit = row.operation(OperationName::Commit)?;
+    let writes = [OperationName::Write, OperationName::Sync].map(|name| row.operation(name));
+    let busy = writes.iter().flatten().map(|write| write.rate * mean_seconds(write));
+    let log_share = busy.sum::<f64>().min(1.0);
+    let cores = row.cpu.user_cores + row.cpu.system_cores;
     let processor_share = (processors > 0).then(|| (cores / f64::from(processors)).min(1.0));
-    let bound = if it.open_loop.is_some_and(|it| it.keeps_up()) {
+    let bound = if row.open_loop.is_some_and(|open| open.keeps_up()) {
         RateBound::Offered
     } else if processor_share.is_some_and(|share| share >= BUSY) {
         RateBound::Processors
@@ -107,7 +107,7 @@ fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<Predicti
     } else {
         RateBound::Waiting
     };
-    let batches = it.batches.as_ref();
+    let batches = row.batches.as_ref();
     let latency = commit.response.as_ref().unwrap_or(&commit.service);
     let bytes = writes[0].map_or(0.0, |write| write.bandwidth);
     Some(PredictionPoint {
@@ -116,20 +116,17 @@ fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<Predicti
         // An offered rate that was reached is not a prediction.
         expected: (bound != RateBound::Offered)
             .then(|| (commit.rate / (1.0 + USUALLY_WITHIN), commit.rate / (1.0 - USUALLY_WITHIN))),
-        rate_range: it
-            .rate_variation
-            .as_ref()
-            .map(|it| (it.rate_min_per_second, it.rate_max_per_second)),
-        offered_per_second: it.open_loop.map(|it| it.offered_per_second),
+        rate_range: row.rate_variation.map(|it| (it.rate_min_per_second, it.rate_max_per_second)),
+        offered_per_second: row.open_loop.map(|open| open.offered_per_second),
         p50_ns: latency.p50_ns,
         p99_ns: latency.p99_ns,
-        commits_per_sync: batches.and_then(|it| it.commits_per_sync),
+        commits_per_sync: batches.and_then(|batches| batches.commits_per_sync),
         bytes_per_commit: if commit.rate > 0.0 { bytes / commit.rate } else { 0.0 },
         log_share,
         processor_share,
         bound,
-        twice_as_fast_at_most: it.open_loop.is_none().then(|| {
-            let flush = writes.iter().flatten().map(|it| mean_seconds(it)).sum();
+        twice_as_fast_at_most: row.open_loop.is_none().then(|| {
+            let flush = writes.iter().flatten().map(|write| mean_seconds(write)).sum();
             twice_as_fast(f64::from(clients), commit.rate, flush, processor_share)
         }),
     })
@@ -197,7 +194,7 @@ mod tests {
         }
         // A thousand of each in a second.
         (it.cpu.user_cores, it.cpu.system_cores) = (3.0 * processors, processors);
-        let found = point(&made.plan, it, 4).unwrap();
+        let found = point(&Measurement { plan: &made.plan, found: it }, 4).unwrap();
         assert!((found.log_share - log).abs() < 1e-9, "{found:?}");
         assert!((found.processor_share.unwrap() - processors).abs() < 1e-9, "{found:?}");
         found

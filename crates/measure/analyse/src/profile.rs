@@ -3,12 +3,13 @@
 
 use durio_base::Bytes;
 use durio_base::stats::least_squares::{float, saturating_sum};
-use durio_plan::{FileLayout, Plan, Purpose, TargetKind};
+use durio_plan::{FileLayout, ParameterValue, Plan, Purpose, TargetKind};
 use durio_record::OperationName;
 use durio_workload::AtEnd;
 use serde::{Deserialize, Serialize};
 
-use crate::{OperationFindings, WorkloadFindings};
+use crate::OperationFindings;
+use crate::measurement::{Measurement, Measurements};
 
 /// The axis on which idle is 0 and under load is 1.
 const STATE_AXIS: &str = "state";
@@ -75,55 +76,46 @@ pub struct LoadRatio {
 }
 
 /// The findings of a profile's plan; `None` for other plans, or before any measurement.
-pub(crate) fn findings(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<ProfileFindings> {
+pub(crate) fn findings(plan: &Plan, table: &Measurements<'_>) -> Option<ProfileFindings> {
     let campaign = plan.campaign.as_ref().filter(|_| plan.purpose == Purpose::Profile)?;
-    let state = |value: f64| workloads.iter().find(|it| is_foreground(it, value));
+    let state = |value: f64| table.iter().find(|row| is_foreground(row, value));
     let (idle, loaded) = (state(0.0), state(1.0));
     let first = idle.or(loaded)?;
-    let operations = first.operations.iter();
+    let comparison = |name: OperationName| {
+        let of = |row: Option<&Measurement<'_>>| row?.operation(name).map(StateLatency::of);
+        let (idle, loaded) = (of(idle), of(loaded));
+        LoadComparison { operation: name, idle, loaded, ratio: ratio(idle, loaded) }
+    };
     let mut notes = campaign.notes.clone();
-    notes.extend(workloads.iter().filter_map(|it| wrapped(plan, it)));
+    notes.extend(table.iter().filter_map(wrapped));
     Some(ProfileFindings {
         name: campaign.name.clone(),
         foreground: first.name.clone(),
         durable: first.durable,
-        committers: committers(plan, first),
-        comparisons: operations.map(|it| comparison(it.operation, idle, loaded)).collect(),
+        committers: first.load().and_then(|load| Some(load.workload.group_commit?.committers)),
+        comparisons: first.operations.iter().map(|it| comparison(it.operation)).collect(),
         notes,
     })
 }
 
-fn committers(plan: &Plan, workload: &WorkloadFindings) -> Option<u32> {
-    let load = plan.steps.get(workload.step as usize)?.stream(workload.stream)?;
-    load.workload.group_commit.map(|group| group.committers)
-}
-
-fn is_foreground(workload: &WorkloadFindings, value: f64) -> bool {
-    let is_it = |level: &durio_plan::ParameterValue| {
+fn is_foreground(row: &Measurement<'_>, value: f64) -> bool {
+    let is_it = |level: &ParameterValue| {
         level.axis == STATE_AXIS && (level.value - value).abs() < f64::EPSILON
     };
     // The first load of both steps; under load the background stands behind it.
-    workload.stream == 0 && workload.levels.iter().any(is_it)
+    row.stream == 0 && row.levels.iter().any(is_it)
 }
 
-fn comparison(
-    name: OperationName,
-    idle: Option<&WorkloadFindings>,
-    loaded: Option<&WorkloadFindings>,
-) -> LoadComparison {
-    let of = |it: Option<&WorkloadFindings>| it.and_then(|it| it.operation(name)).map(latency);
-    let (idle, loaded) = (of(idle), of(loaded));
-    LoadComparison { operation: name, idle, loaded, ratio: ratio(idle, loaded) }
-}
-
-fn latency(operation: &OperationFindings) -> StateLatency {
-    let service = &operation.service;
-    StateLatency {
-        rate_per_second: operation.rate,
-        p50_ns: service.p50_ns,
-        p99_ns: service.p99_ns,
-        p99_9_ns: service.p99_9_ns,
-        max_ns: service.max_ns,
+impl StateLatency {
+    fn of(operation: &OperationFindings) -> Self {
+        let service = &operation.service;
+        Self {
+            rate_per_second: operation.rate,
+            p50_ns: service.p50_ns,
+            p99_ns: service.p99_ns,
+            p99_9_ns: service.p99_9_ns,
+            max_ns: service.max_ns,
+        }
     }
 }
 
@@ -141,11 +133,10 @@ fn ratio(idle: Option<StateLatency>, loaded: Option<StateLatency>) -> LoadRatio 
 }
 
 /// A growing or preallocated file that filled up: from then on it was overwritten in place.
-fn wrapped(plan: &Plan, workload: &WorkloadFindings) -> Option<String> {
-    let step = plan.steps.get(workload.step as usize)?;
-    let load = step.stream(workload.stream)?;
+fn wrapped(row: &Measurement<'_>) -> Option<String> {
+    let load = row.load()?;
     let is_used_up = |index: usize| {
-        let target = plan.targets.get(index)?;
+        let target = row.plan.targets.get(index)?;
         let TargetKind::NewFile { layout, .. } = &target.kind else { return None };
         let wraps = load.workload.at_end == AtEnd::WrapAround;
         let uses_up = match layout {
@@ -157,15 +148,15 @@ fn wrapped(plan: &Plan, workload: &WorkloadFindings) -> Option<String> {
     };
     let sizes: Vec<u64> = load.targets().filter_map(is_used_up).map(Bytes::get).collect();
     let size = saturating_sum(sizes.iter().copied());
-    let written = workload.bandwidth * workload.measured.as_secs_f64();
+    let written = row.bandwidth * row.measured.as_secs_f64();
     if sizes.is_empty() || written <= float(size) {
         return None;
     }
-    let state = workload.levels.first().map_or("", |level| level.label.as_str());
+    let state = row.levels.first().map_or("", |level| level.label.as_str());
     Some(format!(
         "{}, {state}: so fast that its {} were full before the end; from then on they were \
          overwritten in place, which costs less than growing",
-        workload.name,
+        row.name,
         Bytes::new(size)
     ))
 }
@@ -173,8 +164,13 @@ fn wrapped(plan: &Plan, workload: &WorkloadFindings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WorkloadFindings;
     use crate::sample::sample;
-    use durio_plan::{Campaign, ParameterValue};
+    use durio_plan::Campaign;
+
+    fn findings(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<ProfileFindings> {
+        super::findings(plan, &Measurements::of_run(plan, workloads))
+    }
 
     fn in_state(value: f64, p99: u64) -> WorkloadFindings {
         let mut log = sample().workloads.remove(0);

@@ -3,6 +3,7 @@
 use durio_plan::{Goal, Limit, Plan, PlanSection, Rounds, Tracking, Until};
 use durio_record::RoundDecision;
 
+use crate::measurement::Measurements;
 use crate::search::{
     NextTrial, RateTrial, SearchFindings, Terms, findings, first_rate, next, rate_least, trial,
 };
@@ -127,13 +128,10 @@ pub(crate) fn search_findings(
     plan: &Plan,
     section: &PlanSection,
     rounds: Rounds,
-    workloads: &[WorkloadFindings],
+    table: &Measurements<'_>,
 ) -> Option<SearchFindings> {
     let Until::GoalFound { goal, .. } = rounds.until else { return None };
-    let at = |step: u32, round: u32| {
-        let here = |it: &&WorkloadFindings| (it.step, it.round, it.stream) == (step, round, 0);
-        workloads.iter().find(here)
-    };
+    let at = |step: u32, round: u32| table.at(step, round).map(|row| row.found);
     let trials = trials(section, goal, rounds.max, at);
     Some(findings(goal, trials, terms(plan, section, rounds, at)?))
 }

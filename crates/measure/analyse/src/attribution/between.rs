@@ -15,8 +15,7 @@ use durio_base::stats::repeats::{Mean, Shift, ShiftAnswer, scatter as scatter_of
 use serde::{Deserialize, Serialize};
 
 use super::findings::{PointFacts, RowFigures, StackFindings, WorkloadRows};
-use super::point::Timing;
-use super::steps::StepKey;
+use super::points::{StepKey, Timing};
 use crate::DeclinedAnalysis;
 use crate::grouping::{each_once, grouped};
 

@@ -3,14 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::point::{Base, BenchPoints, PointKind, Timing, full_name};
-use super::published::PublishedOrder;
-use super::raid::{MirrorRow, RaidRow};
-use super::steps::StepKey;
-use super::waterfall::Waterfall;
+use super::points::{Base, BenchPoints, PointKind, RaidPoint, StepKey, Timing, full_name};
 use crate::campaign::RowLatency;
+use crate::mirror::{MirrorComparison, Penalty};
 use crate::raid_efficiency::{RaidModel, model};
 use crate::{LatencyBreakdown, WarningFinding};
+use durio_base::stats::least_squares::float;
 
 /// Name and version of the document.
 pub const STACK_FINDINGS_SCHEMA: &str = "durio-stack-findings-1";
@@ -240,6 +238,145 @@ pub enum DeviceCost {
     CannotTell { why: String },
 }
 
+/// An array's rate as a share of its model's; `declined` says why the model does not apply.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RaidRow {
+    /// Rate of all drives together, without the array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_rate_per_second: Option<f64>,
+    /// How that was had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<String>,
+    /// True if the processor, not the drives, limits the raw rate.
+    #[serde(default)]
+    pub processor_bound: bool,
+    /// Measured rate ÷ that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_drives: Option<f64>,
+    /// Share of the raw rate that the model gives to this mix, device writes only counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theoretical_share: Option<f64>,
+    /// Measured rate ÷ (raw rate × theoretical share).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub efficiency: Option<f64>,
+    /// The share with device reads counted like writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theoretical_share_reads_counted: Option<f64>,
+    /// The efficiency with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub efficiency_reads_counted: Option<f64>,
+    /// For a degraded array: the point of the same array whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy: Option<usize>,
+    /// For a degraded array: its rate ÷ that of the whole one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_healthy: Option<f64>,
+    /// Why the model was not applied, or the whole array not found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<String>,
+}
+
+/// A mirror's expected and measured times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MirrorRow {
+    /// Time per write ÷ the single device's; only with as much in flight per drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub penalty: Option<Penalty>,
+    /// Its latencies against the maximum of independent draws from the single device's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<MirrorComparison>,
+    /// A remark on the comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+}
+
+/// Which time is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaterfallBasis {
+    /// Median service latency.
+    LatencyP50,
+    /// Mean service latency, where a median is lacking.
+    LatencyMean,
+    /// 1 ÷ rate: for counted values, or without measured latencies.
+    TimePerOperation,
+}
+
+impl WaterfallBasis {
+    /// As readers know it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::LatencyP50 => "median service latency",
+            Self::LatencyMean => "mean service latency",
+            Self::TimePerOperation => "mean time per operation (1 ÷ rate)",
+        }
+    }
+
+    pub(super) fn of(self, figures: &RowFigures) -> Option<f64> {
+        let service = figures.service.as_ref();
+        match self {
+            Self::LatencyP50 => service?.p50_ns.map(float),
+            Self::LatencyMean => service.map(|it| it.mean_ns),
+            Self::TimePerOperation => Some(figures.time_per_operation_ns),
+        }
+    }
+}
+
+/// The layers of one stack.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Waterfall {
+    /// Name of the stack.
+    pub stack: String,
+    /// The kind of time.
+    pub basis: WaterfallBasis,
+    /// From the bottom up; points without results are left out.
+    pub steps: Vec<WaterfallStep>,
+}
+
+/// One layer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaterfallStep {
+    /// Position of the point.
+    pub point: usize,
+    /// Label of its topmost layer.
+    pub layer: String,
+    /// The time with this layer on top.
+    pub total_ns: f64,
+    /// Its difference to the step before; below zero if it takes less. All of it for the first.
+    pub added_ns: f64,
+}
+
+/// Published shares against measured ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PublishedOrder {
+    pub sources: Vec<String>,
+    /// Layer by layer, the largest published share first; raw storage is left out.
+    pub rows: Vec<PublishedRow>,
+    /// Pairs in the same order on both sides.
+    pub pairs_same: usize,
+    /// Pairs in the opposite order.
+    pub pairs_other: usize,
+    /// Pairs that one side cannot tell apart.
+    pub pairs_undecided: usize,
+    /// The conclusion.
+    pub sentence: String,
+}
+
+/// One layer, wherever it was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PublishedRow {
+    /// The layers from the top down.
+    pub name: String,
+    /// Its share of raw as published.
+    pub published: f64,
+    /// The measured share; the median of several stacks; `None` without results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<f64>,
+    /// Scatter of the measured shares: half of their range ÷ their median.
+    pub spread: f64,
+}
+
 /// The facts of the point at a position.
 pub(super) fn facts(bench: &BenchPoints<'_>, at: usize) -> Option<PointFacts> {
     let point = bench.points.get(at)?;
@@ -255,7 +392,7 @@ pub(super) fn facts(bench: &BenchPoints<'_>, at: usize) -> Option<PointFacts> {
     })
 }
 
-fn raid_facts(raid: super::point::RaidPoint) -> RaidFacts {
+fn raid_facts(raid: RaidPoint) -> RaidFacts {
     let model = model(raid.array);
     // The least holds whichever members are gone; the most only if they were the right ones.
     let left = |survived: u32| survived.saturating_sub(raid.degraded_members);

@@ -10,7 +10,7 @@ use durio_layers::{
 use durio_plan::{RaidLevel, SeveralDevices};
 use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState};
 
-use super::point::{Base, BaseKind, BenchPoints, PointKind, RaidPoint, StackPoint, Timing};
+use super::points::{Base, BaseKind, BenchPoints, PointKind, RaidPoint, StackPoint, Timing};
 use crate::Findings;
 use crate::campaign::baseline::layout_of;
 use crate::raid_efficiency::{ArrayLayout, MemberLayout};

@@ -5,11 +5,8 @@
 //! Kendall, A New Measure of Rank Correlation, Biometrika 30, 1938). Pairs that either side cannot
 //! tell apart decide nothing.
 
-use serde::{Deserialize, Serialize};
-
-use super::findings::LayerRow;
-use super::point::{PointKind, StackPoint, full_name};
-use super::steps::StepKey;
+use super::findings::{LayerRow, PublishedOrder, PublishedRow};
+use super::points::{PointKind, StackPoint, StepKey, full_name};
 use crate::grouping::{each_once, grouped};
 use durio_base::stats::least_squares::{median, range};
 
@@ -19,36 +16,6 @@ const SAME_SHARE: f64 = 0.02;
 
 /// Pairs that are named in the sentence.
 const NAMED_MAX: usize = 3;
-
-/// Published shares against measured ones.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PublishedOrder {
-    pub sources: Vec<String>,
-    /// Layer by layer, the largest published share first; raw storage is left out.
-    pub rows: Vec<PublishedRow>,
-    /// Pairs in the same order on both sides.
-    pub pairs_same: usize,
-    /// Pairs in the opposite order.
-    pub pairs_other: usize,
-    /// Pairs that one side cannot tell apart.
-    pub pairs_undecided: usize,
-    /// The conclusion.
-    pub sentence: String,
-}
-
-/// One layer, wherever it was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PublishedRow {
-    /// The layers from the top down.
-    pub name: String,
-    /// Its share of raw as published.
-    pub published: f64,
-    /// The measured share; the median of several stacks; `None` without results.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured: Option<f64>,
-    /// Scatter of the measured shares: half of their range ÷ their median.
-    pub spread: f64,
-}
 
 /// Both sides; `None` without a published share of this workload.
 pub(super) fn order(

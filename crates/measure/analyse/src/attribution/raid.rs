@@ -8,80 +8,41 @@
 //! device's latencies predict the mirror's only if it had as many.
 
 use durio_workload::Pattern;
-use serde::{Deserialize, Serialize};
 
-use super::point::{RaidPoint, StackPoint};
-use super::rows::{Raw, WorkloadTable};
-use super::steps::WorkloadMeasurement;
-use crate::campaign::baseline::{counts, drives_in_words};
-use crate::mirror::{MirrorComparison, Penalty, compare_with_prediction, penalty};
+use super::findings::{MirrorRow, RaidRow};
+use super::points::{RaidPoint, StackPoint, WorkloadMeasurement, WorkloadTable};
+use crate::campaign::baseline::drives_in_words;
+use crate::mirror::{Penalty, compare_with_prediction, penalty};
 use crate::raid_efficiency::{ArrayRates as Rates, MemberLayout, efficiency};
-
-/// An array's rate as a share of its model's; `declined` says why the model does not apply.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct RaidRow {
-    /// Rate of all drives together, without the array.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub raw_rate_per_second: Option<f64>,
-    /// How that was had.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub basis: Option<String>,
-    /// True if the processor, not the drives, limits the raw rate.
-    #[serde(default)]
-    pub processor_bound: bool,
-    /// Measured rate ÷ that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_of_drives: Option<f64>,
-    /// Share of the raw rate that the model gives to this mix, device writes only counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub theoretical_share: Option<f64>,
-    /// Measured rate ÷ (raw rate × theoretical share).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub efficiency: Option<f64>,
-    /// The share with device reads counted like writes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub theoretical_share_reads_counted: Option<f64>,
-    /// The efficiency with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub efficiency_reads_counted: Option<f64>,
-    /// For a degraded array: the point of the same array whole.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub healthy: Option<usize>,
-    /// For a degraded array: its rate ÷ that of the whole one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_of_healthy: Option<f64>,
-    /// Why the model was not applied, or the whole array not found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined: Option<String>,
-}
 
 /// The row of the array at a point; `None` if it was not measured.
 pub(super) fn raid_row(
     table: &WorkloadTable<'_>,
     at: usize,
     raid: RaidPoint,
-    raw: Option<Raw<'_>>,
+    raw: Option<usize>,
 ) -> Option<RaidRow> {
     let measured = table.at(at)?;
     Some(match raid.degraded_members {
-        0 => whole(measured, raid, raw)
+        0 => whole(table, measured, raid, raw)
             .unwrap_or_else(|declined| RaidRow { declined: Some(declined), ..RaidRow::default() }),
         _ => degraded(table, at, measured, raid),
     })
 }
 
 fn whole(
+    table: &WorkloadTable<'_>,
     measured: &WorkloadMeasurement<'_>,
     raid: RaidPoint,
-    raw: Option<Raw<'_>>,
+    raw: Option<usize>,
 ) -> Result<RaidRow, String> {
     // Sequential writes fill whole stripes, for which no parity is read.
-    let definition = &measured.found.definition;
+    let definition = &measured.row.definition;
     if definition.pattern != Pattern::Random {
         return Err("the model is of small random operations".to_owned());
     }
-    let raw = raw.ok_or("no raw storage was measured with this workload")?.measured;
-    let (raw_rate, processor_bound, basis) = raw_rate(raw, measured, raid.array.members);
+    let raw = raw.ok_or("no raw storage was measured with this workload")?;
+    let (raw_rate, processor_bound, basis) = raw_rate(table, raw, measured, raid.array.members)?;
     let rates = Rates {
         array_rate_per_second: measured.rate(),
         raw_rate_per_second: raw_rate,
@@ -104,18 +65,20 @@ fn whole(
 
 /// The raw rate of the array's drives, whether the processor limits it, and its basis in words.
 fn raw_rate(
-    raw: &WorkloadMeasurement<'_>,
+    table: &WorkloadTable<'_>,
+    at: usize,
     array: &WorkloadMeasurement<'_>,
     members: u32,
-) -> (f64, bool, String) {
-    let drives = raw.drives().max(1);
+) -> Result<(f64, bool, String), String> {
+    let raw = table.measured.get(at).ok_or("there is no such point")?.as_ref()?;
+    let drives = raw.row.drives().max(1);
     let measured = drives_in_words(drives);
-    if drives < members && is_processor_bound(raw) {
+    if drives < members && is_processor_bound(table, at, raw) {
         let basis = format!(
             "raw rate of {measured}, not taken times {members}: the processor limits it, and more \
              drives give no more"
         );
-        return (raw.rate(), true, basis);
+        return Ok((raw.rate(), true, basis));
     }
     let mut basis = format!("raw rate of {measured}");
     if drives != members {
@@ -127,20 +90,23 @@ fn raw_rate(
             "{basis}, with {own:.2} operations in flight per drive; the array had {other:.2}"
         );
     }
-    (raw.rate() * (f64::from(members) / f64::from(drives)), false, basis)
+    Ok((raw.rate() * (f64::from(members) / f64::from(drives)), false, basis))
 }
 
 /// From this share of the processors that it could use, a load is taken to be limited by them.
 const BUSY_SHARE: f64 = 0.9;
 
 /// True if the jobs kept as many processors busy as they could have.
-fn is_processor_bound(raw: &WorkloadMeasurement<'_>) -> bool {
-    let cpu = &raw.found.cpu;
+fn is_processor_bound(table: &WorkloadTable<'_>, at: usize, raw: &WorkloadMeasurement<'_>) -> bool {
+    let cpu = &raw.row.cpu;
     let busy = cpu.user_cores + cpu.system_cores + cpu.workers_cores.unwrap_or_default();
-    let host = &raw.run.host;
-    let cores = [host.cpus_allowed, host.cpus_online].into_iter().filter(|it| *it > 0).min();
+    // Repeats of a point are made on one machine.
+    let host = table.points.get(at).and_then(|point| point.runs.first()).map(|run| &run.host);
+    let cores = host.into_iter().flat_map(|host| [host.cpus_allowed, host.cpus_online]);
+    let cores = cores.filter(|cores| *cores > 0).min();
     // A job is one thread: it cannot use more processors than there are jobs.
-    let usable = cores.map_or(raw.found.effective.jobs, |it| it.min(raw.found.effective.jobs));
+    let jobs = raw.row.effective.jobs;
+    let usable = cores.map_or(jobs, |cores| cores.min(jobs));
     busy >= BUSY_SHARE * f64::from(usable.max(1))
 }
 
@@ -193,33 +159,19 @@ fn healthy_of(
     }
 }
 
-/// A mirror's expected and measured times.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MirrorRow {
-    /// Time per write ÷ the single device's; only with as much in flight per drive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub penalty: Option<Penalty>,
-    /// Its latencies against the maximum of independent draws from the single device's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beside: Option<MirrorComparison>,
-    /// A remark on the comparison.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remark: Option<String>,
-}
-
 /// The row of a whole mirror that is only written to; `None` of anything else.
 pub(super) fn mirror_row(
     table: &WorkloadTable<'_>,
     at: usize,
     raid: RaidPoint,
-    raw: Option<Raw<'_>>,
+    raw: Option<usize>,
 ) -> Option<MirrorRow> {
     let (MemberLayout::Raid1 { copies } | MemberLayout::Raid10 { copies }) = raid.array.layout
     else {
         return None;
     };
-    let (measured, raw) = (table.at(at)?, raw?.measured);
-    let found = measured.found;
+    let (measured, raw) = (table.at(at)?, table.at(raw?)?);
+    let found = measured.row.found;
     // A read waits for one copy, so that a mix would take less than the maximum of two draws.
     let compares = raid.degraded_members == 0 && !found.definition.reads();
     // In an open loop the arrivals determine the time per write, not in flight ÷ rate.
@@ -227,12 +179,13 @@ pub(super) fn mirror_row(
         return None;
     }
     let per_member = measured.offered() * f64::from(copies) / f64::from(raid.array.members.max(1));
-    let per_drive = raw.offered() / f64::from(raw.drives().max(1));
+    let per_drive = raw.offered() / f64::from(raw.row.drives().max(1));
     // Quotients of small whole numbers: equal ones differ in the last bit at most.
     let alike = (per_member - per_drive).abs() < 1e-9;
     let row = MirrorRow {
         penalty: if alike { penalty_of(measured, raw, copies) } else { None },
-        beside: compare_with_prediction(&counts(raw.found), &counts(found), copies).ok(),
+        beside: compare_with_prediction(&raw.row.latency_counts(), &found.latency_counts(), copies)
+            .ok(),
         remark: (!alike).then(|| {
             format!(
                 "each member has {per_member:.2} writes in flight, the single device had \

@@ -1,87 +1,63 @@
 //! One workload on all points: the cost of each, alone and against the point below. Models of RAID
-//! are elsewhere. Variation from one run to the next is unknown: the batches of a single run do not
+//! are elsewhere. The time of an operation is also shown layer by layer, from raw storage to the top
+//! of a stack. Variation from one run to the next is unknown: the batches of a single run do not
 //! show it.
 
 use durio_base::stats::least_squares::{float, mean};
 use durio_base::stats::repeats::Mean;
 use durio_base::stats::student::student_95;
-use durio_record::{OperationName, Phase};
+use durio_record::OperationName;
 
 use super::findings::{
-    AddedCost, DeviceCost, IntervalBasis, LayerRow, RateInterval, RowFigures, WorkloadRows,
+    AddedCost, DeviceCost, IntervalBasis, LayerRow, RateInterval, RowFigures, Waterfall,
+    WaterfallBasis, WaterfallStep, WorkloadRows,
 };
-use super::point::{BaseKind, BenchPoints, PointKind, StackPoint, Timing, way_down};
+use super::points::{
+    BaseKind, PointKind, StackPoint, StepKey, WorkloadMeasurement, WorkloadTable, way_down,
+};
+use super::published;
 use super::raid::{mirror_row, raid_row};
-use super::steps::{StepKey, WorkloadMeasurement, measured};
-use super::{published, waterfall};
 use crate::campaign::RowLatency;
-use crate::durable::device::device_work;
 
-/// One workload on every point.
-#[derive(Debug)]
-pub(super) struct WorkloadTable<'a> {
-    pub(super) points: &'a [StackPoint<'a>],
-    pub(super) counted: bool,
-    pub(super) key: StepKey,
-    /// By point: its measurement, or why it is missing.
-    pub(super) measured: Vec<Result<WorkloadMeasurement<'a>, String>>,
+/// The rows of a workload, one for each point.
+pub(super) fn workload_rows(table: &WorkloadTable<'_>) -> WorkloadRows {
+    let measured = table.points.iter().zip(&table.measured);
+    let alone = measured.map(|(point, it)| Some(of_itself(point, &table.key, it.as_ref().ok()?)));
+    let rows = RowBuilder { table, alone: alone.collect() };
+    let rows: Vec<LayerRow> = (0..table.points.len()).map(|at| rows.row(at)).collect();
+    WorkloadRows {
+        key: table.key.clone(),
+        label: table.key.label(),
+        waterfalls: waterfalls(table, &rows),
+        published: published::order(table.points, &table.key, &rows),
+        rows,
+    }
+}
+
+struct RowBuilder<'a> {
+    table: &'a WorkloadTable<'a>,
     /// By point: the results that need no other point.
     alone: Vec<Option<RowFigures>>,
 }
 
-/// The raw storage that a point is compared with.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Raw<'a> {
-    pub(super) at: usize,
-    pub(super) measured: &'a WorkloadMeasurement<'a>,
-    /// It belongs to another stack.
-    borrowed: bool,
-}
-
-impl<'a> WorkloadTable<'a> {
-    pub(super) fn new(bench: &'a BenchPoints<'a>, key: StepKey) -> Self {
-        let points = &bench.points;
-        let measured: Vec<_> = points.iter().map(|point| measured(point, &key)).collect();
-        let each = points.iter().zip(&measured);
-        let alone = each.map(|(point, it)| Some(of_itself(point, &key, it.as_ref().ok()?)));
-        let alone = alone.collect();
-        let counted = bench.timing == Some(Timing::Counted);
-        Self { points, counted, key, measured, alone }
-    }
-
-    /// The measurement on the point at a position.
-    pub(super) fn at(&self, at: usize) -> Option<&WorkloadMeasurement<'a>> {
-        self.measured.get(at)?.as_ref().ok()
+impl RowBuilder<'_> {
+    fn row(&self, at: usize) -> LayerRow {
+        let absent = self.table.measured.get(at).and_then(|measured| measured.as_ref().err());
+        LayerRow { point: at, absent: absent.cloned(), figures: self.figures(at) }
     }
 
     fn alone(&self, at: usize) -> Option<&RowFigures> {
         self.alone.get(at)?.as_ref()
     }
 
-    pub(super) fn workload_rows(&self) -> WorkloadRows {
-        let rows: Vec<LayerRow> = (0..self.points.len()).map(|at| self.row(at)).collect();
-        WorkloadRows {
-            key: self.key.clone(),
-            label: self.key.label(),
-            waterfalls: waterfall::waterfalls(self.points, &rows, self.counted),
-            published: published::order(self.points, &self.key, &rows),
-            rows,
-        }
-    }
-
-    fn row(&self, at: usize) -> LayerRow {
-        let absent = self.measured.get(at).and_then(|it| it.as_ref().err());
-        LayerRow { point: at, absent: absent.cloned(), figures: self.figures(at) }
-    }
-
     fn figures(&self, at: usize) -> Option<RowFigures> {
         let mut figures = self.alone(at)?.clone();
-        let point = self.points.get(at)?;
-        let raw = self.raw(at);
+        let point = self.table.points.get(at)?;
+        let raw = self.table.raw(at);
         figures.remarks.extend(self.remark(at, raw));
         self.compare(&mut figures, at, raw);
-        figures.raid = point.raid.and_then(|array| raid_row(self, at, array, raw));
-        figures.mirror = point.raid.and_then(|array| mirror_row(self, at, array, raw));
+        figures.raid = point.raid.and_then(|array| raid_row(self.table, at, array, raw));
+        figures.mirror = point.raid.and_then(|array| mirror_row(self.table, at, array, raw));
         if point.kind == PointKind::Raid && point.raid.is_none() {
             let why = point.no_model.unwrap_or("there is no model of its layout");
             figures.remarks.push(why.to_owned());
@@ -89,31 +65,11 @@ impl<'a> WorkloadTable<'a> {
         Some(figures)
     }
 
-    /// The raw storage below a point: its stack's, or else the median rate of the other stacks over
-    /// the same devices.
-    fn raw(&self, at: usize) -> Option<Raw<'_>> {
-        let own = way_down(self.points, at).last()?;
-        let is_raw = |point: &StackPoint<'_>| point.kind == PointKind::Raw;
-        if let Some(measured) = self.at(own).filter(|_| self.points.get(own).is_some_and(is_raw)) {
-            return Some(Raw { at: own, measured, borrowed: false });
-        }
-        let base = &self.points.get(at)?.base;
-        let alike = self.points.iter().enumerate();
-        let alike = alike.filter(|(_, point)| is_raw(point) && point.base == *base);
-        let mut others: Vec<(usize, &WorkloadMeasurement<'a>)> =
-            alike.filter_map(|(at, _)| Some((at, self.at(at)?))).collect();
-        // The median, because a disturbed raw run would move the shares of every layer that borrows
-        // it.
-        others.sort_by(|(_, a), (_, b)| a.rate().total_cmp(&b.rate()));
-        let (at, measured) = *others.get(others.len().saturating_sub(1) / 2)?;
-        Some(Raw { at, measured, borrowed: true })
-    }
-
     /// Shares of the storage below, and the point's difference to it.
-    fn compare(&self, figures: &mut RowFigures, at: usize, raw: Option<Raw<'_>>) {
-        let below = self.points.get(at).and_then(|point| point.below);
-        let raw = raw.map(|raw| raw.at);
-        let share = |lower: Option<usize>| Some(self.at(at)?.rate() / self.at(lower?)?.rate());
+    fn compare(&self, figures: &mut RowFigures, at: usize, raw: Option<usize>) {
+        let table = self.table;
+        let below = table.points.get(at).and_then(|point| point.below);
+        let share = |lower: Option<usize>| Some(table.at(at)?.rate() / table.at(lower?)?.rate());
         figures.raw_point = raw;
         figures.share_of_raw = share(raw);
         figures.share_of_below = match below {
@@ -128,18 +84,17 @@ impl<'a> WorkloadTable<'a> {
         figures.against_below = against(below);
     }
 
-    fn remark(&self, at: usize, raw: Option<Raw<'_>>) -> Option<String> {
-        let below = self.points.get(at)?.below;
-        let unknown = below.filter(|below| self.at(*below).is_none());
-        let unknown = unknown.and_then(|below| self.points.get(below));
+    fn remark(&self, at: usize, raw: Option<usize>) -> Option<String> {
+        let (points, table) = (self.table.points, self.table);
         let raw_words = match raw {
             None => Some("no raw storage was measured with this workload: no share of raw".into()),
-            Some(raw) if raw.borrowed => {
-                let stack = &self.points.get(raw.at)?.stack;
-                Some(format!("compared with the raw storage of stack {stack}"))
+            Some(raw) if way_down(points, at).all(|below| below != raw) => {
+                Some(format!("compared with the raw storage of stack {}", points.get(raw)?.stack))
             }
             Some(_) => None,
         };
+        let unknown = points.get(at)?.below.filter(|below| table.at(*below).is_none());
+        let unknown = unknown.and_then(|below| points.get(below));
         let below_words =
             unknown.map(|below| format!("{}, just below, has no figures", below.layer));
         let words: Vec<String> = raw_words.into_iter().chain(below_words).collect();
@@ -155,7 +110,7 @@ fn of_itself(
 ) -> RowFigures {
     // The run counts a sync call as an operation; here its time is a part of the write's.
     let each = measured.engine_operations_each();
-    let found = measured.found;
+    let found = measured.row.found;
     let waited = found.context_switches_per_operation;
     let preempted = found.involuntary_switches_per_operation;
     RowFigures {
@@ -176,7 +131,7 @@ fn of_itself(
 }
 
 fn service(measured: &WorkloadMeasurement<'_>) -> Option<RowLatency> {
-    let service = &measured.headline()?.service;
+    let service = &measured.row.headline_operation()?.service;
     let mean_ns = positive(service.mean_ns)?;
     let (p50_ns, p99_ns, p99_9_ns) = (service.p50_ns, service.p99_ns, service.p99_9_ns);
     Some(RowLatency { mean_ns, p50_ns, p99_ns, p99_9_ns })
@@ -189,7 +144,7 @@ fn positive(figure: f64) -> Option<f64> {
 
 /// What reached the devices for each write.
 fn devices(point: &StackPoint<'_>, measured: &WorkloadMeasurement<'_>) -> Option<DeviceCost> {
-    let found = measured.found;
+    let found = measured.row.found;
     if !found.definition.writes() {
         return None;
     }
@@ -197,7 +152,7 @@ fn devices(point: &StackPoint<'_>, measured: &WorkloadMeasurement<'_>) -> Option
     let cannot_tell = |why: &str| {
         Some(traced(measured).unwrap_or_else(|| DeviceCost::CannotTell { why: why.to_owned() }))
     };
-    let Some(work) = writes.and_then(|writes| device_work(found, writes)) else {
+    let Some(work) = writes.and_then(|writes| found.device_work(writes)) else {
         return cannot_tell("no device below has counters");
     };
     // Zero is not a count here: the writes stayed in memory, or the device has no counters.
@@ -218,11 +173,11 @@ fn devices(point: &StackPoint<'_>, measured: &WorkloadMeasurement<'_>) -> Option
 /// size.
 // In other workloads it is unknown which operations were traced.
 fn traced(measured: &WorkloadMeasurement<'_>) -> Option<DeviceCost> {
-    let definition = &measured.found.definition;
+    let definition = &measured.row.definition;
     if definition.reads() || definition.has_mix() {
         return None;
     }
-    let components = measured.found.latency_breakdown.as_ref()?;
+    let components = measured.row.latency_breakdown.as_ref()?;
     let lowest = || components.devices.iter().filter(|device| device.lowest);
     let writes_per_write: f64 = lowest().map(|device| device.writes).sum();
     let bytes: f64 = lowest().map(|device| device.written_bytes).sum();
@@ -269,9 +224,8 @@ fn interval(measured: &WorkloadMeasurement<'_>) -> Option<RateInterval> {
 }
 
 fn by_batches(measured: &WorkloadMeasurement<'_>) -> Option<RateInterval> {
-    let counted = measured.found.intervals.iter();
-    let counted = counted.filter(|it| it.phase == Phase::Measure && !it.cut_short);
-    let rates: Vec<f64> = counted.map(|it| it.rate).collect();
+    let whole = measured.row.whole_intervals();
+    let rates: Vec<f64> = whole.iter().map(|point| point.rate).collect();
     let per_batch = rates.len() / BATCHES;
     let batches = rates.chunks_exact(per_batch.max(1)).take(BATCHES);
     let means: Vec<f64> = batches.filter_map(mean).collect();
@@ -284,4 +238,39 @@ fn by_batches(measured: &WorkloadMeasurement<'_>) -> Option<RateInterval> {
         high_per_second: rate * (1.0 + share),
         basis: IntervalBasis::Batches,
     })
+}
+
+/// A waterfall for each point that nothing was built on, from the bottom of its stack.
+fn waterfalls(table: &WorkloadTable<'_>, rows: &[LayerRow]) -> Vec<Waterfall> {
+    let is_top = |at: &usize| table.points.iter().all(|point| point.below != Some(*at));
+    let tops = (0..table.points.len()).filter(is_top);
+    tops.filter_map(|top| waterfall(table, rows, top)).collect()
+}
+
+fn waterfall(table: &WorkloadTable<'_>, rows: &[LayerRow], top: usize) -> Option<Waterfall> {
+    let points = table.points;
+    let way = way_down(points, top).filter_map(|at| Some((at, rows.get(at)?.figures.as_ref()?)));
+    let mut way: Vec<(usize, &RowFigures)> = way.collect();
+    way.reverse();
+    let basis = basis(&way, table.counted);
+    // One basis for all steps: a median less a mean would be no layer's time.
+    let mut steps: Vec<WaterfallStep> = Vec::new();
+    for (at, figures) in way {
+        let total_ns = basis.of(figures)?;
+        let before = steps.last().map_or(0.0, |step| step.total_ns);
+        let layer = points.get(at)?.layer.clone();
+        steps.push(WaterfallStep { point: at, layer, total_ns, added_ns: total_ns - before });
+    }
+    let stack = points.get(top)?.stack.clone();
+    (steps.len() > 1).then_some(Waterfall { stack, basis, steps })
+}
+
+/// The time that every layer has.
+fn basis(way: &[(usize, &RowFigures)], counted: bool) -> WaterfallBasis {
+    let has = |basis: WaterfallBasis| way.iter().all(|(_, figures)| basis.of(figures).is_some());
+    // Counted results use the rate: on the one processor a latency includes the turns of other
+    // jobs.
+    let latencies = [WaterfallBasis::LatencyP50, WaterfallBasis::LatencyMean];
+    let found = latencies.into_iter().find(|basis| !counted && has(*basis));
+    found.unwrap_or(WaterfallBasis::TimePerOperation)
 }

@@ -2,19 +2,18 @@
 //! keeps. A section names a target as its baseline; the sections of the same name over that target
 //! give shares, and for RAID the model to compare with.
 
-use durio_base::stats::least_squares::float;
-use durio_plan::{Campaign, DeclaredLayout, Plan, RaidLevel};
+use durio_plan::{Campaign, DeclaredLayout, RaidLevel};
 use durio_workload::Pattern;
 use serde::{Deserialize, Serialize};
 
-use super::gather::FindingsIndex;
 use super::row::CampaignRow;
 use super::{CampaignInput, SectionFindings};
-use crate::mirror::{LatencyCount, MirrorComparison, Penalty, compare_with_prediction, penalty};
+use crate::DeclinedAnalysis;
+use crate::measurement::Measurement;
+use crate::mirror::{MirrorComparison, Penalty, compare_with_prediction, penalty};
 use crate::raid_efficiency::{
     ArrayLayout, ArrayRates as MeasuredRates, MemberLayout, ParityWrite, RaidEfficiency, efficiency,
 };
-use crate::{DeclinedAnalysis, WorkloadFindings};
 
 /// A row against its baseline.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -86,12 +85,6 @@ pub(crate) fn layout_of(level: RaidLevel, members: u32, copies: Option<u32>) -> 
     }
 }
 
-/// How many targets a load works on at once.
-pub(crate) fn drives(plan: &Plan, step: u32, stream: u32) -> u32 {
-    let load = plan.steps.get(step as usize).and_then(|step| step.stream(stream));
-    load.map_or(1, |load| u32::try_from(load.targets().count()).unwrap_or(u32::MAX))
-}
-
 pub(crate) fn drives_in_words(drives: u32) -> String {
     if drives == 1 { "one drive".to_owned() } else { format!("{drives} drives") }
 }
@@ -108,14 +101,13 @@ fn declared_of<'c>(campaign: &'c Campaign, row: &CampaignRow) -> Option<&'c Decl
 /// Compares the rows of section `at` with their baselines.
 pub(super) fn baselines(
     measured: &CampaignInput<'_>,
-    index: &FindingsIndex<'_>,
     campaign: &Campaign,
     sections: &[SectionFindings],
     at: usize,
 ) -> Vec<BaselineFindings> {
     let target = campaign.sections.get(at).and_then(|section| section.baseline.as_ref());
     let (Some(target), Some(section)) = (target, sections.get(at)) else { return Vec::new() };
-    let comparison = BaselineComparison { measured, index, campaign, sections, at, target };
+    let comparison = BaselineComparison { measured, campaign, sections, at, target };
     // An accompanying load has other settings and no counterpart in the baseline.
     let rows = section.rows.iter().enumerate().filter(|(_, row)| row.complete && row.stream == 0);
     rows.filter_map(|(position, row)| comparison.of_row(position, row)).collect()
@@ -123,7 +115,6 @@ pub(super) fn baselines(
 
 struct BaselineComparison<'a> {
     measured: &'a CampaignInput<'a>,
-    index: &'a FindingsIndex<'a>,
     campaign: &'a Campaign,
     sections: &'a [SectionFindings],
     at: usize,
@@ -183,7 +174,7 @@ impl BaselineComparison<'_> {
             section,
             position,
             row,
-            drives: drives(self.measured.plan, row.step, row.stream),
+            drives: self.measured.table.of_step(row.step).first().map_or(1, Measurement::drives),
         });
         let candidates: Vec<_> = candidates.collect();
         let same_load = |it: &&BaselineCandidate<'_>| {
@@ -203,7 +194,7 @@ impl BaselineComparison<'_> {
         base: BaselineCandidate<'_>,
         array: ArrayLayout,
     ) {
-        let workload = self.index.at(row.step, 0);
+        let workload = self.measured.table.at(row.step, 0);
         let Some(workload) = workload.filter(|it| it.definition.pattern == Pattern::Random) else {
             return;
         };
@@ -228,9 +219,10 @@ impl BaselineComparison<'_> {
         found.mirror_penalty = penalty(found.raw_rate_per_second, row.rate, copies).ok();
         // Several drives side by side give one pooled distribution, from which no single one can be
         // drawn.
-        let single = self.index.at(base.row.step, 0).filter(|_| base.drives == 1);
+        let single = self.measured.table.at(base.row.step, 0).filter(|_| base.drives == 1);
         found.mirror_beside = single.and_then(|single| {
-            compare_with_prediction(&counts(single), &counts(workload), copies).ok()
+            compare_with_prediction(&single.latency_counts(), &workload.latency_counts(), copies)
+                .ok()
         });
     }
 }
@@ -269,25 +261,4 @@ fn note(row: &CampaignRow, base: BaselineCandidate<'_>, drives: u32) -> Option<S
         ));
     }
     (!notes.is_empty()).then(|| notes.join("; "))
-}
-
-/// The headline's latencies with their numbers, from the curve over the quantiles.
-pub(crate) fn counts(workload: &WorkloadFindings) -> Vec<LatencyCount> {
-    let Some(operation) = workload.operation(workload.headline) else { return Vec::new() };
-    // The histogram itself is dropped when its step ends; the curve keeps sixteen points a decade
-    // of it.
-    let total = float(operation.service.count);
-    let mut before = 0_u64;
-    let count = |(point, is_last): (&crate::CurvePoint, bool)| {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-        let up_to = match is_last {
-            true => operation.service.count,
-            false => (point.quantile * total).round() as u64,
-        };
-        let count = up_to.saturating_sub(before);
-        before = before.max(up_to);
-        LatencyCount { latency_ns: point.latency_ns, count }
-    };
-    let last = operation.curve.len().saturating_sub(1);
-    operation.curve.iter().enumerate().map(|(at, it)| (it, at == last)).map(count).collect()
 }

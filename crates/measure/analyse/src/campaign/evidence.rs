@@ -6,8 +6,7 @@ use durio_workload::CacheMode;
 
 use super::CampaignInput;
 use super::curve::Curve;
-use super::gather::RowGroup;
-use super::row::CampaignRow;
+use super::row::{CampaignRow, RowGroup};
 use crate::ladder::limits::{ComparedStep, StepEvidence, limit_of};
 use crate::{SelfCost, WorkloadFindings};
 
@@ -34,7 +33,7 @@ pub(super) fn set_limits(
     for ((row, group), (lower, unloaded)) in rows.iter_mut().zip(groups).zip(lower) {
         let step = measured.plan.steps.get(row.step as usize);
         if step.is_none_or(|step| step.beside.is_empty()) {
-            let known = of_workload(group.middle(), measured);
+            let known = of_workload(&group.middle(), measured);
             let mut known = of_row(row, known, lower, unloaded);
             // The number of random arrivals differed a little from the offer: the started ones
             // count.
@@ -108,12 +107,11 @@ fn memory(workload: &WorkloadFindings, measured: &CampaignInput<'_>) -> Option<f
 
 /// That of the busiest device; its counters cover the whole step.
 fn busy_share(workload: &WorkloadFindings) -> Option<f64> {
-    let span = workload.in_flight.span.max(workload.measured).as_secs_f64();
     let counting = workload.devices.iter().filter(|device| !device.not_counted);
     // Time with a request in flight (Documentation/block/stat.rst): a device that works on several
     // at once is not full when it is busy all the time.
     let busiest = counting.map(|device| device.io_ms).max()?;
-    let share = float(busiest) / 1000.0 / span;
+    let share = float(busiest) / 1000.0 / workload.counted_seconds();
     share.is_finite().then_some(share.min(1.0))
 }
 

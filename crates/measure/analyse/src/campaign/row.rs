@@ -1,16 +1,19 @@
 //! One line of a section's table: a step and stream, its repetitions or rounds taken together.
+//!
+//! The table of measurements gives groups of rows that are the same but for round and repetition,
+//! and each group a [`CampaignRow`].
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::{EngineKind, ParameterValue};
 use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
 
-use super::gather::RowGroup;
-use crate::durable::device::SECTOR;
+use super::Convergence;
 use crate::ladder::LadderPhase;
 use crate::ladder::limits::LimitingFactor;
-use crate::{Distribution, OperationFindings, WorkloadFindings};
-use durio_base::stats::least_squares::{float, mean, median, range, saturating_sum};
+use crate::measurement::{Measurement, Measurements};
+use crate::{Distribution, OperationFindings, SearchFindings, WorkloadFindings};
+use durio_base::stats::least_squares::{float, range};
 
 /// The meaning of a row's values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -148,69 +151,187 @@ impl CampaignRow {
     }
 }
 
-/// The row of a group.
-pub(super) fn row(group: &RowGroup<'_>) -> CampaignRow {
-    let found = group.findings.as_slice();
-    let first = group.first;
-    // Rounds of a steady window are one state, whose mean is the result (SNIA); repetitions may
-    // have an outlier, which a median leaves out.
-    let taken = RowFindings { found, by_mean: matches!(group.basis, RowBasis::Window { .. }) };
-    let offered = taken.of(|it| Some(it.open_loop?.offered_per_second));
-    CampaignRow {
-        step: first.step,
-        stream: first.stream,
-        name: first.name.clone(),
-        location: first.location.clone(),
-        target: first.target.clone(),
-        levels: first.levels.clone(),
-        basis: basis(group),
-        headline: first.headline,
-        durable: first.durable,
-        complete: found.iter().all(|it| it.complete),
-        engine: first.effective.engine,
-        jobs: first.effective.jobs,
-        in_flight_offered: first.in_flight.offered,
-        in_flight_mean: taken.or_zero(|it| it.in_flight.counted),
-        block_size: first.definition.block_size,
-        rate: taken.or_zero(WorkloadFindings::headline_rate),
-        iops: taken.or_zero(|it| it.iops),
-        bandwidth: taken.or_zero(|it| it.bandwidth),
-        service: taken.latency(|it| Some(&it.operation(it.headline)?.service)),
-        response: taken.latency(|it| it.operation(it.headline)?.response.as_ref()),
-        parts: parts(first, &taken),
-        open_loop: offered.map(|offered_per_second| OfferedLoad {
-            offered_per_second,
-            achieved_per_second: taken
-                .or_zero(|it| it.open_loop.map_or(0.0, |open| open.achieved_per_second)),
-            keeps_up: found.iter().all(|it| it.open_loop.is_none_or(|open| open.keeps_up())),
-        }),
-        // The longest: a pause lets drives collect garbage, and one is enough to change the result.
-        idle_before: found.iter().filter_map(|it| it.idle_before).max(),
-        device_bytes_per_byte_read: taken.of(|it| device_share(it, true)),
-        device_bytes_per_byte_written: taken.of(|it| device_share(it, false)),
-        phase: None,
-        limit: None,
+impl RowBasis {
+    /// That of the rounds of a section that count.
+    pub(super) fn of_rounds(
+        convergence: Option<&Convergence>,
+        search: Option<&SearchFindings>,
+    ) -> Self {
+        let number = |round: usize| u32::try_from(round).unwrap_or(u32::MAX);
+        let window = convergence.and_then(|it| it.state.as_ref()).and_then(|state| {
+            let window = state.window?;
+            Some(Self::Window {
+                first_round: number(window.first_round),
+                last_round: number(window.last_round),
+                steady: state.attained_at.is_some(),
+            })
+        });
+        let trial = search.and_then(answer);
+        let trial = trial.map(|round| Self::Trial { round: round.saturating_add(1) });
+        window.or(trial).unwrap_or(Self::Once)
+    }
+
+    /// Whether a round counts, numbered from zero as in the record.
+    fn has(self, round: u32) -> bool {
+        let number = round.saturating_add(1);
+        match self {
+            Self::Once | Self::Repeats { .. } => true,
+            Self::Window { first_round, last_round, .. } => {
+                (first_round..=last_round).contains(&number)
+            }
+            Self::Trial { round } => number == round,
+        }
     }
 }
 
-/// The findings of a row, to be taken together.
-struct RowFindings<'a> {
-    found: &'a [&'a WorkloadFindings],
-    by_mean: bool,
+/// The last trial at the highest rate that kept the goal; else the last of all.
+fn answer(found: &SearchFindings) -> Option<u32> {
+    let kept = |rate: f64| {
+        // Rates come from halving and doubling, and may differ in their last digits.
+        let is_it = |rate_tried: f64| (rate_tried / rate - 1.0).abs() < 1e-9;
+        found.trials.iter().rfind(|trial| trial.kept && is_it(trial.rate_per_second))
+    };
+    let trial = found.kept_per_second.and_then(kept).or(found.trials.last())?;
+    Some(trial.round)
 }
 
-impl<'a> RowFindings<'a> {
-    /// A value that each of them has; else `None`.
-    fn of(&self, figure: impl Fn(&'a WorkloadFindings) -> Option<f64>) -> Option<f64> {
-        // All or nothing: a median of p99.9 over the steps long enough to have one would describe
-        // only the longest.
-        let figures: Option<Vec<f64>> = self.found.iter().map(|it| figure(it)).collect();
-        let figures = figures?;
-        if self.by_mean { mean(&figures) } else { median(&figures) }
+/// What one row is made of: the same step and stream, repeated or in rounds.
+pub(super) struct RowGroup<'a> {
+    /// What all of them are.
+    pub(super) first: Measurement<'a>,
+    /// The measurements that count; at least one.
+    counting: Measurements<'a>,
+    /// All rounds of it, also those that do not count.
+    pub(super) all: Measurements<'a>,
+    basis: RowBasis,
+}
+
+/// The groups of some steps, in their order.
+pub(super) fn groups<'a>(
+    table: &Measurements<'a>,
+    steps: impl Iterator<Item = u32>,
+    basis: RowBasis,
+) -> Vec<RowGroup<'a>> {
+    let mut groups: Vec<RowGroup<'a>> = Vec::new();
+    for step in steps {
+        for stream in table.of_step(step).chunk_by(|a, b| a.stream == b.stream) {
+            add(&mut groups, stream, basis);
+        }
+    }
+    groups
+}
+
+fn add<'a>(groups: &mut Vec<RowGroup<'a>>, stream: &[Measurement<'a>], basis: RowBasis) {
+    // A step without such rounds (a ceiling, a run that was stopped) counts with the rounds it has.
+    let counting = stream.iter().filter(|row| basis.has(row.round)).copied();
+    let (counting, basis) = match counting.collect::<Measurements<'_>>() {
+        none if none.is_empty() => (stream.iter().copied().collect(), RowBasis::Once),
+        some => (some, basis),
+    };
+    let Some(first) = counting.first().copied() else { return };
+    match groups.iter_mut().find(|group| is_repeat(&group.first, &first)) {
+        Some(group) => {
+            group.counting.extend(&counting);
+            group.all.extend(stream);
+        }
+        None => {
+            let all = stream.iter().copied().collect();
+            groups.push(RowGroup { first, counting, all, basis });
+        }
+    }
+}
+
+/// Whether two steps are the same but for their repetition.
+fn is_repeat(a: &WorkloadFindings, b: &WorkloadFindings) -> bool {
+    // Steps of one repetition are different steps, however alike they look.
+    a.repeat != b.repeat
+        && a.stream == b.stream
+        && a.levels == b.levels
+        && a.name == b.name
+        && (&a.location, &a.target) == (&b.location, &b.target)
+        && a.effective.engine == b.effective.engine
+        && a.definition == b.definition
+}
+
+impl<'a> RowGroup<'a> {
+    /// The one with the median rate.
+    pub(super) fn middle(&self) -> Measurement<'a> {
+        self.counting.clone().rising(|row| row.iops).middle().unwrap_or(self.first)
     }
 
-    fn or_zero(&self, figure: impl Fn(&'a WorkloadFindings) -> f64) -> f64 {
-        self.of(|it| Some(figure(it))).unwrap_or(0.0)
+    /// Its row.
+    pub(super) fn row(&self) -> CampaignRow {
+        let (first, all) = (self.first, &self.counting);
+        let offered = self.value(|found| Some(found.open_loop?.offered_per_second));
+        CampaignRow {
+            step: first.step,
+            stream: first.stream,
+            name: first.name.clone(),
+            location: first.location.clone(),
+            target: first.target.clone(),
+            levels: first.levels.clone(),
+            basis: self.row_basis(),
+            headline: first.headline,
+            durable: first.durable,
+            complete: all.iter().all(|row| row.complete),
+            engine: first.effective.engine,
+            jobs: first.effective.jobs,
+            in_flight_offered: first.in_flight.offered,
+            in_flight_mean: self.or_zero(|found| found.in_flight.counted),
+            block_size: first.definition.block_size,
+            rate: self.or_zero(WorkloadFindings::headline_rate),
+            iops: self.or_zero(|found| found.iops),
+            bandwidth: self.or_zero(|found| found.bandwidth),
+            service: self.latency(|found| Some(&found.operation(found.headline)?.service)),
+            response: self.latency(|found| found.operation(found.headline)?.response.as_ref()),
+            parts: self.parts(),
+            open_loop: offered.map(|offered_per_second| OfferedLoad {
+                offered_per_second,
+                achieved_per_second: self
+                    .or_zero(|found| found.open_loop.map_or(0.0, |open| open.achieved_per_second)),
+                keeps_up: all.iter().all(|row| row.open_loop.is_none_or(|open| open.keeps_up())),
+            }),
+            // The longest: a pause lets drives collect garbage, and one is enough to change the
+            // result.
+            idle_before: all.iter().filter_map(|row| row.idle_before).max(),
+            device_bytes_per_byte_read: self.value(|found| {
+                let asked = found.operation(OperationName::Read)?.bandwidth;
+                let bytes = found.device_bytes_per_byte(asked, |device| device.sectors_read);
+                bytes.filter(|bytes| bytes.is_finite())
+            }),
+            device_bytes_per_byte_written: self.value(|found| {
+                let written = found.operation(OperationName::Write);
+                let asked = written.or_else(|| found.operation(OperationName::Commit))?.bandwidth;
+                let bytes = found.device_bytes_per_byte(asked, |device| device.sectors_written);
+                bytes.filter(|bytes| bytes.is_finite())
+            }),
+            phase: None,
+            limit: None,
+        }
+    }
+
+    fn row_basis(&self) -> RowBasis {
+        match self.basis {
+            RowBasis::Once if self.counting.len() > 1 => {
+                let (low, high) = range(self.counting.iter().map(|row| row.headline_rate()));
+                RowBasis::Repeats {
+                    count: self.counting.len(),
+                    rate_min_per_second: low,
+                    rate_max_per_second: high,
+                }
+            }
+            basis => basis,
+        }
+    }
+
+    fn value(&self, value: impl Fn(&'a WorkloadFindings) -> Option<f64>) -> Option<f64> {
+        // Rounds of a steady window are one state, whose mean is the result (SNIA); repetitions may
+        // have an outlier, which a median leaves out.
+        self.counting.together(matches!(self.basis, RowBasis::Window { .. }), value)
+    }
+
+    fn or_zero(&self, value: impl Fn(&'a WorkloadFindings) -> f64) -> f64 {
+        self.value(|found| Some(value(found))).unwrap_or(0.0)
     }
 
     fn latency(
@@ -218,61 +339,30 @@ impl<'a> RowFindings<'a> {
         of: impl Fn(&'a WorkloadFindings) -> Option<&'a Distribution>,
     ) -> Option<RowLatency> {
         let percentile = |which: fn(&Distribution) -> Option<u64>| {
-            self.of(|it| which(of(it)?).map(float)).map(whole)
+            self.value(|found| which(of(found)?).map(float)).map(whole)
         };
         Some(RowLatency {
-            mean_ns: self.of(|it| Some(of(it)?.mean_ns))?,
-            p50_ns: percentile(|it| it.p50_ns),
-            p99_ns: percentile(|it| it.p99_ns),
-            p99_9_ns: percentile(|it| it.p99_9_ns),
+            mean_ns: self.value(|found| Some(of(found)?.mean_ns))?,
+            p50_ns: percentile(|service| service.p50_ns),
+            p99_ns: percentile(|service| service.p99_ns),
+            p99_9_ns: percentile(|service| service.p99_9_ns),
         })
     }
-}
 
-fn parts(first: &WorkloadFindings, taken: &RowFindings<'_>) -> Vec<RowPart> {
-    if first.operations.len() < 2 {
-        return Vec::new();
+    /// Every kind of operation, where there are several.
+    fn parts(&self) -> Vec<RowPart> {
+        let part = |operation: &OperationFindings| {
+            let name = operation.operation;
+            Some(RowPart {
+                operation: name,
+                rate: self.value(|found| Some(found.operation(name)?.rate))?,
+                service: self.latency(|found| Some(&found.operation(name)?.service))?,
+            })
+        };
+        let operations = &self.first.operations;
+        let some = if operations.len() < 2 { &[][..] } else { operations };
+        some.iter().filter_map(part).collect()
     }
-    let part = |operation: &OperationFindings| {
-        let name = operation.operation;
-        Some(RowPart {
-            operation: name,
-            rate: taken.of(|it| Some(it.operation(name)?.rate))?,
-            service: taken.latency(|it| Some(&it.operation(name)?.service))?,
-        })
-    };
-    first.operations.iter().filter_map(part).collect()
-}
-
-fn basis(group: &RowGroup<'_>) -> RowBasis {
-    match group.basis {
-        RowBasis::Once if group.findings.len() > 1 => {
-            let (low, high) = range(group.findings.iter().map(|it| it.headline_rate()));
-            RowBasis::Repeats {
-                count: group.findings.len(),
-                rate_min_per_second: low,
-                rate_max_per_second: high,
-            }
-        }
-        basis => basis,
-    }
-}
-
-/// Bytes of the devices per byte of the operations, over the whole step.
-fn device_share(workload: &WorkloadFindings, reads: bool) -> Option<f64> {
-    let name = if reads { OperationName::Read } else { OperationName::Write };
-    let asked = workload
-        .operation(name)
-        .or_else(|| (!reads).then(|| workload.operation(OperationName::Commit)).flatten())?
-        .bandwidth;
-    let devices = workload.devices.iter();
-    let sectors =
-        saturating_sum(devices.map(|it| if reads { it.sectors_read } else { it.sectors_written }));
-    let span = workload.in_flight.span.max(workload.measured).as_secs_f64();
-    let share = float(sectors) * SECTOR / (asked * span);
-    let is_counted = workload.devices.iter().all(|device| !device.not_counted);
-    let is_known = !workload.devices.is_empty() && is_counted && share.is_finite();
-    is_known.then_some(share)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]

@@ -13,7 +13,7 @@ use crate::ladder::limits::LimitKind;
 use crate::ladder::{Knee, LadderPhase};
 use crate::raid_efficiency::ParityWrite;
 use crate::sample::{Sample, sample};
-use crate::{DeclinedAnalysis, IntervalPoint, OpenLoop};
+use crate::{DeclinedAnalysis, IntervalPoint, OpenLoop, WorkloadFindings};
 
 fn level(axis: &str, value: f64) -> ParameterValue {
     ParameterValue { axis: axis.into(), value, label: format!("{value}") }
@@ -103,8 +103,7 @@ impl Made {
         self.sample.plan.campaign = Some(self.campaign);
         findings(&CampaignInput {
             plan: &self.sample.plan,
-            workloads: &self.sample.workloads,
-            preconditioning: &[],
+            table: &Measurements::of_run(&self.sample.plan, &self.sample.workloads),
             self_cost: &[],
             memory_copied: self
                 .copied

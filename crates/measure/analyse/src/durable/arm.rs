@@ -9,9 +9,9 @@ use durio_record::OperationName;
 use durio_workload::{CacheMode, GroupCommit, SyncMethod, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::device::{DeviceWork, device_work};
 use crate::grouping::{each_once, grouped};
 use crate::ladder::RateAndLatency;
+use crate::measurement::{DeviceWork, Measurement, Measurements};
 use crate::{BatchFindings, Distribution, OperationFindings, WorkloadFindings};
 use durio_base::stats::least_squares::{float, median};
 use durio_base::stats::repeats::Mean;
@@ -48,15 +48,15 @@ impl ArmSetting {
     fn of(measured: &ExperimentInput<'_>, step: &Step) -> Self {
         let (plan, load) = (measured.plan, &step.load);
         // The settings in effect: a measurement through the cache is not reported as direct.
-        let effective = found(measured, step.index).next().map(|it| &it.effective);
+        let effective = first_streams(measured, step.index).next().map(|row| &row.found.effective);
         let location = plan.targets.get(load.target).and_then(|target| target.location.as_ref());
         let Workload { sync, block_size, jobs, group_commit, cache, .. } = &load.workload;
         Self {
             location: location.map_or_else(String::new, ToString::to_string),
-            engine: effective.map_or(load.engine, |it| it.engine),
+            engine: effective.map_or(load.engine, |effective| effective.engine),
             method: sync.method,
             every: sync.every,
-            cache: effective.map_or(*cache, |it| it.cache),
+            cache: effective.map_or(*cache, |effective| effective.cache),
             layout: layout_of(plan, load),
             block_size: *block_size,
             jobs: *jobs,
@@ -175,7 +175,7 @@ impl DurableArm {
 /// The input of the experiments.
 pub(crate) struct ExperimentInput<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) workloads: &'a [WorkloadFindings],
+    pub(crate) table: &'a Measurements<'a>,
     /// The errors that ended steps, by the step.
     pub(crate) errors: &'a [(u32, String)],
 }
@@ -198,25 +198,25 @@ pub(super) fn is_of(plan: &Plan, step: &Step, experiment: Experiment) -> bool {
     )
 }
 
-/// The findings of a step's first load.
-fn found<'a>(
+/// The measurements of a step's first load.
+fn first_streams<'a>(
     measured: &ExperimentInput<'a>,
     step: u32,
-) -> impl Iterator<Item = &'a WorkloadFindings> + use<'a> {
-    measured.workloads.iter().filter(move |it| it.step == step && it.stream == 0)
+) -> impl Iterator<Item = Measurement<'a>> + use<'a> {
+    measured.table.of_step(step).iter().filter(|row| row.stream == 0).copied()
 }
 
 /// The arm of steps that are set alike.
 fn arm(measured: &ExperimentInput<'_>, group: Vec<(ArmSetting, u32)>) -> Option<DurableArm> {
-    let steps: Vec<u32> = group.iter().map(|it| it.1).collect();
+    let steps: Vec<u32> = group.iter().map(|(_, step)| *step).collect();
     let (setting, step) = group.into_iter().next()?;
-    let all: Vec<&WorkloadFindings> =
-        steps.iter().flat_map(|step| found(measured, *step)).collect();
+    let all: Measurements<'_> =
+        steps.iter().flat_map(|step| first_streams(measured, *step)).collect();
     let errors = measured.errors.iter().filter(|(step, _)| steps.contains(step));
     let mut problems: Vec<String> = errors.map(|(_, message)| message.clone()).collect();
     // A fallback never passes for the requested method: it is reported with the results.
-    problems.extend(all.iter().flat_map(|it| it.effective.fallbacks.iter().cloned()));
-    if problems.is_empty() && all.iter().any(|it| !it.complete) {
+    problems.extend(all.iter().flat_map(|row| row.effective.fallbacks.clone()));
+    if problems.is_empty() && all.iter().any(|row| !row.complete) {
         problems.push("ended before its limit".to_owned());
     }
     if all.is_empty() && problems.is_empty() {
@@ -231,41 +231,41 @@ fn headline(found: &WorkloadFindings) -> Option<&OperationFindings> {
     found.operation(OperationName::Commit).or_else(|| found.operation(OperationName::Write))
 }
 
-fn figures(setting: &ArmSetting, all: &[&WorkloadFindings]) -> Option<ArmFigures> {
-    let mut sorted: Vec<(&WorkloadFindings, &OperationFindings)> =
-        all.iter().filter_map(|it| Some((*it, headline(it)?))).collect();
-    sorted.sort_by(|a, b| a.1.rate.total_cmp(&b.1.rate));
-    let sample = |it: &(&WorkloadFindings, &OperationFindings)| RateAndLatency {
-        rate_per_second: it.1.rate,
-        latency_ns_mean: it.1.service.mean_ns,
+fn figures(setting: &ArmSetting, all: &Measurements<'_>) -> Option<ArmFigures> {
+    let repeats: Measurements<'_> =
+        all.iter().filter(|row| headline(row).is_some()).copied().collect();
+    let repeats = repeats.rising(|found| headline(found).map_or(0.0, |operation| operation.rate));
+    let sample = |operation: &OperationFindings| RateAndLatency {
+        rate_per_second: operation.rate,
+        latency_ns_mean: operation.service.mean_ns,
     };
-    let samples: Vec<_> = sorted.iter().map(sample).collect();
-    // Means of repetitions would mix rates and percentiles that never occurred together.
-    let (middle, operation) = *sorted.get(sorted.len().saturating_sub(1) / 2)?;
-    let sync = middle.operation(OperationName::Sync).map(|it| ArmLatencies::of(&it.service));
+    let samples: Vec<_> = repeats.iter().filter_map(|row| headline(row).map(sample)).collect();
+    let middle = repeats.middle()?.found;
+    let operation = headline(middle)?;
+    let sync = middle.operation(OperationName::Sync);
     Some(ArmFigures {
         rate_per_second: operation.rate,
         bandwidth_bytes_per_second: operation.rate * setting.size(),
         latency: ArmLatencies::of(&operation.service),
-        sync,
-        device: device_work(middle, operation),
+        sync: sync.map(|sync| ArmLatencies::of(&sync.service)),
+        device: middle.device_work(operation),
         batches: middle.batches.clone(),
-        noise_share: noise(&sorted),
+        noise_share: noise(&repeats, &samples),
         samples,
     })
 }
 
 /// Standard error of the mean rate, as a share of it.
-fn noise(sorted: &[(&WorkloadFindings, &OperationFindings)]) -> Option<f64> {
-    let within = sorted.iter().filter_map(|(found, _)| {
-        let evenness = found.rate_variation.as_ref()?;
+fn noise(repeats: &Measurements<'_>, samples: &[RateAndLatency]) -> Option<f64> {
+    let within = repeats.iter().filter_map(|row| {
+        let evenness = row.rate_variation.as_ref()?;
         // Scatter of consecutive intervals; a correlation between them is not allowed for.
         Some(evenness.coefficient_of_variation / float(evenness.intervals.max(1)).sqrt())
     });
     let within = median(&within.collect::<Vec<_>>());
-    let rates: Vec<f64> = sorted.iter().map(|(_, operation)| operation.rate).collect();
-    let between = Mean::of(&rates).filter(|it| it.value > 0.0);
-    let between = between.map(|it| it.variance.sqrt() / it.value);
+    let rates: Vec<f64> = samples.iter().map(|sample| sample.rate_per_second).collect();
+    let between = Mean::of(&rates).filter(|mean| mean.value > 0.0);
+    let between = between.map(|mean| mean.variance.sqrt() / mean.value);
     [within, between].into_iter().flatten().reduce(f64::max)
 }
 

@@ -1,68 +1,16 @@
-//! What reached the devices for each write: by the kernel's counters, and request by request where
-//! it was traced.
+//! What reached the devices for each write, request by request, where it was traced.
 //!
-//! The kernel's counters of a step give [`DeviceWork`], traced commits [`CommandsFindings`]. The
-//! counters include other processes' I/O, and count a write that bypasses the cache (FUA) as a
-//! write, not as a flush; only a trace shows the single commands.
+//! Traced commits give [`CommandsFindings`]. The kernel's counters
+//! ([`DeviceWork`](crate::measurement::DeviceWork)) include other processes' I/O, and count a write
+//! that bypasses the cache (FUA) as a write, not as a flush; only a trace shows the single commands.
 
 use durio_base::Bytes;
-use durio_base::stats::least_squares::{float, saturating_sum};
-use durio_observe::DeviceCounters;
 use durio_plan::{Experiment, FileLayout};
-use durio_record::{CommitsTraced, OperationName, SyncCallsProbed, TracedRequest};
+use durio_record::{CommitsTraced, SyncCallsProbed, TracedRequest};
 use durio_workload::{CacheMode, SyncMethod};
 use serde::{Deserialize, Serialize};
 
 use super::arm::{ExperimentInput, is_of, layout_of};
-use crate::{OperationFindings, WorkloadFindings};
-
-/// Bytes of a sector in the kernel's counters, whatever the device.
-pub(crate) const SECTOR: f64 = 512.0;
-
-/// What all devices together did per commit (or write), the ramp taken to be as fast as the rest.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct DeviceWork {
-    /// Flushes per commit; `None` if a device does not count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flushes_per_commit: Option<f64>,
-    /// Flushes per sync call, if the method is a separate call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flushes_per_sync_call: Option<f64>,
-    pub writes_per_commit: f64,
-    /// Bytes written per byte that the application wrote.
-    pub bytes_per_byte: f64,
-}
-
-/// `None` without operations, or without counters of every device.
-pub(crate) fn device_work(
-    found: &WorkloadFindings,
-    operation: &OperationFindings,
-) -> Option<DeviceWork> {
-    // The counters run over the whole step, the rate is that of the measured phase alone.
-    let span = found.in_flight.span.max(found.measured).as_secs_f64();
-    let commits = operation.rate * span;
-    let is_counted = found.devices.iter().all(|device| !device.not_counted);
-    if found.devices.is_empty() || !is_counted || commits < 1.0 {
-        return None;
-    }
-    let sum = |of: fn(&DeviceCounters) -> u64| float(saturating_sum(found.devices.iter().map(of)));
-    // The kernel counts flushes from 5.5 on.
-    let counted: Option<Vec<u64>> = found.devices.iter().map(|it| it.flushes_completed).collect();
-    let flushes = counted.map(|all| float(saturating_sum(all)));
-    let calls = found.operation(OperationName::Sync).map(|it| it.rate * span);
-    // Per write and not per commit: with group commit a write has padding that no record has.
-    let asked = found.operation(OperationName::Write).unwrap_or(operation).bandwidth * span;
-    let bytes_per_byte = sum(|it| it.sectors_written) * SECTOR / asked;
-    let per_call = flushes.zip(calls).filter(|(_, calls)| *calls >= 1.0);
-    Some(DeviceWork {
-        // Not one by nature. An O_DSYNC write to a raw device without FUA has two flushes, one on a
-        // preallocated file of ext4 or XFS over a device with FUA has none (traced on Linux 6.12).
-        flushes_per_commit: flushes.map(|it| it / commits),
-        flushes_per_sync_call: per_call.map(|(flushes, calls)| flushes / calls),
-        writes_per_commit: sum(|it| it.writes_completed) / commits,
-        bytes_per_byte: if bytes_per_byte.is_finite() { bytes_per_byte } else { 0.0 },
-    })
-}
 
 /// What one method's commits sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ use durio_record::OperationName;
 use durio_workload::{CacheMode, GroupCommit, PerMille, SyncMethod, SyncPolicy, Workload};
 
 use super::*;
+use crate::measurement::Measurements;
 use crate::sample::sample;
 use crate::{BatchFindings, RateVariation, WorkloadFindings};
 
@@ -111,8 +112,9 @@ impl Made {
     }
 
     fn findings(&self) -> DurableFindings {
-        let (plan, workloads, errors) = (&self.plan, &self.workloads[..], &self.errors[..]);
-        findings(&ExperimentInput { plan, workloads, errors }, &[], &[], &[]).unwrap()
+        let (plan, errors) = (&self.plan, &self.errors[..]);
+        let table = &Measurements::of_run(plan, &self.workloads);
+        findings(&ExperimentInput { plan, table, errors }, &[], &[], &[]).unwrap()
     }
 }
 

@@ -1,0 +1,225 @@
+//! The table of measurements.
+//!
+//! A row is a [`Measurement`]: one workload, measured once. Its key is in its findings (step,
+//! stream, round, repeat, section, levels, location and target), and so are its values. Every
+//! question (durable writes, campaigns, layers of a stack, predictions) selects rows by
+//! [`Measurements`] and takes repeats together here.
+
+use std::ops::Deref;
+
+use durio_base::stats::least_squares::{float, mean, median, saturating_sum};
+use durio_observe::DeviceCounters;
+use durio_plan::{Load, Plan, Step};
+use durio_record::{OperationName, Phase};
+use serde::{Deserialize, Serialize};
+
+use crate::mirror::LatencyCount;
+use crate::{IntervalPoint, OperationFindings, WorkloadFindings};
+
+/// One workload, measured once; dereferences to its findings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measurement<'a> {
+    /// The plan of its run.
+    pub(crate) plan: &'a Plan,
+    pub(crate) found: &'a WorkloadFindings,
+}
+
+impl Deref for Measurement<'_> {
+    type Target = WorkloadFindings;
+
+    fn deref(&self) -> &WorkloadFindings {
+        self.found
+    }
+}
+
+impl<'a> Measurement<'a> {
+    pub(crate) fn step(&self) -> Option<&'a Step> {
+        self.plan.steps.get(self.found.step as usize)
+    }
+
+    pub(crate) fn load(&self) -> Option<&'a Load> {
+        self.step()?.stream(self.found.stream)
+    }
+
+    /// Targets that its load works on at once.
+    pub(crate) fn drives(&self) -> u32 {
+        self.load().map_or(1, |load| u32::try_from(load.targets().count()).unwrap_or(u32::MAX))
+    }
+
+    /// The operation that the workload is about.
+    pub(crate) fn headline_operation(&self) -> Option<&'a OperationFindings> {
+        self.found.operation(self.found.headline)
+    }
+}
+
+impl WorkloadFindings {
+    /// Seconds that the devices' counters cover: the ramp and the measured phase.
+    pub(crate) fn counted_seconds(&self) -> f64 {
+        self.in_flight.span.max(self.measured).as_secs_f64()
+    }
+
+    /// Whole intervals of the measured phase: the ramp leads to the state, and a cut interval's
+    /// rate is not comparable.
+    pub(crate) fn whole_intervals(&self) -> Vec<&IntervalPoint> {
+        let counts = |point: &&IntervalPoint| point.phase == Phase::Measure && !point.cut_short;
+        self.intervals.iter().filter(counts).collect()
+    }
+
+    /// Bytes that the devices below moved in all, by their counters of sectors, per byte that was
+    /// `asked` for each second; `None` unless every device counts.
+    pub(crate) fn device_bytes_per_byte(
+        &self,
+        asked: f64,
+        sectors: fn(&DeviceCounters) -> u64,
+    ) -> Option<f64> {
+        let bytes = float(self.sum_of_devices(sectors)?) * SECTOR;
+        Some(bytes / (asked * self.counted_seconds()))
+    }
+
+    /// A counter of all devices together; `None` unless there are devices and all of them count.
+    fn sum_of_devices(&self, counter: fn(&DeviceCounters) -> u64) -> Option<u64> {
+        let is_counted = self.devices.iter().all(|device| !device.not_counted);
+        (!self.devices.is_empty() && is_counted)
+            .then(|| saturating_sum(self.devices.iter().map(counter)))
+    }
+
+    /// What reached the devices for each of `operation`; `None` without operations, or without
+    /// counters of every device.
+    pub(crate) fn device_work(&self, operation: &OperationFindings) -> Option<DeviceWork> {
+        // The counters run over the whole step, the rate is that of the measured phase alone.
+        let span = self.counted_seconds();
+        let commits = operation.rate * span;
+        let writes = self.sum_of_devices(|device| device.writes_completed)?;
+        if commits < 1.0 {
+            return None;
+        }
+        // The kernel counts flushes from 5.5 on.
+        let counted: Option<Vec<u64>> =
+            self.devices.iter().map(|device| device.flushes_completed).collect();
+        let flushes = counted.map(|all| float(saturating_sum(all)));
+        let calls = self.operation(OperationName::Sync).map(|sync| sync.rate * span);
+        // Per write and not per commit: with group commit a write has padding that no record has.
+        let asked = self.operation(OperationName::Write).unwrap_or(operation).bandwidth;
+        let bytes = self.device_bytes_per_byte(asked, |device| device.sectors_written)?;
+        let per_call = flushes.zip(calls).filter(|(_, calls)| *calls >= 1.0);
+        Some(DeviceWork {
+            // Not one by nature. An O_DSYNC write to a raw device without FUA has two flushes, one
+            // on a preallocated file of ext4 or XFS over a device with FUA has none (traced on
+            // Linux 6.12).
+            flushes_per_commit: flushes.map(|flushes| flushes / commits),
+            flushes_per_sync_call: per_call.map(|(flushes, calls)| flushes / calls),
+            writes_per_commit: float(writes) / commits,
+            bytes_per_byte: if bytes.is_finite() { bytes } else { 0.0 },
+        })
+    }
+
+    /// The headline's latencies with their numbers, from the curve over the quantiles.
+    pub(crate) fn latency_counts(&self) -> Vec<LatencyCount> {
+        let Some(operation) = self.operation(self.headline) else { return Vec::new() };
+        // The histogram itself is dropped when its step ends; the curve keeps sixteen points a
+        // decade of it.
+        let all = operation.service.count;
+        let mut before = 0_u64;
+        let last = operation.curve.len().saturating_sub(1);
+        let count = |(at, point): (usize, &crate::CurvePoint)| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "saturates"
+            )]
+            let up_to = if at == last { all } else { (point.quantile * float(all)).round() as u64 };
+            let count = up_to.saturating_sub(before);
+            before = before.max(up_to);
+            LatencyCount { latency_ns: point.latency_ns, count }
+        };
+        operation.curve.iter().enumerate().map(count).collect()
+    }
+}
+
+/// Bytes of a sector in the kernel's counters, whatever the device.
+const SECTOR: f64 = 512.0;
+
+/// What all devices together did per commit (or write), the ramp taken to be as fast as the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DeviceWork {
+    /// Flushes per commit; `None` if a device does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flushes_per_commit: Option<f64>,
+    /// Flushes per sync call, if the method is a separate call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flushes_per_sync_call: Option<f64>,
+    pub writes_per_commit: f64,
+    /// Bytes written per byte that the application wrote.
+    pub bytes_per_byte: f64,
+}
+
+/// Rows of the table, in an order that the question gives them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Measurements<'a>(Vec<Measurement<'a>>);
+
+impl<'a> FromIterator<Measurement<'a>> for Measurements<'a> {
+    fn from_iter<T: IntoIterator<Item = Measurement<'a>>>(rows: T) -> Self {
+        Self(rows.into_iter().collect())
+    }
+}
+
+impl<'a> Deref for Measurements<'a> {
+    type Target = [Measurement<'a>];
+
+    fn deref(&self) -> &[Measurement<'a>] {
+        &self.0
+    }
+}
+
+impl<'a> Measurements<'a> {
+    /// The table of one run, by step, stream and round.
+    pub(crate) fn of_run(
+        plan: &'a Plan,
+        found: impl IntoIterator<Item = &'a WorkloadFindings>,
+    ) -> Self {
+        let mut rows: Vec<_> = found.into_iter().map(|found| Measurement { plan, found }).collect();
+        rows.sort_by_key(|row| (row.step, row.stream, row.round));
+        Self(rows)
+    }
+
+    /// All streams of a step in all their rounds, of a table by step.
+    pub(crate) fn of_step(&self, step: u32) -> &[Measurement<'a>] {
+        let from = self.0.partition_point(|row| row.step < step);
+        let rows = self.0.get(from..).unwrap_or_default();
+        rows.get(..rows.partition_point(|row| row.step == step)).unwrap_or_default()
+    }
+
+    /// The first stream of a step's round, of a table by step.
+    pub(crate) fn at(&self, step: u32, round: u32) -> Option<Measurement<'a>> {
+        self.of_step(step).iter().find(|row| (row.stream, row.round) == (0, round)).copied()
+    }
+
+    pub(crate) fn extend(&mut self, rows: &[Measurement<'a>]) {
+        self.0.extend_from_slice(rows);
+    }
+
+    /// The rows from the lowest to the highest rate.
+    pub(crate) fn rising(mut self, rate: impl Fn(&WorkloadFindings) -> f64) -> Self {
+        self.0.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+        self
+    }
+
+    /// The middle of rising repeats, of two the lower: its values belong together, while means of
+    /// repeats would mix rates and percentiles that never occurred together.
+    pub(crate) fn middle(&self) -> Option<Measurement<'a>> {
+        self.0.get(self.0.len().saturating_sub(1) / 2).copied()
+    }
+
+    /// The median of a value that each row has, or its mean.
+    pub(crate) fn together(
+        &self,
+        by_mean: bool,
+        value: impl Fn(&'a WorkloadFindings) -> Option<f64>,
+    ) -> Option<f64> {
+        // All or nothing: a median of p99.9 over the steps long enough to have one would describe
+        // only the longest.
+        let values: Option<Vec<f64>> = self.0.iter().map(|row| value(row.found)).collect();
+        let values = values?;
+        if by_mean { mean(&values) } else { median(&values) }
+    }
+}
