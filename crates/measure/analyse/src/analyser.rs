@@ -184,10 +184,10 @@ impl Analyser {
         self.declined_steps.retain(|declined| !again(declined.step));
         let campaign = self.plan.campaign.as_ref();
         let sections = campaign.map_or(&[][..], |campaign| &campaign.sections);
-        self.traced.retain(|it| !again(it.step));
-        self.probed.retain(|it| !again(it.step));
-        self.paths.retain(|it| !again(it.step));
-        self.process_gaps.retain(|it| !again(it.step));
+        self.traced.retain(|traced| !again(traced.step));
+        self.probed.retain(|probed| !again(probed.step));
+        self.paths.retain(|path| !again(path.step));
+        self.process_gaps.retain(|gap| !again(gap.step));
         self.rounds.retain(|ended| {
             let section = sections.get(ended.section as usize);
             section.is_some_and(|section| !again(section.first_step))
@@ -241,7 +241,8 @@ impl Analyser {
             self_cost: &self_cost,
             memory_copied: self.memory_copied,
         });
-        let refused = self.declined_steps.iter().map(|it| (it.step, it.reason.clone()));
+        let refused =
+            self.declined_steps.iter().map(|declined| (declined.step, declined.reason.clone()));
         // For a reader who looks for the reason of a missing result, a refusal is an error like any
         // other.
         self.step_errors.extend(refused);

@@ -130,9 +130,10 @@ fn drift(bench: &BenchPoints<'_>, tables: &[WorkloadTable<'_>]) -> Vec<WarningFi
 
 fn drift_of(table: &WorkloadTable<'_>, base: &Base) -> Option<WarningFinding> {
     let alike = table.points.iter().enumerate();
-    let alike = alike.filter(|(_, it)| it.kind == PointKind::Raw && it.base == *base);
-    let rates: Vec<(&str, f64)> =
-        alike.filter_map(|(at, it)| Some((it.stack.as_str(), table.at(at)?.rate()))).collect();
+    let alike = alike.filter(|(_, point)| point.kind == PointKind::Raw && point.base == *base);
+    let rates: Vec<(&str, f64)> = alike
+        .filter_map(|(at, point)| Some((point.stack.as_str(), table.at(at)?.rate())))
+        .collect();
     let all: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
     // The median and not the mean: one disturbed stack must not make all others look off.
     let middle = median(&all)?;

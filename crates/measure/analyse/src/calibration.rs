@@ -105,7 +105,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 /// A sentence if no factor can make it so.
 pub fn factor(points: &[CalibrationPoint]) -> Result<Factor, String> {
     let all = sorted(points.iter().flat_map(CalibrationPoint::factors));
-    let quarter = |it: usize| all.get(it * all.len() / 4).copied();
+    let quarter = |quartile: usize| all.get(quartile * all.len() / 4).copied();
     let (Some(least), Some(median), Some(most)) = (quarter(1), quarter(2), quarter(3)) else {
         return Err("its rate hardly depends on the profile's times: sockets, threads and the load take nearly \
                     all of it"

@@ -246,7 +246,7 @@ fn long_run(at: usize, row: &Measurement<'_>) -> Option<LongRun> {
         step: row.step,
         round: row.round,
         stream: row.stream,
-        changes_at: leaving.changes.iter().filter_map(|it| from(it.at_interval)).collect(),
+        changes_at: leaving.changes.iter().filter_map(|change| from(change.at_interval)).collect(),
         leaving,
     })
 }

@@ -176,7 +176,8 @@ impl Capture {
                 self.open.insert(holder, OpenState { file, position });
             }
             CaptureEvent::Entered { at, task, call, holder, file, offset, durable } => {
-                let Some((number, place)) = file.and_then(|it| Some((it, *self.places.get(it)?)))
+                let Some((number, place)) =
+                    file.and_then(|number| Some((number, *self.places.get(number)?)))
                 else {
                     self.unnamed_calls += u64::from(call.role != CallRole::Seek);
                     return None;
@@ -221,7 +222,7 @@ impl Capture {
         result: i64,
     ) -> Option<TracedOperation> {
         // What was entered before the capture began has no begin here.
-        let pending = self.pending.remove(&task).filter(|it| it.call == call)?;
+        let pending = self.pending.remove(&task).filter(|pending| pending.call == call)?;
         let state = self.files.get_mut(pending.file)?;
         let Pending { begin, number: file, durable, .. } = pending;
         let nanos = at.saturating_sub(begin).max(1);
@@ -237,7 +238,7 @@ impl Capture {
         };
         let open = self.open.get_mut(&pending.holder);
         match call.role {
-            CallRole::Seek => open.into_iter().for_each(|it| it.position = Some(result)),
+            CallRole::Seek => open.into_iter().for_each(|open| open.position = Some(result)),
             CallRole::Write if result > 0 => {
                 let is_append = state.is_append(pending.number);
                 let offset = pending.offset.or_else(|| match &open {
@@ -288,7 +289,7 @@ impl Capture {
     #[must_use]
     pub fn finish(mut self, end: &CaptureEnd, source: CaptureSource) -> CaptureFindings {
         #[expect(clippy::cast_precision_loss, reason = "counts and times of one capture")]
-        let number = |it: u64| it as f64;
+        let number = |number: u64| number as f64;
         let seconds = number(end.duration_ns) / 1e9;
         for (number, place) in self.places.iter().enumerate() {
             if let Some(state) = self.files.get_mut(*place) {
@@ -311,10 +312,10 @@ impl Capture {
         }
         let sum = |of: fn(&CapturedFileFindings) -> u64| files.iter().map(of).sum::<u64>();
         let mut sizes = BTreeMap::new();
-        for size in files.iter().flat_map(|it| &it.sizes) {
+        for size in files.iter().flat_map(|file| &file.sizes) {
             *sizes.entry(size.bytes).or_default() += size.count;
         }
-        let per_second = |it: f64| if seconds > 0.0 { it / seconds } else { 0.0 };
+        let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         CaptureFindings {
             schema: CAPTURE_SCHEMA,
             source,
@@ -322,8 +323,8 @@ impl Capture {
             ended_early: end.ended_early.clone(),
             not_shown: end.not_shown.clone(),
             processes: end.processes,
-            writes: sum(|it| it.writes),
-            written_bytes: sum(|it| it.written_bytes),
+            writes: sum(|file| file.writes),
+            written_bytes: sum(|file| file.written_bytes),
             write_p50_ns: files::percentile(&write_times, 50),
             write_p99_ns: files::percentile(&write_times, 99),
             durable: sum(CapturedFileFindings::durable),
@@ -338,7 +339,7 @@ impl Capture {
                 events: end.events,
                 events_per_second: per_second(number(end.events)),
                 write_calls: end.write_calls,
-                slowdown: end.write_calls.and_then(|it| slowdown(it, seconds)),
+                slowdown: end.write_calls.and_then(|calls| slowdown(calls, seconds)),
                 lost_calls: end.lost_calls,
                 lost_requests: end.lost_requests,
             },

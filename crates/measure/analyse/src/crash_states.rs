@@ -159,7 +159,8 @@ mod tests {
         for (outcome, count) in [(CheckOutcome::Failed, 19), (CheckOutcome::Undecided, 23)] {
             (0..count).for_each(|_| findings.take(outcome, finding));
         }
-        let listed = |it: &CrashStateFindings| [it.failures.len(), it.undecided_states.len()];
+        let listed =
+            |found: &CrashStateFindings| [found.failures.len(), found.undecided_states.len()];
         assert_eq!((listed(&findings), findings.undecided), ([19, 20], 23));
         (0..2).for_each(|_| findings.take(CheckOutcome::Failed, finding));
         assert_eq!((listed(&findings), findings.failed), ([20, 20], 21));

@@ -154,7 +154,8 @@ fn skipped(plan: &Plan) -> SkippedParts {
         |experiment: &Experiment| plan.steps.iter().any(|step| arm::is_of(plan, step, *experiment));
     let steps = plan.measured_steps().map(|step| &step.load);
     // Group commit and syncs after several writes are separate questions, not combinations.
-    let plain = |it: &&Load| it.workload.group_commit.is_none() && it.workload.sync.every == 1;
+    let plain =
+        |load: &&Load| load.workload.group_commit.is_none() && load.workload.sync.every == 1;
     let measured: Vec<[String; 5]> = each_once(steps.filter(plain).map(|load| {
         let workload = &load.workload;
         [
@@ -166,9 +167,9 @@ fn skipped(plan: &Plan) -> SkippedParts {
         ]
     }));
     let values =
-        |axis: usize| each_once(measured.iter().filter_map(|it| it.get(axis))).len() as u64;
+        |axis: usize| each_once(measured.iter().filter_map(|values| values.get(axis))).len() as u64;
     SkippedParts {
-        said: plan.campaign.as_ref().map(|it| it.left_out.clone()).unwrap_or_default(),
+        said: plan.campaign.as_ref().map(|campaign| campaign.left_out.clone()).unwrap_or_default(),
         experiments: EXPERIMENTS.iter().filter(|experiment| !asked(experiment)).copied().collect(),
         combinations: (0..5).map(values).fold(1, u64::saturating_mul),
         measured: measured.len() as u64,

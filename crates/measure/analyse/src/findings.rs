@@ -202,7 +202,8 @@ impl OperationFindings {
         if tail < 1.0 {
             return None;
         }
-        let beyond = self.response_curve.iter().find(|it| it.quantile * 100.0 >= percentile - 1e-9);
+        let beyond =
+            self.response_curve.iter().find(|point| point.quantile * 100.0 >= percentile - 1e-9);
         Some(beyond.map_or(response.max_ns, |point| point.latency_ns))
     }
 }

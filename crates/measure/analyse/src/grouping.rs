@@ -7,7 +7,8 @@ pub fn grouped<T>(
 ) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     for item in items {
-        let is_its = |group: &&mut Vec<T>| group.first().is_some_and(|it| is_alike(it, &item));
+        let is_its =
+            |group: &&mut Vec<T>| group.first().is_some_and(|first| is_alike(first, &item));
         // A search, not a map: what makes things alike has floats in it, and the lists are short.
         match groups.iter_mut().find(is_its) {
             Some(group) => group.push(item),

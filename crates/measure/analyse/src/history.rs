@@ -160,12 +160,14 @@ const POINTS_MAX: usize = 500;
 /// latest such run; `None` if no run has it. `rows` has the latest first.
 #[must_use]
 pub fn history(rows: &[RunRow], target: Option<&str>, metric: &Metric) -> Option<FigureHistory> {
-    let is_it = |it: &&RunFigures| {
-        it.workload == metric.workload && target.is_none_or(|target| it.location == target)
+    let is_it = |figures: &&RunFigures| {
+        figures.workload == metric.workload
+            && target.is_none_or(|target| figures.location == target)
     };
     // A step of a campaign has its workload's name many times, on other levels each.
     let of_row = |row: &RunRow, location: &str| {
-        let mut same = row.figures.iter().filter(|it| is_it(it) && it.location == location);
+        let mut same =
+            row.figures.iter().filter(|figure| is_it(figure) && figure.location == location);
         let only = same.next()?;
         same.next().is_none().then(|| metric.figure.of(only))?
     };
@@ -187,7 +189,7 @@ pub fn history(rows: &[RunRow], target: Option<&str>, metric: &Metric) -> Option
     // The test of changes takes the square of it.
     points.truncate(POINTS_MAX);
     points.reverse();
-    let values: Vec<f64> = points.iter().map(|it| it.value).collect();
+    let values: Vec<f64> = points.iter().map(|point| point.value).collect();
     Some(FigureHistory {
         schema: "durio-history-1".to_owned(),
         target: location,
@@ -237,7 +239,7 @@ mod tests {
         let found = history(&rows, Some("/data"), &metric(RunFigure::Rate)).unwrap();
         assert_eq!((found.host.as_str(), found.points.len()), ("a", 24));
         assert_eq!(found.points[0].run, "run-000");
-        let places: Vec<usize> = found.changes.iter().map(|it| it.at_interval).collect();
+        let places: Vec<usize> = found.changes.iter().map(|change| change.at_interval).collect();
         assert_eq!(places, [12]);
         let other = history(&rows, None, &metric(RunFigure::Rate)).unwrap();
         assert_eq!((other.target.as_str(), other.points.len()), ("/other", 1));
@@ -293,7 +295,7 @@ mod tests {
         }
         let values = |figure| {
             let found = history(&rows, None, &metric(figure)).unwrap();
-            found.points.iter().map(|it| it.value).collect::<Vec<_>>()
+            found.points.iter().map(|point| point.value).collect::<Vec<_>>()
         };
         assert_eq!(values(RunFigure::Rate), [2.0, 1.0]);
         assert_eq!(values(RunFigure::P50), [102.0, 101.0]);

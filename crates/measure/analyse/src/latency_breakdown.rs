@@ -140,7 +140,7 @@ impl LatencyBreakdown {
     /// The time of a component.
     #[must_use]
     pub fn component(&self, component: LatencyComponent) -> Option<&ComponentTime> {
-        self.components.iter().find(|it| it.component == component)
+        self.components.iter().find(|time| time.component == component)
     }
 }
 
@@ -176,10 +176,12 @@ fn is_same(a: &Load, b: &Load) -> bool {
 
 fn breakdown(traced: &PathTraced) -> LatencyBreakdown {
     let all = &traced.operations;
-    let whole =
-        |path: &OperationPath| LatencyComponent::ALL.iter().map(|it| it.of(&path.spent)).sum();
-    let off =
-        |path: &OperationPath| LatencyComponent::ALL.iter().map(|it| it.of(&path.off_cpu)).sum();
+    let whole = |path: &OperationPath| {
+        LatencyComponent::ALL.iter().map(|component| component.of(&path.spent)).sum()
+    };
+    let off = |path: &OperationPath| {
+        LatencyComponent::ALL.iter().map(|component| component.of(&path.off_cpu)).sum()
+    };
     let mean_ns = mean(all.iter().map(whole));
     // Medians, so that one disturbed operation does not look like the cost of tracing.
     let (with, without) = (median(&traced.traced), median(&traced.untraced));
@@ -196,7 +198,9 @@ fn breakdown(traced: &PathTraced) -> LatencyBreakdown {
         overhead_share: overhead.map(|(with, without)| float(with) / float(without) - 1.0),
         components: match all.is_empty() {
             true => Vec::new(),
-            false => LatencyComponent::ALL.map(|it| time_of(it, all, mean_ns)).to_vec(),
+            false => {
+                LatencyComponent::ALL.map(|component| time_of(component, all, mean_ns)).to_vec()
+            }
         },
         off_cpu_share: share(mean(all.iter().map(off)), mean_ns),
         waits_per_operation: mean(all.iter().map(|path| path.waits.into())),
@@ -333,7 +337,8 @@ mod tests {
     #[test]
     fn what_reaches_each_device_is_told_per_operation() {
         let found = breakdown(&traced(0));
-        let short: Vec<_> = found.devices.iter().map(|it| (&it.device[..], it.writes)).collect();
+        let short: Vec<_> =
+            found.devices.iter().map(|device| (&device.device[..], device.writes)).collect();
         assert_eq!(short, [("md0", 0.0), ("sda", 2.0)]);
         let sda = &found.devices[1];
         assert_eq!((sda.written_bytes, sda.flushes, sda.lowest), (8192.0, 1.0, true));

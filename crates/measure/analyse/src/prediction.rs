@@ -116,7 +116,9 @@ fn point(row: &Measurement<'_>, processors: u32) -> Option<PredictionPoint> {
         // An offered rate that was reached is not a prediction.
         expected: (bound != RateBound::Offered)
             .then(|| (commit.rate / (1.0 + USUALLY_WITHIN), commit.rate / (1.0 - USUALLY_WITHIN))),
-        rate_range: row.rate_variation.map(|it| (it.rate_min_per_second, it.rate_max_per_second)),
+        rate_range: row
+            .rate_variation
+            .map(|range| (range.rate_min_per_second, range.rate_max_per_second)),
         offered_per_second: row.open_loop.map(|open| open.offered_per_second),
         p50_ns: latency.p50_ns,
         p99_ns: latency.p99_ns,
@@ -149,7 +151,7 @@ fn twice_as_fast(clients: f64, rate: f64, flush: f64, processor_share: Option<f6
     // However much of it the flushes are, twice as fast is the most.
     let shortened = (takes - flushes * flush / 2.0).max(takes / 2.0);
     let by_processors =
-        processor_share.filter(|it| *it > 0.0).map_or(f64::INFINITY, |it| rate / it);
+        processor_share.filter(|share| *share > 0.0).map_or(f64::INFINITY, |share| rate / share);
     (clients / shortened).min(by_processors).max(rate)
 }
 

@@ -93,7 +93,11 @@ pub(crate) fn findings(plan: &Plan, table: &Measurements<'_>) -> Option<ProfileF
         foreground: first.name.clone(),
         durable: first.durable,
         committers: first.load().and_then(|load| Some(load.workload.group_commit?.committers)),
-        comparisons: first.operations.iter().map(|it| comparison(it.operation)).collect(),
+        comparisons: first
+            .operations
+            .iter()
+            .map(|operation| comparison(operation.operation))
+            .collect(),
         notes,
     })
 }
@@ -125,10 +129,10 @@ fn ratio(idle: Option<StateLatency>, loaded: Option<StateLatency>) -> LoadRatio 
         (idle > 0.0).then_some(loaded / idle)
     };
     LoadRatio {
-        rate: of(|it| Some(it.rate_per_second)),
-        p50: of(|it| it.p50_ns.map(float)),
-        p99: of(|it| it.p99_ns.map(float)),
-        p99_9: of(|it| it.p99_9_ns.map(float)),
+        rate: of(|state| Some(state.rate_per_second)),
+        p50: of(|state| state.p50_ns.map(float)),
+        p99: of(|state| state.p99_ns.map(float)),
+        p99_9: of(|state| state.p99_9_ns.map(float)),
     }
 }
 

@@ -141,9 +141,9 @@ impl ProofFindings {
     /// Series with an unexpected loss of acknowledged data, or with an expected loss that did not
     /// occur.
     pub fn unexpected(&self) -> impl Iterator<Item = &SeriesFindings> {
-        self.series.iter().filter(|it| match it.as_expected {
+        self.series.iter().filter(|series| match series.as_expected {
             Some(as_expected) => !as_expected,
-            None => matches!(it.verdict, ProofVerdict::Breaks { .. }),
+            None => matches!(series.verdict, ProofVerdict::Breaks { .. }),
         })
     }
 }
@@ -174,8 +174,8 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
     let most = |of: fn(&CutFindings) -> u64| cuts.iter().map(|cut| of(&cut.findings)).max();
     let is_enumerated = series.target.is_enumerated();
     let acknowledged = match is_enumerated {
-        true => most(|it| it.acknowledged).unwrap_or(0),
-        false => sum(|it| it.acknowledged),
+        true => most(|findings| findings.acknowledged).unwrap_or(0),
+        false => sum(|findings| findings.acknowledged),
     };
     let with = |is_so: fn(&CutEvidence) -> bool| {
         cuts.iter().filter(|cut| is_so(&cut.evidence)).count() as u64
@@ -200,22 +200,22 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
         acknowledged,
         at_risk: if is_enumerated { acknowledged } else { at_risk },
         controls: Controls {
-            written: sum(|it| it.controls.written),
-            lost: sum(|it| it.controls.lost),
+            written: sum(|findings| findings.controls.written),
+            lost: sum(|findings| findings.controls.lost),
         },
         checks: cuts.iter().filter_map(|cut| checked(cut)).collect(),
-        cuts_with_lost_control: sum(|it| it.controls.lost.min(1)),
-        cuts_with_counter: with(|it| has_counted(it) == Some(true)),
-        cuts_with_reboot: with(|it| it.rebooted == Some(true)),
+        cuts_with_lost_control: sum(|findings| findings.controls.lost.min(1)),
+        cuts_with_counter: with(|evidence| has_counted(evidence) == Some(true)),
+        cuts_with_reboot: with(|evidence| evidence.rebooted == Some(true)),
         inventory: cuts.iter().find_map(|cut| cut.inventory.clone()),
         in_flight: InFlightWrites {
-            kept: sum(|it| it.in_flight.kept),
-            torn: sum(|it| it.in_flight.torn),
+            kept: sum(|findings| findings.in_flight.kept),
+            torn: sum(|findings| findings.in_flight.torn),
         },
         as_expected: series
             .expected
             .filter(|_| is_decided)
-            .map(|it| is_as_expected(series, it, verdict, first.map(|it| it.cut))),
+            .map(|expected| is_as_expected(series, expected, verdict, first.map(|cut| cut.cut))),
         loss,
     }
 }
@@ -239,10 +239,10 @@ fn is_as_expected(
         (ExpectedVerdict::Breaks { class, within }, ProofVerdict::Breaks { class: found }) => {
             // A cache that keeps single sectors loses writes in parts.
             let is_part = class == LossClass::Lost && found == LossClass::Torn;
-            (found == class || is_part || may_be_misnamed) && cut.is_some_and(|it| it <= within)
+            (found == class || is_part || may_be_misnamed) && cut.is_some_and(|cut| cut <= within)
         }
         (ExpectedVerdict::Loses { within }, ProofVerdict::Breaks { .. }) => {
-            cut.is_some_and(|it| it <= within)
+            cut.is_some_and(|cut| cut <= within)
         }
         (ExpectedVerdict::MayLose, ProofVerdict::Breaks { .. } | ProofVerdict::NoLoss) => true,
         (
@@ -441,7 +441,7 @@ mod tests {
             ["not_cut", "kept_power", "idle", "no_proof", "breaks", "no_loss", "inconclusive"];
         let shapes = ["total", "suffix", "holes"];
         let names = [keys(&value), keys(series), keys(&series["loss"])].concat();
-        let words = words.iter().chain(&shapes).map(|&it| it.to_owned());
+        let words = words.iter().chain(&shapes).map(|&word| word.to_owned());
         for name in names.into_iter().chain(words) {
             assert!(text.contains(&format!("`{name}`")), "{name}");
         }
@@ -523,7 +523,8 @@ mod tests {
         };
         let passed = of(&[checked(1, Some(0)), checked(2, Some(0))], None);
         assert_eq!((passed.verdict, passed.effective), (ProofVerdict::NoLoss, 2));
-        let told: Vec<_> = passed.checks.iter().map(|it| (it.cut, it.acknowledged)).collect();
+        let told: Vec<_> =
+            passed.checks.iter().map(|check| (check.cut, check.acknowledged)).collect();
         assert_eq!(told, [(1, 100), (2, 100)]);
         let class = LossClass::CheckFailed;
         let failed = of(&[checked(1, Some(0)), checked(2, Some(1))], None);

@@ -72,7 +72,7 @@ pub struct Agreement {
 
 /// The rule for rates of a step; `None` with fewer than five whole intervals.
 pub(crate) fn steadiness(points: &[IntervalPoint]) -> Option<Steadiness> {
-    let measured = points.iter().filter(|it| it.phase == Phase::Measure && !it.cut_short);
+    let measured = points.iter().filter(|point| point.phase == Phase::Measure && !point.cut_short);
     let measured: Vec<&IntervalPoint> = measured.collect();
     let fifths = fifths(&measured)?;
     let mean = mean(&fifths).filter(|mean| *mean > 0.0)?;
@@ -94,10 +94,10 @@ fn fifths(measured: &[&IntervalPoint]) -> Option<[f64; PARTS]> {
     Some(std::array::from_fn(|part| {
         let at = |part: usize| part * measured.len() / PARTS;
         let of = measured.get(at(part)..at(part + 1)).unwrap_or_default();
-        let span = |it: &IntervalPoint| float(it.to.saturating_sub(it.from).get());
-        let done: f64 = of.iter().map(|it| it.rate * span(it)).sum();
+        let span = |point: &IntervalPoint| float(point.to.saturating_sub(point.from).get());
+        let done: f64 = of.iter().map(|point| point.rate * span(point)).sum();
         // Weighed by time: the intervals of a fifth need not be of one length.
-        done / of.iter().map(|it| span(it)).sum::<f64>().max(1.0)
+        done / of.iter().map(|point| span(point)).sum::<f64>().max(1.0)
     }))
 }
 
@@ -119,16 +119,17 @@ pub(crate) fn of_same_workload(
     workload: &WorkloadFindings,
     all: &[WorkloadFindings],
 ) -> Option<Agreement> {
-    let same = |it: &&WorkloadFindings| {
-        it.definition == workload.definition
-            && (&it.location, &it.target, &it.levels)
+    let same = |found: &&WorkloadFindings| {
+        found.definition == workload.definition
+            && (&found.location, &found.target, &found.levels)
                 == (&workload.location, &workload.target, &workload.levels)
-            && it.effective.engine == workload.effective.engine
+            && found.effective.engine == workload.effective.engine
             // An open loop gives the rate that was offered, whatever the storage does.
-            && it.open_loop.is_none()
-            && it.complete
+            && found.open_loop.is_none()
+            && found.complete
     };
-    let rate = |it: &WorkloadFindings| it.operation(it.headline).map(|operation| operation.rate);
+    let rate =
+        |found: &WorkloadFindings| found.operation(found.headline).map(|operation| operation.rate);
     agreement(&all.iter().filter(same).filter_map(rate).collect::<Vec<_>>())
 }
 
@@ -245,7 +246,7 @@ mod tests {
     fn an_interval_in_which_nothing_was_due_is_no_stall() {
         let interval = Nanos::from_millis(100);
         // Two a second: one interval in five has one.
-        let rates: Vec<f64> = (0..600).map(|it| if it % 5 == 0 { 10.0 } else { 0.0 }).collect();
+        let rates: Vec<f64> = (0..600).map(|at| if at % 5 == 0 { 10.0 } else { 0.0 }).collect();
         let open = |rate| Arrivals::Constant { rate_per_second: rate };
         let slow = rate_variation(&points(&rates), interval, open(2.0)).unwrap();
         assert_eq!((slow.intervals, slow.intervals_empty, slow.intervals_under_half), (4, 0, 0));
@@ -261,7 +262,7 @@ mod tests {
     fn half_of_the_mean_is_not_under_half_and_nothing_is_empty() {
         let counts = |rates: &[f64]| {
             let all = rate_variation(&points(rates), Nanos::from_millis(100), Arrivals::Closed);
-            all.map(|it| (it.intervals_empty, it.intervals_under_half))
+            all.map(|variation| (variation.intervals_empty, variation.intervals_under_half))
         };
         // Mean 100; the other intervals make up for the low ones.
         assert_eq!(counts(&[100.0, 50.0, 150.0]), Some((0, 0)));

@@ -16,7 +16,8 @@ impl Analyser {
     pub fn decide(&self, section: u32, round: u32) -> RoundDecision {
         let campaign = self.plan().campaign.as_ref();
         let section = campaign.and_then(|campaign| campaign.sections.get(section as usize));
-        let Some((section, rounds)) = section.and_then(|it| Some((it, it.rounds?))) else {
+        let Some((section, rounds)) = section.and_then(|section| Some((section, section.rounds?)))
+        else {
             return RoundDecision::Reached;
         };
         let at = |step: u32, round: u32| self.so_far(step, round).first();
@@ -69,7 +70,7 @@ fn terms<'w>(
     };
     Some(Terms {
         precision: share(precision_per_mille),
-        ceiling: ceiling_step.and_then(|step| at(step, 0)).map(|it| it.iops),
+        ceiling: ceiling_step.and_then(|step| at(step, 0)).map(|ceiling| ceiling.iops),
         rate_least: rate_least(goal, seconds),
     })
 }
@@ -84,7 +85,7 @@ pub(crate) fn tracked_series<'w>(
     let Until::SteadyState { tracked, tracking, .. } = rounds.until else { return Vec::new() };
     let step = section.first_step + tracked;
     // Up to the first round that is missing: a gap would put later rounds into the wrong window.
-    (0..count).map_while(|round| at(step, round)).map(|it| figure(it, tracking)).collect()
+    (0..count).map_while(|round| at(step, round)).map(|found| figure(found, tracking)).collect()
 }
 
 fn figure(workload: &WorkloadFindings, tracking: Tracking) -> f64 {

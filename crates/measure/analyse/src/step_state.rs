@@ -165,10 +165,12 @@ impl StreamState {
         self.latency_sum_ns = saturating_sum(
             sums.map(|record| record.service.exact.sum_ns).chain([self.latency_sum_ns]),
         );
-        let mut commits = interval.operations.iter().filter(|it| !occupying(it));
+        let mut commits = interval.operations.iter().filter(|record| !occupying(record));
         let count = commits.next().map_or(0, |record| record.service.exact.count);
         self.commits_ever = self.commits_ever.saturating_add(count);
-        for record in interval.operations.iter().filter(|it| ACCESSES.contains(&it.operation)) {
+        for record in
+            interval.operations.iter().filter(|record| ACCESSES.contains(&record.operation))
+        {
             self.accesses_ever = self.accesses_ever.saturating_add(record.service.exact.count);
         }
         // The ramp stays in the sums above, because they are compared with counters that include
@@ -244,10 +246,14 @@ impl StreamState {
             batches: self.batches(workload, alone),
             data: self.data(workload),
             idle_before: self.ended.as_ref().and_then(|ended| ended.idle_before),
-            cpu: self.cpu(measured, alone, workload.group_commit.map_or(1, |it| it.thread_count())),
-            context_switches_per_operation: switches.map(|it| it.voluntary),
-            involuntary_switches_per_operation: switches.map(|it| it.involuntary),
-            machine_switches_per_operation: switches.and_then(|it| it.machine),
+            cpu: self.cpu(
+                measured,
+                alone,
+                workload.group_commit.map_or(1, |group| group.thread_count()),
+            ),
+            context_switches_per_operation: switches.map(|switches| switches.voluntary),
+            involuntary_switches_per_operation: switches.map(|switches| switches.involuntary),
+            machine_switches_per_operation: switches.and_then(|switches| switches.machine),
             // A trace is a separate step; the analyser attaches it when all steps have ended.
             latency_breakdown: None,
             device_time: self.device_time(alone, workload.commits_each_write()),
@@ -298,7 +304,7 @@ impl StreamState {
         let paced: Vec<&Pacing> = self.jobs.iter().filter_map(|job| job.pacing.as_ref()).collect();
         let sum = |of: fn(&Pacing) -> u64| saturating_sum(paced.iter().map(|pacing| of(pacing)));
         let max = |of: fn(&Pacing) -> u64| paced.iter().map(|pacing| of(pacing)).max().unwrap_or(0);
-        let (due, started) = (sum(|it| it.due), sum(|it| it.started));
+        let (due, started) = (sum(|pacing| pacing.due), sum(|pacing| pacing.started));
         Some(OpenLoop {
             arrivals: self.started.arrivals,
             offered_per_second: offered,
@@ -306,9 +312,9 @@ impl StreamState {
             due,
             never_started: due.saturating_sub(started),
             started_share: if due == 0 { 1.0 } else { quotient(started, due) },
-            lag_ns_mean: quotient(sum(|it| it.lag_ns_sum), sum(|it| it.punctual)),
-            lag_ns_max: max(|it| it.lag_ns_max),
-            behind_ns_max: max(|it| it.behind_ns_max),
+            lag_ns_mean: quotient(sum(|pacing| pacing.lag_ns_sum), sum(|pacing| pacing.punctual)),
+            lag_ns_max: max(|pacing| pacing.lag_ns_max),
+            behind_ns_max: max(|pacing| pacing.behind_ns_max),
         })
     }
 
@@ -324,13 +330,13 @@ impl StreamState {
     fn batches(&self, workload: &Workload, alone: bool) -> Option<BatchFindings> {
         let batches = self.jobs.iter().filter_map(|job| job.batches.as_ref());
         let devices = self.ended.as_ref().filter(|_| alone).map(|ended| &ended.devices[..]);
-        let devices = devices.filter(|all| all.iter().all(|it| !it.not_counted));
+        let devices = devices.filter(|all| all.iter().all(|device| !device.not_counted));
         let written = self.totals.get(&OperationName::Write).map_or(0, |total| total.bytes);
         let (record, syncs) = (workload.block_mix.is_empty(), self.count(OperationName::Sync));
         let record = record.then_some(workload.block_size.get());
         let mut found = batch_findings(batches, syncs, record, written)?;
         // A write passes through several devices: the one with the most writes has seen them all.
-        let writes = devices.and_then(|all| all.iter().map(|it| it.writes_completed).max());
+        let writes = devices.and_then(|all| all.iter().map(|device| device.writes_completed).max());
         let per_commit = |writes| quotient(writes, self.commits_ever);
         found.device_writes_per_commit = writes.filter(|_| self.commits_ever > 0).map(per_commit);
         Some(found)
@@ -341,8 +347,9 @@ impl StreamState {
         let sum = |of: fn(&Accounting) -> u64| {
             saturating_sum(self.jobs.iter().map(|job| of(&job.accounting)))
         };
-        let span = sum(|it| it.engine_span_ns);
-        let making_share = if span == 0 { 0.0 } else { quotient(sum(|it| it.filling_ns), span) };
+        let span = sum(|accounting| accounting.engine_span_ns);
+        let making_share =
+            if span == 0 { 0.0 } else { quotient(sum(|accounting| accounting.filling_ns), span) };
         Some(DataFindings { contents: workload.data_words()?, making_share })
     }
 

@@ -128,7 +128,7 @@ pub fn compare_labs(
         |given| DeclinedAnalysis::TooFew { what: "benches of a kernel".into(), given, needed: 1 };
     let (first, of_other) = baseline.first().zip(other.first()).ok_or(too_few(0))?;
     // Counted time includes no waits and no contention, so it cannot be compared with a clock's.
-    if baseline.iter().chain(other).any(|it| it.timing != first.timing) {
+    if baseline.iter().chain(other).any(|bench| bench.timing != first.timing) {
         let why = "one side counts instructions and the other does not, or one is no lab: their \
                    times are of different kinds; measure both with the same --timing";
         return Err(DeclinedAnalysis::NoSuchRule { why: why.to_owned() });
@@ -136,19 +136,20 @@ pub fn compare_labs(
     let [before, after] = [gathered(baseline), gathered(other)];
     let mut only_one_side = only(&before, &after, "the baseline");
     only_one_side.extend(only(&after, &before, "the other side"));
-    let workloads = before.iter().filter_map(|it| Some(changes(it, it.like(&after)?)));
+    let workloads =
+        before.iter().filter_map(|workload| Some(changes(workload, workload.like(&after)?)));
     Ok(LabComparison {
         schema: LAB_COMPARE_SCHEMA.to_owned(),
         timing: first.timing,
         label: first.label.clone(),
         sides: [side(first, baseline), side(of_other, other)],
-        workloads: workloads.filter(|it| !it.layers.is_empty()).collect(),
+        workloads: workloads.filter(|workload| !workload.layers.is_empty()).collect(),
         only_one_side,
     })
 }
 
 fn side(first: &StackFindings, repeats: &[StackFindings]) -> SideName {
-    let kernels = each_once(repeats.iter().flat_map(|it| it.kernels.iter().cloned()));
+    let kernels = each_once(repeats.iter().flat_map(|bench| bench.kernels.iter().cloned()));
     SideName { name: first.name.clone(), kernels, repeats: repeats.len() }
 }
 
@@ -158,7 +159,9 @@ fn only(here: &[GatheredWorkload<'_>], there: &[GatheredWorkload<'_>], word: &st
     for workload in here {
         let others = workload.like(there);
         for GatheredPoint { facts, .. } in &workload.points {
-            if !others.is_some_and(|it| it.points.iter().any(|point| is_same(point.facts, facts))) {
+            if !others.is_some_and(|workload| {
+                workload.points.iter().any(|point| is_same(point.facts, facts))
+            }) {
                 only.push(format!(
                     "{} on {} in stack {}: measured on {word} only",
                     workload.label, facts.name, facts.stack
@@ -181,14 +184,14 @@ fn changes(before: &GatheredWorkload<'_>, after: &GatheredWorkload<'_>) -> Workl
 fn layer_change(baseline: &GatheredPoint<'_>, other: &GatheredPoint<'_>) -> Option<LayerChange> {
     let sides = [baseline, other];
     let costs = |point: &GatheredPoint<'_>| -> Vec<f64> {
-        point.figures.iter().map(|it| it.time_per_operation_ns).collect()
+        point.figures.iter().map(|figures| figures.time_per_operation_ns).collect()
     };
     let costs = sides.map(costs);
     let verdict = verdict([&costs[0], &costs[1]])?;
     let both =
         |of: &dyn Fn(&RowFigures) -> Option<f64>| Some([baseline.mean(of)?, other.mean(of)?]);
-    let added_ns = both(&|it| Some(it.against_below?.time_per_operation_ns));
-    let cpu = both(&|it| it.cpu_ns_per_operation);
+    let added_ns = both(&|figures| Some(figures.against_below?.time_per_operation_ns));
+    let cpu = both(&|figures| figures.cpu_ns_per_operation);
     // A layer may be faster than the one below it: a quotient of negative differences is not a
     // factor.
     let quotient = |[a, b]: [f64; 2]| (a > 0.0 && b > 0.0).then(|| b / a);
@@ -204,7 +207,7 @@ fn layer_change(baseline: &GatheredPoint<'_>, other: &GatheredPoint<'_>) -> Opti
         added_ratio: added_ns.and_then(quotient),
         cpu_ns_per_operation: cpu,
         cpu_ratio: cpu.and_then(quotient),
-        context_switches_per_operation: both(&|it| it.context_switches_per_operation),
+        context_switches_per_operation: both(&|figures| figures.context_switches_per_operation),
         change: verdict.change,
         reason: verdict.reason,
     })
@@ -216,7 +219,7 @@ fn scatter(costs: &[Vec<f64>; 2]) -> Option<[f64; 2]> {
         let (low, high) = range(side.iter().copied());
         high / low - 1.0
     };
-    costs.iter().all(|it| it.len() > 1).then(|| costs.each_ref().map(of))
+    costs.iter().all(|side| side.len() > 1).then(|| costs.each_ref().map(of))
 }
 
 /// A workload with its points, in the order in which they first come.
@@ -238,14 +241,15 @@ impl GatheredPoint<'_> {
     /// Mean over the repeats of a value that all of them have.
     fn mean(&self, of: impl Fn(&RowFigures) -> Option<f64>) -> Option<f64> {
         // A mean over other repeats could not be compared with the time's.
-        let figures: Option<Vec<f64>> = self.figures.iter().map(|it| of(it)).collect();
+        let figures: Option<Vec<f64>> = self.figures.iter().map(|figures| of(figures)).collect();
         mean(&figures?)
     }
 }
 
 /// Every point with results in at least one repeat.
 fn gathered(repeats: &[StackFindings]) -> Vec<GatheredWorkload<'_>> {
-    let all = repeats.iter().flat_map(|it| it.workloads.iter().map(move |rows| (it, rows)));
+    let all =
+        repeats.iter().flat_map(|bench| bench.workloads.iter().map(move |rows| (bench, rows)));
     let workloads = grouped(all, |a, b| a.1.key == b.1.key).into_iter();
     workloads.filter_map(gathered_workload).collect()
 }
@@ -254,11 +258,13 @@ fn gathered_workload<'a>(
     alike: Vec<(&'a StackFindings, &'a WorkloadRows)>,
 ) -> Option<GatheredWorkload<'a>> {
     let (_, first) = *alike.first()?;
-    let rows = alike.into_iter().flat_map(|(it, rows)| rows.rows.iter().map(move |row| (it, row)));
-    let measured = rows.filter_map(|(it, row)| it.points.get(row.point).zip(row.figures.as_ref()));
+    let rows =
+        alike.into_iter().flat_map(|(bench, rows)| rows.rows.iter().map(move |row| (bench, row)));
+    let measured =
+        rows.filter_map(|(bench, row)| bench.points.get(row.point).zip(row.figures.as_ref()));
     let points = grouped(measured, |a, b| is_same(a.0, b.0)).into_iter().filter_map(|point| {
         let facts = point.first()?.0;
-        Some(GatheredPoint { facts, figures: point.into_iter().map(|it| it.1).collect() })
+        Some(GatheredPoint { facts, figures: point.into_iter().map(|figures| figures.1).collect() })
     });
     Some(GatheredWorkload { key: &first.key, label: &first.label, points: points.collect() })
 }
@@ -271,7 +277,7 @@ fn is_same(a: &PointFacts, b: &PointFacts) -> bool {
 impl<'a> GatheredWorkload<'a> {
     /// This workload's like among others.
     fn like<'b>(&self, others: &'b [GatheredWorkload<'a>]) -> Option<&'b GatheredWorkload<'a>> {
-        others.iter().find(|it| it.key == self.key)
+        others.iter().find(|other| other.key == self.key)
     }
 }
 
@@ -297,7 +303,7 @@ struct RepeatsVerdict {
 /// Judges costs above zero, one per repeat; `None` if a side has none, or an invalid one.
 fn verdict(costs: [&[f64]; 2]) -> Option<RepeatsVerdict> {
     // Logarithms: half and twice are as far from one, whichever kernel is the baseline.
-    let logs = costs.map(|side| side.iter().map(|it| it.ln()).collect::<Vec<_>>());
+    let logs = costs.map(|side| side.iter().map(|value| value.ln()).collect::<Vec<_>>());
     let [before, after] = [middle(&logs[0])?, middle(&logs[1])?];
     let shift = Mean::of(&logs[0]).zip(Mean::of(&logs[1])).map(|(a, b)| Shift::between(a, b));
     let (change, reason) = match &shift {
@@ -310,11 +316,11 @@ fn verdict(costs: [&[f64]; 2]) -> Option<RepeatsVerdict> {
 }
 
 fn middle(logs: &[f64]) -> Option<f64> {
-    mean(logs).filter(|it| it.is_finite())
+    mean(logs).filter(|mean| mean.is_finite())
 }
 
 fn single(costs: [&[f64]; 2]) -> String {
-    match costs.iter().all(|it| it.len() == 1) {
+    match costs.iter().all(|side| side.len() == 1) {
         true => "one run per side; --repeat N tells".to_owned(),
         false => "one run on one side; --repeat N tells".to_owned(),
     }
@@ -356,7 +362,7 @@ mod tests {
     #[test]
     fn the_interval_is_welchs() {
         // scipy.stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95) of SciPy 1.17.
-        let costs = |logs: &[f64]| logs.iter().map(|it| it.exp()).collect::<Vec<_>>();
+        let costs = |logs: &[f64]| logs.iter().map(|value| value.exp()).collect::<Vec<_>>();
         let found = verdict([&costs(&[0.0, 0.1, 0.2]), &costs(&[1.0, 1.4])]).unwrap();
         let [low, high] = found.interval.unwrap();
         assert!((low.ln() + 0.790_730_639_745_839_3).abs() < 1e-9, "{low}");

@@ -317,7 +317,7 @@ impl WaterfallBasis {
         let service = figures.service.as_ref();
         match self {
             Self::LatencyP50 => service?.p50_ns.map(float),
-            Self::LatencyMean => service.map(|it| it.mean_ns),
+            Self::LatencyMean => service.map(|service| service.mean_ns),
             Self::TimePerOperation => Some(figures.time_per_operation_ns),
         }
     }
@@ -396,10 +396,11 @@ fn raid_facts(raid: RaidPoint) -> RaidFacts {
     let model = model(raid.array);
     // The least holds whichever members are gone; the most only if they were the right ones.
     let left = |survived: u32| survived.saturating_sub(raid.degraded_members);
-    let of = |failures: fn(&RaidModel) -> u32| model.as_ref().map_or(0, |it| left(failures(it)));
+    let of =
+        |failures: fn(&RaidModel) -> u32| model.as_ref().map_or(0, |model| left(failures(model)));
     RaidFacts {
-        failures_left_min: of(|it| it.failures_survived_min),
-        failures_left_max: of(|it| it.failures_survived_max),
+        failures_left_min: of(|model| model.failures_survived_min),
+        failures_left_max: of(|model| model.failures_survived_max),
         degraded_members: raid.degraded_members,
         declined: model.as_ref().err().map(ToString::to_string),
         model: model.ok(),

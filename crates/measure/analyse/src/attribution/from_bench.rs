@@ -54,16 +54,16 @@ fn point<'a>(
     let nothing = || Base { kind: BaseKind::Device, label: layer.label.clone() };
     let declared = &stack.declared;
     let published = manifest.published.iter();
-    let published = published.filter(|it| it.stack == declared.name && it.layer == index);
+    let published = published.filter(|share| share.stack == declared.name && share.layer == index);
     StackPoint {
         stack: declared.name.clone(),
         layer: layer.label.clone(),
         // An index without a layer is passed over before.
-        kind: declared.layers.get(index).map_or(PointKind::Raw, |it| kind_of(&it.kind)),
+        kind: declared.layers.get(index).map_or(PointKind::Raw, |layer| kind_of(&layer.kind)),
         base: base_of(declared, manifest.several_devices).unwrap_or_else(nothing),
         below: None,
         raid: raid_of(declared, index),
-        no_model: declared.layers.get(index).and_then(|it| no_model_of(&it.kind)),
+        no_model: declared.layers.get(index).and_then(|layer| no_model_of(&layer.kind)),
         published: published.cloned().collect(),
         runs: found.into_iter().collect(),
         failure: failure(stack, layer, found),
@@ -94,8 +94,10 @@ fn base_of(stack: &DeclaredStack, several: SeveralDevices) -> Option<Base> {
         DeclaredKind::Ram(Ram { made }) => (BaseKind::Ram, format!("RAM disks of {}", made.size)),
         DeclaredKind::Zram(Zram { made }) => (BaseKind::Zram, format!("zram of {}", made.size)),
         DeclaredKind::Null(Null { made, completion, queue_depth }) => {
-            let time = completion.map_or_else(|| "at once".to_owned(), |it| format!("after {it}"));
-            let depth = queue_depth.map_or_else(String::new, |it| format!(", {it} at a time"));
+            let time =
+                completion.map_or_else(|| "at once".to_owned(), |time| format!("after {time}"));
+            let depth =
+                queue_depth.map_or_else(String::new, |depth| format!(", {depth} at a time"));
             (BaseKind::Null, format!("null_blk of {}, done {time}{depth}", made.size))
         }
         DeclaredKind::Loop(Loop { made, .. }) => {
@@ -198,7 +200,7 @@ fn of_md(md: &DeclaredMd, members: u32) -> Option<ArrayLayout> {
         _ => return None,
     };
     // n2, f3, o2: the digit is the number of copies.
-    let copies = md.layout.as_ref().and_then(|it| it.get(1..)?.parse().ok());
+    let copies = md.layout.as_ref().and_then(|layout| layout.get(1..)?.parse().ok());
     let copies = copies.filter(|_| md.level == 10);
     Some(ArrayLayout { layout: layout_of(level, members, copies), members })
 }
@@ -321,12 +323,15 @@ mod tests {
         let manifest = manifest(stack(None, [Measured, Built, Measured]));
         let findings = vec![vec![Some(run(&[writes(2.0)])), None, Some(run(&[writes(1.0)]))]];
         let bench = bench_of(&manifest, &findings, Some(Timing::Counted));
-        let kinds: Vec<_> = bench.points.iter().map(|it| (it.kind, it.below)).collect();
+        let kinds: Vec<_> = bench.points.iter().map(|point| (point.kind, point.below)).collect();
         assert_eq!(kinds, [(PointKind::Raw, None), (PointKind::Filesystem, Some(0))]);
-        assert!(bench.points.iter().all(|it| it.failure.is_none() && it.runs.len() == 1));
+        assert!(bench.points.iter().all(|point| point.failure.is_none() && point.runs.len() == 1));
         assert_eq!(bench.points[1].layer, "the ext4");
-        let shares: Vec<_> =
-            bench.points[1].published.iter().map(|it| (it.share_of_raw, it.jobs)).collect();
+        let shares: Vec<_> = bench.points[1]
+            .published
+            .iter()
+            .map(|share| (share.share_of_raw, share.jobs))
+            .collect();
         assert_eq!(shares, [(0.3, Some(16))], "of this layer alone");
         assert_eq!(bench.points[0].base.kind, BaseKind::Ram);
     }
@@ -341,8 +346,8 @@ mod tests {
             wider.declared.layers[0].kind = DeclaredKind::Ram(Ram { made });
             manifest.stacks.push(wider);
             let points = bench_of(&manifest, &[], None).points.into_iter();
-            let raw = points.filter(|it| it.kind == PointKind::Raw);
-            raw.map(|it| it.base.label).collect::<Vec<_>>()
+            let raw = points.filter(|point| point.kind == PointKind::Raw);
+            raw.map(|raw| raw.base.label).collect::<Vec<_>>()
         };
         assert_eq!(labels(SeveralDevices::One), ["RAM disks of 64 MiB"; 2]);
         let all = ["2 × RAM disks of 64 MiB", "5 × RAM disks of 64 MiB"];
@@ -412,12 +417,12 @@ mod tests {
 
     fn array(count: u32, level: u8, layout: Option<&str>) -> Option<ArrayLayout> {
         let stack = over(count, vec![layer(DeclaredKind::Md(md(level, layout)), 1)]);
-        raid_of(&stack, 1).map(|it| it.array)
+        raid_of(&stack, 1).map(|raid| raid.array)
     }
 
     #[test]
     fn levels_become_layouts_with_their_copies() {
-        let layout = |count, level, words| array(count, level, words).map(|it| it.layout);
+        let layout = |count, level, words| array(count, level, words).map(|array| array.layout);
         assert_eq!(layout(2, 1, None), Some(MemberLayout::Raid1 { copies: 2 }));
         assert_eq!(layout(4, 10, None), Some(MemberLayout::Raid10 { copies: 2 }));
         assert_eq!(layout(6, 10, Some("f3")), Some(MemberLayout::Raid10 { copies: 3 }));
@@ -456,11 +461,11 @@ mod tests {
             let why = no_model_of(&kind).unwrap();
             (raid_of(&over(4, vec![layer(kind, 1)]), 1), why)
         };
-        let (ppl, why) = with(|it| it.ppl = true);
+        let (ppl, why) = with(|md| md.ppl = true);
         assert!(ppl.is_none() && why.contains("partial parity log"), "{why}");
-        let (journal, why) = with(|it| it.journal = true);
+        let (journal, why) = with(|md| md.journal = true);
         assert!(journal.is_none() && why.contains("journal first"), "{why}");
-        assert_eq!(with(|it| it.removed = 1).0.unwrap().degraded_members, 1);
+        assert_eq!(with(|md| md.removed = 1).0.unwrap().degraded_members, 1);
         assert_eq!(no_model_of(&over(1, Vec::new()).layers[0].kind), None);
         let stack = over(4, vec![layer(DeclaredKind::Md(md(0, None)), 3)]);
         assert_eq!(

@@ -117,7 +117,7 @@ pub(super) fn check(bench: &BenchPoints<'_>) -> Result<(), DeclinedAnalysis> {
     DeclinedAnalysis::unless_enough("points", points.len(), 1)?;
     DeclinedAnalysis::if_too_many("points", points.len(), POINTS_MAX)?;
     // An invalid share would win or lose every pair of the published order.
-    let shares = points.iter().flat_map(|point| &point.published).map(|it| it.share_of_raw);
+    let shares = points.iter().flat_map(|point| &point.published).map(|share| share.share_of_raw);
     DeclinedAnalysis::unless_positive("published share", shares)?;
     for (at, point) in points.iter().enumerate() {
         let Some(below) = point.below else { continue };
@@ -144,8 +144,8 @@ pub(super) fn way_down(points: &[StackPoint<'_>], at: usize) -> impl Iterator<It
 
 /// The layers of point `at` from the top down, without the raw storage.
 pub(super) fn full_name(points: &[StackPoint<'_>], at: usize) -> String {
-    let way = way_down(points, at).filter_map(|it| Some((it, points.get(it)?)));
-    let named = way.filter(|(it, point)| *it == at || point.kind != PointKind::Raw);
+    let way = way_down(points, at).filter_map(|at| Some((at, points.get(at)?)));
+    let named = way.filter(|(place, point)| *place == at || point.kind != PointKind::Raw);
     named.map(|(_, point)| point.layer.as_str()).collect::<Vec<_>>().join(" on ")
 }
 
@@ -183,8 +183,8 @@ impl StepKey {
         // A publication may give one share for a whole ladder, or one for a step of it.
         let of_ladder = self.levels.iter().any(|words| words.starts_with("jobs "));
         let is_step = |jobs: u32| !of_ladder || self.levels.contains(&format!("jobs {jobs}"));
-        let is_it = |it: &&PublishedShare| {
-            self.stream == 0 && named(&it.workload) && it.jobs.is_none_or(is_step)
+        let is_it = |share: &&PublishedShare| {
+            self.stream == 0 && named(&share.workload) && share.jobs.is_none_or(is_step)
         };
         point.published.iter().find(is_it)
     }
@@ -193,7 +193,7 @@ impl StepKey {
     #[must_use]
     pub fn label(&self) -> String {
         let mut label = self.workload.clone();
-        if let Some(section) = self.section.as_ref().filter(|it| **it != self.workload) {
+        if let Some(section) = self.section.as_ref().filter(|section| **section != self.workload) {
             label = format!("{section}: {label}");
         }
         let beside = (self.stream > 0).then(|| format!("stream {}", self.stream));
@@ -310,8 +310,9 @@ fn repeats<'a>(point: &StackPoint<'a>, key: &StepKey) -> Measurements<'a> {
         let here = run.workloads.iter().filter(|found| StepKey::of(run, found) == *key);
         let repeats = grouped(here, |a, b| (a.step, a.repeat) == (b.step, b.repeat));
         // Rounds converge to a state or a rate: the last one has it.
-        let last =
-            repeats.into_iter().filter_map(|rounds| rounds.into_iter().max_by_key(|it| it.round));
+        let last = repeats
+            .into_iter()
+            .filter_map(|rounds| rounds.into_iter().max_by_key(|found| found.round));
         let plan = &run.plan;
         last.map(|found| Measurement { plan, found }).collect::<Vec<_>>()
     };

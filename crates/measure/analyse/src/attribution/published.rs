@@ -63,7 +63,7 @@ fn layers(
         Some((full_name(points, row.point), key.published(point)?.share_of_raw, measured))
     });
     let row = |layer: Vec<(String, f64, Option<f64>)>| {
-        let shares: Vec<f64> = layer.iter().filter_map(|it| it.2).collect();
+        let shares: Vec<f64> = layer.iter().filter_map(|layer| layer.2).collect();
         let (name, published, _) = layer.into_iter().next()?;
         Some(PublishedRow { name, published, measured: median(&shares), spread: spread(&shares) })
     };
@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn three_pairs_in_another_order_are_named_and_more_are_counted() {
-        let rows: Vec<PublishedRow> = ["a", "b", "c", "d", "e"].map(|it| row(it, 1.0, 0.0)).into();
+        let rows: Vec<PublishedRow> =
+            ["a", "b", "c", "d", "e"].map(|name| row(name, 1.0, 0.0)).into();
         let said = |count: usize| {
             let turned: Vec<_> = rows[..count].iter().zip(&rows[1..]).collect();
             sentence(7, 2, &turned)

@@ -146,7 +146,9 @@ fn healthy_of(
     let own = points.get(at).ok_or("there is no such point")?;
     let is_whole = |point: &StackPoint<'_>| {
         point.base == own.base
-            && point.raid.is_some_and(|it| it.array == raid.array && it.degraded_members == 0)
+            && point
+                .raid
+                .is_some_and(|array| array.array == raid.array && array.degraded_members == 0)
     };
     let whole: Vec<(usize, &StackPoint<'_>)> =
         points.iter().enumerate().filter(|(_, point)| is_whole(point)).collect();

@@ -22,7 +22,8 @@ use crate::campaign::RowLatency;
 /// The rows of a workload, one for each point.
 pub(super) fn workload_rows(table: &WorkloadTable<'_>) -> WorkloadRows {
     let measured = table.points.iter().zip(&table.measured);
-    let alone = measured.map(|(point, it)| Some(of_itself(point, &table.key, it.as_ref().ok()?)));
+    let alone = measured
+        .map(|(point, measured)| Some(of_itself(point, &table.key, measured.as_ref().ok()?)));
     let rows = RowBuilder { table, alone: alone.collect() };
     let rows: Vec<LayerRow> = (0..table.points.len()).map(|at| rows.row(at)).collect();
     WorkloadRows {
@@ -120,11 +121,15 @@ fn of_itself(
         time_per_operation_ns: 1e9 / measured.rate(),
         service: service(measured),
         cpu_ns_per_operation: positive(found.cpu.per_operation_ns * each),
-        context_switches_per_operation: waited.map(|it| (it + preempted.unwrap_or(0.0)) * each),
-        involuntary_switches_per_operation: preempted.map(|it| it * each),
+        context_switches_per_operation: waited
+            .map(|waited| (waited + preempted.unwrap_or(0.0)) * each),
+        involuntary_switches_per_operation: preempted.map(|preempted| preempted * each),
         devices: devices(point, measured),
-        latency_breakdown: found.latency_breakdown.clone().filter(|it| !it.components.is_empty()),
-        published_share_of_raw: key.published(point).map(|it| it.share_of_raw),
+        latency_breakdown: found
+            .latency_breakdown
+            .clone()
+            .filter(|breakdown| !breakdown.components.is_empty()),
+        published_share_of_raw: key.published(point).map(|share| share.share_of_raw),
         remarks: measured.left_out.iter().cloned().collect(),
         ..RowFigures::default()
     }
@@ -196,9 +201,9 @@ fn added(upper: &RowFigures, lower: &RowFigures, point: usize) -> AddedCost {
     AddedCost {
         point,
         time_per_operation_ns: upper.time_per_operation_ns - lower.time_per_operation_ns,
-        latency_ns_mean: latency(|it| Some(it.mean_ns)),
-        latency_ns_p50: latency(|it| it.p50_ns.map(float)),
-        latency_ns_p99: latency(|it| it.p99_ns.map(float)),
+        latency_ns_mean: latency(|service| Some(service.mean_ns)),
+        latency_ns_p50: latency(|service| service.p50_ns.map(float)),
+        latency_ns_p99: latency(|service| service.p99_ns.map(float)),
         cpu_ns_per_operation: difference(cpu, lower.cpu_ns_per_operation),
         context_switches_per_operation: difference(switches, lower.context_switches_per_operation),
     }
@@ -229,7 +234,7 @@ fn by_batches(measured: &WorkloadMeasurement<'_>) -> Option<RateInterval> {
     let per_batch = rates.len() / BATCHES;
     let batches = rates.chunks_exact(per_batch.max(1)).take(BATCHES);
     let means: Vec<f64> = batches.filter_map(mean).collect();
-    let found = Mean::of(&means).filter(|it| means.len() == BATCHES && it.value > 0.0)?;
+    let found = Mean::of(&means).filter(|mean| means.len() == BATCHES && mean.value > 0.0)?;
     // Relative, around the run's rate: the mean of the batches leaves out the remainder.
     let share = student_95(BATCHES - 1)? * found.variance.sqrt() / found.value;
     let rate = measured.rate();

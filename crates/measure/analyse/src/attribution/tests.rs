@@ -16,5 +16,5 @@ fn figures(found: &StackFindings, at: usize) -> &RowFigures {
 }
 
 fn codes(found: &StackFindings) -> Vec<&str> {
-    found.warnings.iter().map(|it| it.code.as_str()).collect()
+    found.warnings.iter().map(|warning| warning.code.as_str()).collect()
 }

@@ -91,11 +91,11 @@ pub(crate) fn drives_in_words(drives: u32) -> String {
 
 /// The user's statements about a row's target.
 fn declared_of<'c>(campaign: &'c Campaign, row: &CampaignRow) -> Option<&'c DeclaredLayout> {
-    let of_it = |it: &&durio_plan::DeclaredTarget| {
-        let place = it.location.as_ref().map(ToString::to_string);
-        it.target == row.target && place.is_none_or(|place| place == row.location)
+    let of_it = |target: &&durio_plan::DeclaredTarget| {
+        let place = target.location.as_ref().map(ToString::to_string);
+        target.target == row.target && place.is_none_or(|place| place == row.location)
     };
-    campaign.declared.iter().find(of_it).map(|it| &it.declared)
+    campaign.declared.iter().find(of_it).map(|target| &target.declared)
 }
 
 /// Compares the rows of section `at` with their baselines.
@@ -134,7 +134,8 @@ impl BaselineComparison<'_> {
     fn of_row(&self, position: usize, row: &CampaignRow) -> Option<BaselineFindings> {
         let declared = declared_of(self.campaign, row);
         let array = declared.and_then(array);
-        let members = array.as_ref().and_then(|it| it.as_ref().ok()).map(|array| array.members);
+        let members =
+            array.as_ref().and_then(|array| array.as_ref().ok()).map(|array| array.members);
         let base = self.candidate(row, members)?;
         let drives = members.unwrap_or(base.drives);
         // Published raw rates are those of one drive, an array's those of all its drives.
@@ -164,12 +165,13 @@ impl BaselineComparison<'_> {
     fn candidate(&self, row: &CampaignRow, members: Option<u32>) -> Option<BaselineCandidate<'_>> {
         let name = &self.sections.get(self.at)?.name;
         let sections = self.sections.iter().enumerate();
-        let named = sections.filter(|(at, it)| *at != self.at && it.name == *name);
-        let rows = named.flat_map(|(section, it)| {
-            it.rows.iter().enumerate().map(move |(position, row)| (section, position, row))
+        let named = sections.filter(|(at, section)| *at != self.at && section.name == *name);
+        let rows = named.flat_map(|(section, findings)| {
+            findings.rows.iter().enumerate().map(move |(position, row)| (section, position, row))
         });
-        let of_target = rows.filter(|(.., it)| it.target == self.target);
-        let alike = of_target.filter(|(.., it)| it.complete && is_alike(it, row));
+        let of_target = rows.filter(|(.., row)| row.target == self.target);
+        let alike =
+            of_target.filter(|(.., candidate)| candidate.complete && is_alike(candidate, row));
         let candidates = alike.map(|(section, position, row)| BaselineCandidate {
             section,
             position,
@@ -177,10 +179,10 @@ impl BaselineComparison<'_> {
             drives: self.measured.table.of_step(row.step).first().map_or(1, Measurement::drives),
         });
         let candidates: Vec<_> = candidates.collect();
-        let same_load = |it: &&BaselineCandidate<'_>| {
-            load_differs(row, **it, members.unwrap_or(it.drives)).is_none()
+        let same_load = |candidate: &&BaselineCandidate<'_>| {
+            load_differs(row, **candidate, members.unwrap_or(candidate.drives)).is_none()
         };
-        let same_level = |it: &&BaselineCandidate<'_>| it.row.levels == row.levels;
+        let same_level = |candidate: &&BaselineCandidate<'_>| candidate.row.levels == row.levels;
         let only = candidates.first().filter(|_| candidates.len() == 1);
         // Shares at another load per drive measure queueing as much as the layer.
         let best = candidates.iter().find(same_load).or(candidates.iter().find(same_level));
@@ -195,7 +197,9 @@ impl BaselineComparison<'_> {
         array: ArrayLayout,
     ) {
         let workload = self.measured.table.at(row.step, 0);
-        let Some(workload) = workload.filter(|it| it.definition.pattern == Pattern::Random) else {
+        let Some(workload) =
+            workload.filter(|workload| workload.definition.pattern == Pattern::Random)
+        else {
             return;
         };
         let rates = MeasuredRates {

@@ -52,14 +52,15 @@ const SIZE_AXIS: &str = "block_size";
 pub(super) fn curves(kind: &SectionKind, rows: &[CampaignRow]) -> Vec<Curve> {
     let SectionKind::Ladder { axis } = kind else { return Vec::new() };
     let steps = rows.iter().enumerate();
-    let steps = steps.filter(|(_, it)| it.stream == 0 && it.complete && it.level(axis).is_some());
+    let steps =
+        steps.filter(|(_, row)| row.stream == 0 && row.complete && row.level(axis).is_some());
     let groups = grouped(steps, |a, b| on_one(a.1, b.1, axis));
     groups.into_iter().map(|group| curve(axis, group, has_several_places(rows))).collect()
 }
 
 /// Whether a name must say where its rows were measured.
 fn has_several_places(rows: &[CampaignRow]) -> bool {
-    rows.iter().any(|it| Some(&it.location) != rows.first().map(|it| &it.location))
+    rows.iter().any(|row| Some(&row.location) != rows.first().map(|first| &first.location))
 }
 
 fn others<'a>(row: &'a CampaignRow, axis: &'a str) -> impl Iterator<Item = &'a ParameterValue> {
@@ -121,7 +122,8 @@ fn point(row: &CampaignRow, axis: &str, kind: LadderKind) -> Option<LadderPoint>
         LadderKind::OfferedRate => row.in_flight_mean,
     };
     let service = row.service?;
-    let part = |name: OperationName| row.parts.iter().find(|it| it.operation == name).map(as_part);
+    let part =
+        |name: OperationName| row.parts.iter().find(|part| part.operation == name).map(as_part);
     // A commit waits for its write and its sync: its latency is that of the workload.
     let is_mix = row.headline != OperationName::Commit;
     let point = match (part(OperationName::Read), part(OperationName::Write)) {
@@ -207,7 +209,7 @@ fn map(x: &str, y: &str, group: &[(usize, &CampaignRow)], several_places: bool) 
     };
     let (across, up) = (levels(x), levels(y));
     let place = |levels: &[ParameterValue], level: Option<&ParameterValue>| {
-        levels.iter().position(|it| Some(it) == level)
+        levels.iter().position(|other| Some(other) == level)
     };
     let cell = |(at, row): &(usize, &CampaignRow)| {
         Some(MapCell { x: place(&across, row.level(x))?, y: place(&up, row.level(y))?, row: *at })

@@ -98,7 +98,7 @@ pub(super) fn targets(
     campaign: &Campaign,
     sections: &[SectionFindings],
 ) -> Vec<TargetFindings> {
-    campaign.declared.iter().map(|it| of_target(measured.plan, it, sections)).collect()
+    campaign.declared.iter().map(|target| of_target(measured.plan, target, sections)).collect()
 }
 
 /// A row with its place.
@@ -106,8 +106,8 @@ type PlacedRow<'a> = (usize, usize, &'a CampaignRow);
 
 fn of_target(plan: &Plan, said: &DeclaredTarget, sections: &[SectionFindings]) -> TargetFindings {
     let location = said.location.as_ref().map_or_else(String::new, ToString::to_string);
-    let rows = sections.iter().enumerate().flat_map(|(section, it)| {
-        it.rows.iter().enumerate().map(move |(position, row)| (section, position, row))
+    let rows = sections.iter().enumerate().flat_map(|(section, findings)| {
+        findings.rows.iter().enumerate().map(move |(position, row)| (section, position, row))
     });
     let is_its = |row: &CampaignRow| {
         let here = location.is_empty() || row.location == location;
@@ -139,7 +139,7 @@ fn of_target(plan: &Plan, said: &DeclaredTarget, sections: &[SectionFindings]) -
 fn write_factors(declared: &DeclaredLayout, raid: Option<&RaidModel>) -> Vec<WriteFactor> {
     let factor = |layer: String, writes: f64| WriteFactor { layer, writes_per_write: writes };
     // Replicas lie above an array: each of them writes to a separate one.
-    let replicas = declared.replicas.map(|it| factor("replicas".to_owned(), f64::from(it)));
+    let replicas = declared.replicas.map(|copies| factor("replicas".to_owned(), f64::from(copies)));
     let level = declared.raid.map_or("RAID", level_name);
     let raid = raid.map(|model| factor(level.to_owned(), model.writes_per_write));
     replicas.into_iter().chain(raid).collect()
@@ -172,8 +172,9 @@ fn deltas(plan: &Plan, sheet: &Sheet, rows: &[PlacedRow<'_>]) -> Vec<SheetDelta>
     ];
     let delta = |(figure, specified): (SheetFigure, Option<f64>)| {
         let specified = specified?;
-        let shows =
-            |(.., row): &&PlacedRow<'_>| alone(plan, row).is_some_and(|it| is_of(figure, it));
+        let shows = |(.., row): &&PlacedRow<'_>| {
+            alone(plan, row).is_some_and(|workload| is_of(figure, workload))
+        };
         let value = |row: &CampaignRow| match figure {
             SheetFigure::RandomReadIops | SheetFigure::RandomWriteIops => row.iops,
             SheetFigure::ReadBandwidth | SheetFigure::WriteBandwidth => row.bandwidth,
@@ -217,7 +218,7 @@ fn per_price(plan: &Plan, price: f64, rows: &[PlacedRow<'_>]) -> Vec<PricePerfor
             section: *section,
             row: *position,
         };
-        match found.iter_mut().find(|it| it.workload == row.name) {
+        match found.iter_mut().find(|best| best.workload == row.name) {
             // Price buys the highest rate that can be had, at whatever load.
             Some(best) if best.rate_per_second < this.rate_per_second => *best = this,
             Some(_) => {}

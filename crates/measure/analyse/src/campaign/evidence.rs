@@ -69,8 +69,8 @@ fn of_row(
         in_flight_offered: Some(in_flight(row)),
         in_flight_mean: Some(row.in_flight_mean),
         rate_per_second: Some(row.rate),
-        latency_ns_mean: row.service.map(|it| it.mean_ns),
-        offered_rate_per_second: row.open_loop.map(|it| it.offered_per_second),
+        latency_ns_mean: row.service.map(|service| service.mean_ns),
+        offered_rate_per_second: row.open_loop.map(|open| open.offered_per_second),
         // An open loop has no depth that could be too small.
         unloaded: unloaded.filter(|_| row.open_loop.is_none()),
         lower,

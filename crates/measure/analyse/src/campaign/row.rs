@@ -158,7 +158,7 @@ impl RowBasis {
         search: Option<&SearchFindings>,
     ) -> Self {
         let number = |round: usize| u32::try_from(round).unwrap_or(u32::MAX);
-        let window = convergence.and_then(|it| it.state.as_ref()).and_then(|state| {
+        let window = convergence.and_then(|found| found.state.as_ref()).and_then(|state| {
             let window = state.window?;
             Some(Self::Window {
                 first_round: number(window.first_round),

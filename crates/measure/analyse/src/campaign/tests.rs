@@ -155,7 +155,7 @@ fn a_published_ladder_has_its_phases_knee_and_limits_through_the_whole_chain() {
     let phases: Vec<_> = section.rows.iter().map(|row| row.phase.unwrap()).collect();
     assert_eq!(phases[..5], [LadderPhase::Linear; 5]);
     assert_eq!(phases[6..], [LadderPhase::Saturated; 3]);
-    let limits: Vec<_> = section.rows.iter().map(|it| it.limit.as_ref().unwrap().kind).collect();
+    let limits: Vec<_> = section.rows.iter().map(|row| row.limit.as_ref().unwrap().kind).collect();
     assert_eq!(limits[..5], [LimitKind::DepthOffered; 5]);
     assert_eq!(limits[7..], [LimitKind::Device; 2]);
     assert_eq!(found.provisional, None);
@@ -167,7 +167,7 @@ fn a_curve_per_name_and_a_reason_where_there_are_too_few_levels() {
     let step = made.step(&random(PerMille::NONE, 1), vec![level("depth", 1.0)], 0);
     made.measured(step, 1000.0, 900.0);
     let section = &made.findings().sections[0];
-    let names: Vec<_> = section.curves.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<_> = section.curves.iter().map(|curve| curve.name.as_str()).collect();
     assert_eq!(names, ["randread", "randwrite"]);
     let declined = section.curves[1].declined.as_ref();
     assert!(matches!(declined, Some(DeclinedAnalysis::TooFew { given: 1, .. })), "{declined:?}");
@@ -240,9 +240,9 @@ fn the_level_from_which_the_offered_rate_was_not_reached_is_marked() {
     let section = &made.findings().sections[0];
     let curve = &section.curves[0];
     assert_eq!(curve.not_reached_from.as_ref().unwrap().value, 8e3);
-    let kept: Vec<_> = section.rows.iter().map(|it| it.open_loop.unwrap().keeps_up).collect();
+    let kept: Vec<_> = section.rows.iter().map(|row| row.open_loop.unwrap().keeps_up).collect();
     assert_eq!(kept, [true, true, true, false]);
-    let limits: Vec<_> = section.rows.iter().map(|it| it.limit.as_ref().unwrap().kind).collect();
+    let limits: Vec<_> = section.rows.iter().map(|row| row.limit.as_ref().unwrap().kind).collect();
     assert_eq!(limits[..3], [LimitKind::OfferedRate; 3]);
     assert_ne!(limits[3], LimitKind::OfferedRate);
 }
@@ -334,7 +334,7 @@ fn a_map_has_each_cell_where_its_levels_say() {
         made.measured(step, 1000.0, 100.0);
     }
     let map = &made.findings().sections[0].maps[0];
-    let cells: Vec<_> = map.cells.iter().map(|it| (it.x, it.y, it.row)).collect();
+    let cells: Vec<_> = map.cells.iter().map(|cell| (cell.x, cell.y, cell.row)).collect();
     assert_eq!(cells, [(1, 1, 0), (0, 0, 1), (1, 0, 2)]);
 }
 

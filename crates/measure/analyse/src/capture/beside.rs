@@ -127,16 +127,16 @@ impl EarlierCapture {
     }
 
     fn of(now: &CaptureFindings) -> Self {
-        let files = now.files.iter().map(|it| EarlierFile {
-            syncing_threads: it.syncing_threads,
-            syncs_at_once: it.syncs_at_once,
-            sync_p50_ns: it.sync_p50_ns,
-            sync_p99_ns: it.sync_p99_ns,
+        let files = now.files.iter().map(|file| EarlierFile {
+            syncing_threads: file.syncing_threads,
+            syncs_at_once: file.syncs_at_once,
+            sync_p50_ns: file.sync_p50_ns,
+            sync_p99_ns: file.sync_p99_ns,
         });
-        let devices = now.devices.iter().map(|it| EarlierDevice {
-            writes: it.writes,
-            written_bytes: it.written_bytes,
-            flushes: it.flushes,
+        let devices = now.devices.iter().map(|device| EarlierDevice {
+            writes: device.writes,
+            written_bytes: device.written_bytes,
+            flushes: device.flushes,
         });
         Self {
             source: now.source.clone(),
@@ -156,32 +156,33 @@ impl EarlierCapture {
     /// A compared value; `None` if this capture has nothing of the kind.
     #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
     fn value(&self, figure: BesideFigure) -> Option<f64> {
-        let per_second = |it: u64| if self.seconds > 0.0 { it as f64 / self.seconds } else { 0.0 };
+        let per_second =
+            |count: u64| if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 };
         let devices = |of: fn(&EarlierDevice) -> u64| {
             (!self.devices.is_empty()).then(|| per_second(self.devices.iter().map(of).sum()))
         };
         let sync = |of: fn(&EarlierFile) -> Option<u64>| {
-            self.files.first().and_then(of).map(|it| it as f64)
+            self.files.first().and_then(of).map(|nanos| nanos as f64)
         };
         Some(match figure {
             BesideFigure::Writes => per_second(self.writes),
             BesideFigure::Written => per_second(self.written_bytes),
             BesideFigure::WrittenIn(bytes) => {
-                let sizes = self.sizes.iter().filter(|it| it.bytes == bytes);
-                per_second(sizes.map(|it| it.bytes * it.count).sum())
+                let sizes = self.sizes.iter().filter(|size| size.bytes == bytes);
+                per_second(sizes.map(|size| size.bytes * size.count).sum())
             }
             BesideFigure::Durable => per_second(self.durable),
             BesideFigure::SyncingThreads => {
-                self.files.iter().map(|it| it.syncing_threads).max().unwrap_or(0) as f64
+                self.files.iter().map(|file| file.syncing_threads).max().unwrap_or(0) as f64
             }
             BesideFigure::SyncsAtOnce => {
-                self.files.iter().map(|it| f64::from(it.syncs_at_once)).fold(0.0, f64::max)
+                self.files.iter().map(|file| f64::from(file.syncs_at_once)).fold(0.0, f64::max)
             }
-            BesideFigure::SyncP50 => return sync(|it| it.sync_p50_ns),
-            BesideFigure::SyncP99 => return sync(|it| it.sync_p99_ns),
-            BesideFigure::DeviceWrites => return devices(|it| it.writes),
-            BesideFigure::DeviceWritten => return devices(|it| it.written_bytes),
-            BesideFigure::DeviceFlushes => return devices(|it| it.flushes),
+            BesideFigure::SyncP50 => return sync(|file| file.sync_p50_ns),
+            BesideFigure::SyncP99 => return sync(|file| file.sync_p99_ns),
+            BesideFigure::DeviceWrites => return devices(|device| device.writes),
+            BesideFigure::DeviceWritten => return devices(|device| device.written_bytes),
+            BesideFigure::DeviceFlushes => return devices(|device| device.flushes),
         })
     }
 }
@@ -190,12 +191,12 @@ impl CaptureFindings {
     /// Compares it with an earlier capture.
     pub fn compare_with(&mut self, before: &EarlierCapture) {
         let now = EarlierCapture::of(self);
-        let bytes_of = |it: &CapturedSize| it.bytes * it.count;
+        let bytes_of = |size: &CapturedSize| size.bytes * size.count;
         let mut sizes: Vec<u64> = Vec::new();
         for all in [&before.sizes, &now.sizes] {
             let mut all: Vec<&CapturedSize> = all.iter().collect();
-            all.sort_by_key(|it| std::cmp::Reverse(bytes_of(it)));
-            sizes.extend(all.iter().take(SIZES_MAX).map(|it| it.bytes));
+            all.sort_by_key(|size| std::cmp::Reverse(bytes_of(size)));
+            sizes.extend(all.iter().take(SIZES_MAX).map(|size| size.bytes));
         }
         sizes.sort_unstable();
         sizes.dedup();
@@ -235,8 +236,11 @@ mod tests {
         let document = serde_json::to_string(&findings).unwrap();
         findings.compare_with(&EarlierCapture::parse(&document).unwrap());
         let beside = findings.beside.unwrap();
-        assert!(beside.rows.len() >= 7 && beside.rows.iter().any(|it| it.ratio.is_some()));
-        assert!(beside.rows.iter().all(|it| it.ratio.is_none_or(|it| it == 1.0)), "{beside:?}");
+        assert!(beside.rows.len() >= 7 && beside.rows.iter().any(|row| row.ratio.is_some()));
+        assert!(
+            beside.rows.iter().all(|row| row.ratio.is_none_or(|ratio| ratio == 1.0)),
+            "{beside:?}"
+        );
     }
 
     #[test]
@@ -247,7 +251,7 @@ mod tests {
         longer["seconds"] = (findings.seconds * 2.0).into();
         findings.compare_with(&EarlierCapture::parse(&longer.to_string()).unwrap());
         let rows = findings.beside.unwrap().rows;
-        let ratio = |figure| rows.iter().find(|it| it.figure == figure).and_then(|it| it.ratio);
+        let ratio = |figure| rows.iter().find(|row| row.figure == figure).and_then(|row| row.ratio);
         assert_eq!(ratio(BesideFigure::Writes), Some(2.0));
         assert_eq!(ratio(BesideFigure::Durable), Some(2.0));
         assert_eq!(ratio(BesideFigure::SyncingThreads), Some(1.0));

@@ -94,7 +94,11 @@ impl CapturedFileFindings {
     /// Syncs; a hint of when to write back (sync_file_range) makes nothing durable.
     #[must_use]
     pub fn sync_calls(&self) -> u64 {
-        self.syncs.iter().filter(|(name, _)| **name != "sync_file_range").map(|(_, it)| it).sum()
+        self.syncs
+            .iter()
+            .filter(|(name, _)| **name != "sync_file_range")
+            .map(|(_, calls)| calls)
+            .sum()
     }
 
     /// The share of writes that go on where the one before ended, or write its tail again.
@@ -107,13 +111,13 @@ impl CapturedFileFindings {
     /// The files' growth as a share of the new bytes, if known.
     #[must_use]
     pub fn growth(&self) -> Option<f64> {
-        self.grown_bytes.map(|it| share(it, self.new_bytes))
+        self.grown_bytes.map(|bytes| share(bytes, self.new_bytes))
     }
 
     /// True if they are known to have grown by most of it.
     #[must_use]
     pub fn grows(&self) -> bool {
-        self.growth().is_some_and(|it| it > 0.5)
+        self.growth().is_some_and(|growth| growth > 0.5)
     }
 }
 
@@ -182,7 +186,7 @@ impl FileState {
     }
 
     fn has(&self, number: usize, flag: &str) -> bool {
-        self.flags.get(&number).is_some_and(|it| it.contains(&flag))
+        self.flags.get(&number).is_some_and(|flags| flags.contains(&flag))
     }
 
     pub(super) fn write(
@@ -295,7 +299,7 @@ pub(super) fn folded_path(path: &str) -> String {
         let is_last = parts.peek().is_none();
         // Segments of a log may be numbered in hexadecimal letters too (PostgreSQL's 24 digits).
         if part.len() >= 8
-            && part.bytes().all(|it| it.is_ascii_digit() || (b'A'..=b'F').contains(&it))
+            && part.bytes().all(|file| file.is_ascii_digit() || (b'A'..=b'F').contains(&file))
         {
             plain.push('#');
         } else {
@@ -318,7 +322,7 @@ pub(super) fn folded_path(path: &str) -> String {
 pub(super) fn by_frequency(sizes: &BTreeMap<u64, u64>) -> Vec<CapturedSize> {
     let mut all: Vec<CapturedSize> =
         sizes.iter().map(|(bytes, count)| CapturedSize { bytes: *bytes, count: *count }).collect();
-    all.sort_by_key(|it| (std::cmp::Reverse(it.count), it.bytes));
+    all.sort_by_key(|size| (std::cmp::Reverse(size.count), size.bytes));
     all
 }
 
@@ -350,9 +354,9 @@ pub(super) fn folded(files: Vec<FileState>, seconds: f64) -> Vec<CapturedFileFin
             one(if group.len() == 1 { group[0].path.clone() } else { path }, &group, seconds)
         })
         .collect();
-    found.sort_by_key(|it| std::cmp::Reverse((it.durable(), it.written_bytes)));
+    found.sort_by_key(|file| std::cmp::Reverse((file.durable(), file.written_bytes)));
     let most = found.iter().map(CapturedFileFindings::durable).max().unwrap_or(0);
-    found.iter_mut().for_each(|it| (it.class, it.class_because) = classify(it, most));
+    found.iter_mut().for_each(|file| (file.class, file.class_because) = classify(file, most));
     found
 }
 
@@ -369,57 +373,60 @@ fn one(path: String, group: &[FileState], seconds: f64) -> CapturedFileFindings 
     let mut syncs = BTreeMap::new();
     group
         .iter()
-        .flat_map(|it| &it.syncs)
-        .for_each(|(name, it)| *syncs.entry(*name).or_default() += it);
+        .flat_map(|file| &file.syncs)
+        .for_each(|(name, group)| *syncs.entry(*name).or_default() += group);
     let sorted = |of: fn(&FileState) -> &Vec<u64>| {
         let mut all: Vec<u64> = group.iter().flat_map(of).copied().collect();
         all.sort_unstable();
         all
     };
-    let times = sorted(|it| &it.sync_times);
-    let begins = sorted(|it| &it.begins);
+    let times = sorted(|file| &file.sync_times);
+    let begins = sorted(|file| &file.begins);
     let mut between: Vec<u64> = begins.windows(2).map(|pair| pair[1] - pair[0]).collect();
     between.sort_unstable();
-    let common = group.iter().fold(0, |all, it| all | it.common);
+    let common = group.iter().fold(0, |all, file| all | file.common);
     let flags: BTreeSet<_> =
-        group.iter().flat_map(|it| it.flags.values()).flatten().copied().collect();
+        group.iter().flat_map(|file| file.flags.values()).flatten().copied().collect();
     let mut found = CapturedFileFindings {
         path,
         files: group.len(),
         class: FileClass::Data,
         class_because: String::new(),
-        writes: sum(|it| it.writes),
-        written_bytes: sum(|it| it.written_bytes),
-        new_bytes: sum(|it| it.new_bytes),
-        grown_bytes: group.iter().map(|it| Some(it.size.saturating_sub(it.first_size?))).sum(),
-        file_bytes: sum(|it| it.size),
-        sizes: merged(|it| &it.sizes),
+        writes: sum(|file| file.writes),
+        written_bytes: sum(|file| file.written_bytes),
+        new_bytes: sum(|file| file.new_bytes),
+        grown_bytes: group
+            .iter()
+            .map(|group| Some(group.size.saturating_sub(group.first_size?)))
+            .sum(),
+        file_bytes: sum(|file| file.size),
+        sizes: merged(|file| &file.sizes),
         // Larger alignments are not distinguished: no database fills its writes up to more.
         alignment: 1 << common.trailing_zeros().min(15),
         pattern: OffsetPattern {
-            continued: sum(|it| it.pattern.continued),
-            tail_rewritten: sum(|it| it.pattern.tail_rewritten),
-            elsewhere: sum(|it| it.pattern.elsewhere),
-            unknown: sum(|it| it.pattern.unknown),
+            continued: sum(|file| file.pattern.continued),
+            tail_rewritten: sum(|file| file.pattern.tail_rewritten),
+            elsewhere: sum(|file| file.pattern.elsewhere),
+            unknown: sum(|file| file.pattern.unknown),
         },
         flags: flags.into_iter().collect(),
         syncs,
-        durable_writes: sum(|it| it.durable_writes),
-        batches: merged(|it| &it.batches),
+        durable_writes: sum(|file| file.durable_writes),
+        batches: merged(|file| &file.batches),
         new_bytes_per_sync: None,
-        writing_threads: threads(|it| &it.writers),
-        syncing_threads: threads(|it| &it.syncers),
-        syncs_at_once: group.iter().map(|it| it.at_once).max().unwrap_or(0),
-        overlapping_syncs: sum(|it| it.overlapping),
+        writing_threads: threads(|file| &file.writers),
+        syncing_threads: threads(|file| &file.syncers),
+        syncs_at_once: group.iter().map(|file| file.at_once).max().unwrap_or(0),
+        overlapping_syncs: sum(|file| file.overlapping),
         sync_p50_ns: percentile(&times, 50),
         sync_p99_ns: percentile(&times, 99),
         between_syncs_p50_ns: percentile(&between, 50),
         between_syncs_p99_ns: percentile(&between, 99),
         syncs_per_second: 0.0,
-        errors: sum(|it| it.errors),
+        errors: sum(|file| file.errors),
     };
     // A file that is gone and was never synced is temporary.
-    if group.iter().all(|it| it.is_gone) && found.durable() == 0 {
+    if group.iter().all(|file| file.is_gone) && found.durable() == 0 {
         found.class = FileClass::Temporary;
     }
     let durable = found.durable();

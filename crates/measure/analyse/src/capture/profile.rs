@@ -35,7 +35,8 @@ const STREAMS_MAX: usize = 4;
 
 /// The log of a profile; `None` if nothing was made durable in order.
 fn log(findings: &CaptureFindings) -> Option<&CapturedFileFindings> {
-    let mut logs = findings.files.iter().filter(|it| it.class == FileClass::Log && it.writes > 0);
+    let mut logs =
+        findings.files.iter().filter(|file| file.class == FileClass::Log && file.writes > 0);
     logs.next()
 }
 
@@ -43,9 +44,9 @@ fn log(findings: &CaptureFindings) -> Option<&CapturedFileFindings> {
 #[must_use]
 pub fn profile_text(findings: &CaptureFindings) -> Option<String> {
     let log = log(findings);
-    let beside = |it: &&CapturedFileFindings| it.writes > 0 && log != Some(*it);
+    let beside = |file: &&CapturedFileFindings| file.writes > 0 && log != Some(*file);
     let mut others: Vec<_> = findings.files.iter().filter(beside).collect();
-    others.sort_by_key(|it| std::cmp::Reverse(it.written_bytes));
+    others.sort_by_key(|file| std::cmp::Reverse(file.written_bytes));
     let left_out = others.split_off(others.len().min(STREAMS_MAX));
     if findings.durable == 0 || (log.is_none() && others.is_empty()) {
         return None;
@@ -119,7 +120,7 @@ fn notes(
             100.0 * share(count(rare), count(sizes))
         ));
     }
-    let quoted: Vec<String> = notes.iter().map(|it| quoted(it)).collect();
+    let quoted: Vec<String> = notes.iter().map(|note| quoted(note)).collect();
     format!("[{}]", quoted.join(", "))
 }
 
@@ -128,9 +129,9 @@ const COMMIT_MAX: u64 = 1 << 20;
 
 /// New bytes of a sync, mean, without those that fill a segment.
 fn new_bytes_per_commit(log: &CapturedFileFindings) -> f64 {
-    let filling = || log.batches.iter().filter(|it| it.bytes > COMMIT_MAX);
-    let bytes = filling().map(|it| it.bytes * it.count).sum();
-    let syncs = filling().map(|it| it.count).sum();
+    let filling = || log.batches.iter().filter(|batch| batch.bytes > COMMIT_MAX);
+    let bytes = filling().map(|batch| batch.bytes * batch.count).sum();
+    let syncs = filling().map(|batch| batch.count).sum();
     match (log.new_bytes.checked_sub(bytes), log.durable().checked_sub(syncs)) {
         (Some(new), Some(commits)) if new > 0 && commits > 0 => share(new, commits),
         _ => log.new_bytes_per_sync.unwrap_or(1.0),
@@ -154,7 +155,7 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
     };
     let syncs = log.sync_calls();
     let (sync, sync_note) =
-        match log.syncs.iter().max_by_key(|(name, it)| (**name != "sync_file_range", **it)) {
+        match log.syncs.iter().max_by_key(|(name, calls)| (**name != "sync_file_range", **calls)) {
             Some((name, _)) if syncs >= log.durable_writes => (*name, format!("{syncs} syncs")),
             _ => {
                 ("o_dsync", format!("{} writes that are durable by themselves", log.durable_writes))
@@ -210,7 +211,7 @@ fn stream(
     let file = if !is_random && it.grows() { "extend" } else { "recycled" };
     let durable = it.durable();
     let (sync, every) =
-        match it.syncs.iter().max_by_key(|(name, it)| (**name != "sync_file_range", **it)) {
+        match it.syncs.iter().max_by_key(|(name, calls)| (**name != "sync_file_range", **calls)) {
             _ if durable == 0 => ("none", 1),
             Some((name, _)) if it.sync_calls() > 0 => (*name, (it.writes / durable).max(1)),
             _ => ("o_dsync", 1),
@@ -241,18 +242,19 @@ fn stream(
 
 /// A name that no other stream has: the last part of the path that has letters.
 fn name(it: &CapturedFileFindings, names: &mut BTreeSet<String>) -> String {
-    let part = it.path.rsplit('/').find(|part| part.bytes().any(|it| it.is_ascii_alphabetic()));
+    let part =
+        it.path.rsplit('/').find(|part| part.bytes().any(|letter| letter.is_ascii_alphabetic()));
     let letters = part.unwrap_or("file").to_ascii_lowercase();
     let plain: String = letters
         .chars()
-        .map(|it| if it.is_ascii_alphanumeric() { it } else { '-' })
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
         .take(24)
         .collect();
     let plain = plain.trim_matches('-');
     let base = format!("{}-{}", it.class.word(), if plain.is_empty() { "file" } else { plain });
     let free =
         (1..).map(|number| if number == 1 { base.clone() } else { format!("{base}-{number}") });
-    let found = free.into_iter().find(|it| !names.contains(it)).unwrap_or(base.clone());
+    let found = free.into_iter().find(|name| !names.contains(name)).unwrap_or(base.clone());
     names.insert(found.clone());
     found
 }
@@ -260,9 +262,9 @@ fn name(it: &CapturedFileFindings, names: &mut BTreeSet<String>) -> String {
 /// `{ "4096B" = 900, "8192B" = 100 }`, in thousandths that are a thousand together.
 fn mix(sizes: &[CapturedSize]) -> String {
     let shown = &sizes[..sizes.len().min(SIZES_MAX)];
-    let all: u64 = shown.iter().map(|it| it.count).sum();
+    let all: u64 = shown.iter().map(|batch| batch.count).sum();
     let mut weights: Vec<u64> =
-        shown.iter().map(|it| (1000 * it.count / all.max(1)).max(1)).collect();
+        shown.iter().map(|size| (1000 * size.count / all.max(1)).max(1)).collect();
     // The most frequent takes what rounding left, or gave too much.
     let rest: u64 = weights.iter().skip(1).sum();
     if let Some(first) = weights.first_mut() {
@@ -271,7 +273,7 @@ fn mix(sizes: &[CapturedSize]) -> String {
     let parts: Vec<String> = shown
         .iter()
         .zip(weights)
-        .map(|(it, weight)| format!("\"{}B\" = {weight}", it.bytes))
+        .map(|(size, weight)| format!("\"{}B\" = {weight}", size.bytes))
         .collect();
     format!("{{ {} }}", parts.join(", "))
 }

@@ -149,21 +149,23 @@ fn feed(it: &ReplayedTrace<'_>, capture: &mut Capture) {
 fn punctuality(it: &ReplayedTrace<'_>) -> ReplayFindings {
     let trace = it.trace;
     // Only the starts are faster; an operation takes as long as it takes.
-    let end = |it: &TracedOperation, speed: f64| it.begin as f64 / speed + it.nanos as f64;
+    let end = |operation: &TracedOperation, speed: f64| {
+        operation.begin as f64 / speed + operation.nanos as f64
+    };
     let planned = trace.operations.iter().map(|op| end(op, it.speed)).fold(0.0, f64::max);
-    let taken = it.operations.iter().map(|it| it.end).max().unwrap_or(0) as f64;
-    let lateness = |it: &ReplayedOperation| it.begin.saturating_sub(it.due);
+    let taken = it.operations.iter().map(|operation| operation.end).max().unwrap_or(0) as f64;
+    let lateness = |operation: &ReplayedOperation| operation.begin.saturating_sub(operation.due);
     let sorted = |mut all: Vec<u64>| {
         all.sort_unstable();
         all
     };
     let late = sorted(it.operations.iter().map(lateness).collect());
-    let free = it.operations.iter().filter(|it| it.ready <= it.due);
+    let free = it.operations.iter().filter(|operation| operation.ready <= operation.due);
     let lag = sorted(free.map(lateness).collect());
     let late_p99_ns = percentile(&late, 99);
     let allowed = (planned * BEHIND_MAX).max(BEHIND_NS);
-    let is_late = late_p99_ns.is_some_and(|it| it as f64 > allowed);
-    let tasks: BTreeSet<u32> = trace.operations.iter().map(|it| it.task).collect();
+    let is_late = late_p99_ns.is_some_and(|late| late as f64 > allowed);
+    let tasks: BTreeSet<u32> = trace.operations.iter().map(|operation| operation.task).collect();
     ReplayFindings {
         speed: it.speed,
         operations: trace.operations.len(),
@@ -193,13 +195,14 @@ mod tests {
 
     /// The trace done again, each operation so many nanoseconds late and as long as before.
     fn late_by(trace: &OperationTrace, late: u64) -> Vec<ReplayedOperation> {
-        let done = |(operation, it): (usize, &durio_record::TracedOperation)| ReplayedOperation {
-            operation,
-            due: it.begin,
-            ready: if late > 1000 { it.begin + late } else { 0 },
-            begin: it.begin + late,
-            end: it.end() + late,
-        };
+        let done =
+            |(operation, traced): (usize, &durio_record::TracedOperation)| ReplayedOperation {
+                operation,
+                due: traced.begin,
+                ready: if late > 1000 { traced.begin + late } else { 0 },
+                begin: traced.begin + late,
+                end: traced.end() + late,
+            };
         trace.operations.iter().enumerate().map(done).collect()
     }
 
@@ -226,7 +229,7 @@ mod tests {
 
     fn ratio(findings: &CaptureFindings, figure: BesideFigure) -> Option<f64> {
         let rows = &findings.beside.as_ref().unwrap().rows;
-        rows.iter().find(|it| it.figure == figure).and_then(|it| it.ratio)
+        rows.iter().find(|row| row.figure == figure).and_then(|row| row.ratio)
     }
 
     #[test]
@@ -239,10 +242,14 @@ mod tests {
         assert_eq!((replay.late_p99_ns, replay.lag_p99_ns), (None, None), "of 26 operations");
         assert_eq!(replay.kept_up, Some(true));
         // 50 ms less 15, of 52 µs, which are taken for 10 ms.
-        assert!(replay.others.is_some_and(|it| (it - 3.5).abs() < 1e-9), "{:?}", replay.others);
+        assert!(
+            replay.others.is_some_and(|others| (others - 3.5).abs() < 1e-9),
+            "{:?}",
+            replay.others
+        );
         let rows = &findings.beside.as_ref().unwrap().rows;
         assert!(
-            rows.iter().all(|it| it.ratio.is_none_or(|it| (it - 1.0).abs() < 1e-3)),
+            rows.iter().all(|row| row.ratio.is_none_or(|ratio| (ratio - 1.0).abs() < 1e-3)),
             "{rows:?}"
         );
         assert_eq!(ratio(&findings, BesideFigure::SyncP50), Some(1.0));
@@ -263,13 +270,19 @@ mod tests {
 
     #[test]
     fn a_burst_that_was_late_is_no_keeping_up_though_the_end_was_in_time() {
-        let burst = (0..1000).map(|it| (1000 * it, 500));
+        let burst = (0..1000).map(|at| (1000 * at, 500));
         let spans = burst.chain([(60_000_000_000, 500)]);
         let one = |(begin, nanos)| TracedOperation { begin, nanos, ..short_trace().operations[0] };
         let trace = OperationTrace { operations: spans.map(one).collect(), ..short_trace() };
-        let late = |(operation, it): (usize, &TracedOperation)| {
-            let begin = if operation < 1000 { 10_000_000 * operation as u64 } else { it.begin };
-            ReplayedOperation { operation, due: it.begin, ready: begin, begin, end: begin + 500 }
+        let late = |(operation, traced): (usize, &TracedOperation)| {
+            let begin = if operation < 1000 { 10_000_000 * operation as u64 } else { traced.begin };
+            ReplayedOperation {
+                operation,
+                due: traced.begin,
+                ready: begin,
+                begin,
+                end: begin + 500,
+            }
         };
         let done: Vec<_> = trace.operations.iter().enumerate().map(late).collect();
         let replay = findings(&trace, &done, 1.0).replay.unwrap();
@@ -296,7 +309,7 @@ mod tests {
         let trace = short_trace();
         let all = late_by(&trace, 0);
         let findings = findings(&trace, &all[..4], 1.0);
-        assert!(findings.ended_early.as_ref().is_some_and(|it| it.contains("after 4 of")));
+        assert!(findings.ended_early.as_ref().is_some_and(|why| why.contains("after 4 of")));
         assert_eq!(findings.writes + findings.durable, 4);
         let replay = findings.replay.unwrap();
         assert!((findings.seconds - replay.taken_seconds).abs() < 1e-9);

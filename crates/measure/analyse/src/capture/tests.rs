@@ -14,7 +14,7 @@ const O_APPEND: u32 = 0o2000;
 const O_DSYNC: u32 = 0o10000;
 
 fn call(name: &str) -> &'static TracedCall {
-    TRACED_CALLS.iter().find(|it| it.name == name).unwrap()
+    TRACED_CALLS.iter().find(|call| call.name == name).unwrap()
 }
 
 /// Calls of a made-up database, each a microsecond long.
@@ -123,7 +123,9 @@ fn a_segment_that_is_filled_is_no_commit_of_the_profile() {
 #[test]
 fn each_call_that_succeeded_is_an_operation_of_the_trace() {
     let trace = short_trace();
-    let of = |name: &str| trace.operations.iter().filter(|it| it.call.name == name).count();
+    let of = |name: &str| {
+        trace.operations.iter().filter(|operation| operation.call.name == name).count()
+    };
     assert_eq!((of("pwrite64"), of("fdatasync"), of("fsync")), (15, 10, 1));
     let first = trace.operations[0];
     assert_eq!((first.begin, first.nanos, first.offset, first.bytes), (0, 1000, Some(0), 8192));
@@ -133,7 +135,8 @@ fn each_call_that_succeeded_is_an_operation_of_the_trace() {
     script.call(1, "write", log, None, 20);
     script.call(1, "write", log, None, -28);
     script.call(1, "fsync", log, None, -5);
-    let offsets: Vec<_> = script.operations.iter().map(|it| (it.offset, it.bytes)).collect();
+    let offsets: Vec<_> =
+        script.operations.iter().map(|operation| (operation.offset, operation.bytes)).collect();
     assert_eq!(offsets, [(Some(100), 20)], "it goes to the end, and what failed is none");
 }
 
@@ -180,7 +183,8 @@ fn an_appended_file_grows_where_its_position_is_not_said() {
     assert_eq!((it.pattern.continued, it.grown_bytes, it.class), (3, Some(300), FileClass::Log));
     assert_eq!(it.flags, ["O_APPEND"]);
     let profile = parsed(&findings);
-    let sizes: Vec<_> = profile.log.unwrap().records.value.iter().map(|it| it.size.get()).collect();
+    let sizes: Vec<_> =
+        profile.log.unwrap().records.value.iter().map(|record| record.size.get()).collect();
     assert_eq!(sizes, [50, 100, 150]);
 }
 
@@ -278,7 +282,7 @@ fn requests_rings_and_calls_without_a_name_are_counted_and_losses_are_in_the_pro
     assert_eq!((it.name.as_str(), it.writes, it.written_bytes), ("sda", 2, 12288));
     assert_eq!((it.fua, it.metadata_writes, it.flushes, it.reads), (1, 1, 1, 1));
     assert_eq!((findings.ring_operations, findings.unnamed_calls), (1, 1));
-    assert!(parsed(&findings).notes.iter().any(|it| it.starts_with("12 events were lost")));
+    assert!(parsed(&findings).notes.iter().any(|note| note.starts_with("12 events were lost")));
 }
 
 #[test]
@@ -423,13 +427,14 @@ fn each_file_has_its_own_figures_and_the_capture_their_sum() {
     script.leave(3, "fsync", 0);
     let findings = script.finish(CaptureEnd { sizes: Vec::new(), ..CaptureEnd::default() });
     let [log, table] = &findings.files[..] else { panic!("{:?}", findings.files) };
-    let counts = |it: &CapturedFileFindings| {
-        (it.writes, it.written_bytes, it.durable_writes, it.durable(), it.alignment)
+    let counts = |found: &CapturedFileFindings| {
+        (found.writes, found.written_bytes, found.durable_writes, found.durable(), found.alignment)
     };
     assert_eq!(counts(log), (5, 2560, 5, 5, 512));
     assert_eq!(counts(table), (3, 24_576, 0, 2, 4096));
-    let threads =
-        |it: &CapturedFileFindings| (it.writing_threads, it.syncing_threads, it.syncs_at_once);
+    let threads = |found: &CapturedFileFindings| {
+        (found.writing_threads, found.syncing_threads, found.syncs_at_once)
+    };
     assert_eq!([threads(log), threads(table)], [(1, 1, 0), (3, 2, 2)]);
     assert_eq!(
         [&log.sizes[..], &table.sizes[..]],
@@ -472,9 +477,9 @@ fn a_log_whose_tail_is_written_again_at_odd_bytes_makes_a_profile_that_is_read()
         parsed(&script.finish(CaptureEnd::default())).log.unwrap()
     };
     let (odd, whole) = (tail(1023), tail(1024));
-    assert_eq!((odd.padding.value.get(), odd.rewrites_tail.map(|it| it.value)), (0, None));
+    assert_eq!((odd.padding.value.get(), odd.rewrites_tail.map(|tail| tail.value)), (0, None));
     assert_eq!(
-        (whole.padding.value.get(), whole.rewrites_tail.map(|it| it.value)),
+        (whole.padding.value.get(), whole.rewrites_tail.map(|tail| tail.value)),
         (1024, Some(true))
     );
 }

@@ -130,7 +130,7 @@ fn a_model_describes_times_of_which_half_are_off_by_a_quarter_at_most() {
         let off = |factor: f64| {
             planted(80_000.0, 0.5)
                 .into_iter()
-                .map(move |it| SizeCost { latency_ns: it.latency_ns * factor, ..it })
+                .map(move |cost| SizeCost { latency_ns: cost.latency_ns * factor, ..cost })
         };
         let points: Vec<SizeCost> = off(1.0 + share).chain(off(1.0 - share)).collect();
         describe(&points).map(|_| ())

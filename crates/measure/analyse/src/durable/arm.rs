@@ -164,11 +164,14 @@ pub struct DurableArm {
 
 impl DurableArm {
     pub(super) fn rate(&self) -> Option<f64> {
-        self.figures.as_ref().map(|it| it.rate_per_second).filter(|rate| *rate > 0.0)
+        self.figures.as_ref().map(|figures| figures.rate_per_second).filter(|rate| *rate > 0.0)
     }
 
     pub(super) fn bandwidth(&self) -> Option<f64> {
-        self.figures.as_ref().map(|it| it.bandwidth_bytes_per_second).filter(|it| *it > 0.0)
+        self.figures
+            .as_ref()
+            .map(|figures| figures.bandwidth_bytes_per_second)
+            .filter(|bandwidth| *bandwidth > 0.0)
     }
 }
 
@@ -194,7 +197,7 @@ pub(super) fn is_of(plan: &Plan, step: &Step, experiment: Experiment) -> bool {
     use durio_plan::SectionKind;
     let section = plan.section_of(step);
     section.is_some_and(
-        |it| matches!(it.kind, SectionKind::Experiment { experiment: of } if of == experiment),
+        |section| matches!(section.kind, SectionKind::Experiment { experiment: of } if of == experiment),
     )
 }
 

@@ -58,7 +58,7 @@ const RECORDS: [f64; 3] = [256.0, 4096.0, 8192.0];
 /// `None` unless both the write and its bytes cost something.
 pub(super) fn batch_advice(model: &CostModel, largest: f64, smallest: f64) -> Option<BatchAdvice> {
     let per_byte_beyond =
-        model.bend.as_ref().map_or(model.ns_per_byte.value, |it| it.ns_per_byte_above.value);
+        model.bend.as_ref().map_or(model.ns_per_byte.value, |bend| bend.ns_per_byte_above.value);
     if model.fixed_ns.value <= 0.0 || model.ns_per_byte.value <= 0.0 || per_byte_beyond <= 0.0 {
         return None;
     }
@@ -72,7 +72,7 @@ pub(super) fn batch_advice(model: &CostModel, largest: f64, smallest: f64) -> Op
         is_extrapolated: size > largest,
     };
     let for_shares: Vec<SizeShare> =
-        SHARES.iter().filter_map(|it| size_for(model, it * highest)).map(share).collect();
+        SHARES.iter().filter_map(|share| size_for(model, share * highest)).map(share).collect();
     // Within the measured sizes: beyond them the line is only extended, and no advice rests on
     // that.
     let batch = size_for(model, BATCH_SHARE * highest)?.min(largest).max(smallest);
@@ -134,11 +134,12 @@ mod tests {
     fn the_size_for_a_share_follows_from_fixed_cost_and_bandwidth() {
         // 1 ms, and a byte per nanosecond: half of the bandwidth with 1 MB, 80 % with 4, 95 % with 19.
         let found = batch_advice(&model(|size| 1e6 + size), 1_048_576.0, 4096.0).unwrap();
-        let sizes: Vec<f64> = found.for_shares.iter().map(|it| it.size_bytes / 1e6).collect();
+        let sizes: Vec<f64> = found.for_shares.iter().map(|share| share.size_bytes / 1e6).collect();
         for (found, planted) in sizes.iter().zip([1.0, 4.0, 19.0]) {
             assert!((found / planted - 1.0).abs() < 1e-6, "{sizes:?}");
         }
-        let beyond: Vec<bool> = found.for_shares.iter().map(|it| it.is_extrapolated).collect();
+        let beyond: Vec<bool> =
+            found.for_shares.iter().map(|share| share.is_extrapolated).collect();
         assert_eq!(beyond, [false, true, true]);
         assert!((found.bandwidth_bytes_per_second / 1e9 - 1.0).abs() < 1e-6);
         assert!((found.batch_bytes - 1_048_576.0).abs() < 1e-6, "no larger than what was measured");
@@ -171,7 +172,7 @@ mod tests {
     fn a_write_that_costs_nothing_needs_no_batch() {
         assert_eq!(
             batch_advice(&model(|size| size), 1e6, 4096.0)
-                .map(|it| it.for_shares.len())
+                .map(|advice| advice.for_shares.len())
                 .unwrap_or(0),
             0
         );

@@ -53,8 +53,14 @@ const NOISE_MIN: f64 = 0.05;
 pub(super) fn commit_delays(measured: &ExperimentInput<'_>) -> Vec<CommitDelayFindings> {
     let all = arms(measured, Experiment::CommitDelay).into_iter();
     let logs = all.filter(|arm| arm.setting.group_commit.is_some()).collect();
-    let key = |it: &ArmSetting| {
-        (it.method, it.cache, it.block_size, it.committers(), it.location.clone())
+    let key = |setting: &ArmSetting| {
+        (
+            setting.method,
+            setting.cache,
+            setting.block_size,
+            setting.committers(),
+            setting.location.clone(),
+        )
     };
     by_key(logs, key).into_iter().map(of_group).collect()
 }
@@ -75,8 +81,9 @@ fn bound(arm: &DurableArm) -> Bytes {
 
 /// Two standard errors of the difference, and at least a twentieth.
 fn noise(a: &DurableArm, b: &DurableArm) -> f64 {
-    let share =
-        |arm: &DurableArm| arm.figures.as_ref().and_then(|it| it.noise_share).unwrap_or(0.0);
+    let share = |arm: &DurableArm| {
+        arm.figures.as_ref().and_then(|figures| figures.noise_share).unwrap_or(0.0)
+    };
     let variance = share(a).powi(2) + share(b).powi(2);
     (2.0 * variance.sqrt()).max(NOISE_MIN)
 }

@@ -118,8 +118,14 @@ const RESAMPLES: usize = 400;
 /// zero.
 pub fn contention(points: &[WritersRate]) -> Result<Contention, DeclinedAnalysis> {
     DeclinedAnalysis::if_too_many("points", points.len(), crate::ladder::LEVELS_MAX)?;
-    DeclinedAnalysis::unless_positive("number of writers", points.iter().map(|it| it.writers))?;
-    DeclinedAnalysis::unless_positive("throughput", points.iter().map(|it| it.total_per_second))?;
+    DeclinedAnalysis::unless_positive(
+        "number of writers",
+        points.iter().map(|point| point.writers),
+    )?;
+    DeclinedAnalysis::unless_positive(
+        "throughput",
+        points.iter().map(|point| point.total_per_second),
+    )?;
     let levels = distinct(points.iter().map(|point| point.writers));
     DeclinedAnalysis::unless_enough("numbers of writers", levels.len(), LEVELS_MIN)?;
     let all = fit(points).ok_or(DeclinedAnalysis::NotRising { position: 1 })?;
@@ -128,8 +134,8 @@ pub fn contention(points: &[WritersRate]) -> Result<Contention, DeclinedAnalysis
     // flushes): the first levels may lie off the law of the rest.
     let tried = levels.iter().take(left_out + 1).find_map(|first| {
         let kept: Vec<WritersRate> =
-            points.iter().filter(|it| it.writers >= *first).copied().collect();
-        let found = fit(&kept).filter(|it| it.residual_share <= HOLDS_SHARE)?;
+            points.iter().filter(|point| point.writers >= *first).copied().collect();
+        let found = fit(&kept).filter(|fit| fit.residual_share <= HOLDS_SHARE)?;
         Some((*first, kept, found))
     });
     let (holds_from, kept, found) = match tried {
@@ -164,19 +170,21 @@ impl ContentionFit {
 
 /// The best fit with λ and none, either or both of σ and κ, no parameter below zero.
 fn fit(points: &[WritersRate]) -> Option<ContentionFit> {
-    let times: Vec<f64> = points.iter().map(|it| it.writers / it.total_per_second).collect();
-    let queue: Vec<f64> = points.iter().map(|it| it.writers - 1.0).collect();
-    let pairs: Vec<f64> = points.iter().map(|it| it.writers * (it.writers - 1.0)).collect();
+    let times: Vec<f64> =
+        points.iter().map(|point| point.writers / point.total_per_second).collect();
+    let queue: Vec<f64> = points.iter().map(|point| point.writers - 1.0).collect();
+    let pairs: Vec<f64> =
+        points.iter().map(|point| point.writers * (point.writers - 1.0)).collect();
     let one = |column: &[f64]| -> Option<[f64; 2]> {
         let rows: Vec<[f64; 2]> = column.iter().map(|cell| [1.0, *cell]).collect();
-        Some(relative_fit(&rows, &times)?.estimates.map(|it| it.value))
+        Some(relative_fit(&rows, &times)?.estimates.map(|estimate| estimate.value))
     };
     let both = || -> Option<[f64; 3]> {
         let rows: Vec<[f64; 3]> =
             queue.iter().zip(&pairs).map(|(queue, pairs)| [1.0, *queue, *pairs]).collect();
-        Some(relative_fit(&rows, &times)?.estimates.map(|it| it.value))
+        Some(relative_fit(&rows, &times)?.estimates.map(|estimate| estimate.value))
     };
-    let free = relative_fit(&vec![[1.0]; times.len()], &times).map(|it| it.estimates[0].value);
+    let free = relative_fit(&vec![[1.0]; times.len()], &times).map(|fit| fit.estimates[0].value);
     // Least squares with bounds: the best point has some of the bounded parameters at zero, and
     // with two there are four cases, each of which is solved exactly.
     let candidates = [
@@ -186,10 +194,12 @@ fn fit(points: &[WritersRate]) -> Option<ContentionFit> {
         both(),
     ];
     // A parameter below zero would say that writers help each other; that is noise.
-    let feasible = |it: &[f64; 3]| it[0] > 0.0 && it[1] >= 0.0 && it[2] >= 0.0;
+    let feasible =
+        |parameters: &[f64; 3]| parameters[0] > 0.0 && parameters[1] >= 0.0 && parameters[2] >= 0.0;
     let fits = candidates.into_iter().flatten().filter(feasible).map(|parameters| {
         let fit = ContentionFit { parameters, residual_share: 0.0 };
-        let squares: Vec<f64> = residuals(&fit, points).iter().map(|it| it * it).collect();
+        let squares: Vec<f64> =
+            residuals(&fit, points).iter().map(|residual| residual * residual).collect();
         ContentionFit { residual_share: mean(&squares).unwrap_or_default().sqrt(), ..fit }
     });
     fits.min_by(|a, b| a.residual_share.total_cmp(&b.residual_share))
@@ -197,7 +207,10 @@ fn fit(points: &[WritersRate]) -> Option<ContentionFit> {
 
 /// Time by the law over the measured, − 1.
 fn residuals(fit: &ContentionFit, points: &[WritersRate]) -> Vec<f64> {
-    points.iter().map(|it| fit.time(it.writers) * it.total_per_second / it.writers - 1.0).collect()
+    points
+        .iter()
+        .map(|point| fit.time(point.writers) * point.total_per_second / point.writers - 1.0)
+        .collect()
 }
 
 fn with_intervals(points: &[WritersRate], fit: ContentionFit) -> Law {
@@ -227,7 +240,9 @@ fn with_intervals(points: &[WritersRate], fit: ContentionFit) -> Law {
 /// normal one).
 fn draws(points: &[WritersRate], fit: &ContentionFit) -> Vec<[f64; 3]> {
     let own = residuals(fit, points);
-    let spare = points.len().saturating_sub(fit.parameters.iter().filter(|it| **it > 0.0).count());
+    let spare = points
+        .len()
+        .saturating_sub(fit.parameters.iter().filter(|parameter| **parameter > 0.0).count());
     let few = student_95(spare.max(1)).unwrap_or(1.96) / 1.959_964;
     let enlarged = (count(own.len()) / count(spare.max(1))).sqrt() * few;
     // A fixed seed: a report of the same run must show the same interval again.
@@ -235,15 +250,15 @@ fn draws(points: &[WritersRate], fit: &ContentionFit) -> Vec<[f64; 3]> {
     let mut draw = |_| {
         let again: Vec<WritersRate> = points
             .iter()
-            .map(|it| {
+            .map(|point| {
                 let error = enlarged * own[position(random.next_u64(), own.len())];
                 // A large residual that is enlarged could make a time negative, and its rate
                 // invalid.
-                let time = fit.time(it.writers) * (1.0 + error).max(0.05);
-                WritersRate { total_per_second: it.writers / time, ..*it }
+                let time = fit.time(point.writers) * (1.0 + error).max(0.05);
+                WritersRate { total_per_second: point.writers / time, ..*point }
             })
             .collect();
-        super::contention::fit(&again).map(|it| it.law())
+        super::contention::fit(&again).map(|fit| fit.law())
     };
     (0..RESAMPLES).filter_map(&mut draw).collect()
 }
@@ -282,7 +297,7 @@ mod tests {
         assert!((found.law.contention.value - 0.2).abs() < 1e-6, "{found:?}");
         assert!(
             found.law.coherency.value.abs() < 1e-6
-                && found.law.peak_writers.is_none_or(|it| it > 1e3)
+                && found.law.peak_writers.is_none_or(|peak| peak > 1e3)
         );
     }
 
@@ -297,14 +312,14 @@ mod tests {
         for _ in 0..40 {
             let mut noisy = points(law);
             noisy.extend(points(law));
-            noisy.iter_mut().for_each(|it| it.total_per_second *= 1.0 + 0.03 * noise());
+            noisy.iter_mut().for_each(|point| point.total_per_second *= 1.0 + 0.03 * noise());
             let found = contention(&noisy).unwrap().law;
             let all = [found.one_writer_per_second, found.contention, found.coherency];
             for ((covered, it), planted) in covered.iter_mut().zip(all).zip([1000.0, 0.05, 4e-4]) {
                 *covered += usize::from((it.low..=it.high).contains(&planted));
             }
         }
-        assert!(covered.iter().all(|it| *it >= 36), "{covered:?} of 40");
+        assert!(covered.iter().all(|count| *count >= 36), "{covered:?} of 40");
     }
 
     #[test]
@@ -335,9 +350,9 @@ mod tests {
     fn scattered(share: f64, levels: usize) -> Vec<WritersRate> {
         let law = &points(law)[..levels];
         let of = |factor: f64| {
-            law.iter().map(move |it| WritersRate {
-                total_per_second: it.total_per_second * factor,
-                ..*it
+            law.iter().map(move |point| WritersRate {
+                total_per_second: point.total_per_second * factor,
+                ..*point
             })
         };
         of(1.0 + share).chain(of(1.0 - share)).collect()
@@ -355,7 +370,7 @@ mod tests {
         let off = |count: usize, levels: usize| {
             let mut points = points(law);
             points.truncate(levels);
-            points[..count].iter_mut().for_each(|it| it.total_per_second /= 40.0);
+            points[..count].iter_mut().for_each(|point| point.total_per_second /= 40.0);
             contention(&points).unwrap().holds_from
         };
         assert_eq!(

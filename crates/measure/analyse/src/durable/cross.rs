@@ -102,9 +102,11 @@ pub struct CrossFindings {
 const VOLUME_BYTES: f64 = 1_073_741_824.0;
 
 pub(super) fn crosses(measured: &ExperimentInput<'_>) -> Vec<CrossFindings> {
-    let key = |it: &ArmSetting| (it.method, it.cache, it.layout, it.location.clone());
+    let key = |setting: &ArmSetting| {
+        (setting.method, setting.cache, setting.layout, setting.location.clone())
+    };
     let groups = by_key(arms(measured, Experiment::SizesAndWriters), key);
-    groups.into_iter().map(of_group).filter(|it| !it.cells.is_empty()).collect()
+    groups.into_iter().map(of_group).filter(|cross| !cross.cells.is_empty()).collect()
 }
 
 fn of_group(mut arms: Vec<DurableArm>) -> CrossFindings {
@@ -139,6 +141,6 @@ fn step(pair: &[CrossCell]) -> Option<SizeElasticity> {
 
 fn most(found: &[SizeElasticity]) -> Option<LimitedBy> {
     let kinds = [LimitedBy::Number, LimitedBy::Bytes, LimitedBy::Both];
-    let count = |kind: LimitedBy| found.iter().filter(|it| it.limited_by == kind).count();
+    let count = |kind: LimitedBy| found.iter().filter(|found| found.limited_by == kind).count();
     kinds.into_iter().max_by_key(|kind| count(*kind)).filter(|kind| count(*kind) > 0)
 }

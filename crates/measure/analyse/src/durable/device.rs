@@ -64,13 +64,14 @@ fn is_flush(request: &TracedRequest) -> bool {
 
 /// As research on commits writes it: the letters, and the bytes where there are any.
 fn short(requests: &[TracedRequest]) -> String {
-    let several =
-        requests.iter().any(|it| Some(&it.device) != requests.first().map(|it| &it.device));
-    let one = |it: &TracedRequest| {
-        let device = if several { format!("{} ", it.device) } else { String::new() };
-        match it.bytes {
-            Bytes::ZERO => format!("{device}{}", it.flags),
-            bytes => format!("{device}{} {bytes}", it.flags),
+    let several = requests
+        .iter()
+        .any(|request| Some(&request.device) != requests.first().map(|request| &request.device));
+    let one = |request: &TracedRequest| {
+        let device = if several { format!("{} ", request.device) } else { String::new() };
+        match request.bytes {
+            Bytes::ZERO => format!("{device}{}", request.flags),
+            bytes => format!("{device}{} {bytes}", request.flags),
         }
     };
     match requests {
@@ -93,7 +94,7 @@ pub(super) fn commands(
         let step = measured.plan.steps.get(traced.step as usize)?;
         let (load, workload) = (&step.load, &step.load.workload);
         let sequences = &traced.sequences;
-        let reaches = || sequences.iter().all(|it| it.requests.iter().any(is_durable));
+        let reaches = || sequences.iter().all(|sequence| sequence.requests.iter().any(is_durable));
         Some(CommandsFindings {
             method: workload.sync.method,
             cache: workload.cache,
@@ -101,7 +102,7 @@ pub(super) fn commands(
             block_size: workload.block_size,
             // Other processes' requests fall into the same windows; the most frequent sequence is
             // that of the commits (docs/design/0008).
-            short: sequences.iter().map(|it| short(&it.requests)).collect(),
+            short: sequences.iter().map(|sequence| short(&sequence.requests)).collect(),
             // Every sequence and not the first alone: one commit without a flush is one that a
             // power cut loses.
             reaches_media: (!sequences.is_empty()).then(reaches),
@@ -116,8 +117,8 @@ pub(super) fn probes(
     measured: &ExperimentInput<'_>,
     probed: &[SyncCallsProbed],
 ) -> Vec<SyncCallsProbed> {
-    let is_one = |it: &&SyncCallsProbed| {
-        let step = measured.plan.steps.get(it.step as usize);
+    let is_one = |probed: &&SyncCallsProbed| {
+        let step = measured.plan.steps.get(probed.step as usize);
         step.is_some_and(|step| {
             is_of(measured.plan, step, Experiment::SyncCalls) || step.section.is_none()
         })

@@ -42,19 +42,24 @@ pub struct MethodsFindings {
 
 pub(super) fn methods(measured: &ExperimentInput<'_>) -> Option<MethodsFindings> {
     let arms = arms(measured, Experiment::Methods);
-    let durable = || arms.iter().enumerate().filter(|(_, it)| it.setting.is_durable());
+    let durable = || arms.iter().enumerate().filter(|(_, arm)| arm.setting.is_durable());
     let rates = durable().filter_map(|(at, arm)| Some((at, arm.rate()?)));
     let fastest = rates.max_by(|a, b| a.1.total_cmp(&b.1));
     // The method with the highest rate may be the one with the longest pauses.
-    let p99 = durable().filter_map(|(at, it)| Some((at, it.figures.as_ref()?.latency.p99_ns?)));
+    let p99 = durable().filter_map(|(at, arm)| Some((at, arm.figures.as_ref()?.latency.p99_ns?)));
     let steadiest = p99.min_by_key(|(_, nanos)| *nanos).map(|(at, _)| at);
     let rows = arms.iter().map(|arm| MethodRow {
         share_of_unsynced: share(arm, unsynced(&arms, &arm.setting).and_then(DurableArm::rate)),
-        share_of_best: share(arm, fastest.map(|it| it.1)).filter(|_| arm.setting.is_durable()),
+        share_of_best: share(arm, fastest.map(|fastest| fastest.1))
+            .filter(|_| arm.setting.is_durable()),
         arm: arm.clone(),
     });
     let rows: Vec<MethodRow> = rows.collect();
-    (!rows.is_empty()).then(|| MethodsFindings { rows, fastest: fastest.map(|it| it.0), steadiest })
+    (!rows.is_empty()).then(|| MethodsFindings {
+        rows,
+        fastest: fastest.map(|fastest| fastest.0),
+        steadiest,
+    })
 }
 
 fn share(arm: &DurableArm, of: Option<f64>) -> Option<f64> {
@@ -63,11 +68,12 @@ fn share(arm: &DurableArm, of: Option<f64>) -> Option<f64> {
 
 /// The unsynced write that differs from an arm by the sync alone.
 fn unsynced<'a>(arms: &'a [DurableArm], like: &ArmSetting) -> Option<&'a DurableArm> {
-    let facts = |it: &ArmSetting| -> (CacheMode, _, _, _, _) {
-        (it.cache, it.layout, it.block_size, it.jobs, it.location.clone())
+    let facts = |setting: &ArmSetting| -> (CacheMode, _, _, _, _) {
+        (setting.cache, setting.layout, setting.block_size, setting.jobs, setting.location.clone())
     };
     // The fastest counts: a share of a disturbed one would make the sync look cheap.
-    let is_alike = |it: &&DurableArm| !it.setting.is_durable() && facts(&it.setting) == facts(like);
+    let is_alike =
+        |arm: &&DurableArm| !arm.setting.is_durable() && facts(&arm.setting) == facts(like);
     arms.iter()
         .filter(is_alike)
         .max_by(|a, b| a.rate().partial_cmp(&b.rate()).unwrap_or(std::cmp::Ordering::Equal))
@@ -95,14 +101,16 @@ pub struct FileModesFindings {
 }
 
 pub(super) fn file_modes(measured: &ExperimentInput<'_>) -> Vec<FileModesFindings> {
-    let key = |it: &ArmSetting| (it.method, it.cache, it.block_size, it.location.clone());
+    let key = |setting: &ArmSetting| {
+        (setting.method, setting.cache, setting.block_size, setting.location.clone())
+    };
     by_key(arms(measured, Experiment::FileModes), key).into_iter().map(beside_recycled).collect()
 }
 
 fn beside_recycled(arms: Vec<DurableArm>) -> FileModesFindings {
     // This layout has no extents to convert and no size to change: a mode's additional cost is the
     // filesystem's.
-    let is_recycled = |it: &&DurableArm| it.setting.layout == Some(FileLayout::Incompressible);
+    let is_recycled = |arm: &&DurableArm| arm.setting.layout == Some(FileLayout::Incompressible);
     let recycled = arms.iter().find(is_recycled).cloned();
     let rate = recycled.as_ref().and_then(DurableArm::rate);
     let writes = recycled.as_ref().and_then(writes_per_commit);
@@ -141,8 +149,9 @@ const EXPERIMENTS: [Experiment; 8] = [
 pub(super) fn repeated(measured: &ExperimentInput<'_>) -> Vec<RepeatedSetting> {
     let all = EXPERIMENTS.iter().flat_map(|experiment| arms(measured, *experiment));
     let found = grouped(all, |a, b| a.setting == b.setting).into_iter().filter_map(|alike| {
-        let samples = alike.iter().flat_map(|it| &it.figures).flat_map(|it| &it.samples);
-        let rates: Vec<f64> = samples.map(|it| it.rate_per_second).collect();
+        let samples =
+            alike.iter().flat_map(|arm| &arm.figures).flat_map(|figures| &figures.samples);
+        let rates: Vec<f64> = samples.map(|sample| sample.rate_per_second).collect();
         Some(RepeatedSetting {
             setting: alike.into_iter().next()?.setting,
             rates: agreement(&rates)?,

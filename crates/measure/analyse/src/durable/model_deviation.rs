@@ -92,7 +92,7 @@ pub(super) fn boundaries(stacks: &[Stack]) -> Vec<SizeBoundary> {
         all.extend(largest.map(|size| of(BoundaryKind::LargestRequest, size)));
         // The kernel assumes 512 for a device that reports nothing, and no write here is smaller.
         let physical =
-            block.physical_block_size.map(|it| float(it.get())).filter(|size| *size > 512.0);
+            block.physical_block_size.map(|size| float(size.get())).filter(|size| *size > 512.0);
         all.extend(physical.map(|size| of(BoundaryKind::PhysicalBlock, size)));
     }
     all.sort_by(|a, b| a.size_bytes.total_cmp(&b.size_bytes));
@@ -110,7 +110,8 @@ pub(super) fn deviations(
         let factor = bend.ns_per_byte_above.value / model.ns_per_byte.value;
         let (from_bytes, to_bytes) = (bend.at_bytes, bend.below_bytes);
         // The first size that is split lies just above the limit; the lines cross somewhere between.
-        let within = |it: &&SizeBoundary| (from_bytes..to_bytes).contains(&it.size_bytes);
+        let within =
+            |boundary: &&SizeBoundary| (from_bytes..to_bytes).contains(&boundary.size_bytes);
         let kind = DeviationKind::Bend { from_bytes, to_bytes, factor };
         ModelDeviation { kind, near: known.iter().filter(within).cloned().collect() }
     });
@@ -118,17 +119,17 @@ pub(super) fn deviations(
 }
 
 fn residuals(model: &CostModel, costs: &[SizeCost], known: &[SizeBoundary]) -> Vec<ModelDeviation> {
-    let sizes = distinct(costs.iter().map(|it| it.size_bytes));
+    let sizes = distinct(costs.iter().map(|cost| cost.size_bytes));
     let bound = (3.0 * model.residual_share).max(DEVIATION_MIN);
     let deviation = |(at, size): (usize, &f64)| {
-        let same = costs.iter().filter(|it| (it.size_bytes - size).abs() < 0.5);
-        let latencies: Vec<f64> = same.map(|it| it.latency_ns).collect();
+        let same = costs.iter().filter(|cost| (cost.size_bytes - size).abs() < 0.5);
+        let latencies: Vec<f64> = same.map(|cost| cost.latency_ns).collect();
         let share = median(&latencies)? / model.latency_ns(*size) - 1.0;
         let below = at.checked_sub(1).and_then(|at| sizes.get(at)).copied().unwrap_or(0.0);
         // Below a block the cost is that of reading first; above a limit it is that of splitting.
-        let near = |it: &&SizeBoundary| match it.kind {
-            BoundaryKind::LargestRequest => (below..*size).contains(&it.size_bytes),
-            BoundaryKind::Page | BoundaryKind::PhysicalBlock => *size < it.size_bytes,
+        let near = |boundary: &&SizeBoundary| match boundary.kind {
+            BoundaryKind::LargestRequest => (below..*size).contains(&boundary.size_bytes),
+            BoundaryKind::Page | BoundaryKind::PhysicalBlock => *size < boundary.size_bytes,
         };
         let kind = DeviationKind::Residual { size_bytes: *size, share };
         let near = || known.iter().filter(near).cloned().collect();
@@ -168,8 +169,9 @@ mod tests {
         let costs = costs(|size| if size < 4096.0 { 3e5 } else { 1e5 + 0.5 * size });
         let model = fit(&costs[3..]).unwrap();
         let found = deviations(&model, &costs, &known());
-        let near_page =
-            |it: &&ModelDeviation| it.near.iter().any(|it| it.kind == BoundaryKind::Page);
+        let near_page = |deviation: &&ModelDeviation| {
+            deviation.near.iter().any(|boundary| boundary.kind == BoundaryKind::Page)
+        };
         let small = found.iter().find(near_page).unwrap_or_else(|| panic!("{found:?}"));
         let DeviationKind::Residual { size_bytes, share } = small.kind else { panic!("{found:?}") };
         assert!(size_bytes < 4096.0 && share > 1.5, "{found:?}");

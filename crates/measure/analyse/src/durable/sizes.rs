@@ -77,7 +77,9 @@ pub const SMALL_BYTES: f64 = 16_384.0;
 pub const FREE_SHARE: f64 = 0.9;
 
 pub(super) fn sizes(measured: &ExperimentInput<'_>, stacks: &[Stack]) -> Option<SizesFindings> {
-    let key = |it: &ArmSetting| (it.method, it.cache, it.layout, it.jobs, it.location.clone());
+    let key = |setting: &ArmSetting| {
+        (setting.method, setting.cache, setting.layout, setting.jobs, setting.location.clone())
+    };
     let groups = by_key(arms(measured, Experiment::Sizes), key);
     let boundaries = boundaries(stacks);
     let curves: Vec<SizeCurve> =
@@ -97,9 +99,9 @@ pub(super) fn sizes(measured: &ExperimentInput<'_>, stacks: &[Stack]) -> Option<
 fn costs(arms: &[DurableArm]) -> Vec<SizeCost> {
     let of = |arm: &DurableArm| {
         let size_bytes = arm.setting.size();
-        let samples = arm.figures.iter().flat_map(|it| it.samples.clone());
+        let samples = arm.figures.iter().flat_map(|figures| figures.samples.clone());
         let cost = move |latency_ns| SizeCost { size_bytes, latency_ns };
-        samples.map(move |it| cost(it.latency_ns_mean)).collect::<Vec<_>>()
+        samples.map(move |sample| cost(sample.latency_ns_mean)).collect::<Vec<_>>()
     };
     arms.iter().filter(|arm| arm.setting.jobs == 1).flat_map(of).collect()
 }
@@ -112,7 +114,7 @@ fn curve(mut arms: Vec<DurableArm>, boundaries: &[SizeBoundary]) -> Option<SizeC
     // another line (docs/design/0008).
     let (model, declined) = DeclinedAnalysis::split(cost_model::describe(&whole_pages(&costs)));
     let found = model.as_ref();
-    let (smallest, largest) = range(costs.iter().map(|it| it.size_bytes));
+    let (smallest, largest) = range(costs.iter().map(|cost| cost.size_bytes));
     let batching = found.filter(|_| setting.is_durable());
     let batching = batching.and_then(|model| batch_advice(model, largest, smallest));
     Some(SizeCurve {
@@ -131,8 +133,8 @@ fn curve(mut arms: Vec<DurableArm>, boundaries: &[SizeBoundary]) -> Option<SizeC
 // The deviations show how far they lie off.
 fn whole_pages(costs: &[SizeCost]) -> Vec<SizeCost> {
     let whole: Vec<SizeCost> =
-        costs.iter().filter(|it| it.size_bytes >= PAGE_BYTES).copied().collect();
-    let sizes = distinct(whole.iter().map(|it| it.size_bytes));
+        costs.iter().filter(|cost| cost.size_bytes >= PAGE_BYTES).copied().collect();
+    let sizes = distinct(whole.iter().map(|cost| cost.size_bytes));
     if sizes.len() >= cost_model::SIZES_MIN { whole } else { costs.to_vec() }
 }
 
@@ -140,7 +142,7 @@ fn whole_pages(costs: &[SizeCost]) -> Vec<SizeCost> {
 fn bandwidth(model: &CostModel) -> InverseEstimate {
     let cost = model.bend.as_ref().map_or(model.ns_per_byte, |bend| bend.ns_per_byte_above);
     let found = cost.inverse();
-    let per_second = |value: Option<f64>| value.map(|it| it * 1e9);
+    let per_second = |value: Option<f64>| value.map(|value| value * 1e9);
     InverseEstimate {
         value: per_second(found.value),
         low: per_second(found.low),
@@ -151,17 +153,17 @@ fn bandwidth(model: &CostModel) -> InverseEstimate {
 /// Each durable curve against the unsynced one: the buffered, else the direct.
 fn shares(curves: &[SizeCurve]) -> Vec<DurableShare> {
     let unsynced = |cache: CacheMode| {
-        curves.iter().position(|it| !it.setting.is_durable() && it.setting.cache == cache)
+        curves.iter().position(|curve| !curve.setting.is_durable() && curve.setting.cache == cache)
     };
     // Buffered, as a program writes that syncs nothing.
     let Some(other) = unsynced(CacheMode::Buffered).or_else(|| unsynced(CacheMode::Direct)) else {
         return Vec::new();
     };
-    let durable = curves.iter().enumerate().filter(|(_, it)| it.setting.is_durable());
+    let durable = curves.iter().enumerate().filter(|(_, curve)| curve.setting.is_durable());
     let of_curve = |(at, curve): (usize, &SizeCurve)| -> Vec<DurableShare> {
         let share = |arm: &DurableArm| {
             let same = curves.get(other)?.arms.iter();
-            let mut same = same.filter(|it| it.setting.block_size == arm.setting.block_size);
+            let mut same = same.filter(|other| other.setting.block_size == arm.setting.block_size);
             let share = arm.bandwidth()? / same.next()?.bandwidth()?;
             let size_bytes = arm.setting.size();
             Some(DurableShare { size_bytes, durable_curve: at, unsynced_curve: other, share })
@@ -172,7 +174,10 @@ fn shares(curves: &[SizeCurve]) -> Vec<DurableShare> {
 }
 
 fn is_free(shares: &[DurableShare]) -> Option<bool> {
-    let small: Vec<f64> =
-        shares.iter().filter(|it| it.size_bytes <= SMALL_BYTES).map(|it| it.share).collect();
+    let small: Vec<f64> = shares
+        .iter()
+        .filter(|share| share.size_bytes <= SMALL_BYTES)
+        .map(|share| share.share)
+        .collect();
     (!small.is_empty()).then(|| small.iter().all(|share| *share >= FREE_SHARE))
 }

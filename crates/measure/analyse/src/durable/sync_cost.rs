@@ -96,7 +96,7 @@ pub fn flush_slope(points: &[FlushPoint]) -> Result<FlushSlope, DeclinedAnalysis
     DeclinedAnalysis::unless_positive("flush time", points.iter().map(|point| point.flush_ns_p50))?;
     DeclinedAnalysis::unless_positive(
         "amount of dirty data",
-        points.iter().map(|it| it.dirty_bytes),
+        points.iter().map(|point| point.dirty_bytes),
     )?;
     let amounts = distinct(points.iter().map(|point| point.dirty_bytes));
     DeclinedAnalysis::unless_enough("amounts of dirty data", amounts.len(), AMOUNTS_MIN)?;
@@ -139,8 +139,15 @@ fn of_line([intercept_ns, ns_per_mib]: [Estimate; 2], (least, most): (f64, f64))
 }
 
 pub(super) fn flush_slopes(measured: &ExperimentInput<'_>) -> Vec<FlushSlopeFindings> {
-    let key =
-        |it: &ArmSetting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
+    let key = |setting: &ArmSetting| {
+        (
+            setting.method,
+            setting.cache,
+            setting.layout,
+            setting.block_size,
+            setting.location.clone(),
+        )
+    };
     let groups = by_key(arms(measured, Experiment::FlushSlope), key);
     groups.into_iter().filter_map(|arms| slope_of(&arms)).collect()
 }
@@ -148,7 +155,7 @@ pub(super) fn flush_slopes(measured: &ExperimentInput<'_>) -> Vec<FlushSlopeFind
 fn slope_of(arms: &[DurableArm]) -> Option<FlushSlopeFindings> {
     let mut points: Vec<FlushPoint> = arms.iter().filter_map(point).collect();
     points.sort_by_key(|point| point.blocks);
-    let found = flush_slope(&points).and_then(|it| describing_slope(it, &points));
+    let found = flush_slope(&points).and_then(|slope| describing_slope(slope, &points));
     let (slope, declined) = DeclinedAnalysis::split(found);
     Some(FlushSlopeFindings { setting: arms.first()?.setting.clone(), points, slope, declined })
 }
@@ -215,11 +222,18 @@ pub struct SyncEveryFindings {
 const POINTS_MIN: usize = 3;
 
 pub(super) fn sync_every(measured: &ExperimentInput<'_>) -> Vec<SyncEveryFindings> {
-    let key = |it: &ArmSetting| {
-        (it.method, it.cache, it.layout, it.block_size, it.jobs, it.location.clone())
+    let key = |setting: &ArmSetting| {
+        (
+            setting.method,
+            setting.cache,
+            setting.layout,
+            setting.block_size,
+            setting.jobs,
+            setting.location.clone(),
+        )
     };
     let groups = by_key(arms(measured, Experiment::SyncEvery), key);
-    groups.into_iter().map(every_rows).filter(|it| !it.rows.is_empty()).collect()
+    groups.into_iter().map(every_rows).filter(|found| !found.rows.is_empty()).collect()
 }
 
 fn every_rows(arms: Vec<DurableArm>) -> SyncEveryFindings {
@@ -246,7 +260,7 @@ fn shared_sync(rows: &[SyncEveryRow]) -> Result<SharedSync, DeclinedAnalysis> {
         needed: POINTS_MIN,
     })?;
     let [write_ns, sync_ns] = fit.estimates;
-    let residual_share_max = fit.relative.iter().map(|it| it.abs()).fold(0.0, f64::max);
+    let residual_share_max = fit.relative.iter().map(|error| error.abs()).fold(0.0, f64::max);
     describing_line(SharedSync { write_ns, sync_ns, residual_share_max })
 }
 

@@ -235,8 +235,11 @@ fn an_arm_has_the_figures_of_the_repetition_with_the_middle_rate() {
     assert_eq!(latency(figures.latency), expected);
     let expected = (1002, 2_602_000, [2_102_000, 2_202_000, 2_302_000], 2_402_000);
     assert_eq!(latency(figures.sync.unwrap()), expected);
-    let samples: Vec<_> =
-        figures.samples.iter().map(|it| (it.rate_per_second, it.latency_ns_mean)).collect();
+    let samples: Vec<_> = figures
+        .samples
+        .iter()
+        .map(|sample| (sample.rate_per_second, sample.latency_ns_mean))
+        .collect();
     let expected = [(100.0, 601_000.0), (200.0, 602_000.0), (300.0, 600_000.0), (400.0, 603_000.0)];
     assert_eq!(samples, expected);
     // Standard error of the mean of the rates: 129.1 / √4 of 250; more than that of the intervals.
@@ -309,7 +312,8 @@ fn a_layout_is_held_against_the_recycled_file_of_its_own_method_and_place() {
         .iter()
         .map(|group| {
             let row = |row: &FileModeRow| {
-                let more = row.further_writes_per_commit.map(|it| (it * 100.0).round() as i64);
+                let more =
+                    row.further_writes_per_commit.map(|commit| (commit * 100.0).round() as i64);
                 (thousandths(row.share_of_recycled), more)
             };
             group.rows.iter().map(row).collect()
@@ -353,9 +357,9 @@ fn sizes_are_held_against_the_unsynced_write_of_their_size_where_it_was_buffered
     let shares: Vec<_> = found
         .shares
         .iter()
-        .map(|it| {
-            let thousandth = (it.share * 1000.0).round() as u32;
-            (it.durable_curve, it.unsynced_curve, it.size_bytes as u64, thousandth)
+        .map(|found| {
+            let thousandth = (found.share * 1000.0).round() as u32;
+            (found.durable_curve, found.unsynced_curve, found.size_bytes as u64, thousandth)
         })
         .collect();
     // Of 64 KiB there is no unsynced write.
@@ -393,12 +397,12 @@ fn writers_are_told_apart_by_their_files_and_held_against_one() {
     let found = made.findings().writers;
     let rows: Vec<(bool, Vec<_>)> = found
         .iter()
-        .map(|it| {
+        .map(|found| {
             let row = |row: &WritersRow| {
                 let each = row.per_writer_bytes_per_second / 8192.0;
                 (row.arm.setting.jobs, each, thousandths(row.efficiency_share))
             };
-            (it.file_each, it.rows.iter().map(row).collect())
+            (found.file_each, found.rows.iter().map(row).collect())
         })
         .collect();
     let expected = [
@@ -407,7 +411,8 @@ fn writers_are_told_apart_by_their_files_and_held_against_one() {
         (false, vec![(1, 70.0, Some(1000)), (5, 56.0, Some(800))]),
     ];
     assert_eq!(rows, expected);
-    let places: Vec<_> = found.iter().map(|it| it.rows[0].arm.setting.location.as_str()).collect();
+    let places: Vec<_> =
+        found.iter().map(|found| found.rows[0].arm.setting.location.as_str()).collect();
     assert_eq!(places, ["/a", "/a", "/b"]);
 }
 
@@ -481,9 +486,9 @@ fn the_elasticity_is_from_one_size_to_the_next_with_as_many_writers() {
     let steps: Vec<_> = found
         .elasticities
         .iter()
-        .map(|it| {
+        .map(|found| {
             let kib = |bytes: f64| bytes as u64 / 1024;
-            (it.writers, kib(it.from_bytes), kib(it.to_bytes), it.limited_by)
+            (found.writers, kib(found.from_bytes), kib(found.to_bytes), found.limited_by)
         })
         .collect();
     let expected = [
@@ -523,10 +528,10 @@ fn what_was_measured_more_than_once_is_told_the_farthest_apart_first() {
     let found = made.findings().repeated;
     let rows: Vec<_> = found
         .iter()
-        .map(|it| {
-            let rates = it.rates;
+        .map(|found| {
+            let rates = found.rates;
             (
-                it.setting.method,
+                found.setting.method,
                 (rates.count, rates.rate_min_per_second, rates.rate_max_per_second),
                 rates.agree,
             )

@@ -47,8 +47,15 @@ pub(super) fn writers(
     measured: &ExperimentInput<'_>,
     sizes: Option<&SizesFindings>,
 ) -> Vec<WritersFindings> {
-    let key =
-        |it: &ArmSetting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
+    let key = |setting: &ArmSetting| {
+        (
+            setting.method,
+            setting.cache,
+            setting.layout,
+            setting.block_size,
+            setting.location.clone(),
+        )
+    };
     let by_method = by_key(arms(measured, Experiment::Writers), key);
     by_method.into_iter().flat_map(|arms| by_files(arms, sizes)).collect()
 }
@@ -56,11 +63,11 @@ pub(super) fn writers(
 /// A single writer has a separate file and belongs to both kinds.
 fn by_files(arms: Vec<DurableArm>, sizes: Option<&SizesFindings>) -> Vec<WritersFindings> {
     let (one, several): (Vec<DurableArm>, Vec<DurableArm>) =
-        arms.into_iter().partition(|it| it.setting.jobs == 1);
+        arms.into_iter().partition(|arm| arm.setting.jobs == 1);
     // Were it measured on both kinds of files, it would count twice where λ rests.
     let one = one.into_iter().take(1);
     let (each, shared): (Vec<DurableArm>, Vec<DurableArm>) =
-        several.into_iter().partition(|it| it.setting.files == it.setting.jobs);
+        several.into_iter().partition(|arm| arm.setting.files == arm.setting.jobs);
     let kinds = [(false, shared), (true, each)].into_iter().filter(|(_, arms)| !arms.is_empty());
     let mut kinds: Vec<(bool, Vec<DurableArm>)> = kinds.collect();
     // One writer alone is shown, too.
@@ -70,7 +77,7 @@ fn by_files(arms: Vec<DurableArm>, sizes: Option<&SizesFindings>) -> Vec<Writers
     let with_one = |(file_each, arms): (bool, Vec<DurableArm>)| {
         findings(file_each, one.clone().chain(arms).collect(), sizes)
     };
-    kinds.into_iter().map(with_one).filter(|it| !it.rows.is_empty()).collect()
+    kinds.into_iter().map(with_one).filter(|found| !found.rows.is_empty()).collect()
 }
 
 fn findings(
@@ -99,8 +106,10 @@ fn findings(
 /// Every repetition.
 fn points(arm: &DurableArm) -> Vec<WritersRate> {
     let writers = f64::from(arm.setting.jobs);
-    let samples = arm.figures.iter().flat_map(|it| &it.samples);
-    samples.map(|it| WritersRate { writers, total_per_second: it.rate_per_second }).collect()
+    let samples = arm.figures.iter().flat_map(|figures| &figures.samples);
+    samples
+        .map(|sample| WritersRate { writers, total_per_second: sample.rate_per_second })
+        .collect()
 }
 
 /// Records per second of one writer whose writes hold a record of each committer.
@@ -114,8 +123,8 @@ fn batched_rate(sizes: Option<&SizesFindings>, setting: &ArmSetting) -> Option<f
 
 /// One writer's cost model with the same method and cache mode, and the largest fitted size.
 fn model_of<'a>(sizes: &'a SizesFindings, setting: &ArmSetting) -> Option<(&'a CostModel, f64)> {
-    let key = |it: &ArmSetting| (it.method, it.cache, it.location.clone());
-    let curve = sizes.curves.iter().find(|it| key(&it.setting) == key(setting))?;
+    let key = |setting: &ArmSetting| (setting.method, setting.cache, setting.location.clone());
+    let curve = sizes.curves.iter().find(|curve| key(&curve.setting) == key(setting))?;
     let largest = curve.arms.iter().map(|arm| arm.setting.size()).fold(0.0, f64::max);
     Some((curve.model.as_ref()?, largest))
 }
@@ -172,7 +181,7 @@ fn log_row(
             && (other.method, other.block_size) == (log.method, log.block_size)
             && other.location == log.location
     };
-    let independent = writers.iter().find(|it| is_like(&it.setting)).cloned();
+    let independent = writers.iter().find(|arm| is_like(&arm.setting)).cloned();
     let other = independent.as_ref().and_then(DurableArm::rate);
     GroupCommitRow {
         // Both are measured: the block layer merges concurrent flushes, so that independent writers

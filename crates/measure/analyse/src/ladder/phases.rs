@@ -101,7 +101,8 @@ pub(super) fn phases(points: &[LadderPoint], efficiencies: &[f64], best: &BestPo
     let linear_to_level = linear.map_or(0.0, |(point, _)| point.level);
     let saturated_from_level = (!best.at_ladder_end).then_some(best.level);
     Phases {
-        linear_to_level: saturated_from_level.map_or(linear_to_level, |it| it.min(linear_to_level)),
+        linear_to_level: saturated_from_level
+            .map_or(linear_to_level, |level| level.min(linear_to_level)),
         saturated_from_level,
         retrograde: retrograde(points),
         rule: phases_rule(),
@@ -364,7 +365,9 @@ mod tests {
             // Their geometric mean.
             let rates =
                 [(1.0, 10.0), (2.0, 20.0), (4.0, 30.0), (8.0, after * 1.01), (16.0, after / 1.01)];
-            phases_of(&rates).retrograde.map(|it| (it.peak_level, it.levels_after))
+            phases_of(&rates)
+                .retrograde
+                .map(|retrograde| (retrograde.peak_level, retrograde.levels_after))
         };
         assert_eq!([falls(0.049), falls(0.051)], [None, Some((4.0, 2))]);
     }

@@ -107,7 +107,7 @@ pub(super) fn fit(points: &[LadderPoint], kind: LadderKind) -> Option<Saturation
         return None;
     }
     let fits = CANDIDATES.map(|candidate| (candidate, search(candidate, &data, reach)));
-    let criterion = |it: &(CurveCandidate, FittedShape)| bayes(it.0, &it.1, data.loads.len());
+    let criterion = |fit: &(CurveCandidate, FittedShape)| bayes(fit.0, &fit.1, data.loads.len());
     let (candidate, fitted) =
         // Strictly smaller: at a tie the curve with fewer parameters stays.
         fits.into_iter().reduce(|a, b| if criterion(&b) < criterion(&a) { b } else { a })?;

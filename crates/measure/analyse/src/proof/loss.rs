@@ -63,16 +63,18 @@ impl LossShape {
 
 pub(super) fn loss_findings(cut: &CutRecord) -> LossFindings {
     let found = &cut.findings;
-    let of_cells = found.findings.iter().map(|it| it.class);
+    let of_cells = found.findings.iter().map(|finding| finding.class);
     let mut classes: Vec<LossClass> = of_cells.chain(found.class()).collect();
     classes.sort_unstable();
     classes.dedup();
-    let mut cells: Vec<u64> = found.findings.iter().map(|it| it.sector / CELL_SECTORS).collect();
+    let mut cells: Vec<u64> =
+        found.findings.iter().map(|finding| finding.sector / CELL_SECTORS).collect();
     cells.sort_unstable();
     cells.dedup();
-    let is_missing = |it: &&Finding| matches!(it.class, LossClass::Lost | LossClass::Torn);
+    let is_missing =
+        |finding: &&Finding| matches!(finding.class, LossClass::Lost | LossClass::Torn);
     let missing = found.findings.iter().filter(is_missing);
-    let oldest_ns = missing.filter_map(|it| it.acknowledged_before_ns).max();
+    let oldest_ns = missing.filter_map(|finding| finding.acknowledged_before_ns).max();
     LossFindings {
         cut: cut.cut,
         state: cut.evidence.state.clone(),
@@ -94,7 +96,9 @@ pub(super) fn loss_findings(cut: &CutRecord) -> LossFindings {
 /// The gravest first, and of those the oldest.
 fn listed(findings: &[Finding]) -> Vec<Finding> {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
-    sorted.sort_by_key(|it| (it.class, std::cmp::Reverse(it.acknowledged_before_ns), it.sector));
+    sorted.sort_by_key(|finding| {
+        (finding.class, std::cmp::Reverse(finding.acknowledged_before_ns), finding.sector)
+    });
     sorted.into_iter().take(LISTED_MAX).cloned().collect()
 }
 
@@ -125,7 +129,11 @@ mod tests {
     #[test]
     fn a_cell_has_eight_sectors() {
         let of = |sectors: &[u64]| {
-            loss(sectors.iter().map(|it| finding(LossClass::Lost, *it, Some(1))).collect(), 3).cells
+            loss(
+                sectors.iter().map(|sector| finding(LossClass::Lost, *sector, Some(1))).collect(),
+                3,
+            )
+            .cells
         };
         // Those that are not listed are cells too.
         assert_eq!([of(&[0, 7]), of(&[7, 8]), of(&[8, 15, 16, 17, 24])], [4, 5, 6]);
@@ -138,7 +146,7 @@ mod tests {
         all.push(finding(LossClass::Torn, 800, Some(500)));
         all.push(finding(LossClass::Corrupt, 900, None));
         let found = loss(all, 0);
-        let sectors: Vec<u64> = found.listed.iter().map(|it| it.sector).collect();
+        let sectors: Vec<u64> = found.listed.iter().map(|finding| finding.sector).collect();
         let mut expected: Vec<u64> = vec![900];
         expected.extend((1..=19).map(|at| 8 * at));
         assert_eq!(sectors, expected);

@@ -49,10 +49,10 @@ impl StreamState {
     /// `alone` means that no other stream ran: only then are the machine's switches known.
     pub(super) fn switches(&self, measured: Nanos, alone: bool) -> Option<Switches> {
         let all = self.jobs.iter().map(|job| job.context_switches);
-        let jobs = all.reduce(|sum, it| Some(sum?.saturating_add(it?)))??;
+        let jobs = all.reduce(|sum, job| Some(sum?.saturating_add(job?)))??;
         let ended = self.ended.as_ref().filter(|_| alone);
         // The machine's counter knows nothing of streams, so it cannot be divided among several.
-        let machine = ended.and_then(|it| it.cpu.as_ref()?.context_switches);
+        let machine = ended.and_then(|ended| ended.cpu.as_ref()?.context_switches);
         let operations = self.operations_done();
         let share = self.measured_share(measured);
         let each = |count: u64| quotient(count, operations) * share;
@@ -233,7 +233,7 @@ mod tests {
         let half = Nanos::from_millis(500);
         assert!(switched([one, None], None).switches(half, true).is_none());
         let mut idle = switched([one, one], None);
-        assert!(idle.switches(half, true).is_some_and(|it| it.machine.is_none()));
+        assert!(idle.switches(half, true).is_some_and(|switch| switch.machine.is_none()));
         idle.totals.clear();
         assert!(idle.switches(half, true).is_none(), "there is no operation");
     }

@@ -50,9 +50,9 @@ impl StreamState {
 
 /// The one device that counted requests.
 fn counting(devices: &[DeviceCounters]) -> Option<&DeviceCounters> {
-    let has = |it: &&DeviceCounters| it.reads_completed > 0 || it.writes_completed > 0;
+    let has = |device: &&DeviceCounters| device.reads_completed > 0 || device.writes_completed > 0;
     match devices {
-        all if all.iter().any(|it| it.not_counted) => None,
+        all if all.iter().any(|device| device.not_counted) => None,
         all => match &all.iter().filter(has).collect::<Vec<_>>()[..] {
             [device] => Some(device),
             _ => None,
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn zeros_of_devices_that_were_written_to_are_no_figures() {
         let marked = |devices, has_io| -> Vec<bool> {
-            counted(devices, has_io).iter().map(|it| it.not_counted).collect()
+            counted(devices, has_io).iter().map(|device| device.not_counted).collect()
         };
         assert_eq!(marked(vec![device(0), device(0)], true), [true, true]);
         // One member of an array may well have had nothing to do.

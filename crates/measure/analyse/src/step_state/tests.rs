@@ -180,7 +180,10 @@ fn each_operation_has_its_own_rate_bytes_and_latencies() {
         (OperationName::Read, 200.0, 819_200.0, [300, 601, 615, 750, 870, 897, 900], 750.5),
         (OperationName::Write, 40.0, 163_840.0, [60, 1501, 1503, 1530, 1554, 1560, 1560], 1530.5),
     ];
-    let all = expected.into_iter().map(|it| (commits, it)).chain(of_mix.map(|it| (mix, it)));
+    let all = expected
+        .into_iter()
+        .map(|expected| (commits, expected))
+        .chain(of_mix.map(|expected| (mix, expected)));
     for (workload, (name, rate, bandwidth, percentiles, mean)) in all {
         let found = workload.operation(name).unwrap();
         assert_close(found.rate, rate);
@@ -201,16 +204,23 @@ fn each_operation_has_its_own_rate_bytes_and_latencies() {
 #[test]
 fn a_stream_has_its_own_place_time_jobs_and_totals() {
     let [commits, mix] = &findings()[..] else { panic!("two streams") };
-    let place = |it: &WorkloadFindings| {
-        (it.stream, it.round, it.name.clone(), it.location.clone(), it.target.clone())
+    let place = |found: &WorkloadFindings| {
+        (
+            found.stream,
+            found.round,
+            found.name.clone(),
+            found.location.clone(),
+            found.target.clone(),
+        )
     };
     assert_eq!(place(commits), (0, 4, "commit".into(), "/data".into(), "log".into()));
     assert_eq!(place(mix), (1, 4, "mix".into(), "/other".into(), "table".into()));
-    let effective =
-        |it: &WorkloadFindings| [it.effective.jobs, it.effective.depth, it.effective.batch];
+    let effective = |found: &WorkloadFindings| {
+        [found.effective.jobs, found.effective.depth, found.effective.batch]
+    };
     assert_eq!([effective(commits), effective(mix)], [[2, 3, 7], [4, 5, 7]]);
     // Each stream has the time of its longest job.
-    let times = [commits.measured, mix.measured].map(|it| it.to_string());
+    let times = [commits.measured, mix.measured].map(|time| time.to_string());
     assert_eq!(times, ["2 s", "1.5 s"]);
     assert_close(commits.iops, 100.0);
     assert_close(mix.iops, 240.0);
@@ -226,7 +236,8 @@ fn a_stream_has_its_own_place_time_jobs_and_totals() {
 fn submission_and_completion_are_told_apart() {
     let [commits, _] = &findings()[..] else { panic!("two streams") };
     let write = commits.operation(OperationName::Write).unwrap();
-    let [submit, completion] = [&write.submit, &write.completion].map(|it| it.as_ref().unwrap());
+    let [submit, completion] =
+        [&write.submit, &write.completion].map(|latency| latency.as_ref().unwrap());
     assert_eq!([submit.count, submit.min_ns, submit.max_ns], [50, 31, 80]);
     assert_eq!([submit.p5_ns, submit.p50_ns, submit.p90_ns], [Some(33), Some(55), Some(75)]);
     assert_eq!([completion.count, completion.min_ns, completion.max_ns], [70, 201, 270]);

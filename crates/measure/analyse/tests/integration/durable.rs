@@ -184,7 +184,7 @@ fn scripts(noise: &mut Noise) -> Vec<(u32, Vec<Nanos>)> {
 }
 
 fn mean(script: &[Nanos]) -> f64 {
-    let sum: f64 = script.iter().map(|it| it.as_secs_f64() * 1e9).sum();
+    let sum: f64 = script.iter().map(|time| time.as_secs_f64() * 1e9).sum();
     sum / f64::from(u32::try_from(script.len()).unwrap())
 }
 
@@ -205,7 +205,8 @@ fn the_planted_cost_is_inside_its_interval_in_at_least_93_of_100_runs() {
         let model = fit(&costs).unwrap();
         let (low, high) = model.fixed_ns.interval().unwrap();
         fixed += u32::from((low..=high).contains(&FIXED_NS));
-        let interval = model.bend.map_or(model.ns_per_byte, |it| it.ns_per_byte_above).inverse();
+        let interval =
+            model.bend.map_or(model.ns_per_byte, |bend| bend.ns_per_byte_above).inverse();
         let planted = 1.0 / NS_PER_BYTE;
         let above = interval.high.is_none_or(|high| planted <= high);
         bandwidth += u32::from(above && interval.low.unwrap() <= planted);
@@ -271,7 +272,7 @@ fn a_write_beyond_the_largest_request_bends_the_model_there() {
         maker.step(unsynced, vec![nanos(bytes * 0.2 + 2000.0)]);
     }
     let found = maker.findings().sizes.unwrap();
-    let durable = found.curves.iter().find(|it| it.setting.is_durable()).unwrap();
+    let durable = found.curves.iter().find(|curve| curve.setting.is_durable()).unwrap();
     assert_eq!(durable.deviations.len(), 1, "{:?}", durable.deviations);
     assert_eq!(durable.deviations[0].near[0].layer, "vda");
     let batching = durable.batching.as_ref().unwrap();

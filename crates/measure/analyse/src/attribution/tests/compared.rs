@@ -31,8 +31,8 @@ fn a_layer_that_became_cheaper_beyond_the_noise_is_told() {
     let old = side("6.1", 100_000.0, 20_000.0, 0.005);
     let new = side("6.12", 100_000.0, 40_000.0, 0.005);
     let found = compare_labs(&old, &new).unwrap();
-    assert_eq!(found.sides.each_ref().map(|it| it.kernels.clone()), [["6.1"], ["6.12"]]);
-    assert_eq!(found.sides.each_ref().map(|it| it.repeats), [3, 3]);
+    assert_eq!(found.sides.each_ref().map(|side| side.kernels.clone()), [["6.1"], ["6.12"]]);
+    assert_eq!(found.sides.each_ref().map(|side| side.repeats), [3, 3]);
     let [raw, mirror] = found.workloads[0].layers.as_slice() else { panic!("{found:?}") };
     assert_eq!((raw.change, raw.added_ns), (CostChange::Undecided, None));
     let reason = raw.reason.as_deref().unwrap();
@@ -49,7 +49,7 @@ fn a_layer_that_became_cheaper_beyond_the_noise_is_told() {
     assert!((mirror.scatter.unwrap()[0] - (1.005 / 0.995 - 1.0)).abs() < 1e-9);
     assert_eq!(mirror.time_per_operation_ns_of_repeats[1][0], 25_000.0, "in their order");
     assert_eq!(
-        mirror.context_switches_per_operation.unwrap().map(|it| (it * 10.0).round()),
+        mirror.context_switches_per_operation.unwrap().map(|ratio| (ratio * 10.0).round()),
         [2.0, 4.0]
     );
     assert_eq!(found.label.as_deref(), Some(COUNTED_LABEL));

@@ -255,7 +255,8 @@ fn steps_of_a_ladder_are_matched_by_their_levels() {
     let mut points = two(&raw, &top);
     points[1].published = vec![made::published(0.3, Some(16), "s")];
     let found = attribution(&bench(points)).unwrap();
-    let labels: Vec<&str> = found.workloads.iter().map(|it| it.label.as_str()).collect();
+    let labels: Vec<&str> =
+        found.workloads.iter().map(|workload| workload.label.as_str()).collect();
     assert_eq!(labels, ["randwrite, jobs 1", "randwrite, jobs 16"]);
     let row = |at: usize| found.workloads[at].rows[1].figures.as_ref().unwrap();
     assert_eq!((row(0).share_of_raw, row(1).share_of_raw), (Some(0.5), Some(0.25)));

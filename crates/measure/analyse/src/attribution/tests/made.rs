@@ -46,7 +46,8 @@ static CLEAN: LazyLock<(Findings, WorkloadFindings)> = LazyLock::new(|| {
 /// A run of so many workloads, one after the other.
 pub(crate) fn run(figures: &[Figures]) -> Findings {
     let mut findings = CLEAN.0.clone();
-    findings.workloads = (0..).zip(figures).map(|(step, it)| workload(step, it)).collect();
+    findings.workloads =
+        (0..).zip(figures).map(|(step, figures)| workload(step, figures)).collect();
     findings
 }
 

@@ -39,9 +39,9 @@ proptest! {
         made.timing = Some(Timing::Counted);
         let found = attribution(&made).unwrap();
         let fall = &found.workloads[0].waterfalls[0];
-        let sum: f64 = fall.steps.iter().map(|it| it.added_ns).sum();
+        let sum: f64 = fall.steps.iter().map(|step| step.added_ns).sum();
         let top = 1e9 / rates[rates.len() - 1];
-        let largest = rates.iter().map(|it| 1e9 / it).fold(0.0, f64::max);
+        let largest = rates.iter().map(|rate| 1e9 / rate).fold(0.0, f64::max);
         prop_assert!((sum - top).abs() <= 1e-9 * largest, "{sum} {top}");
     }
 

@@ -90,7 +90,7 @@ fn shares_are_those_published_to_two_digits() {
         assert!((published - measured).abs() <= rounded, "{}: {measured}", row.name);
     }
     // The publication says that ext4 is 36.44 times slower, of figures with more digits.
-    let ext4 = order.rows.iter().find(|it| it.name == "ext4").unwrap();
+    let ext4 = order.rows.iter().find(|row| row.name == "ext4").unwrap();
     assert!((1.0 / ext4.measured.unwrap() - 36.44).abs() < 0.02, "{ext4:?}");
 }
 
@@ -118,7 +118,7 @@ fn the_order_is_the_published_one() {
     let study = Study::new();
     let found = attribution(&bench(study.points())).unwrap();
     let order = found.workloads[0].published.as_ref().unwrap();
-    let names: Vec<&str> = order.rows.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<&str> = order.rows.iter().map(|row| row.name.as_str()).collect();
     let expected = [
         "raidz1",
         "ext4",
@@ -153,7 +153,7 @@ fn a_turned_pair_is_named() {
 fn a_layer_adds_its_time_to_the_one_below_and_to_raw() {
     let study = Study::new();
     let points = study.points();
-    let at = points.iter().position(|it| it.stack == "ext4 on RAID5").unwrap() + 2;
+    let at = points.iter().position(|point| point.stack == "ext4 on RAID5").unwrap() + 2;
     let found = attribution(&bench(points)).unwrap();
     let row = figures(&found, at);
     let below = row.against_below.unwrap();
@@ -172,10 +172,10 @@ fn the_waterfall_goes_from_raw_to_the_top() {
     let found = attribution(&bench(study.points())).unwrap();
     let falls = &found.workloads[0].waterfalls;
     assert_eq!(falls.len(), STUDY.len());
-    let fall = falls.iter().find(|it| it.stack == "XFS on RAID5").unwrap();
-    let layers: Vec<&str> = fall.steps.iter().map(|it| it.layer.as_str()).collect();
+    let fall = falls.iter().find(|fall| fall.stack == "XFS on RAID5").unwrap();
+    let layers: Vec<&str> = fall.steps.iter().map(|step| step.layer.as_str()).collect();
     assert_eq!((layers, fall.basis), (vec!["raw", "RAID5", "XFS"], WaterfallBasis::LatencyP50));
-    let added: f64 = fall.steps.iter().map(|it| it.added_ns).sum();
+    let added: f64 = fall.steps.iter().map(|step| step.added_ns).sum();
     assert!((added - fall.steps[2].total_ns).abs() < 1e-6);
     assert!((added - 585_190.0 * 0.9).abs() <= 1.0);
 }
@@ -184,7 +184,7 @@ fn the_waterfall_goes_from_raw_to_the_top() {
 fn raid5_of_three_reconstructs_and_has_a_third_or_half_of_the_drives() {
     let study = Study::new();
     let points = study.points();
-    let at = points.iter().position(|it| it.stack == "RAID5").unwrap() + 1;
+    let at = points.iter().position(|point| point.stack == "RAID5").unwrap() + 1;
     let found = attribution(&bench(points)).unwrap();
     let row = figures(&found, at).raid.clone().unwrap();
     // By hand: 2 writes, 1 read; three drives of 3461 thousand each; 66.1 thousand measured.

@@ -145,23 +145,27 @@ fn each_share_counts_from_its_bound_on_and_not_below_it() {
         CannotTell, CorePerJob, Device, Generator, KernelCpu, MemoryBandwidth, OfferedRate,
     };
     // 382 000 operations per second by one job.
-    let offered = |share: f64| changed(|it| it.offered_rate_per_second = Some(382_000.0 / share));
+    let offered =
+        |share: f64| changed(|evidence| evidence.offered_rate_per_second = Some(382_000.0 / share));
     assert_eq!([offered(0.9899), offered(0.9901)], [Device, OfferedRate]);
-    let cost =
-        |share: f64| changed(|it| it.generator_ns_per_operation = Some(share * 1e9 / 382_000.0));
+    let cost = |share: f64| {
+        changed(|evidence| evidence.generator_ns_per_operation = Some(share * 1e9 / 382_000.0))
+    };
     assert_eq!([cost(0.499), cost(0.501)], [Device, Generator]);
     // The mean of all jobs' threads.
-    let cores = |share: f64| changed(|it| it.job_cpu_shares = vec![share + 0.04, share - 0.04]);
+    let cores =
+        |share: f64| changed(|evidence| evidence.job_cpu_shares = vec![share + 0.04, share - 0.04]);
     assert_eq!([cores(0.949), cores(0.951)], [Device, CorePerJob]);
-    let kernel = |share| changed(|it| it.machine_system_share = Some(share));
+    let kernel = |share| changed(|evidence| evidence.machine_system_share = Some(share));
     assert_eq!([kernel(0.799), kernel(0.801)], [Device, KernelCpu]);
     let memory = |share: f64| {
-        changed(|it| {
-            (it.bytes_per_second, it.memory_bytes_per_second) = (Some(share * 2e10), Some(2e10));
+        changed(|evidence| {
+            (evidence.bytes_per_second, evidence.memory_bytes_per_second) =
+                (Some(share * 2e10), Some(2e10));
         })
     };
     assert_eq!([memory(0.699), memory(0.701)], [Device, MemoryBandwidth]);
-    let busy = |share| changed(|it| it.device_busy_share = Some(share));
+    let busy = |share| changed(|evidence| evidence.device_busy_share = Some(share));
     assert_eq!([busy(0.899), busy(0.901)], [CannotTell, Device]);
 }
 
@@ -169,7 +173,7 @@ fn each_share_counts_from_its_bound_on_and_not_below_it() {
 fn a_device_is_saturated_where_latency_grows_as_the_load_does_and_the_rate_does_not() {
     let grown = |rate: f64, latency: f64| {
         let lower = beside(128.0, 382_000.0 / 2_f64.powf(rate), 670.0 / 2_f64.powf(latency));
-        changed(|it| it.lower = Some(lower))
+        changed(|evidence| evidence.lower = Some(lower))
     };
     // In powers of the load, which is twice that below.
     assert_eq!(grown(0.0, 0.751), LimitKind::Device);

@@ -156,7 +156,8 @@ fn neighbours_correlation(series: &[f64]) -> f64 {
 /// Median distance from the median.
 fn scatter(differences: &[f64]) -> f64 {
     let centre = median(differences).unwrap_or_default();
-    let distances: Vec<f64> = differences.iter().map(|it| (it - centre).abs()).collect();
+    let distances: Vec<f64> =
+        differences.iter().map(|difference| (difference - centre).abs()).collect();
     median(&distances).unwrap_or_default()
 }
 

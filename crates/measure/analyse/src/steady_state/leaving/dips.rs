@@ -54,7 +54,7 @@ pub(super) fn dips(series: &[f64], changes: &[Change], better: Better) -> Option
     let distances: Vec<f64> =
         begins.iter().zip(begins.iter().skip(1)).map(|(a, b)| count(b - a)).collect();
     let distance = mean(&distances)?;
-    let squares: Vec<f64> = distances.iter().map(|it| (it - distance).powi(2)).collect();
+    let squares: Vec<f64> = distances.iter().map(|gap| (gap - distance).powi(2)).collect();
     let distance_variation = mean(&squares)?.sqrt() / distance;
     Some(Dips {
         dips: begins.len(),
@@ -115,7 +115,7 @@ mod tests {
     const FLAT: [f64; 3] = [100.0; 3];
 
     fn count_of(series: &[f64], better: Better) -> Option<usize> {
-        dips(series, &[], better).map(|it| it.dips)
+        dips(series, &[], better).map(|dip| dip.dips)
     }
 
     #[test]
