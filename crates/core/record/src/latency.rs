@@ -155,6 +155,14 @@ impl Latency {
         self.histogram.as_ref()
     }
 
+    /// Takes all latencies of `other`; those whose histogram the record lost are left out.
+    pub fn add(&mut self, other: &Self) {
+        if let Some(histogram) = &other.histogram {
+            self.exact.add(&other.exact);
+            self.histogram.get_or_insert_default().add_all(histogram);
+        }
+    }
+
     /// Adds these latencies to `total`.
     pub fn add_to(&self, total: &mut LatencyHistogram) {
         if let Some(histogram) = &self.histogram {

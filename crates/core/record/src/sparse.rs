@@ -43,6 +43,11 @@ impl SparseHistogram {
         self.buckets = merged;
     }
 
+    /// Adds the counts of another.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.add(other.buckets.iter().copied());
+    }
+
     /// The counts of a full histogram.
     pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         let mut sparse = Self::default();

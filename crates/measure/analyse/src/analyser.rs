@@ -14,7 +14,7 @@ use crate::durable;
 use crate::latency_breakdown;
 use crate::measurement::Measurements;
 use crate::rate_variation::of_same_workload;
-use crate::step_state::StepState;
+use crate::step_state::{StreamState, step_findings, streams};
 use crate::{
     FINDINGS_SCHEMA, Findings, Headline, RunState, SelfCost, WorkloadFindings, prediction, profile,
 };
@@ -46,7 +46,7 @@ pub struct Analyser {
     plan: Plan,
     environment: Environment,
     /// Per step and round.
-    open: BTreeMap<(u32, u32), StepState>,
+    open: BTreeMap<(u32, u32), Vec<StreamState>>,
     done: BTreeMap<(u32, u32), Vec<WorkloadFindings>>,
     rounds: Vec<RoundEnded>,
     errors: Vec<String>,
@@ -102,24 +102,26 @@ impl Analyser {
     pub fn observe(&mut self, event: &Event) {
         match event {
             Event::StepStarted(started) => {
-                self.open.insert((started.step, started.round), StepState::new(started));
+                self.open.insert((started.step, started.round), streams(started));
             }
             Event::Interval(interval) => {
-                let step = self.plan.steps.get(interval.step as usize);
-                let state = self.open.get_mut(&(interval.step, interval.round));
-                if let (Some(state), Some(step)) = (state, step) {
-                    state.take_interval(interval, step, self.keeps_histograms);
+                let Some(step) = self.plan.steps.get(interval.step as usize) else { return };
+                let streams = self.open.get_mut(&(interval.step, interval.round));
+                let state = streams.and_then(|streams| streams.get_mut(interval.stream as usize));
+                if let (Some(state), Some(load)) = (state, step.stream(interval.stream)) {
+                    state.take_interval(interval, step, load, self.keeps_histograms);
                 }
             }
             Event::JobEnded(job) => {
-                if let Some(state) = self.open.get_mut(&(job.step, job.round)) {
+                let streams = self.open.get_mut(&(job.step, job.round));
+                if let Some(state) = streams.and_then(|all| all.get_mut(job.stream as usize)) {
                     state.take_job(job);
                 }
             }
             Event::StepEnded(ended) => {
-                if let Some(mut state) = self.open.remove(&(ended.step, ended.round)) {
-                    state.take_end(ended);
-                    self.conclude((ended.step, ended.round), &state);
+                if let Some(mut streams) = self.open.remove(&(ended.step, ended.round)) {
+                    streams.iter_mut().for_each(|stream| stream.take_end(ended));
+                    self.conclude((ended.step, ended.round), &streams);
                 }
             }
             Event::MemoryMeasured(measured) => self.memory_copied = Some(*measured),
@@ -163,9 +165,9 @@ impl Analyser {
         self.errors.push(message);
     }
 
-    fn conclude(&mut self, key: (u32, u32), state: &StepState) {
+    fn conclude(&mut self, key: (u32, u32), streams: &[StreamState]) {
         if let Some(step) = self.plan.steps.get(key.0 as usize) {
-            let findings = state.findings(&self.plan, step, self.keeps_histograms);
+            let findings = step_findings(streams, &self.plan, step, key.1, self.keeps_histograms);
             self.done.insert(key, findings);
         }
     }
@@ -209,8 +211,8 @@ impl Analyser {
     #[must_use]
     pub fn finish(mut self, run_folder: String) -> Analysis {
         // A step without an end was killed: its intervals are valid, but it is not complete.
-        for (key, state) in std::mem::take(&mut self.open) {
-            self.conclude(key, &state);
+        for (key, streams) in std::mem::take(&mut self.open) {
+            self.conclude(key, &streams);
         }
         let state = match self.outcome {
             // An end after an unreadable part says nothing about that part.

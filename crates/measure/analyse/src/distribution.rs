@@ -1,7 +1,5 @@
 //! From latencies to a distribution.
 
-use std::collections::BTreeMap;
-
 use durio_fio::histogram::FioBins;
 use durio_record::Latency;
 
@@ -46,8 +44,8 @@ pub(crate) fn distribution(latency: &Latency) -> Option<Distribution> {
 
 /// The distribution with fio's percentiles, if fio measured: bit for bit as fio prints them, which
 /// is the middle of a bucket and may lie above the largest latency.
-pub(crate) fn with_fio_bins(figures: Distribution, bins: &BTreeMap<u32, u64>) -> Distribution {
-    let bins = bins.iter().map(|(&bin, &count)| Some((u16::try_from(bin).ok()?, count)));
+pub(crate) fn with_fio_bins(figures: Distribution, bins: &[(u32, u64)]) -> Distribution {
+    let bins = bins.iter().map(|&(bin, count)| Some((u16::try_from(bin).ok()?, count)));
     let bins = bins.collect::<Option<Vec<_>>>().unwrap_or_default();
     // A damaged record may have bins that fio does not; then the results of durio's histogram
     // stand.

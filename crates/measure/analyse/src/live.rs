@@ -2,7 +2,7 @@
 
 use durio_base::Nanos;
 use durio_plan::{Load, Plan};
-use durio_record::{Event, Interval, Latency, LatencyHistogram, OperationRecord, Phase};
+use durio_record::{Event, Interval, Latency, OperationRecord, Phase};
 
 use crate::distribution::quantile_or_max;
 use crate::step_state::{headline, is_cut_short, rate};
@@ -55,15 +55,14 @@ pub struct StepSoFar {
     step: u32,
     operations: f64,
     measured: Nanos,
-    service: LatencyHistogram,
+    service: Latency,
 }
 
 impl StepSoFar {
     /// The state of step `step`.
     #[must_use]
     pub fn new(step: u32) -> Self {
-        let service = LatencyHistogram::new();
-        Self { step, operations: 0.0, measured: Nanos::ZERO, service }
+        Self { step, operations: 0.0, measured: Nanos::ZERO, service: Latency::default() }
     }
 
     /// Adds an interval of this step; passes over all other events.
@@ -78,7 +77,7 @@ impl StepSoFar {
         self.measured = Nanos::new(self.measured.get().saturating_add(span.get()));
         self.operations += rate(interval, &step.load) * span.as_secs_f64();
         if let Some(record) = headline_record(interval, &step.load) {
-            record.service.add_to(&mut self.service);
+            self.service.add(&record.service);
         }
     }
 
@@ -91,7 +90,7 @@ impl StepSoFar {
             phase: Phase::Measure,
             to: self.measured,
             rate: self.operations / seconds,
-            p99_ns: quantile_or_max(&Latency::from(self.service.clone()), 0.99),
+            p99_ns: quantile_or_max(&self.service, 0.99),
         })
     }
 }
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
     use crate::sample::sample;
     use durio_base::Bytes;
-    use durio_record::OperationName;
+    use durio_record::{LatencyHistogram, OperationName};
     use durio_workload::{PerMille, SyncPolicy};
 
     fn record(operation: OperationName, count: u64) -> OperationRecord {

@@ -6,12 +6,12 @@ mod device_time;
 use std::collections::BTreeMap;
 
 use durio_base::stats::least_squares::{quotient, saturating_sum};
-use durio_base::{Nanos, Rate};
+use durio_base::{Bytes, Nanos, Rate};
 use durio_observe::DeviceCounters;
 use durio_plan::{EngineKind, Load, Plan, RawPath, Step};
 use durio_record::{
-    Accounting, Interval, JobEnded, Latency, LatencyHistogram, OperationName, OperationRecord,
-    Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
+    Accounting, Interval, JobEnded, Latency, OperationName, OperationRecord, Outcome, Pacing,
+    Phase, StepEnded, StepStarted, StreamStarted,
 };
 use durio_workload::{CacheMode, Workload};
 
@@ -23,74 +23,50 @@ use crate::{
     KeptLatencies, OpenLoop, OperationFindings, WorkloadFindings,
 };
 
-/// A step's record so far, in one round: its streams side by side.
-#[derive(Debug)]
-pub(crate) struct StepState {
-    round: u32,
-    streams: Vec<StreamState>,
+/// The streams of a step that starts, without anything to show yet.
+pub(crate) fn streams(started: &StepStarted) -> Vec<StreamState> {
+    started.streams().cloned().map(StreamState::new).collect()
 }
 
-impl StepState {
-    pub(crate) fn new(started: &StepStarted) -> Self {
-        let streams = started.streams().cloned().map(StreamState::new).collect();
-        Self { round: started.round, streams }
-    }
-
-    /// Takes an interval; with `keep`, its counts by operation too.
-    pub(crate) fn take_interval(&mut self, interval: &Interval, step: &Step, keep: bool) {
-        let load = step.stream(interval.stream);
-        if let (Some(state), Some(load)) = (self.stream(interval.stream), load) {
-            state.take_interval(interval, step, load);
-            if let Some(point) = state.points.last_mut().filter(|_| keep) {
-                point.kept = interval.operations.iter().map(kept_interval).collect();
-            }
+/// The findings of each stream of a step's round; with `keep`, with the latencies whole.
+pub(crate) fn step_findings(
+    streams: &[StreamState],
+    plan: &Plan,
+    step: &Step,
+    round: u32,
+    keep: bool,
+) -> Vec<WorkloadFindings> {
+    let alone = streams.len() == 1;
+    let loads = (0..).zip(step.loads()).zip(streams);
+    let findings = |((stream, load), state): ((u32, &Load), &StreamState)| {
+        let mut findings = state.findings(plan, step, load, alone);
+        (findings.round, findings.stream) = (round, stream);
+        for operation in findings.operations.iter_mut().filter(|_| keep) {
+            let total = state.totals.get(&operation.operation);
+            operation.kept = total.map(|total| KeptLatencies {
+                service: total.service.clone(),
+                submit: total.submit.clone(),
+                completion: total.completion.clone(),
+            });
         }
-    }
-
-    pub(crate) fn take_job(&mut self, job: &JobEnded) {
-        if let Some(state) = self.stream(job.stream) {
-            state.take_job(job);
+        if keep {
+            findings.exchanges = saturating_sum(state.jobs.iter().map(|job| job.exchanges));
         }
-    }
-
-    pub(crate) fn take_end(&mut self, ended: &StepEnded) {
-        for state in &mut self.streams {
-            state.ended = Some(ended.clone());
+        if stream > 0 {
+            // The devices' counters are reported once, because the streams share them.
+            findings.devices.clear();
         }
-    }
-
-    fn stream(&mut self, stream: u32) -> Option<&mut StreamState> {
-        self.streams.get_mut(stream as usize)
-    }
-
-    /// The findings of each stream; with `keep`, with the latencies whole.
-    pub(crate) fn findings(&self, plan: &Plan, step: &Step, keep: bool) -> Vec<WorkloadFindings> {
-        let alone = self.streams.len() == 1;
-        let loads = (0..).zip(step.loads()).zip(&self.streams);
-        let findings = |((stream, load), state): ((u32, &Load), &StreamState)| {
-            let mut findings = state.findings(plan, step, load, alone);
-            (findings.round, findings.stream) = (self.round, stream);
-            for operation in findings.operations.iter_mut().filter(|_| keep) {
-                operation.kept = state.totals.get(&operation.operation).map(kept);
-            }
-            if keep {
-                findings.exchanges = saturating_sum(state.jobs.iter().map(|job| job.exchanges));
-            }
-            if stream > 0 {
-                // The devices' counters are reported once, because the streams share them.
-                findings.devices.clear();
-            }
-            findings
-        };
-        loads.map(findings).collect()
-    }
+        findings
+    };
+    loads.map(findings).collect()
 }
 
 /// What one stream of a step has shown so far.
 #[derive(Debug)]
-struct StreamState {
+pub(crate) struct StreamState {
     started: StreamStarted,
-    totals: BTreeMap<OperationName, Total>,
+    /// Sums over the measured phase.
+    totals: BTreeMap<OperationName, OperationRecord>,
     points: Vec<IntervalPoint>,
     /// Sum of all recorded latencies of operations that occupy a place in the queue.
     latency_sum_ns: u64,
@@ -105,21 +81,10 @@ struct StreamState {
     ended: Option<StepEnded>,
 }
 
-#[derive(Debug, Default)]
-struct Total {
-    service: LatencyHistogram,
-    submit: Option<LatencyHistogram>,
-    completion: Option<LatencyHistogram>,
-    response: Option<LatencyHistogram>,
-    fio_bins: BTreeMap<u32, u64>,
-    bytes: u64,
-}
-
 /// Adds latencies that only some engines or loops record.
-// The total is made with the first of them, because it takes 264 KiB.
-fn add(latency: Option<&Latency>, total: &mut Option<LatencyHistogram>) {
+fn add(latency: Option<&Latency>, total: &mut Option<Latency>) {
     if let Some(latency) = latency {
-        latency.add_to(total.get_or_insert_default());
+        total.get_or_insert_default().add(latency);
     }
 }
 
@@ -153,8 +118,29 @@ impl StreamState {
         }
     }
 
-    fn take_interval(&mut self, interval: &Interval, step: &Step, load: &Load) {
-        self.points.push(point(interval, step, load));
+    /// The sums of one kind of operation.
+    fn total(&mut self, operation: OperationName) -> &mut OperationRecord {
+        self.totals.entry(operation).or_insert_with(|| OperationRecord {
+            operation,
+            bytes: Bytes::ZERO,
+            service: Latency::default(),
+            submit: None,
+            completion: None,
+            response: None,
+            fio_bins: Vec::new(),
+        })
+    }
+
+    /// Takes an interval; with `keep`, its counts by operation too.
+    pub(crate) fn take_interval(
+        &mut self,
+        interval: &Interval,
+        step: &Step,
+        load: &Load,
+        keep: bool,
+    ) {
+        let kept = interval.operations.iter().filter(|_| keep).map(kept_interval).collect();
+        self.points.push(IntervalPoint { kept, ..point(interval, step, load) });
         let linked = load.workload.sync.method.is_linked();
         self.links_syncs = linked && self.started.engine.links_syncs();
         // A commit is its write and its sync. If these have separate latencies they are counted
@@ -179,25 +165,26 @@ impl StreamState {
             return;
         }
         for record in &interval.operations {
-            let total = self.totals.entry(record.operation).or_default();
-            record.service.add_to(&mut total.service);
+            let total = self.total(record.operation);
+            total.service.add(&record.service);
             add(record.response.as_ref(), &mut total.response);
-            for &(bin, count) in &record.fio_bins {
-                let sum = total.fio_bins.entry(bin).or_default();
-                *sum = sum.saturating_add(count);
-            }
-            total.bytes = total.bytes.saturating_add(record.bytes.get());
+            add_bins(&record.fio_bins, &mut total.fio_bins);
+            total.bytes = Bytes::new(total.bytes.get().saturating_add(record.bytes.get()));
         }
     }
 
-    fn take_job(&mut self, job: &JobEnded) {
+    pub(crate) fn take_job(&mut self, job: &JobEnded) {
         for record in &job.operations {
-            let total = self.totals.entry(record.operation).or_default();
+            let total = self.total(record.operation);
             add(record.submit.as_ref(), &mut total.submit);
             add(record.completion.as_ref(), &mut total.completion);
         }
-        // Its histograms are in the totals now; kept with each job they would take 264 KiB apiece.
+        // Its histograms are in the totals now.
         self.jobs.push(JobEnded { batches: job.batches.clone(), operations: Vec::new(), ..*job });
+    }
+
+    pub(crate) fn take_end(&mut self, ended: &StepEnded) {
+        self.ended = Some(ended.clone());
     }
 
     /// The measured time: as the step reports, or without that the recorded intervals. One of
@@ -219,9 +206,9 @@ impl StreamState {
         let headline = headline(load);
         let switches = self.switches(measured, alone);
         let accesses = saturating_sum(ACCESSES.map(|name| self.count(name)));
-        let bytes = saturating_sum(self.totals.values().map(|total| total.bytes));
+        let bytes = saturating_sum(self.totals.values().map(|total| total.bytes.get()));
         // A commit's bytes are its write's: counted once.
-        let commit_bytes = self.totals.get(&OperationName::Commit).map_or(0, |total| total.bytes);
+        let commit_bytes = self.recorded_bytes(OperationName::Commit);
         WorkloadFindings {
             name: workload.name.clone(),
             step: step.index,
@@ -279,17 +266,20 @@ impl StreamState {
     /// The bytes that an operation moved. Most commits are recorded without: theirs were counted with
     /// their writes.
     fn bytes(&self, name: OperationName) -> u64 {
-        let recorded = |name| self.totals.get(&name).map_or(0, |total: &Total| total.bytes);
-        match (name, recorded(name)) {
-            (OperationName::Commit, 0) => recorded(OperationName::Write),
+        match (name, self.recorded_bytes(name)) {
+            (OperationName::Commit, 0) => self.recorded_bytes(OperationName::Write),
             (_, bytes) => bytes,
         }
+    }
+
+    fn recorded_bytes(&self, name: OperationName) -> u64 {
+        self.totals.get(&name).map_or(0, |total| total.bytes.get())
     }
 
     fn operations(&self, headline: OperationName, measured: Nanos) -> Vec<OperationFindings> {
         let mut operations: Vec<_> = OperationName::ALL
             .into_iter()
-            .filter_map(|name| operation(name, self.totals.get(&name)?, self.bytes(name), measured))
+            .filter_map(|name| operation(self.totals.get(&name)?, self.bytes(name), measured))
             .collect();
         // Reports take the first for the headline.
         operations.sort_by_key(|operation| operation.operation != headline);
@@ -331,7 +321,7 @@ impl StreamState {
         let batches = self.jobs.iter().filter_map(|job| job.batches.as_ref());
         let devices = self.ended.as_ref().filter(|_| alone).map(|ended| &ended.devices[..]);
         let devices = devices.filter(|all| all.iter().all(|device| !device.not_counted));
-        let written = self.totals.get(&OperationName::Write).map_or(0, |total| total.bytes);
+        let written = self.recorded_bytes(OperationName::Write);
         let (record, syncs) = (workload.block_mix.is_empty(), self.count(OperationName::Sync));
         let record = record.then_some(workload.block_size.get());
         let mut found = batch_findings(batches, syncs, record, written)?;
@@ -404,34 +394,29 @@ fn effective(started: &StreamStarted) -> Effective {
     }
 }
 
-fn kept(total: &Total) -> KeptLatencies {
-    KeptLatencies {
-        service: Latency::from(&total.service),
-        submit: total.submit.as_ref().map(Latency::from),
-        completion: total.completion.as_ref().map(Latency::from),
+/// Adds the counts of fio's buckets, which stay in their order.
+fn add_bins(bins: &[(u32, u64)], total: &mut Vec<(u32, u64)>) {
+    for &(bin, count) in bins {
+        match total.binary_search_by_key(&bin, |(bin, _)| *bin) {
+            Ok(at) => total[at].1 = total[at].1.saturating_add(count),
+            Err(at) => total.insert(at, (bin, count)),
+        }
     }
 }
 
-fn operation(
-    name: OperationName,
-    total: &Total,
-    bytes: u64,
-    measured: Nanos,
-) -> Option<OperationFindings> {
-    let of = |total: &Option<LatencyHistogram>| total.as_ref().map(Latency::from);
-    let (service, response) = (Latency::from(&total.service), of(&total.response));
-    let figures = distribution(&service)?;
+fn operation(total: &OperationRecord, bytes: u64, measured: Nanos) -> Option<OperationFindings> {
+    let figures = distribution(&total.service)?;
     Some(OperationFindings {
-        operation: name,
-        rate: Rate::of(service.exact.count, measured).per_second(),
+        operation: total.operation,
+        rate: Rate::of(total.service.exact.count, measured).per_second(),
         bandwidth: Rate::of(bytes, measured).per_second(),
         service: with_fio_bins(figures, &total.fio_bins),
-        submit: of(&total.submit).as_ref().and_then(distribution),
-        completion: of(&total.completion).as_ref().and_then(distribution),
-        response: response.as_ref().and_then(distribution),
-        curve: curve(&service),
-        response_curve: response.as_ref().map(curve).unwrap_or_default(),
-        fio_bins: total.fio_bins.iter().map(|(&bin, &count)| (bin, count)).collect(),
+        submit: total.submit.as_ref().and_then(distribution),
+        completion: total.completion.as_ref().and_then(distribution),
+        response: total.response.as_ref().and_then(distribution),
+        curve: curve(&total.service),
+        response_curve: total.response.as_ref().map(curve).unwrap_or_default(),
+        fio_bins: total.fio_bins.clone(),
         kept: None,
     })
 }

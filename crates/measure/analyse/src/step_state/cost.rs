@@ -107,11 +107,11 @@ mod tests {
     use durio_observe::CpuCounters;
     use durio_plan::EngineKind;
     use durio_record::{
-        Accounting, ContextSwitches, Exact, LatencyHistogram, Outcome, StepEnded, StreamStarted,
+        Accounting, ContextSwitches, Exact, Latency, LatencyHistogram, Outcome, StepEnded,
+        StreamStarted,
     };
     use durio_workload::{Arrivals, CacheMode, RegionRule};
 
-    use super::super::Total;
     use super::*;
 
     fn started() -> StreamStarted {
@@ -171,7 +171,7 @@ mod tests {
         let mut state = StreamState::new(started());
         let mut service = LatencyHistogram::new();
         service.exact = Exact { count: 1000, ..Exact::default() };
-        state.totals.insert(OperationName::Sync, Total { service, ..Total::default() });
+        state.total(OperationName::Sync).service = Latency::from(service);
         let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
         let (cpu_user, cpu_system) = (Nanos::from_millis(4), Nanos::from_millis(6));
         let measured = Nanos::from_secs(1);
@@ -203,7 +203,7 @@ mod tests {
         let mut state = StreamState::new(started());
         let mut service = LatencyHistogram::new();
         service.exact = Exact { count: 1000, ..Exact::default() };
-        state.totals.insert(OperationName::Write, Total { service, ..Total::default() });
+        state.total(OperationName::Write).service = Latency::from(service);
         let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
         let measured = Nanos::from_millis(500);
         state.jobs.extend(jobs.map(|context_switches| JobEnded {

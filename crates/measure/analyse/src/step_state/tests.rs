@@ -111,9 +111,12 @@ fn findings() -> Vec<WorkloadFindings> {
     step.beside.push(mix);
     let started =
         StepStarted { step: 0, round: 4, stream: stream(2, 3), beside: vec![stream(4, 5)] };
-    let mut state = StepState::new(&started);
+    let mut state = streams(&started);
     let step = plan.steps[0].clone();
-    let mut take = |interval: Interval| state.take_interval(&interval, &step, false);
+    let mut take = |interval: Interval| {
+        let load = step.stream(interval.stream).unwrap();
+        state[interval.stream as usize].take_interval(&interval, &step, load, false);
+    };
     take(interval(0, Phase::Ramp, (0, 1), vec![record(OperationName::Write, 10, 0, 40_960)]));
     let commits = vec![
         record(OperationName::Write, 200, 0, 819_200),
@@ -131,11 +134,11 @@ fn findings() -> Vec<WorkloadFindings> {
         completion: Some(latencies(70, 200)),
         ..record(OperationName::Write, 0, 0, 0)
     };
-    state.take_job(&job(0, 0, 2000, vec![split]));
-    state.take_job(&job(0, 1, 1900, Vec::new()));
-    state.take_job(&job(1, 0, 1500, Vec::new()));
-    state.take_job(&job(1, 1, 1200, Vec::new()));
-    state.take_end(&StepEnded {
+    state[0].take_job(&job(0, 0, 2000, vec![split]));
+    state[0].take_job(&job(0, 1, 1900, Vec::new()));
+    state[1].take_job(&job(1, 0, 1500, Vec::new()));
+    state[1].take_job(&job(1, 1, 1200, Vec::new()));
+    let ended = StepEnded {
         step: 0,
         round: 4,
         outcome: Outcome::Complete,
@@ -146,8 +149,9 @@ fn findings() -> Vec<WorkloadFindings> {
         cpu_process_system: None,
         idle_before: Some(Nanos::from_millis(8)),
         context_switches: None,
-    });
-    state.findings(&plan, &step, false)
+    };
+    state.iter_mut().for_each(|stream| stream.take_end(&ended));
+    step_findings(&state, &plan, &step, 4, false)
 }
 
 fn assert_close(found: f64, expected: f64) {
@@ -302,7 +306,7 @@ fn device_time(requests: u64, cache: CacheMode) -> Option<DeviceTime> {
     let step = plan.steps[0].clone();
     let alone = StreamStarted { cache, ..stream(1, 1) };
     let started = StepStarted { step: 0, round: 4, stream: alone, beside: Vec::new() };
-    let mut state = StepState::new(&started);
+    let mut state = streams(&started);
     let write = OperationRecord {
         service: {
             let mut histogram = LatencyHistogram::new();
@@ -311,8 +315,9 @@ fn device_time(requests: u64, cache: CacheMode) -> Option<DeviceTime> {
         },
         ..record(OperationName::Write, 1, 0, 1000 * 4096)
     };
-    state.take_interval(&interval(0, Phase::Measure, (1, 3), vec![write]), &step, false);
-    state.take_job(&job(0, 0, 2000, Vec::new()));
+    let interval = interval(0, Phase::Measure, (1, 3), vec![write]);
+    state[0].take_interval(&interval, &step, &step.load, false);
+    state[0].take_job(&job(0, 0, 2000, Vec::new()));
     let idle = DeviceCounters { name: "other".to_owned(), ..DeviceCounters::default() };
     let counted = DeviceCounters {
         name: "vda".to_owned(),
@@ -323,7 +328,7 @@ fn device_time(requests: u64, cache: CacheMode) -> Option<DeviceTime> {
         flush_ms: Some(20),
         ..DeviceCounters::default()
     };
-    state.take_end(&StepEnded {
+    state[0].take_end(&StepEnded {
         step: 0,
         round: 4,
         outcome: Outcome::Complete,
@@ -335,7 +340,7 @@ fn device_time(requests: u64, cache: CacheMode) -> Option<DeviceTime> {
         idle_before: None,
         context_switches: None,
     });
-    state.findings(&plan, &step, false).remove(0).device_time
+    step_findings(&state, &plan, &step, 4, false).remove(0).device_time
 }
 
 #[test]
