@@ -215,6 +215,20 @@ mod tests {
     }
 
     #[test]
+    fn sparse_latencies_add_up_to_what_full_ones_do() {
+        let parts = [&[900, 5_000_000, 7][..], &[], &[7, 42_000, u64::MAX]];
+        let (mut sparse, mut full) = (Latency::default(), LatencyHistogram::new());
+        for part in parts {
+            let mut latency = LatencyHistogram::new();
+            part.iter().for_each(|&nanos| latency.record(nanos));
+            sparse.add(&Latency::from(&latency));
+            full.add(&latency);
+        }
+        assert_eq!(sparse, Latency::from(&full));
+        assert_eq!((sparse.exact.count, sparse.exact.min_ns), (6, 7));
+    }
+
+    #[test]
     fn a_mean_is_the_sum_by_the_number_and_none_without_one() {
         let of = |values: &[u64]| {
             let mut exact = Exact::default();

@@ -31,7 +31,6 @@ pub struct Analysis {
 /// Observations of a run that are not in any result.
 #[derive(Debug)]
 pub struct RunEvidence {
-    /// The runner's notes.
     pub notes: Vec<String>,
     /// When durio itself did not run.
     pub process_gaps: Vec<ProcessGap>,

@@ -16,12 +16,11 @@ const FACTOR_MAX: f64 = 10.0;
 /// Where the software has a smaller share of a transaction's time, the time does not show how long it takes.
 const SHARE_MIN: f64 = 0.05;
 
-/// How it went.
+/// The results of one calibration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CalibrationFindings {
     /// The form of the document.
     pub schema: &'static str,
-    /// The profile's name.
     pub database: String,
     /// What loaded the database.
     pub command: String,
@@ -29,7 +28,7 @@ pub struct CalibrationFindings {
     pub factor: f64,
     /// Its quartiles over the rounds and numbers of clients.
     pub factor_range: (f64, f64),
-    /// By clients.
+    /// One for each number of clients.
     pub points: Vec<CalibrationPoint>,
     /// Processors that others had before a round, at most.
     pub others: f64,
@@ -54,7 +53,7 @@ pub struct CalibrationPoint {
 pub struct Factor {
     /// The median of all rounds and numbers of clients.
     pub median: f64,
-    /// Its quartiles.
+    /// Its quartiles: half of the rounds lie between them.
     pub range: (f64, f64),
 }
 

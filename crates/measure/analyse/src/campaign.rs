@@ -39,7 +39,6 @@ pub(crate) const FULL_SECONDS: u64 = 300;
 /// What a campaign shows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CampaignFindings {
-    /// Its short name.
     pub name: String,
     /// What it shows, and after whom.
     pub summary: String,
@@ -56,7 +55,6 @@ pub struct CampaignFindings {
 /// What a section shows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SectionFindings {
-    /// Its short name.
     pub name: String,
     /// What it shows, in a sentence.
     pub summary: String,
@@ -179,7 +177,6 @@ fn outside(measured: &CampaignInput<'_>, campaign: &Campaign) -> Option<SectionF
 pub struct Convergence {
     /// Name of the workload that is tracked.
     pub tracked: String,
-    /// The tracked value.
     pub tracking: Tracking,
     /// That value in each round: per second, bytes per second, or nanoseconds.
     pub series: Vec<f64>,

@@ -8,7 +8,6 @@
 //! write's place is judged by the one before it in the same file.
 
 mod beside;
-mod classes;
 mod files;
 mod profile;
 mod replay;
@@ -24,8 +23,7 @@ use durio_record::TracedOperation;
 use serde::Serialize;
 
 pub use beside::{BesideFigure, BesideRow, CaptureBeside, EarlierCapture};
-pub use classes::FileClass;
-pub use files::{CapturedFileFindings, CapturedSize, OffsetPattern};
+pub use files::{CapturedFileFindings, CapturedSize, FileClass, OffsetPattern};
 pub use profile::{CaptureSource, profile_text};
 pub use replay::{ReplayFindings, ReplayedTrace};
 
@@ -85,9 +83,7 @@ pub struct CaptureFindings {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CapturedDeviceFindings {
     pub name: String,
-    /// Requests that read.
     pub reads: u64,
-    /// Requests that write.
     pub writes: u64,
     pub written_bytes: u64,
     /// Of the writes, those of a filesystem's own.

@@ -16,7 +16,7 @@ const LISTED_MAX: usize = 20;
 /// The results of a check on a log's crash states.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CrashStateFindings {
-    /// [`CRASH_STATES_SCHEMA`].
+    /// Form of the document: [`CRASH_STATES_SCHEMA`].
     pub schema: &'static str,
     /// The log, as the user named it.
     pub log: String,
@@ -32,9 +32,7 @@ pub struct CrashStateFindings {
     pub duplicates: u64,
     /// States that were not made, because there are more than were wanted.
     pub left_out: u64,
-    /// States that passed.
     pub passed: u64,
-    /// States that failed.
     pub failed: u64,
     /// States on which the check cannot decide.
     pub undecided: u64,
@@ -64,14 +62,12 @@ pub struct CrashStateFinding {
 pub enum CheckOutcome {
     /// The state is good.
     Passed,
-    /// It is not.
     Failed,
     /// The check cannot tell.
     Undecided,
 }
 
 impl CrashStateFindings {
-    /// Findings without states.
     #[must_use]
     pub fn new(log: String, seed: u64) -> Self {
         Self {

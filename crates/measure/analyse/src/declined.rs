@@ -33,7 +33,6 @@ pub enum DeclinedAnalysis {
     /// A value that is not finite, or not above zero where it has to be.
     #[error("{what} number {position} is not a finite figure above zero; check the measurement")]
     NotAFigure {
-        /// Which quantity.
         what: String,
         /// Its position, from one.
         position: usize,

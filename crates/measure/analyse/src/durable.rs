@@ -8,10 +8,8 @@ mod arm;
 mod batching;
 mod commit_delay;
 mod contention;
-mod cross;
 mod device;
 mod methods;
-mod model_deviation;
 mod sizes;
 mod sync_cost;
 mod writers;
@@ -29,18 +27,20 @@ pub use arm::{ArmFigures, ArmLatencies, ArmSetting, DurableArm};
 pub use batching::{BATCH_SHARE, BatchAdvice, SizeShare, UnbatchedCost};
 pub use commit_delay::{CommitDelayAdvice, CommitDelayFindings};
 pub use contention::{Contention, FigureInterval, HOLDS_SHARE, Law, WritersRate, contention};
-pub use cross::{
-    CrossCell, CrossFindings, LimitedBy, SizeElasticity, SizeRate, elasticity, limited_by,
-};
 pub use device::{CommandsFindings, request_words};
 pub use methods::{FileModeRow, FileModesFindings, MethodRow, MethodsFindings, RepeatedSetting};
-pub use model_deviation::{BoundaryKind, DeviationKind, ModelDeviation, SizeBoundary};
-pub use sizes::{DurableShare, FREE_SHARE, SMALL_BYTES, SizeCurve, SizesFindings};
+pub use sizes::{
+    BoundaryKind, DeviationKind, DurableShare, FREE_SHARE, ModelDeviation, SMALL_BYTES,
+    SizeBoundary, SizeCurve, SizesFindings,
+};
 pub use sync_cost::{
     AMOUNTS_MIN, FlushPoint, FlushSlope, FlushSlopeFindings, RISE_SHARE, SharedSync, SlopeShape,
     SyncEveryFindings, SyncEveryRow, flush_slope,
 };
-pub use writers::{GroupCommitFindings, GroupCommitRow, WritersFindings, WritersRow};
+pub use writers::{
+    CrossCell, CrossFindings, GroupCommitFindings, GroupCommitRow, LimitedBy, SizeElasticity,
+    SizeRate, WritersFindings, WritersRow, elasticity, limited_by,
+};
 
 /// The cost of a durable write here. A part is empty if its question was not asked.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -68,7 +68,6 @@ pub struct DurableFindings {
     /// Numbers of writers, with the contention models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writers: Vec<WritersFindings>,
-    /// Sizes by writers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crosses: Vec<CrossFindings>,
     /// Group commit against independent writers.
@@ -109,7 +108,7 @@ pub(crate) fn findings(
         flush_slopes: sync_cost::flush_slopes(measured),
         file_modes: methods::file_modes(measured),
         writers: writers::writers(measured, sizes.as_ref()),
-        crosses: cross::crosses(measured),
+        crosses: writers::crosses(measured),
         group_commit: writers::group_commit(measured, sizes.as_ref()),
         commit_delays: commit_delay::commit_delays(measured),
         commands: device::commands(measured, traced),

@@ -45,7 +45,7 @@ pub enum RunState {
 /// All findings of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
-    /// [`FINDINGS_SCHEMA`].
+    /// Form of the document: [`FINDINGS_SCHEMA`].
     pub schema: String,
     /// Identity and command of the run.
     pub run: Manifest,
@@ -92,7 +92,6 @@ pub struct Findings {
     pub self_cost: Vec<SelfCost>,
     /// The layers under each location.
     pub stack: Vec<Stack>,
-    /// The machine.
     pub host: Host,
     /// The largest resident memory of the run's process, in bytes.
     pub memory_max_bytes: Option<u64>,
@@ -119,26 +118,17 @@ pub struct Headline {
 /// Summary of a set of latencies; a percentile is absent below 1 / (1 − q) samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Samples.
     pub count: u64,
-    /// Exact mean.
     pub mean_ns: f64,
-    /// Exact minimum.
     pub min_ns: u64,
     /// 5th percentile; absent below 20 samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p5_ns: Option<u64>,
-    /// 50th percentile.
     pub p50_ns: Option<u64>,
-    /// 90th percentile.
     pub p90_ns: Option<u64>,
-    /// 99th percentile.
     pub p99_ns: Option<u64>,
-    /// 99.9th percentile.
     pub p99_9_ns: Option<u64>,
-    /// 99.99th percentile.
     pub p99_99_ns: Option<u64>,
-    /// Exact maximum.
     pub max_ns: u64,
 }
 
@@ -154,7 +144,6 @@ pub struct CurvePoint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationFindings {
     pub operation: OperationName,
-    /// Operations per second.
     #[serde(rename = "rate_per_second")]
     pub rate: f64,
     /// Bytes per second; of commits, those that their writes moved.
@@ -213,7 +202,7 @@ impl OperationFindings {
 pub struct OpenLoop {
     /// The process of arrivals.
     pub arrivals: Arrivals,
-    /// Its rate.
+    /// The rate of arrivals.
     pub offered_per_second: f64,
     /// Accesses per second that were done.
     pub achieved_per_second: f64,
@@ -242,7 +231,6 @@ impl OpenLoop {
 /// The batches of logs with group commit, all logs of a step together, over its measured phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BatchFindings {
-    /// Batches.
     pub count: u64,
     /// Records per batch: the mean.
     pub records_mean: f64,
@@ -250,7 +238,6 @@ pub struct BatchFindings {
     pub records_p50: u32,
     /// Their 99th percentile (the maximum below 100 batches).
     pub records_p99: u32,
-    /// The most.
     pub records_max: u32,
     /// Records made durable per sync call; `None` without such calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -283,9 +270,7 @@ pub struct DataFindings {
 /// A step's effective settings, which may differ from its definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effective {
-    /// Engine in use.
     pub engine: EngineKind,
-    /// Jobs in use.
     pub jobs: u32,
     /// Operations in flight per job.
     pub depth: u32,
@@ -308,7 +293,7 @@ pub struct InFlightFindings {
     pub by_latency: f64,
     /// Mean number in flight by the independent time-weighted count.
     pub counted: f64,
-    /// jobs × depth.
+    /// jobs × depth: operations offered at once.
     pub offered: f64,
     /// by_latency / counted − 1.
     pub deviation: f64,
@@ -367,7 +352,7 @@ pub struct CpuFindings {
 /// A point of the time series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntervalPoint {
-    /// Whether it counts.
+    /// Whether it counts for the results.
     pub phase: Phase,
     /// Start, since the step's start.
     #[serde(rename = "from_ns")]
@@ -398,9 +383,7 @@ pub struct IntervalPoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptInterval {
     pub operation: OperationName,
-    /// Completions.
     pub count: u64,
-    /// Bytes moved.
     pub bytes: u64,
     /// Sum of their service latencies.
     pub service_ns: u64,
@@ -446,7 +429,6 @@ pub struct WorkloadFindings {
     pub headline: OperationName,
     /// Accesses (reads and writes) per second.
     pub iops: f64,
-    /// Bytes per second.
     #[serde(rename = "bandwidth_bytes_per_second")]
     pub bandwidth: f64,
     /// Each kind of operation; the headline first.
@@ -463,9 +445,8 @@ pub struct WorkloadFindings {
     /// Time in which nothing was in flight before it, where another step came before.
     #[serde(rename = "idle_before_ns", default, skip_serializing_if = "Option::is_none")]
     pub idle_before: Option<Nanos>,
-    /// Little's law.
+    /// Operations in flight, by Little's law and as counted.
     pub in_flight: InFlightFindings,
-    /// Processor time.
     pub cpu: CpuFindings,
     /// Context switches of the jobs per operation, where their threads waited: of the same
     /// operations as CPU time (reads, writes and syncs). None in records that have them not.

@@ -20,7 +20,6 @@ pub struct RunRow {
     pub command: String,
     /// Name of the machine; empty in records without it.
     pub host: String,
-    /// The measured targets.
     pub targets: Vec<String>,
     /// How it ended; `None` if it is not a single run, or its findings are missing.
     pub state: Option<RunState>,
@@ -30,7 +29,6 @@ pub struct RunRow {
     /// A proof's result in words, instead of a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
-    /// Each workload's.
     pub figures: Vec<RunFigures>,
     /// Bytes of its files.
     pub bytes: u64,
@@ -68,11 +66,8 @@ pub struct RunFigures {
 /// In nanoseconds; absent with too few samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// The 50th.
     pub p50_ns: Option<u64>,
-    /// The 99th.
     pub p99_ns: Option<u64>,
-    /// The 99.9th.
     pub p99_9_ns: Option<u64>,
 }
 
@@ -80,19 +75,14 @@ pub struct Percentiles {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunFigure {
-    /// Per second.
     Rate,
-    /// The 50th percentile.
     P50,
-    /// The 99th.
     P99,
-    /// The 99.9th.
     #[serde(rename = "p99.9")]
     P99_9,
 }
 
 impl RunFigure {
-    /// Every one.
     pub const ALL: [Self; 4] = [Self::Rate, Self::P50, Self::P99, Self::P99_9];
 
     /// As users write it.
@@ -134,7 +124,6 @@ pub struct FigureHistory {
     pub target: String,
     /// The machine; empty if the records do not say.
     pub host: String,
-    /// The result's name.
     pub metric: Metric,
     /// The runs that have it, the earliest first.
     pub points: Vec<HistoryPoint>,

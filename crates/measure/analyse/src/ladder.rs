@@ -32,9 +32,7 @@ pub enum LadderKind {
 /// Rate and latency of one kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RateAndLatency {
-    /// Operations per second.
     pub rate_per_second: f64,
-    /// Mean service latency.
     pub latency_ns_mean: f64,
 }
 
@@ -108,9 +106,7 @@ pub struct PointFindings {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LatencyAtRate {
     pub level: f64,
-    /// Operations per second.
     pub rate_per_second: f64,
-    /// Mean service latency.
     pub latency_ns_mean: f64,
     /// 99 % quantile, if there is one.
     pub latency_ns_p99: Option<f64>,
@@ -119,7 +115,6 @@ pub struct LatencyAtRate {
 /// The results of a ladder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LadderFindings {
-    /// The raised parameter.
     pub kind: LadderKind,
     /// Each level with its phase and efficiency.
     pub points: Vec<PointFindings>,
@@ -247,7 +242,7 @@ fn little_share(point: &LadderPoint) -> f64 {
     point.rate_per_second * point.latency_ns_mean / 1e9 / point.in_flight
 }
 
-/// Oddities, as sentences.
+/// Oddities of the ladder, as sentences.
 fn notes(points: &[LadderPoint], kind: LadderKind, efficiencies: &[f64]) -> Vec<String> {
     // What follows holds load against load offered, which only a closed loop bounds.
     if kind == LadderKind::OfferedRate {

@@ -68,7 +68,6 @@ pub struct ComponentTime {
     #[serde(rename = "stretch")]
     pub component: LatencyComponent,
     pub mean_ns: f64,
-    /// Median.
     pub p50_ns: u64,
     /// 99th percentile; `None` below 100 operations.
     pub p99_ns: Option<u64>,
@@ -83,11 +82,11 @@ pub struct ComponentTime {
 /// What one operation queues to one block device, on average.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DevicePerOperation {
-    /// The kernel's name.
+    /// The kernel's name, such as `md0`.
     pub device: String,
     /// It stands on no other block device.
     pub lowest: bool,
-    /// Reads (bios).
+    /// Reads, counted in bios.
     pub reads: f64,
     pub read_bytes: f64,
     /// Writes (bios) with data.

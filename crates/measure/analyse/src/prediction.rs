@@ -20,7 +20,6 @@ pub const USUALLY_WITHIN: f64 = 0.15;
 /// The results of a prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictionFindings {
-    /// The profile's name.
     pub database: String,
     /// By clients, as they were run.
     pub points: Vec<PredictionPoint>,
@@ -33,7 +32,6 @@ pub struct PredictionFindings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictionPoint {
     pub clients: u32,
-    /// Commits per second.
     pub rate_per_second: f64,
     /// Between which rates the real one is expected: those from which this is off by [`USUALLY_WITHIN`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +44,6 @@ pub struct PredictionPoint {
     pub offered_per_second: Option<f64>,
     /// Latency of a transaction as its client sees it, from when it was due: 50th percentile.
     pub p50_ns: Option<u64>,
-    /// 99th percentile.
     pub p99_ns: Option<u64>,
     /// Commits that share a sync, on average.
     pub commits_per_sync: Option<f64>,

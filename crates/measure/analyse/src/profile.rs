@@ -17,7 +17,6 @@ const STATE_AXIS: &str = "state";
 /// The results of a profile's run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileFindings {
-    /// The profile's name.
     pub name: String,
     /// The compared stream: the log, or the first writer.
     pub foreground: String,
@@ -38,28 +37,22 @@ pub struct ProfileFindings {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LoadComparison {
     pub operation: OperationName,
-    /// Alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<StateLatency>,
     /// Together with everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded: Option<StateLatency>,
-    /// Loaded / idle.
     pub ratio: LoadRatio,
 }
 
 /// Results of one operation in one state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StateLatency {
-    /// Operations per second.
     pub rate_per_second: f64,
     /// 50th percentile; absent with too few samples, as the others.
     pub p50_ns: Option<u64>,
-    /// 99th percentile.
     pub p99_ns: Option<u64>,
-    /// 99.9th percentile.
     pub p99_9_ns: Option<u64>,
-    /// Exact maximum.
     pub max_ns: u64,
 }
 

@@ -5,8 +5,7 @@
 //! *effective* cuts count: the target was busy with acknowledged writes, and something shows that
 //! the power was gone. A loss counts in any cut.
 
-mod effective;
-mod loss;
+mod cuts;
 
 use durio_base::stats::binomial::clopper_pearson;
 use durio_plan::proof::{ExpectedVerdict, LossClass, ProofSeries, ProofTarget};
@@ -17,10 +16,8 @@ use durio_record::proof::{
 };
 use serde::Serialize;
 
-pub use effective::{ACKNOWLEDGED_MIN, Ineffective, why_ineffective};
-use effective::{at_risk_of, has_counted};
-use loss::loss_findings;
-pub use loss::{LossFindings, LossShape};
+pub use cuts::{ACKNOWLEDGED_MIN, Ineffective, LossFindings, LossShape, why_ineffective};
+use cuts::{at_risk_of, has_counted, loss_findings};
 
 /// The form of the JSON document.
 pub const PROOF_SCHEMA: &str = "durio-proof-1";
@@ -29,11 +26,9 @@ pub const CONFIDENCE: f64 = 0.95;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProofFindings {
-    /// [`PROOF_SCHEMA`].
+    /// Form of the document: [`PROOF_SCHEMA`].
     pub schema: &'static str,
-    /// The plan's name.
     pub name: String,
-    /// The proof's purpose.
     pub summary: String,
     /// The seed of every choice.
     pub seed: u64,
@@ -55,10 +50,9 @@ pub struct SeriesFindings {
     /// The tested target, and for how long.
     #[serde(flatten)]
     pub series: ProofSeries,
-    /// What came out.
     pub verdict: ProofVerdict,
     pub cuts_done: u64,
-    /// Those that count.
+    /// Cuts that count for the verdict.
     pub effective: u64,
     /// Why the others do not.
     pub ineffective: Vec<(Ineffective, u64)>,
@@ -95,9 +89,8 @@ pub struct SeriesFindings {
 pub struct CheckedCut {
     /// Which cut of the series.
     pub cut: u32,
-    /// Lines before it.
+    /// Acknowledged lines before the cut.
     pub acknowledged: u64,
-    /// The check's result.
     #[serde(flatten)]
     pub check: CheckFindings,
 }

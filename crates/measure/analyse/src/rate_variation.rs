@@ -62,9 +62,7 @@ pub struct Steadiness {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
     pub count: u64,
-    /// The lowest rate.
     pub rate_min_per_second: f64,
-    /// The highest.
     pub rate_max_per_second: f64,
     /// True if they differ by no more than SNIA's range: 20 % of their mean.
     pub agree: bool,

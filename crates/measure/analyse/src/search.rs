@@ -168,7 +168,7 @@ fn least(trials: &[RateTrial], terms: Terms) -> f64 {
 enum RateOpinion {
     Kept,
     Failed,
-    /// Another trial decides.
+    /// Another trial has to decide.
     Open,
 }
 

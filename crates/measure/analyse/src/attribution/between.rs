@@ -25,7 +25,7 @@ pub const LAB_COMPARE_SCHEMA: &str = "durio-lab-compare-1";
 /// Benches on two kernels, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabComparison {
-    /// [`LAB_COMPARE_SCHEMA`].
+    /// Form of the document: [`LAB_COMPARE_SCHEMA`].
     pub schema: String,
     /// How time passed, on both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub struct SideName {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadChanges {
-    /// In words.
+    /// The workload in words.
     pub label: String,
     /// Layer by layer, in the order of the baseline.
     pub layers: Vec<LayerChange>,
@@ -92,7 +92,6 @@ pub struct LayerChange {
     /// Context switches per operation, mean of the repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_switches_per_operation: Option<[f64; 2]>,
-    /// The word.
     pub change: CostChange,
     /// Why it is undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -291,7 +290,7 @@ const SAME: f64 = 0.01;
 struct RepeatsVerdict {
     /// Geometric mean of each side.
     means: [f64; 2],
-    /// Other ÷ baseline.
+    /// Cost on the other side ÷ on the baseline.
     ratio: f64,
     /// Its 95 % interval; `None` with a single repeat on a side.
     interval: Option<[f64; 2]>,

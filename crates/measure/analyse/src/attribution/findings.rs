@@ -20,7 +20,7 @@ pub const COUNTED_LABEL: &str =
 /// All findings of a bench.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StackFindings {
-    /// [`STACK_FINDINGS_SCHEMA`].
+    /// Form of the document: [`STACK_FINDINGS_SCHEMA`].
     pub schema: String,
     /// Short name of the bench.
     pub name: String,
@@ -41,7 +41,7 @@ pub struct StackFindings {
     pub warnings: Vec<WarningFinding>,
 }
 
-/// A point's facts.
+/// The facts of one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PointFacts {
     /// Name of the stack.
@@ -172,9 +172,7 @@ pub struct RowFigures {
 /// A range around a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RateInterval {
-    /// Lower end.
     pub low_per_second: f64,
-    /// Upper end.
     pub high_per_second: f64,
     pub basis: IntervalBasis,
 }
@@ -194,15 +192,12 @@ pub enum IntervalBasis {
 pub struct AddedCost {
     /// Position of the other point.
     pub point: usize,
-    /// 1 ÷ rate.
+    /// Difference of 1 ÷ rate.
     pub time_per_operation_ns: f64,
-    /// Mean service latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns_mean: Option<f64>,
-    /// Median service latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns_p50: Option<f64>,
-    /// 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns_p99: Option<f64>,
     /// CPU time per operation.
@@ -217,7 +212,7 @@ pub struct AddedCost {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "word")]
 pub enum DeviceCost {
-    /// They count.
+    /// The devices below count their requests.
     Counted {
         /// Device writes per write of the application.
         writes_per_write: f64,
@@ -294,7 +289,6 @@ pub struct MirrorRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaterfallBasis {
-    /// Median service latency.
     LatencyP50,
     /// Mean service latency, where a median is lacking.
     LatencyMean,
@@ -334,7 +328,7 @@ pub struct Waterfall {
     pub steps: Vec<WaterfallStep>,
 }
 
-/// One layer.
+/// One layer of a waterfall.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaterfallStep {
     /// Position of the point.
@@ -359,7 +353,6 @@ pub struct PublishedOrder {
     pub pairs_other: usize,
     /// Pairs that one side cannot tell apart.
     pub pairs_undecided: usize,
-    /// The conclusion.
     pub sentence: String,
 }
 

@@ -261,7 +261,7 @@ mod tests {
     use durio_plan::PublishedShare;
     use durio_record::bench::BENCH_FOLDER_SCHEMA;
 
-    use super::super::tests::made::{run, writes};
+    use super::super::tests::{run, writes};
     use super::*;
     use crate::raid_efficiency::{ParityWrite, model};
 

@@ -19,7 +19,6 @@ pub const POINTS_MAX: usize = 1_000;
 /// The points of a bench, in the order in which they were measured.
 #[derive(Debug, Clone)]
 pub struct BenchPoints<'a> {
-    /// Its short name.
     pub name: String,
     /// The bench's purpose, in a sentence.
     pub summary: String,
@@ -37,7 +36,6 @@ pub use durio_observe::LabTiming as Timing;
 pub enum PointKind {
     /// The devices at the bottom.
     Raw,
-    /// A RAID array.
     Raid,
     /// A logical volume, or a target of the device mapper.
     Volume,
@@ -50,20 +48,17 @@ pub enum PointKind {
 pub enum BaseKind {
     /// RAM disks of brd.
     Ram,
-    /// Compressed RAM disks.
     Zram,
-    /// null_blk.
+    /// Devices of the null_blk driver.
     Null,
     /// Files as block devices.
     Loop,
-    /// Real devices.
     Device,
 }
 
 /// The devices at the bottom of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Base {
-    /// What makes them.
     pub kind: BaseKind,
     /// For the reader; raw points of equal kind and label are measurements of the same thing.
     pub label: String,

@@ -17,7 +17,6 @@ use crate::ladder::{self, LadderFindings, LadderKind, LadderPhase, LadderPoint, 
 pub struct Curve {
     /// What its rows have in common, and other curves of the section have not.
     pub name: String,
-    /// The varied parameter.
     pub axis: String,
     /// Positions of its rows in the section.
     pub rows: Vec<usize>,
@@ -168,7 +167,7 @@ pub(super) fn set_phases(rows: &mut [CampaignRow], curves: &[Curve]) {
 pub struct MapCell {
     /// Column, from the left.
     pub x: usize,
-    /// Line, from below.
+    /// Line, counted from below.
     pub y: usize,
     /// Position of its row in the section.
     pub row: usize,
@@ -181,7 +180,7 @@ pub struct MapFindings {
     pub name: String,
     /// Levels to the right, rising.
     pub x: Vec<ParameterValue>,
-    /// Levels upwards, rising.
+    /// Levels upwards, from the lowest.
     pub y: Vec<ParameterValue>,
     /// The cells that were measured.
     pub cells: Vec<MapCell>,

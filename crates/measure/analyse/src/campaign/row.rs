@@ -22,13 +22,7 @@ pub enum RowBasis {
     /// Those of the one time that it was measured.
     Once,
     /// The median of each value over the repetitions.
-    Repeats {
-        count: usize,
-        /// The lowest rate.
-        rate_min_per_second: f64,
-        /// The highest.
-        rate_max_per_second: f64,
-    },
+    Repeats { count: usize, rate_min_per_second: f64, rate_max_per_second: f64 },
     /// The mean of each value over the rounds of the measurement window, counted from one.
     Window {
         first_round: u32,
@@ -44,11 +38,8 @@ pub enum RowBasis {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RowLatency {
     pub mean_ns: f64,
-    /// 50th percentile.
     pub p50_ns: Option<u64>,
-    /// 99th percentile.
     pub p99_ns: Option<u64>,
-    /// 99.9th percentile.
     pub p99_9_ns: Option<u64>,
 }
 
@@ -67,7 +58,6 @@ pub struct OfferedLoad {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RowPart {
     pub operation: OperationName,
-    /// Operations per second.
     #[serde(rename = "rate_per_second")]
     pub rate: f64,
     pub service: RowLatency,
@@ -97,7 +87,6 @@ pub struct CampaignRow {
     pub durable: bool,
     /// True if it ran to its limit, each time.
     pub complete: bool,
-    /// Engine in use.
     pub engine: EngineKind,
     /// Jobs in use, in total.
     pub jobs: u32,
@@ -110,9 +99,7 @@ pub struct CampaignRow {
     /// Commits per second where there are any, else accesses per second.
     #[serde(rename = "rate_per_second")]
     pub rate: f64,
-    /// Accesses per second.
     pub iops: f64,
-    /// Bytes per second.
     #[serde(rename = "bandwidth_bytes_per_second")]
     pub bandwidth: f64,
     /// Service latency of the headline operation.
@@ -259,7 +246,7 @@ impl<'a> RowGroup<'a> {
         self.counting.clone().rising(|row| row.iops).middle().unwrap_or(self.first)
     }
 
-    /// Its row.
+    /// The row that the group makes.
     pub(super) fn row(&self) -> CampaignRow {
         let (first, all) = (self.first, &self.counting);
         let offered = self.value(|found| Some(found.open_loop?.offered_per_second));

@@ -51,7 +51,7 @@ struct SidecarForm {
     schema: String,
 }
 
-/// Both captures.
+/// An earlier capture compared with this one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaptureBeside {
     /// The earlier capture's process, time and place.
@@ -60,7 +60,6 @@ pub struct CaptureBeside {
     pub before_lost_calls: u64,
     /// Writes and syncs of the earlier one that no count includes.
     pub before_untraced: u64,
-    /// The compared values.
     pub rows: Vec<BesideRow>,
 }
 
@@ -76,7 +75,7 @@ pub struct BesideRow {
     pub ratio: Option<f64>,
 }
 
-/// A compared value.
+/// A value that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BesideFigure {

@@ -1,12 +1,11 @@
-//! The writes of one file, their places and syncs; and files of one folded name as one.
+//! The writes of one file, their places and syncs; files of one folded name as one, and their class by
+//! the operations on them, not by their name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use durio_observe::CapturedFile;
 use serde::{Deserialize, Serialize};
-
-use super::classes::{FileClass, classify};
 
 /// A size, and how many writes had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +23,6 @@ pub struct OffsetPattern {
     /// Within the last one: its tail is written again.
     pub tail_rewritten: u64,
     pub elsewhere: u64,
-    /// Not known.
     pub unknown: u64,
 }
 
@@ -39,7 +37,6 @@ pub struct CapturedFileFindings {
     pub class: FileClass,
     /// The reason for the class.
     pub class_because: String,
-    /// Write calls.
     pub writes: u64,
     pub written_bytes: u64,
     /// Bytes beyond those that were written before: a tail that is written again does not count twice.
@@ -52,11 +49,10 @@ pub struct CapturedFileFindings {
     pub sizes: Vec<CapturedSize>,
     /// What all offsets and sizes are a multiple of.
     pub alignment: u64,
-    /// Where writes go.
     pub pattern: OffsetPattern,
     /// Flags that matter: `O_DIRECT`, `O_DSYNC`, `O_SYNC`, `O_APPEND`.
     pub flags: Vec<&'static str>,
-    /// Syncs by call.
+    /// Number of syncs by system call.
     pub syncs: BTreeMap<&'static str, u64>,
     /// Writes that were durable by flags of theirs or of the file.
     pub durable_writes: u64,
@@ -80,7 +76,6 @@ pub struct CapturedFileFindings {
     pub between_syncs_p99_ns: Option<u64>,
     /// Syncs of a second.
     pub syncs_per_second: f64,
-    /// Calls that failed.
     pub errors: u64,
 }
 
@@ -127,10 +122,9 @@ pub(super) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// A descriptor.
+/// An open file descriptor of a process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenState {
-    /// The file's number.
     #[expect(dead_code, reason = "whose position it is")]
     pub(super) file: usize,
     pub(super) position: Option<u64>,
@@ -435,4 +429,74 @@ fn one(path: String, group: &[FileState], seconds: f64) -> CapturedFileFindings 
     let count = durable as f64;
     found.syncs_per_second = if seconds > 0.0 { count / seconds } else { 0.0 };
     found
+}
+
+/// The purpose of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileClass {
+    /// Written in order and synced by a waiting process.
+    Log,
+    /// Written in order and synced now and then: a checkpoint, a snapshot, a table that is built.
+    Checkpoint,
+    /// Written here and there.
+    Data,
+    /// Written, not synced, and gone.
+    Temporary,
+    /// Written and not synced while it was watched.
+    Unsynced,
+}
+
+impl FileClass {
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Checkpoint => "checkpoint",
+            Self::Data => "data",
+            Self::Temporary => "temp",
+            Self::Unsynced => "unsynced",
+        }
+    }
+}
+
+/// From this share on writes are in order: a log changes its segment now and then.
+const IN_ORDER: f64 = 0.8;
+
+/// A log has at least this share of the syncs of the file with the most.
+const OFTEN: f64 = 0.1;
+
+/// The class of files, and the reason; `most` are the syncs of the file with the most.
+pub(super) fn classify(it: &CapturedFileFindings, most: u64) -> (FileClass, String) {
+    let durable = it.durable();
+    if durable == 0 {
+        let gone = it.class == FileClass::Temporary;
+        return match gone {
+            true => (FileClass::Temporary, "never synced, and gone at the end".to_owned()),
+            false => (FileClass::Unsynced, "never synced in this time".to_owned()),
+        };
+    }
+    let order = it.in_order();
+    let is_known = it.pattern.unknown * 2 <= it.writes;
+    let order_text = match is_known {
+        true => format!("{:.0} % of writes go on where the last one was", 100.0 * order),
+        false => "where its writes go is not known".to_owned(),
+    };
+    let per_sync = share(it.writes, durable);
+    let text = format!(
+        "{order_text}; {per_sync:.1} writes to a sync; synced by {}",
+        threads(it.syncing_threads)
+    );
+    #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
+    let is_often = durable as f64 >= OFTEN * most as f64;
+    let class = match (is_known && order < IN_ORDER, is_often) {
+        (true, _) => FileClass::Data,
+        (false, true) => FileClass::Log,
+        (false, false) => FileClass::Checkpoint,
+    };
+    (class, text)
+}
+
+fn threads(count: usize) -> String {
+    if count == 1 { "one thread".to_owned() } else { format!("{count} threads") }
 }

@@ -17,13 +17,10 @@ use super::{CaptureFindings, CapturedFileFindings, CapturedSize, FileClass};
 pub struct CaptureSource {
     /// The process: `process 812 (postgres)`.
     pub target: String,
-    /// The command line.
     pub command: String,
-    /// The day, `2026-11-25`.
+    /// The day, as in `2026-11-25`.
     pub date: String,
-    /// The kernel's release.
     pub kernel: String,
-    /// The machine.
     pub host: String,
 }
 

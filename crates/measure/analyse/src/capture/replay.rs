@@ -33,7 +33,7 @@ pub struct ReplayFindings {
     pub threads: usize,
     /// Planned seconds from the first start to the last end.
     pub planned_seconds: f64,
-    /// As they were.
+    /// The same seconds as they passed.
     pub taken_seconds: f64,
     /// True if it ended on time, and 99 of 100 operations started on time, within 1 % of its time;
     /// `None` if interrupted.
@@ -42,7 +42,6 @@ pub struct ReplayFindings {
     pub late_p50_ns: Option<u64>,
     /// The same, 99 of 100.
     pub late_p99_ns: Option<u64>,
-    /// The most.
     pub late_max_ns: Option<u64>,
     /// Operations that had to wait for an earlier one.
     pub held: usize,

@@ -364,7 +364,7 @@ fn class_of(continued: u64, elsewhere: u64, durable: u64, most: u64) -> FileClas
     file.pattern = OffsetPattern { continued, elsewhere, ..OffsetPattern::default() };
     (file.writes, file.durable_writes) = (continued + elsewhere, durable);
     file.syncs.clear();
-    super::classes::classify(&file, most).0
+    super::files::classify(&file, most).0
 }
 
 #[test]

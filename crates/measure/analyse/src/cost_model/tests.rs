@@ -180,3 +180,22 @@ proptest! {
         prop_assert!((there.fixed_ns.value / here.fixed_ns.value / factor - 1.0).abs() < 1e-6);
     }
 }
+
+#[test]
+fn an_error_loses_weight_beyond_1_345_times_the_scatter() {
+    // The median is 0.1, the scatter 0.14826, the bound 0.19941.
+    let weights = huber_weights(&[0.1, -0.1, 0.1994, -0.1, 0.398_82]);
+    assert_eq!(weights[..4], [1.0; 4]);
+    assert!((weights[4] - 0.5).abs() < 1e-4, "{weights:?}");
+}
+
+#[test]
+fn a_point_is_far_at_four_times_the_scatter_and_a_tenth_at_least() {
+    let with = |error: f64, median: f64| has_far(&[median, -median, median, -median, error], 0);
+    // 4 × 1.4826 × 0.1.
+    assert_eq!([with(0.592, 0.1), with(0.594, 0.1)], [false, true]);
+    assert_eq!([with(0.0999, 0.001), with(-0.1001, 0.001)], [false, true]);
+    // Two parameters of five points leave three: the scatter is that much larger.
+    let few = |error: f64| has_far(&[0.1, -0.1, 0.1, -0.1, error], 2);
+    assert_eq!([few(0.765), few(0.767)], [false, true]);
+}

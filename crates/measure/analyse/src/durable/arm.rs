@@ -21,7 +21,6 @@ use durio_base::stats::repeats::Mean;
 pub struct ArmSetting {
     /// The location that the user named.
     pub location: String,
-    /// Engine in use.
     pub engine: EngineKind,
     /// How writes are made durable.
     pub method: SyncMethod,
@@ -35,7 +34,7 @@ pub struct ArmSetting {
     /// Bytes of a write, or of a committer's record.
     #[serde(rename = "block_size_bytes")]
     pub block_size: Bytes,
-    /// Writers.
+    /// Concurrent writers, one per job.
     pub jobs: u32,
     /// Files or devices that they write to.
     pub files: u32,
@@ -95,16 +94,11 @@ pub(super) fn layout_of(plan: &Plan, load: &Load) -> Option<FileLayout> {
 /// Mean and percentiles of latencies; a percentile is absent if there are too few samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ArmLatencies {
-    /// Samples.
     pub count: u64,
     pub mean_ns: f64,
-    /// 50th percentile.
     pub p50_ns: Option<u64>,
-    /// 99th percentile.
     pub p99_ns: Option<u64>,
-    /// 99.9th percentile.
     pub p99_9_ns: Option<u64>,
-    /// Exact maximum.
     pub max_ns: u64,
 }
 

@@ -10,7 +10,6 @@ use crate::cost_model::CostModel;
 /// A size and the share of the bandwidth that it reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SizeShare {
-    /// Bytes per write.
     pub size_bytes: f64,
     /// Share of the highest bandwidth, 0 to 1.
     pub share: f64,

@@ -29,13 +29,11 @@ pub struct WritersRate {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FigureInterval {
     pub value: f64,
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
 }
 
-/// The law, fitted.
+/// Gunther's law with fitted parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Law {
     /// λ: the rate of a single writer, in the unit of the input.

@@ -22,13 +22,13 @@ pub struct FlushPoint {
     pub flush_ns_p50: f64,
 }
 
-/// The line's direction.
+/// The direction of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlopeShape {
     /// A flush takes longer the more was written before it.
     Rises,
-    /// It does not.
+    /// A flush takes as long after any amount.
     Flat,
     /// The times scatter too much.
     CannotTell,
@@ -67,9 +67,8 @@ pub struct FlushSlope {
 pub struct FlushSlopeFindings {
     /// How it was set; `every` is that of the first point.
     pub setting: ArmSetting,
-    /// Rising amounts.
+    /// One for each amount of dirty data, rising.
     pub points: Vec<FlushPoint>,
-    /// The line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slope: Option<FlushSlope>,
     /// Why the slope is missing.
@@ -197,7 +196,7 @@ pub struct SyncEveryRow {
 /// The cost of a write as a line over 1 ÷ N: the write itself, and a sync shared by N.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SharedSync {
-    /// The write itself.
+    /// The write without its sync.
     pub write_ns: Estimate,
     /// A sync; where it takes longer the more was written, `residual_share_max` says by how much.
     pub sync_ns: Estimate,
@@ -208,7 +207,7 @@ pub struct SharedSync {
 /// One method's row of N.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SyncEveryFindings {
-    /// Rising N.
+    /// One for each N, rising.
     pub rows: Vec<SyncEveryRow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<SharedSync>,

@@ -3,13 +3,12 @@
 use durio_workload::profile::Provenance;
 use serde::{Deserialize, Serialize};
 
-/// Fit or not.
+/// Whether storage suits a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictWord {
     /// The documented threshold is met.
     Fit,
-    /// It is not.
     Unfit,
     /// The vendor documents none; the percentiles speak.
     NoDocumentedThreshold,
@@ -35,7 +34,6 @@ impl VerdictWord {
 pub struct ThresholdSource {
     pub publisher: String,
     pub document: String,
-    /// Address.
     pub url: String,
     /// How it is known: a maker's word, or practice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,13 +79,12 @@ pub struct Verdict {
 /// A warning: what was seen, why it matters, what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarningFinding {
-    /// Stable short name.
+    /// Stable short name, by which `durio explain` knows it.
     pub code: String,
     /// The workloads or locations that it is about; empty for the whole run.
     pub about: Vec<String>,
     /// The observation, with its numbers.
     pub seen: String,
-    /// Why it matters.
     pub why: String,
     pub advice: String,
 }
@@ -134,7 +131,7 @@ pub struct EvidenceReading {
 /// An observation, and what it says about the flush.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signal {
-    /// Stable short name.
+    /// Stable short name, by which `durio explain` knows it.
     pub id: String,
     /// How much it weighs.
     pub word: SignalWord,
@@ -205,7 +202,7 @@ impl ExplanationKind {
 }
 
 impl ExplanationFact {
-    /// Without an address.
+    /// A fact without an address.
     #[must_use]
     pub fn new(label: &str, text: &str) -> Self {
         Self { label: label.to_owned(), text: text.to_owned(), url: String::new() }

@@ -40,7 +40,6 @@ pub enum SaturationModel {
 /// The curve that fits best.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Saturation {
-    /// Which curve.
     #[serde(flatten)]
     pub model: SaturationModel,
     /// r: operations per second per operation in flight (or per offered operation per second).

@@ -6,20 +6,19 @@
 //!
 //! Lasting changes are found by Pettitt's rank test, splitting the series again on either side of a
 //! change (`change_points`); a drift or a step is chosen by which of the two leaves less. Dips, too
-//! short for that, are counted against the median of their stretch (`dips`).
+//! short for that, are counted against the median of their stretch.
 
 mod change_points;
-mod dips;
 
 use serde::{Deserialize, Serialize};
 
 use crate::DeclinedAnalysis;
-use durio_base::stats::least_squares::median;
+use crate::cost_model::NORMAL_MEDIAN;
+use durio_base::stats::least_squares::{count, mean, median};
 
 pub use change_points::Change;
-pub use dips::Dips;
 
-/// Fewest intervals.
+/// Fewest intervals that are looked at.
 // Among 20 even the clearest step could be chance, by the test and its limit.
 const INTERVALS_MIN: usize = 30;
 
@@ -42,9 +41,9 @@ pub fn lasting_changes(series: &[f64]) -> Vec<Change> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// For rates.
+    /// Higher is better: for rates.
     Higher,
-    /// For latencies.
+    /// Lower is better: for latencies.
     Lower,
 }
 
@@ -52,7 +51,7 @@ pub enum Better {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeavingShape {
-    /// It does not.
+    /// It stays in its state.
     Steady,
     /// One or more steps to a level that lasts to the end.
     LastingStep,
@@ -110,7 +109,7 @@ pub(crate) fn leaving(series: &[f64], better: Better) -> Result<Leaving, Decline
     let drift = change_points::drift(&thinned, batch, &changes);
     // In the whole series: the median of a batch has no trace of a dip that is shorter than half of
     // it.
-    let dips = dips::dips(series, &changes, better);
+    let dips = dips(series, &changes, better);
     let shape = shape(&changes, drift.as_ref(), dips.as_ref());
     Ok(Leaving {
         shape,
@@ -251,6 +250,99 @@ fn usual_causes(shape: LeavingShape) -> Option<&'static str> {
 /// The lines' and levels' summed distance from a series.
 fn distance(series: &[f64], model: impl Fn(usize) -> f64) -> f64 {
     series.iter().enumerate().map(|(at, figure)| (figure - model(at)).abs()).sum()
+}
+
+/// Dips of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Dips {
+    /// How many: runs of intervals that are all far worse than their stretch's median.
+    pub dips: usize,
+    /// Mean distance between their begins, if they come at even distances.
+    pub period_intervals: Option<f64>,
+    /// Standard deviation of the distances ÷ their mean.
+    pub distance_variation: f64,
+    pub length_intervals_mean: f64,
+    /// The deepest: share of the rate that is missing, or 1 − median ÷ latency.
+    pub depth_share_max: f64,
+    /// Intervals within dips, as a share of all.
+    pub intervals_share: f64,
+}
+
+/// A dip loses at least this share of the median.
+const DEPTH_MIN: f64 = 0.30;
+
+/// And lies this many standard deviations from it, by the median of distances.
+// In normal noise one interval in three millions does.
+const DEVIATIONS_MIN: f64 = 5.0;
+
+/// Fewer are single events.
+// Four have three distances, of which one can say that they are even.
+const DIPS_MIN: usize = 4;
+
+/// More than this share of the intervals is not a dip but another level.
+const INTERVALS_SHARE_MAX: f64 = 1.0 / 3.0;
+
+/// Distances with less variation than this are even.
+// Those of random events have one of about 1.
+const EVEN_VARIATION: f64 = 0.2;
+
+/// The dips, if there are enough.
+fn dips(series: &[f64], changes: &[Change], better: Better) -> Option<Dips> {
+    let depths = depths(series, changes, better);
+    let begins: Vec<usize> = begins(&depths);
+    let within = depths.iter().flatten().count();
+    let intervals_share = count(within) / count(series.len());
+    if begins.len() < DIPS_MIN || intervals_share > INTERVALS_SHARE_MAX {
+        return None;
+    }
+    let distances: Vec<f64> =
+        begins.iter().zip(begins.iter().skip(1)).map(|(a, b)| count(b - a)).collect();
+    let distance = mean(&distances)?;
+    let squares: Vec<f64> = distances.iter().map(|gap| (gap - distance).powi(2)).collect();
+    let distance_variation = mean(&squares)?.sqrt() / distance;
+    Some(Dips {
+        dips: begins.len(),
+        period_intervals: (distance_variation <= EVEN_VARIATION).then_some(distance),
+        distance_variation,
+        length_intervals_mean: count(within) / count(begins.len()),
+        depth_share_max: depths.iter().flatten().copied().fold(0.0, f64::max),
+        intervals_share,
+    })
+}
+
+/// For each interval, its loss if it lies in a dip.
+fn depths(series: &[f64], changes: &[Change], better: Better) -> Vec<Option<f64>> {
+    let ends = changes.iter().map(|change| change.at_interval).chain([series.len()]);
+    let mut from = 0;
+    let mut depths = Vec::with_capacity(series.len());
+    for end in ends {
+        let stretch = series.get(from..end).unwrap_or_default();
+        depths.extend(stretch_depths(stretch, better));
+        from = end;
+    }
+    depths
+}
+
+fn stretch_depths(stretch: &[f64], better: Better) -> Vec<Option<f64>> {
+    let level = median(stretch).unwrap_or_default();
+    let distances: Vec<f64> = stretch.iter().map(|figure| (figure - level).abs()).collect();
+    // By medians: the dips themselves would widen a standard deviation until none is far.
+    let far = DEVIATIONS_MIN * NORMAL_MEDIAN * median(&distances).unwrap_or_default();
+    let depth = |figure: &f64| {
+        let (lost, worse_by) = match better {
+            Better::Higher => (1.0 - figure / level, level - figure),
+            Better::Lower => (1.0 - level / figure, figure - level),
+        };
+        (lost >= DEPTH_MIN && worse_by > far).then_some(lost)
+    };
+    stretch.iter().map(depth).collect()
+}
+
+/// Where an interval in a dip follows one that is not.
+fn begins(depths: &[Option<f64>]) -> Vec<usize> {
+    let before = std::iter::once(&None).chain(depths);
+    let pairs = depths.iter().zip(before).enumerate();
+    pairs.filter(|(_, (now, before))| now.is_some() && before.is_none()).map(|(at, _)| at).collect()
 }
 
 #[cfg(test)]

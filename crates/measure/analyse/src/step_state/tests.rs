@@ -4,7 +4,7 @@
 use durio_base::Bytes;
 use durio_observe::DeviceCounters;
 use durio_plan::{RawPath, Target, TargetKind};
-use durio_record::ContextSwitches;
+use durio_record::{ContextSwitches, LatencyHistogram};
 use durio_workload::{Arrivals, PerMille, RegionRule, SyncPolicy};
 
 use super::*;

@@ -253,7 +253,7 @@ fn steps_of_a_ladder_are_matched_by_their_levels() {
     let (raw, mut top) = (ladder([1000.0, 4000.0]), ladder([500.0, 1000.0]));
     top.workloads[1].context_switches_per_operation = Some(1.02);
     let mut points = two(&raw, &top);
-    points[1].published = vec![made::published(0.3, Some(16), "s")];
+    points[1].published = vec![published(0.3, Some(16), "s")];
     let found = attribution(&bench(points)).unwrap();
     let labels: Vec<&str> =
         found.workloads.iter().map(|workload| workload.label.as_str()).collect();
@@ -281,7 +281,7 @@ fn a_bench_that_hangs_together_badly_is_declined() {
     points[1].stack = "other".into();
     assert!(attribution(&bench(points)).is_err());
     let mut points = two(&raw, &raw);
-    points[1].published = vec![made::published(f64::NAN, None, "s")];
+    points[1].published = vec![published(f64::NAN, None, "s")];
     assert!(matches!(attribution(&bench(points)), Err(DeclinedAnalysis::NotAFigure { .. })));
 }
 

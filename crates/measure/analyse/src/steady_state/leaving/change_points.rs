@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{CHANGE_MIN, Drift, distance};
 use durio_base::stats::least_squares::{count, median};
 
-/// A lasting change.
+/// A lasting change of the level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// The first interval of the new level, from zero.

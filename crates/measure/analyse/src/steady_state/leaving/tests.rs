@@ -280,3 +280,66 @@ proptest! {
         prop_assert_eq!(places(&here), places(&there));
     }
 }
+
+/// Figures around 100, with this value from each of these places on for one interval.
+fn with(base: [f64; 3], length: usize, places: &[usize], value: f64) -> Vec<f64> {
+    let mut series: Vec<f64> = base.into_iter().cycle().take(length).collect();
+    places.iter().for_each(|at| series[*at] = value);
+    series
+}
+
+const FLAT: [f64; 3] = [100.0; 3];
+
+fn count_of(series: &[f64], better: Better) -> Option<usize> {
+    dips(series, &[], better).map(|dip| dip.dips)
+}
+
+#[test]
+fn a_dip_loses_three_tenths_of_the_level() {
+    let places = [5, 15, 25, 35];
+    let rates = |value| count_of(&with(FLAT, 60, &places, value), Better::Higher);
+    assert_eq!([rates(70.1), rates(69.9)], [None, Some(4)]);
+    // A latency of which three tenths are too much.
+    let latencies = |value| count_of(&with(FLAT, 60, &places, value), Better::Lower);
+    assert_eq!([latencies(142.8), latencies(142.9)], [None, Some(4)]);
+}
+
+#[test]
+fn a_dip_lies_five_deviations_off() {
+    // Half of the distances are 6 at most, so that a deviation is 8.9 and five are 44.5.
+    let noisy = |value| with([94.0, 100.0, 106.0], 90, &[4, 16, 28, 40], value);
+    assert_eq!(count_of(&noisy(55.6), Better::Higher), None);
+    assert_eq!(count_of(&noisy(55.4), Better::Higher), Some(4));
+}
+
+#[test]
+fn four_dips_are_enough_and_a_third_of_all_intervals_is_no_other_level() {
+    let few = |places: &[usize]| count_of(&with(FLAT, 60, places, 50.0), Better::Higher);
+    assert_eq!([few(&[5, 15, 25]), few(&[5, 15, 25, 35])], [None, Some(4)]);
+    let places: Vec<usize> = (0..10).map(|at| 3 * at).collect();
+    let found = dips(&with(FLAT, 30, &places, 50.0), &[], Better::Higher).unwrap();
+    assert!((found.intervals_share - 1.0 / 3.0).abs() < 1e-12, "{found:?}");
+    assert_eq!(count_of(&with(FLAT, 29, &places, 50.0), Better::Higher), None);
+}
+
+#[test]
+fn distances_are_even_that_vary_by_a_fifth_at_most() {
+    let period = |short: usize, long: usize| {
+        let places = [10, 10 + short, 10 + short + long, 10 + 2 * short + long];
+        let last = 10 + 2 * (short + long);
+        let series = with(FLAT, last + 100, &[&places[..], &[last]].concat(), 50.0);
+        dips(&series, &[], Better::Higher).unwrap().period_intervals
+    };
+    assert_eq!([period(801, 1199), period(799, 1201)], [Some(1000.0), None]);
+}
+
+#[test]
+fn each_stretch_has_its_own_level() {
+    let mut series = with(FLAT, 60, &[5, 15, 25], 65.0);
+    series.extend(with([10.0; 3], 60, &[5, 15, 25], 4.0));
+    let change =
+        Change { at_interval: 60, before_median: 100.0, after_median: 10.0, probability: 0.0 };
+    let found = dips(&series, &[change], Better::Higher).unwrap();
+    assert_eq!((found.dips, found.length_intervals_mean), (6, 1.0));
+    assert!((found.depth_share_max - 0.6).abs() < 1e-12, "{found:?}");
+}
