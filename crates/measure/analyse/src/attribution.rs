@@ -12,7 +12,6 @@ mod between;
 mod findings;
 mod from_bench;
 mod points;
-mod published;
 mod raid;
 mod rows;
 

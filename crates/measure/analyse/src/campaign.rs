@@ -7,7 +7,6 @@
 pub(crate) mod baseline;
 mod curve;
 mod declared;
-mod evidence;
 mod row;
 
 #[cfg(test)]
@@ -20,7 +19,7 @@ use durio_plan::{
 use durio_record::MemoryMeasured;
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{Measurement, Measurements};
+use crate::measurement::{Measurement, Measurements, whole_intervals};
 use crate::steady_state::SteadyState;
 use crate::steady_state::leaving::{Better, Leaving, LeavingShape, leaving};
 use crate::steering::{judge, search_findings, tracked_series};
@@ -138,7 +137,7 @@ fn with_rows(
     let mut rows: Vec<CampaignRow> = groups.iter().map(RowGroup::row).collect();
     let curves = curve::curves(&section.kind, &rows);
     curve::set_phases(&mut rows, &curves);
-    evidence::set_limits(measured, &mut rows, groups, &curves);
+    curve::set_limits(measured, &mut rows, groups, &curves);
     SectionFindings {
         name: section.name.clone(),
         summary: section.summary.clone(),
@@ -232,7 +231,7 @@ fn long_runs(groups: &[RowGroup<'_>]) -> Vec<LongRun> {
 }
 
 fn long_run(at: usize, row: &Measurement<'_>) -> Option<LongRun> {
-    let whole = row.whole_intervals();
+    let whole = whole_intervals(&row.found.intervals);
     let rates: Vec<f64> = whole.iter().map(|point| point.rate).collect();
     // Too few intervals are not a long run.
     let leaving =

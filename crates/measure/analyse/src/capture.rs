@@ -27,6 +27,8 @@ pub use files::{CapturedFileFindings, CapturedSize, FileClass, OffsetPattern};
 pub use profile::{CaptureSource, profile_text};
 pub use replay::{ReplayFindings, ReplayedTrace};
 
+use crate::distribution::percentile;
+use durio_base::stats::least_squares::float;
 use files::{FileState, OpenState};
 
 /// Form of the JSON document.
@@ -284,9 +286,7 @@ impl Capture {
 
     #[must_use]
     pub fn finish(mut self, end: &CaptureEnd, source: CaptureSource) -> CaptureFindings {
-        #[expect(clippy::cast_precision_loss, reason = "counts and times of one capture")]
-        let number = |number: u64| number as f64;
-        let seconds = number(end.duration_ns) / 1e9;
+        let seconds = float(end.duration_ns) / 1e9;
         for (number, place) in self.places.iter().enumerate() {
             if let Some(state) = self.files.get_mut(*place) {
                 state.is_gone = end.sizes.get(number).is_some_and(Option::is_none);
@@ -311,7 +311,6 @@ impl Capture {
         for size in files.iter().flat_map(|file| &file.sizes) {
             *sizes.entry(size.bytes).or_default() += size.count;
         }
-        let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         CaptureFindings {
             schema: CAPTURE_SCHEMA,
             source,
@@ -321,8 +320,8 @@ impl Capture {
             processes: end.processes,
             writes: sum(|file| file.writes),
             written_bytes: sum(|file| file.written_bytes),
-            write_p50_ns: files::percentile(&write_times, 50),
-            write_p99_ns: files::percentile(&write_times, 99),
+            write_p50_ns: percentile(&write_times, 50),
+            write_p99_ns: percentile(&write_times, 99),
             durable: sum(CapturedFileFindings::durable),
             sizes: files::by_frequency(&sizes),
             files,
@@ -331,9 +330,9 @@ impl Capture {
             unnamed_calls: self.unnamed_calls,
             cost: CaptureCost {
                 cpu_ns: end.cpu_ns,
-                cpu_share: per_second(number(end.cpu_ns) / 1e9),
+                cpu_share: if seconds > 0.0 { float(end.cpu_ns) / 1e9 / seconds } else { 0.0 },
                 events: end.events,
-                events_per_second: per_second(number(end.events)),
+                events_per_second: files::per_second(end.events, seconds),
                 write_calls: end.write_calls,
                 slowdown: end.write_calls.and_then(|calls| slowdown(calls, seconds)),
                 lost_calls: end.lost_calls,

@@ -1,15 +1,17 @@
-//! From latencies to a distribution.
+//! From latencies to a distribution, and from the batches of logs to [`BatchFindings`].
 
+use std::collections::BTreeMap;
+
+use durio_base::stats::least_squares::{float, quotient, saturating_sum};
 use durio_fio::histogram::FioBins;
-use durio_record::Latency;
+use durio_record::{Batches, Latency};
 
-use crate::{CurvePoint, Distribution};
+use crate::{BatchFindings, CurvePoint, Distribution};
 
 /// The quantile, if enough samples were taken that at least one lies beyond it; never above the
 /// exact maximum nor below the exact minimum, which a histogram's bucket edge can be.
 pub(crate) fn quantile(latency: &Latency, quantile: f64) -> Option<u64> {
-    #[expect(clippy::cast_precision_loss, reason = "compared with a bound")]
-    let beyond = latency.exact.count as f64 * (1.0 - quantile);
+    let beyond = float(latency.exact.count) * (1.0 - quantile);
     // 100 × (1 − 0.99) is a hair above or below 1 in binary.
     if beyond > 1.0 - 1e-9 { clamped(latency, quantile) } else { None }
 }
@@ -66,6 +68,14 @@ pub(crate) fn with_fio_bins(figures: Distribution, bins: &[(u32, u64)]) -> Distr
     }
 }
 
+/// The smallest of sorted values with at least this percentage of them at or below it; the 99th only
+/// of a hundred or more, because of fewer it would be the maximum.
+pub(crate) fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
+    let is_enough = percent == 50 || sorted.len() >= 100;
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.checked_sub(1)?).copied().filter(|_| is_enough)
+}
+
 /// Points per decade of 1 / (1 − quantile).
 const CURVE_POINTS_PER_DECADE: u32 = 16;
 
@@ -75,8 +85,7 @@ pub(crate) fn curve(latency: &Latency) -> Vec<CurvePoint> {
     if count == 0 {
         return Vec::new();
     }
-    #[expect(clippy::cast_precision_loss, reason = "a position on an axis")]
-    let count = count as f64;
+    let count = float(count);
     let mut points = Vec::new();
     for step in 0_u32.. {
         let tail = 10_f64.powf(-f64::from(step) / f64::from(CURVE_POINTS_PER_DECADE));
@@ -94,8 +103,63 @@ pub(crate) fn curve(latency: &Latency) -> Vec<CurvePoint> {
     points
 }
 
+/// The findings of all logs together; `None` without batches. `record` is the size of every record
+/// in bytes, if they have one, `written` are the bytes of their writes, `syncs` their sync calls.
+/// The caller adds the devices' counts.
+pub(crate) fn batch_findings<'a>(
+    logs: impl Iterator<Item = &'a Batches>,
+    syncs: u64,
+    record: Option<u64>,
+    written: u64,
+) -> Option<BatchFindings> {
+    let (mut sizes, mut padding, mut delayed, mut full) = (BTreeMap::<u32, u64>::new(), 0, 0, 0);
+    for log in logs {
+        for &(records, count) in &log.sizes {
+            let sum = sizes.entry(records).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        padding = log.padding.get().saturating_add(padding);
+        delayed = log.delayed.saturating_add(delayed);
+        full = log.full.saturating_add(full);
+    }
+    let sizes: Vec<(u32, u64)> = sizes.into_iter().filter(|(_, count)| *count > 0).collect();
+    let count = saturating_sum(sizes.iter().map(|(_, count)| *count));
+    let (records_max, _) = *sizes.last()?;
+    let each = |&(records, count): &(u32, u64)| u64::from(records).saturating_mul(count);
+    let records = saturating_sum(sizes.iter().map(each));
+    // Computed from the same batches: a write at the edge of the measured time may be on its other
+    // side.
+    let of_records = |record: u64| records.saturating_mul(record).saturating_add(padding);
+    Some(BatchFindings {
+        count,
+        records_mean: quotient(records, count),
+        records_p50: size_quantile(&sizes, count, 50),
+        records_p99: size_quantile(&sizes, count, 99),
+        records_max,
+        commits_per_sync: (syncs > 0).then(|| quotient(records, syncs)),
+        padding_share: quotient(padding, record.map_or(written, of_records)),
+        delayed_share: quotient(delayed, count),
+        full_share: quotient(full, count),
+        device_writes_per_commit: None,
+        sizes,
+    })
+}
+
+/// The smallest number of records that `percent` of the batches do not exceed.
+fn size_quantile(sizes: &[(u32, u64)], count: u64, percent: u64) -> u32 {
+    // 128 bits: a damaged record may claim any count.
+    let rank = (u128::from(count) * u128::from(percent)).div_ceil(100);
+    let mut below = 0;
+    let found = sizes.iter().find(|(_, count)| {
+        below += u128::from(*count);
+        below >= rank
+    });
+    found.or(sizes.last()).map_or(0, |(records, _)| *records)
+}
+
 #[cfg(test)]
 mod tests {
+    use durio_base::Bytes;
     use durio_record::LatencyHistogram;
 
     use super::*;
@@ -149,5 +213,30 @@ mod tests {
         assert!((points[16].quantile - 0.9).abs() < 1e-12, "{:?}", points[16]);
         assert!((points[32].quantile - 0.99).abs() < 1e-12, "{:?}", points[32]);
         assert_eq!([points[16].latency_ns, points[32].latency_ns], [900, 990]);
+    }
+
+    fn log(sizes: &[(u32, u64)], padding: u64) -> Batches {
+        Batches { sizes: sizes.to_vec(), padding: Bytes::new(padding), delayed: 5, full: 2 }
+    }
+
+    #[test]
+    fn logs_are_added_up() {
+        let logs = [log(&[(1, 60), (4, 39)], 2800), log(&[(4, 0), (64, 1)], 0)];
+        let found = batch_findings(logs.iter(), 50, Some(30), 9999).unwrap();
+        assert_eq!((found.count, found.records_max), (100, 64));
+        assert_eq!((found.records_p50, found.records_p99), (1, 4));
+        assert!((found.records_mean - 2.8).abs() < 1e-9);
+        assert_eq!((found.commits_per_sync, found.padding_share), (Some(5.6), 0.25));
+        assert_eq!((found.delayed_share, found.full_share), (0.1, 0.04));
+        assert_eq!(found.sizes, [(1, 60), (4, 39), (64, 1)]);
+    }
+
+    #[test]
+    fn no_batch_is_no_finding_and_damaged_counts_do_not_overflow() {
+        assert_eq!(batch_findings([].iter(), 0, None, 0), None);
+        assert_eq!(batch_findings([log(&[(3, 0)], 0)].iter(), 0, None, 0), None);
+        let huge = log(&[(u32::MAX, u64::MAX), (7, u64::MAX)], u64::MAX);
+        let found = batch_findings([huge.clone(), huge].iter(), 0, None, 1).unwrap();
+        assert_eq!((found.count, found.commits_per_sync), (u64::MAX, None));
     }
 }

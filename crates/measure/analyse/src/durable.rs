@@ -5,7 +5,6 @@
 //! the storage, it is given as evidence.
 
 mod arm;
-mod batching;
 mod commit_delay;
 mod contention;
 mod device;
@@ -24,14 +23,13 @@ pub use crate::measurement::DeviceWork;
 
 pub(crate) use arm::ExperimentInput;
 pub use arm::{ArmFigures, ArmLatencies, ArmSetting, DurableArm};
-pub use batching::{BATCH_SHARE, BatchAdvice, SizeShare, UnbatchedCost};
 pub use commit_delay::{CommitDelayAdvice, CommitDelayFindings};
 pub use contention::{Contention, FigureInterval, HOLDS_SHARE, Law, WritersRate, contention};
 pub use device::{CommandsFindings, request_words};
 pub use methods::{FileModeRow, FileModesFindings, MethodRow, MethodsFindings, RepeatedSetting};
 pub use sizes::{
-    BoundaryKind, DeviationKind, DurableShare, FREE_SHARE, ModelDeviation, SMALL_BYTES,
-    SizeBoundary, SizeCurve, SizesFindings,
+    BATCH_SHARE, BatchAdvice, BoundaryKind, DeviationKind, DurableShare, FREE_SHARE,
+    ModelDeviation, SMALL_BYTES, SizeBoundary, SizeCurve, SizeShare, SizesFindings, UnbatchedCost,
 };
 pub use sync_cost::{
     AMOUNTS_MIN, FlushPoint, FlushSlope, FlushSlopeFindings, RISE_SHARE, SharedSync, SlopeShape,

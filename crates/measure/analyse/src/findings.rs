@@ -6,6 +6,7 @@
 mod judged;
 
 use durio_base::Nanos;
+use durio_base::stats::least_squares::float;
 use durio_observe::{DeviceCounters, Host, Stack};
 use durio_plan::{EngineKind, ParameterValue, Plan};
 use durio_record::{Latency, Manifest, OperationName, Phase};
@@ -186,8 +187,7 @@ impl OperationFindings {
     #[must_use]
     pub fn response_curve_at(&self, percentile: f64) -> Option<u64> {
         let response = self.response.as_ref()?;
-        #[expect(clippy::cast_precision_loss, reason = "a count of samples")]
-        let tail = response.count as f64 * (1.0 - percentile / 100.0);
+        let tail = float(response.count) * (1.0 - percentile / 100.0);
         if tail < 1.0 {
             return None;
         }

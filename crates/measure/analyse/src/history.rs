@@ -1,6 +1,7 @@
 //! Runs compared: the row of each in a list, and how a result changed from run to run. Rows read
 //! from run folders give the history of a result, with its lasting changes.
 
+use durio_base::stats::least_squares::float;
 use serde::{Deserialize, Serialize};
 
 use crate::steady_state::leaving::{Change, lasting_changes};
@@ -96,7 +97,6 @@ impl RunFigure {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "latencies far below 2^53 ns")]
     fn of(self, figures: &RunFigures) -> Option<f64> {
         let nanos = match self {
             Self::Rate => return Some(figures.rate_per_second),
@@ -104,7 +104,7 @@ impl RunFigure {
             Self::P99 => figures.latency.p99_ns,
             Self::P99_9 => figures.latency.p99_9_ns,
         };
-        nanos.map(|nanos| nanos as f64)
+        nanos.map(float)
     }
 }
 

@@ -11,6 +11,7 @@ use durio_record::{LatencyComponents, OperationPath, PathIo, PathTraced};
 use serde::{Deserialize, Serialize};
 
 use crate::WorkloadFindings;
+use crate::distribution::percentile;
 
 /// A part of an operation's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,14 +50,14 @@ impl LatencyComponent {
         }
     }
 
-    fn of(self, it: &LatencyComponents) -> u64 {
+    fn of(self, spent: &LatencyComponents) -> u64 {
         match self {
-            Self::Program => it.program,
-            Self::Entry => it.entry,
-            Self::Queued => it.queued,
-            Self::Device => it.device,
-            Self::Between => it.between,
-            Self::Exit => it.exit,
+            Self::Program => spent.program,
+            Self::Entry => spent.entry,
+            Self::Queued => spent.queued,
+            Self::Device => spent.device,
+            Self::Between => spent.between,
+            Self::Exit => spent.exit,
         }
         .get()
     }
@@ -220,11 +221,10 @@ fn time_of(component: LatencyComponent, all: &[OperationPath], whole: f64) -> Co
     ComponentTime {
         component,
         mean_ns,
-        p50_ns: quantile(&spent, 50).unwrap_or(0),
-        // With fewer operations none lies beyond it: the maximum would pass for a percentile.
-        p99_ns: quantile(&spent, 99).filter(|_| spent.len() >= 100),
+        p50_ns: percentile(&spent, 50).unwrap_or(0),
+        p99_ns: percentile(&spent, 99),
         off_cpu_mean_ns: mean(off.iter().copied()),
-        off_cpu_p50_ns: quantile(&off, 50).unwrap_or(0),
+        off_cpu_p50_ns: percentile(&off, 50).unwrap_or(0),
         share: share(mean_ns, whole),
     }
 }
@@ -252,13 +252,7 @@ fn devices(traced: &PathTraced) -> Vec<DevicePerOperation> {
 fn median(spans: &[Nanos]) -> Option<u64> {
     let mut spans: Vec<u64> = spans.iter().map(|span| span.get()).collect();
     spans.sort_unstable();
-    quantile(&spans, 50)
-}
-
-/// The smallest value with at least `percent` of the sorted values at or below it.
-fn quantile(sorted: &[u64], percent: usize) -> Option<u64> {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.saturating_sub(1)).copied()
+    percentile(&spans, 50)
 }
 
 fn mean(numbers: impl ExactSizeIterator<Item = u64>) -> f64 {

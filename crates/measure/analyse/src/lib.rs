@@ -9,7 +9,6 @@ extern crate self as durio_analyse;
 
 mod analyser;
 pub mod attribution;
-mod batches;
 pub mod calibration;
 pub mod campaign;
 pub mod capture;

@@ -52,17 +52,17 @@ impl<'a> Measurement<'a> {
     }
 }
 
+/// Whole intervals of the measured phase: the ramp leads to the state, and a cut interval's rate is
+/// not comparable.
+pub(crate) fn whole_intervals(points: &[IntervalPoint]) -> Vec<&IntervalPoint> {
+    let counts = |point: &&IntervalPoint| point.phase == Phase::Measure && !point.cut_short;
+    points.iter().filter(counts).collect()
+}
+
 impl WorkloadFindings {
     /// Seconds that the devices' counters cover: the ramp and the measured phase.
     pub(crate) fn counted_seconds(&self) -> f64 {
         self.in_flight.span.max(self.measured).as_secs_f64()
-    }
-
-    /// Whole intervals of the measured phase: the ramp leads to the state, and a cut interval's
-    /// rate is not comparable.
-    pub(crate) fn whole_intervals(&self) -> Vec<&IntervalPoint> {
-        let counts = |point: &&IntervalPoint| point.phase == Phase::Measure && !point.cut_short;
-        self.intervals.iter().filter(counts).collect()
     }
 
     /// Bytes that the devices below moved in all, by their counters of sectors, per byte that was

@@ -13,6 +13,7 @@ use durio_record::Phase;
 use durio_workload::Arrivals;
 use serde::{Deserialize, Serialize};
 
+use crate::measurement::whole_intervals;
 use crate::steady_state::SteadyRule;
 use crate::{IntervalPoint, WorkloadFindings};
 
@@ -70,9 +71,7 @@ pub struct Agreement {
 
 /// The rule for rates of a step; `None` with fewer than five whole intervals.
 pub(crate) fn steadiness(points: &[IntervalPoint]) -> Option<Steadiness> {
-    let measured = points.iter().filter(|point| point.phase == Phase::Measure && !point.cut_short);
-    let measured: Vec<&IntervalPoint> = measured.collect();
-    let fifths = fifths(&measured)?;
+    let fifths = fifths(&whole_intervals(points))?;
     let mean = mean(&fifths).filter(|mean| *mean > 0.0)?;
     let (_, slope) = line(&fifths)?;
     let (low, high) = range(fifths);

@@ -1,7 +1,6 @@
 //! Gathers the events of one step and makes its findings.
 
 mod cost;
-mod device_time;
 
 use std::collections::BTreeMap;
 
@@ -15,8 +14,7 @@ use durio_record::{
 };
 use durio_workload::{CacheMode, Workload};
 
-use crate::batches::batch_findings;
-use crate::distribution::{curve, distribution, quantile_or_max, with_fio_bins};
+use crate::distribution::{batch_findings, curve, distribution, quantile_or_max, with_fio_bins};
 use crate::rate_variation::rate_variation;
 use crate::{
     BatchFindings, DataFindings, Effective, InFlightFindings, IntervalPoint, KeptInterval,
@@ -256,7 +254,7 @@ impl StreamState {
     fn devices(&self, is_durable: bool) -> Vec<DeviceCounters> {
         let devices = self.ended.as_ref().map_or_else(Vec::new, |ended| ended.devices.clone());
         let is_direct = self.started.cache == CacheMode::Direct;
-        device_time::counted(devices, (is_direct || is_durable) && self.operations_done() > 0)
+        cost::counted(devices, (is_direct || is_durable) && self.operations_done() > 0)
     }
 
     fn count(&self, name: OperationName) -> u64 {

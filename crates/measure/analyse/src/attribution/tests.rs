@@ -1,10 +1,9 @@
 //! Points in, findings out: published studies, models by hand, planted faults, and rules that hold
 //! for any rates. The points are made up of findings as a run would give them.
 
-mod arrays;
 mod compared;
 mod faults;
-mod study;
+mod models;
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,10 @@
 //! Compares two captures: of a database and of its replay, or before and after a change. An earlier
 //! capture is read from its JSON document; results are per second of each.
 
+use durio_base::stats::least_squares::{count, float};
 use serde::{Deserialize, Serialize};
 
+use super::files::per_second;
 use super::{CAPTURE_SCHEMA, CaptureFindings, CaptureSource, CapturedSize};
 
 /// Sizes of writes that are compared, those with most bytes.
@@ -153,16 +155,12 @@ impl EarlierCapture {
     }
 
     /// A compared value; `None` if this capture has nothing of the kind.
-    #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
     fn value(&self, figure: BesideFigure) -> Option<f64> {
-        let per_second =
-            |count: u64| if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 };
+        let per_second = |count: u64| per_second(count, self.seconds);
         let devices = |of: fn(&EarlierDevice) -> u64| {
             (!self.devices.is_empty()).then(|| per_second(self.devices.iter().map(of).sum()))
         };
-        let sync = |of: fn(&EarlierFile) -> Option<u64>| {
-            self.files.first().and_then(of).map(|nanos| nanos as f64)
-        };
+        let sync = |of: fn(&EarlierFile) -> Option<u64>| self.files.first().and_then(of).map(float);
         Some(match figure {
             BesideFigure::Writes => per_second(self.writes),
             BesideFigure::Written => per_second(self.written_bytes),
@@ -172,7 +170,7 @@ impl EarlierCapture {
             }
             BesideFigure::Durable => per_second(self.durable),
             BesideFigure::SyncingThreads => {
-                self.files.iter().map(|file| file.syncing_threads).max().unwrap_or(0) as f64
+                count(self.files.iter().map(|file| file.syncing_threads).max().unwrap_or(0))
             }
             BesideFigure::SyncsAtOnce => {
                 self.files.iter().map(|file| f64::from(file.syncs_at_once)).fold(0.0, f64::max)

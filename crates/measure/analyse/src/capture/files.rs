@@ -4,8 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
+use durio_base::stats::least_squares::{float, quotient};
 use durio_observe::CapturedFile;
 use serde::{Deserialize, Serialize};
+
+use crate::distribution::percentile;
 
 /// A size, and how many writes had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,13 +103,13 @@ impl CapturedFileFindings {
     #[must_use]
     pub fn in_order(&self) -> f64 {
         let OffsetPattern { continued, tail_rewritten, elsewhere, .. } = self.pattern;
-        share(continued + tail_rewritten, continued + tail_rewritten + elsewhere)
+        quotient(continued + tail_rewritten, continued + tail_rewritten + elsewhere)
     }
 
     /// The files' growth as a share of the new bytes, if known.
     #[must_use]
     pub fn growth(&self) -> Option<f64> {
-        self.grown_bytes.map(|bytes| share(bytes, self.new_bytes))
+        self.grown_bytes.map(|bytes| quotient(bytes, self.new_bytes))
     }
 
     /// True if they are known to have grown by most of it.
@@ -116,10 +119,9 @@ impl CapturedFileFindings {
     }
 }
 
-/// A part of a whole; zero of nothing.
-#[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
-pub(super) fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+/// How often something happened in each second; zero of a capture without time.
+pub(super) fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { float(count) / seconds } else { 0.0 }
 }
 
 /// An open file descriptor of a process.
@@ -328,14 +330,6 @@ fn taken(begin: u64, end: u64) -> Option<u64> {
     end.checked_sub(begin).filter(|nanos| *nanos > 0)
 }
 
-pub(super) fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
-    // As everywhere in durio: p99 needs a hundred.
-    let is_enough = percent == 50 || sorted.len() >= 100;
-    // The smallest value with this percentage at or below it.
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.checked_sub(1)?).copied().filter(|_| is_enough)
-}
-
 /// The files by folded name, those that most was waited for first.
 pub(super) fn folded(files: Vec<FileState>, seconds: f64) -> Vec<CapturedFileFindings> {
     let mut groups: BTreeMap<String, Vec<FileState>> = BTreeMap::new();
@@ -424,10 +418,8 @@ fn one(path: String, group: &[FileState], seconds: f64) -> CapturedFileFindings 
         found.class = FileClass::Temporary;
     }
     let durable = found.durable();
-    found.new_bytes_per_sync = (durable > 0).then(|| share(found.new_bytes, durable));
-    #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
-    let count = durable as f64;
-    found.syncs_per_second = if seconds > 0.0 { count / seconds } else { 0.0 };
+    found.new_bytes_per_sync = (durable > 0).then(|| quotient(found.new_bytes, durable));
+    found.syncs_per_second = per_second(durable, seconds);
     found
 }
 
@@ -467,28 +459,27 @@ const IN_ORDER: f64 = 0.8;
 const OFTEN: f64 = 0.1;
 
 /// The class of files, and the reason; `most` are the syncs of the file with the most.
-pub(super) fn classify(it: &CapturedFileFindings, most: u64) -> (FileClass, String) {
-    let durable = it.durable();
+pub(super) fn classify(file: &CapturedFileFindings, most: u64) -> (FileClass, String) {
+    let durable = file.durable();
     if durable == 0 {
-        let gone = it.class == FileClass::Temporary;
+        let gone = file.class == FileClass::Temporary;
         return match gone {
             true => (FileClass::Temporary, "never synced, and gone at the end".to_owned()),
             false => (FileClass::Unsynced, "never synced in this time".to_owned()),
         };
     }
-    let order = it.in_order();
-    let is_known = it.pattern.unknown * 2 <= it.writes;
+    let order = file.in_order();
+    let is_known = file.pattern.unknown * 2 <= file.writes;
     let order_text = match is_known {
         true => format!("{:.0} % of writes go on where the last one was", 100.0 * order),
         false => "where its writes go is not known".to_owned(),
     };
-    let per_sync = share(it.writes, durable);
+    let per_sync = quotient(file.writes, durable);
     let text = format!(
         "{order_text}; {per_sync:.1} writes to a sync; synced by {}",
-        threads(it.syncing_threads)
+        threads(file.syncing_threads)
     );
-    #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
-    let is_often = durable as f64 >= OFTEN * most as f64;
+    let is_often = float(durable) >= OFTEN * float(most);
     let class = match (is_known && order < IN_ORDER, is_often) {
         (true, _) => FileClass::Data,
         (false, true) => FileClass::Log,

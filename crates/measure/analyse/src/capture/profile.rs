@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use durio_base::stats::least_squares::{float, quotient};
 use serde::{Deserialize, Serialize};
 
-use super::files::share;
 use super::{CaptureFindings, CapturedFileFindings, CapturedSize, FileClass};
 
 /// The captured process, and the place.
@@ -70,8 +70,8 @@ pub fn profile_text(findings: &CaptureFindings) -> Option<String> {
         log_table(log, &mut text);
     }
     let mut names = BTreeSet::from(["log".to_owned(), "data".to_owned(), "null".to_owned()]);
-    for it in others {
-        stream(it, findings.seconds, &mut names, &mut text);
+    for file in others {
+        stream(file, findings.seconds, &mut names, &mut text);
     }
     Some(text)
 }
@@ -102,7 +102,7 @@ fn notes(
         notes.push(format!(
             "{} more files are not in it: {:.1} % of the bytes written",
             left_out.len(),
-            100.0 * share(bytes, findings.written_bytes)
+            100.0 * quotient(bytes, findings.written_bytes)
         ));
     }
     let mixes = log.map(|log| (log, &log.batches, "syncs")).into_iter();
@@ -114,7 +114,7 @@ fn notes(
             "{}: {} sizes are not in it, of {:.1} % of its {what}",
             file.path,
             rare.len(),
-            100.0 * share(count(rare), count(sizes))
+            100.0 * quotient(count(rare), count(sizes))
         ));
     }
     let quoted: Vec<String> = notes.iter().map(|note| quoted(note)).collect();
@@ -130,13 +130,13 @@ fn new_bytes_per_commit(log: &CapturedFileFindings) -> f64 {
     let bytes = filling().map(|batch| batch.bytes * batch.count).sum();
     let syncs = filling().map(|batch| batch.count).sum();
     match (log.new_bytes.checked_sub(bytes), log.durable().checked_sub(syncs)) {
-        (Some(new), Some(commits)) if new > 0 && commits > 0 => share(new, commits),
+        (Some(new), Some(commits)) if new > 0 && commits > 0 => quotient(new, commits),
         _ => log.new_bytes_per_sync.unwrap_or(1.0),
     }
 }
 
 fn log_table(log: &CapturedFileFindings, text: &mut String) {
-    let is_rewritten = share(log.pattern.tail_rewritten, log.writes) > 0.1;
+    let is_rewritten = quotient(log.pattern.tail_rewritten, log.writes) > 0.1;
     let per_sync = new_bytes_per_commit(log).max(1.0).round();
     let (records, note) = match is_rewritten || log.batches.is_empty() {
         // The new bytes of each sync are hidden by the rewritten page; their mean is not.
@@ -192,29 +192,31 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
     );
 }
 
-fn cache(it: &CapturedFileFindings) -> &'static str {
+fn cache(file: &CapturedFileFindings) -> &'static str {
     // Both ways were used: unaligned writes go through the cache.
-    let is_direct = it.flags.contains(&"O_DIRECT") && it.alignment >= 512;
+    let is_direct = file.flags.contains(&"O_DIRECT") && file.alignment >= 512;
     if is_direct { "direct" } else { "buffered" }
 }
 
 fn stream(
-    it: &CapturedFileFindings,
+    file: &CapturedFileFindings,
     seconds: f64,
     names: &mut BTreeSet<String>,
     text: &mut String,
 ) {
-    let is_random = it.class == FileClass::Data;
-    let file = if !is_random && it.grows() { "extend" } else { "recycled" };
-    let durable = it.durable();
-    let (sync, every) =
-        match it.syncs.iter().max_by_key(|(name, calls)| (**name != "sync_file_range", **calls)) {
-            _ if durable == 0 => ("none", 1),
-            Some((name, _)) if it.sync_calls() > 0 => (*name, (it.writes / durable).max(1)),
-            _ => ("o_dsync", 1),
-        };
-    #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
-    let per_second = if seconds > 0.0 { it.writes as f64 / seconds } else { 1.0 };
+    let is_random = file.class == FileClass::Data;
+    let layout = if !is_random && file.grows() { "extend" } else { "recycled" };
+    let durable = file.durable();
+    let (sync, every) = match file
+        .syncs
+        .iter()
+        .max_by_key(|(name, calls)| (**name != "sync_file_range", **calls))
+    {
+        _ if durable == 0 => ("none", 1),
+        Some((name, _)) if file.sync_calls() > 0 => (*name, (file.writes / durable).max(1)),
+        _ => ("o_dsync", 1),
+    };
+    let per_second = if seconds > 0.0 { float(file.writes) / seconds } else { 1.0 };
     let _ = write!(
         text,
         "\n[[write]]\nname = \"{}\"\nsummary = {}\n\
@@ -224,23 +226,23 @@ fn stream(
          jobs = {{ value = {}, from = \"captured\", note = \"threads that write\" }}\n\
          depth = {{ value = 1, from = \"captured\" }}\n\
          rate = {{ value = \"{}/s\", from = \"captured\", note = \"mean over the capture\" }}\n\
-         file = {{ value = \"{file}\", from = \"captured\" }}\n\
+         file = {{ value = \"{layout}\", from = \"captured\" }}\n\
          sync = {{ value = \"{sync}\", from = \"captured\" }}\n\
          sync_every = {{ value = {every}, from = \"captured\" }}\n",
-        name(it, names),
-        quoted(&format!("{}: {}", it.path, it.class_because)),
+        name(file, names),
+        quoted(&format!("{}: {}", file.path, file.class_because)),
         if is_random { "random" } else { "sequential" },
-        mix(&it.sizes),
-        cache(it),
-        it.writing_threads.clamp(1, 32),
+        mix(&file.sizes),
+        cache(file),
+        file.writing_threads.clamp(1, 32),
         rate(per_second),
     );
 }
 
 /// A name that no other stream has: the last part of the path that has letters.
-fn name(it: &CapturedFileFindings, names: &mut BTreeSet<String>) -> String {
+fn name(file: &CapturedFileFindings, names: &mut BTreeSet<String>) -> String {
     let part =
-        it.path.rsplit('/').find(|part| part.bytes().any(|letter| letter.is_ascii_alphabetic()));
+        file.path.rsplit('/').find(|part| part.bytes().any(|letter| letter.is_ascii_alphabetic()));
     let letters = part.unwrap_or("file").to_ascii_lowercase();
     let plain: String = letters
         .chars()
@@ -248,7 +250,7 @@ fn name(it: &CapturedFileFindings, names: &mut BTreeSet<String>) -> String {
         .take(24)
         .collect();
     let plain = plain.trim_matches('-');
-    let base = format!("{}-{}", it.class.word(), if plain.is_empty() { "file" } else { plain });
+    let base = format!("{}-{}", file.class.word(), if plain.is_empty() { "file" } else { plain });
     let free =
         (1..).map(|number| if number == 1 { base.clone() } else { format!("{base}-{number}") });
     let found = free.into_iter().find(|name| !names.contains(name)).unwrap_or(base.clone());

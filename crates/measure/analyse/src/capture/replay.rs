@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use durio_base::stats::least_squares::float;
 use durio_observe::{CaptureEnd, CaptureEvent, CpuCounters};
 use durio_record::{OperationTrace, ReplayedOperation, TracedOperation};
 use serde::Serialize;
 
-use super::files::percentile;
 use super::{Capture, CaptureFindings, CaptureSource, EarlierCapture};
+use crate::distribution::percentile;
 
 /// A replay that ended, or of which one operation of a hundred began, so much later than it should have did not
 /// keep up, as a share of its time.
@@ -86,22 +87,22 @@ impl CaptureFindings {
         reason = "times of one capture, which are not negative"
     )]
     pub fn of_replay(
-        it: &ReplayedTrace<'_>,
+        replayed: &ReplayedTrace<'_>,
         mut before: EarlierCapture,
         source: CaptureSource,
     ) -> Self {
-        before.speed_up(it.speed);
-        let punctuality = punctuality(it);
+        before.speed_up(replayed.speed);
+        let punctuality = punctuality(replayed);
         let mut capture = Capture::default();
-        feed(it, &mut capture);
+        feed(replayed, &mut capture);
         // As long as the capture: with the idle time before the first operation and after the last.
         let idle = (before.seconds - punctuality.planned_seconds).max(0.0);
-        let idle = if it.is_whole() { idle } else { 0.0 };
+        let idle = if replayed.is_whole() { idle } else { 0.0 };
         let end = CaptureEnd {
             duration_ns: ((punctuality.taken_seconds + idle) * 1e9) as u64,
             processes: 1,
-            ended_early: (!it.is_whole()).then(|| {
-                let (done, all) = (it.operations.len(), it.trace.operations.len());
+            ended_early: (!replayed.is_whole()).then(|| {
+                let (done, all) = (replayed.operations.len(), replayed.trace.operations.len());
                 format!("it was interrupted after {done} of {all} operations")
             }),
             ..CaptureEnd::default()
@@ -114,18 +115,19 @@ impl CaptureFindings {
 }
 
 /// Feeds the replayed operations to a capture.
-fn feed(it: &ReplayedTrace<'_>, capture: &mut Capture) {
-    for file in &it.trace.files {
+fn feed(replayed: &ReplayedTrace<'_>, capture: &mut Capture) {
+    for file in &replayed.trace.files {
         capture.take(CaptureEvent::File(file.clone()));
     }
     // What ended at a moment ended before what began then.
-    let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * it.operations.len());
-    for (place, done) in it.operations.iter().enumerate() {
+    let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * replayed.operations.len());
+    for (place, done) in replayed.operations.iter().enumerate() {
         moments.extend([(done.begin, true, place), (done.end, false, place)]);
     }
     moments.sort_unstable();
     for (at, begins, place) in moments {
-        let Some(traced) = it.trace.operations.get(it.operations[place].operation) else {
+        let Some(traced) = replayed.trace.operations.get(replayed.operations[place].operation)
+        else {
             continue;
         };
         let (task, call) = (traced.task, traced.call);
@@ -144,45 +146,45 @@ fn feed(it: &ReplayedTrace<'_>, capture: &mut Capture) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "times of one capture")]
-fn punctuality(it: &ReplayedTrace<'_>) -> ReplayFindings {
-    let trace = it.trace;
+fn punctuality(replayed: &ReplayedTrace<'_>) -> ReplayFindings {
+    let trace = replayed.trace;
     // Only the starts are faster; an operation takes as long as it takes.
     let end = |operation: &TracedOperation, speed: f64| {
-        operation.begin as f64 / speed + operation.nanos as f64
+        float(operation.begin) / speed + float(operation.nanos)
     };
-    let planned = trace.operations.iter().map(|op| end(op, it.speed)).fold(0.0, f64::max);
-    let taken = it.operations.iter().map(|operation| operation.end).max().unwrap_or(0) as f64;
+    let planned = trace.operations.iter().map(|op| end(op, replayed.speed)).fold(0.0, f64::max);
+    let taken = float(replayed.operations.iter().map(|operation| operation.end).max().unwrap_or(0));
     let lateness = |operation: &ReplayedOperation| operation.begin.saturating_sub(operation.due);
     let sorted = |mut all: Vec<u64>| {
         all.sort_unstable();
         all
     };
-    let late = sorted(it.operations.iter().map(lateness).collect());
-    let free = it.operations.iter().filter(|operation| operation.ready <= operation.due);
+    let late = sorted(replayed.operations.iter().map(lateness).collect());
+    let free = replayed.operations.iter().filter(|operation| operation.ready <= operation.due);
     let lag = sorted(free.map(lateness).collect());
     let late_p99_ns = percentile(&late, 99);
     let allowed = (planned * BEHIND_MAX).max(BEHIND_NS);
-    let is_late = late_p99_ns.is_some_and(|late| late as f64 > allowed);
+    let is_late = late_p99_ns.is_some_and(|late| float(late) > allowed);
     let tasks: BTreeSet<u32> = trace.operations.iter().map(|operation| operation.task).collect();
     ReplayFindings {
-        speed: it.speed,
+        speed: replayed.speed,
         operations: trace.operations.len(),
-        done: it.operations.len(),
+        done: replayed.operations.len(),
         threads: tasks.len(),
         planned_seconds: planned / 1e9,
         taken_seconds: taken / 1e9,
-        kept_up: it.is_whole().then_some(taken <= planned + allowed && !is_late),
+        kept_up: replayed.is_whole().then_some(taken <= planned + allowed && !is_late),
         late_p50_ns: percentile(&late, 50),
         late_p99_ns,
         late_max_ns: late.last().copied(),
-        held: it.operations.len() - lag.len(),
+        held: replayed.operations.len() - lag.len(),
         lag_p99_ns: percentile(&lag, 99),
-        others: it.processors.as_ref().map(|all| {
+        others: replayed.processors.as_ref().map(|all| {
             let busy = all.total().saturating_sub(all.idle + all.iowait);
-            (busy as f64 / TICKS - it.own_cpu_ns as f64 / 1e9).max(0.0) / (taken / 1e9).max(0.01)
+            (float(busy) / TICKS - float(replayed.own_cpu_ns) / 1e9).max(0.0)
+                / (taken / 1e9).max(0.01)
         }),
-        is_cached_instead: it.is_cached_instead,
+        is_cached_instead: replayed.is_cached_instead,
     }
 }
 

@@ -399,9 +399,8 @@ fn percentiles_of_syncs_are_of_all_files_of_a_name() {
     // 2 µs of a write and its begin lie between.
     assert_eq!((it.between_syncs_p50_ns, it.between_syncs_p99_ns), (Some(10_000), None));
     assert!((it.syncs_per_second - 50.0).abs() < 1e-9, "in two seconds");
-    assert_eq!(super::files::percentile(&[5; 99], 99), None);
-    let of =
-        |count: u64, percent| super::files::percentile(&(1..=count).collect::<Vec<_>>(), percent);
+    assert_eq!(percentile(&[5; 99], 99), None);
+    let of = |count: u64, percent| percentile(&(1..=count).collect::<Vec<_>>(), percent);
     assert_eq!([of(100, 99), of(101, 99), of(1000, 99)], [Some(99), Some(100), Some(990)]);
     assert_eq!(
         [of(1, 50), of(2, 50), of(3, 50), of(100, 50)],
