@@ -41,7 +41,7 @@
 //! | a member of a durio array | the same, because of the superblock that is on it; `raid/commands` asks |
 //! | a file that durio makes | `NewFile`, of `core/block/src/made_file.rs`: made with O_EXCL, marked, removed on proof |
 //! | the devices of a build | `PermittedCommand` and `PermittedWrite`, of `Grounds` (`measure/layers/src/permit.rs`): made by this build, or declared, named and unused. mkfs claims its device itself, so this permit holds the device open without a claim |
-//! | what a dead build left | `Proven`, of `measure/layers/src/proof.rs`: the journal's identity, compared once more |
+//! | what a dead build left | `Proven`, of `measure/layers/src/undo.rs`: the journal's identity, compared once more |
 //! | files of a record | `Folder` (`core/block/src/folder.rs`): new or renamed below a held descriptor |
 //! | a setting of the kernel | `SettingJournal`: the old value is on disk before |
 //!

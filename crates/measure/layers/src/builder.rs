@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use durio_base::Nanos;
 
-use super::command::{Action, BuildCommand};
 use super::error::BuildError;
 use super::identity::LayerIdentity;
 use super::journal::{Begin, BegunStep, BuildJournal, FinishedStep, JournalLine, JournalStep};
@@ -16,8 +15,9 @@ use super::needs::missing;
 use super::permit::Grounds;
 use super::place::{BuildPlace, Values};
 use super::plan::{BuildPlan, plan};
-use super::step::{BuildOptions, BuildProgress, Stepper};
-use super::system::{RealSystem, System};
+use super::real_system::RealSystem;
+use super::step::{Action, BuildCommand, BuildOptions, BuildProgress, Stepper};
+use super::system::System;
 use super::take_down::TakeDown;
 use super::undo::{UndoContext, Undoer, Undone};
 use crate::DeclaredStack;

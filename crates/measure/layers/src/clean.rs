@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::journal::{BuildJournal, JournalLine, JournalRead, journals_in, read_journal};
 use super::place::tag_of;
-use super::system::{RealSystem, System};
+use super::real_system::RealSystem;
+use super::system::System;
 use super::take_down::TakeDown;
 use super::undo::{Undoer, Undone};
 

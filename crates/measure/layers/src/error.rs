@@ -1,9 +1,44 @@
 //! Why a stack could not be built, or not be undone.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::needs::Missing;
+/// Something that is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    Program {
+        name: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// A driver that is neither in the kernel nor can be loaded.
+    Driver {
+        module: &'static str,
+        /// What it is for.
+        purpose: &'static str,
+    },
+    /// The process is not root's.
+    Root,
+}
+
+impl Missing {
+    pub(crate) const fn program(name: &'static str, package: &'static str) -> Self {
+        Self::Program { name, package }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program { name, package } => {
+                write!(f, "no program {name} (Debian package {package})")
+            }
+            Self::Driver { module, purpose } => write!(f, "no driver {module} ({purpose})"),
+            Self::Root => f.write_str("only root can build it"),
+        }
+    }
+}
 
 /// What went wrong while a stack was checked, built or torn down.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! Identities: facts that distinguish a thing from any other of its name.
 //!
-//! Reads the [`LayerIdentity`] of a path or of a directory of sysfs. The journal keeps it, and it is
-//! compared before anything is touched; [`super::proof`] draws the conclusion.
+//! Reads the [`LayerIdentity`] of a path. The journal keeps it, and it is compared before anything is
+//! touched; [`crate::undo`] draws the conclusion.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,8 +14,6 @@ use durio_base::Bytes;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-
-use super::system::System;
 
 /// Facts by name. A device has its number, the kernel's running number of the disk (`diskseq`, new
 /// for every disk and every change of medium) and its size; a file its inode and time of birth; a
@@ -52,19 +50,6 @@ impl LayerIdentity {
         self.0.remove(name);
         self
     }
-}
-
-/// The identity of a disk or partition, by its directory in sysfs; nothing if it does not exist.
-pub(super) fn disk_identity(system: &dyn System, directory: &str) -> Option<LayerIdentity> {
-    let fact = |name: &str| system.read(Path::new(&format!("{directory}/{name}")));
-    let size = fact("size")?;
-    // The kernel has it since 5.15; before, number and size alone identify a disk. A partition has
-    // the number of its disk, and begins somewhere on it.
-    let diskseq = fact("diskseq").or_else(|| fact("../diskseq"));
-    let facts = [("device", fact("dev")), ("diskseq", diskseq), ("size", Some(size))];
-    let mut identity = LayerIdentity::of(facts);
-    identity.0.extend(fact("start").map(|start| ("start".to_owned(), start)));
-    Some(identity)
 }
 
 /// A device held open, so that its number is not given to another one in the meantime.
@@ -219,33 +204,5 @@ mod tests {
         fs::remove_file(moved.join("a")).unwrap();
         fs::write(moved.join("a"), vec![0; 64 << 10]).unwrap();
         assert!(file.difference(&file_identity(&moved.join("a")).unwrap()).is_some());
-    }
-
-    #[test]
-    fn a_partition_is_told_from_its_neighbour_by_where_it_begins() {
-        let machine = crate::tests::scripted::Scripted::default();
-        let put = |path: &str, text: &str| {
-            machine.0.borrow_mut().there.paths.insert(format!("/sys/{path}"), text.into());
-        };
-        for (name, number, start) in [("sda1", "8:1", "2048"), ("sda2", "8:2", "10240")] {
-            put(&format!("{name}/dev"), number);
-            put(&format!("{name}/size"), "8192");
-            put(&format!("{name}/start"), start);
-            put(&format!("{name}/../diskseq"), "7");
-        }
-        put("sda/dev", "8:0");
-        put("sda/size", "20480");
-        put("sda/diskseq", "7");
-        let of = |name: &str| disk_identity(&machine, &format!("/sys/{name}")).unwrap();
-        let facts = [("device", "8:1"), ("diskseq", "7"), ("size", "8192"), ("start", "2048")];
-        let expected = facts.map(|(name, fact)| (name, Some(fact.to_owned())));
-        assert_eq!(of("sda1"), LayerIdentity::of(expected));
-        assert_eq!(of("sda").get("start"), None);
-        // The same number by now: the table of partitions was written anew.
-        let before = of("sda1");
-        put("sda1/start", "4096");
-        let what = "its start was 2048 and is 4096";
-        assert_eq!(before.difference(&of("sda1")).as_deref(), Some(what));
-        assert_eq!(disk_identity(&machine, "/sys/sdb"), None);
     }
 }

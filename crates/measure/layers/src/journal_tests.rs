@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::undo::RemoveFile;
+use crate::kinds::RemoveFile;
 use crate::{CleanState, clean};
 
 const ID: &str = "abc1234";

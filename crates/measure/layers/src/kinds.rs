@@ -13,10 +13,12 @@ mod dm;
 mod ext4;
 mod loop_file;
 mod lvm;
+mod made_path;
 mod md;
 mod mounted;
 mod new_devices;
 mod null;
+mod present;
 mod raid;
 mod ram;
 mod xfs;
@@ -24,16 +26,18 @@ mod zfs;
 mod zram;
 
 use std::fmt;
+use std::fs;
 
-use crate::step::Present;
+use durio_observe::Signature;
+
 use crate::tool_words::{WordFault, check_words};
-use crate::undo::{RemoveDirectory, RemoveFile};
 use mounted::{MountedFilesystem, Unmount};
 use prelude::*;
 
+pub(crate) use made_path::{RemoveDirectory, RemoveFile};
 pub use mounted::MadeFilesystem;
 pub use new_devices::NewDevices;
-pub(crate) use raid::DURIO;
+pub(crate) use present::Present;
 
 /// What the file of a kind is written with.
 mod prelude {
@@ -43,28 +47,26 @@ mod prelude {
     pub(super) use serde::{Deserialize, Serialize};
 
     pub(super) use super::{
-        BuildableLayer, DeclaredKind, KindEntry, LayerRole, NewDevices, SizesBelow, StepCheck,
-        ToolWords, Undo,
+        BuildableLayer, DeclaredKind, Driver, DriverSign, KindEntry, LayerRole, NewDevices,
+        SizesBelow, StepCheck, ToolWords, Undo, nothing_foreign_on,
     };
     pub(super) use crate::check::{Below, CheckFault, MOST_DEVICES, at_least, power_of_two};
-    pub(super) use crate::command::{Action, Checking};
     pub(super) use crate::declared::{filesystem_sizes, per_group};
-    pub(super) use crate::error::BuildError;
-    pub(super) use crate::identity::{LayerIdentity, disk_identity};
-    pub(super) use crate::needs::{Driver, DriverSign, Missing};
+    pub(super) use crate::error::{BuildError, Missing};
+    pub(super) use crate::identity::LayerIdentity;
     pub(super) use crate::permit::{ProgramQuery, Proven};
     pub(super) use crate::place::{Values, filesystem_uuid, filled, is_open};
     pub(super) use crate::plan::{PlanDraft, PlannedLayer};
-    pub(super) use crate::proof::{LiveThing, Prover, ThingState};
     pub(super) use crate::spec::{KeyFault, SpecField, SpecForm, SpecKey, SpecScalar};
     pub(super) use crate::spec::{SpecValue, SpecValues, spec_keys, spec_words};
-    pub(super) use crate::step::Stepper;
-    pub(super) use crate::superblock::{DeviceHead, Ours, SuperblockFormat};
-    pub(super) use crate::system::System;
+    pub(super) use crate::step::{Action, Checking, Stepper};
+    pub(super) use crate::superblock::{DeviceHead, Ours, SuperblockFormat, WrittenSuperblock};
+    pub(super) use crate::system::{DURIO, System, disk_identity};
     pub(super) use crate::tool_words::{
         Tool, ToolWord, WordArgument, WordForm, ZERO_ONE, word_list,
     };
-    pub(super) use crate::undo::{UndoFailure, UndoStep, Undoer, Undone, in_words};
+    pub(super) use crate::undo::{LiveThing, Prover, ThingState, UndoFailure, UndoStep};
+    pub(super) use crate::undo::{Undoer, Undone, in_words};
 }
 
 /// What all layers of a kind have in common.
@@ -83,6 +85,53 @@ pub(crate) struct KindEntry {
     /// Stacks with it, for the tests that go over all kinds.
     #[cfg(test)]
     pub(crate) examples: fn() -> Vec<crate::DeclaredStack>,
+}
+
+/// A driver that a kind of layer may need.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Driver {
+    pub(crate) module: &'static str,
+    /// What it is for.
+    pub(crate) purpose: &'static str,
+    /// Where one that is a part of the kernel and has no parameters shows: it has no directory in
+    /// `/sys/module`.
+    pub(crate) shown: DriverSign,
+}
+
+/// Where a driver shows itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum DriverSign {
+    /// In `/sys/module` alone.
+    AsModule,
+    /// This path is there.
+    At(&'static str),
+    /// The file has the word.
+    In(&'static str, &'static str),
+}
+
+impl Driver {
+    pub(crate) const fn module(module: &'static str, purpose: &'static str) -> Self {
+        Self { module, purpose, shown: DriverSign::AsModule }
+    }
+
+    pub(crate) const fn filesystem(module: &'static str, purpose: &'static str) -> Self {
+        Self { module, purpose, shown: DriverSign::In("/proc/filesystems", module) }
+    }
+
+    pub(crate) const fn missing(self) -> Missing {
+        Missing::Driver { module: self.module, purpose: self.purpose }
+    }
+
+    pub(crate) fn shows_itself(self) -> bool {
+        match self.shown {
+            DriverSign::AsModule => false,
+            DriverSign::At(path) => Path::new(path).exists(),
+            DriverSign::In(file, word) => {
+                let text = fs::read_to_string(file).unwrap_or_default();
+                text.split_ascii_whitespace().any(|other| other == word)
+            }
+        }
+    }
 }
 
 /// A kind of layer as a spec has it.
@@ -207,7 +256,7 @@ macro_rules! layer_kinds {
         }
 
         /// What undoes one step. Each is done only if the thing is there and is proven to be ours
-        /// ([`crate::proof`]); so it can be done twice, and before the step itself.
+        /// ([`crate::undo`]); so it can be done twice, and before the step itself.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case", tag = "undo")]
         pub enum Undo {
@@ -330,6 +379,52 @@ impl DeclaredKind {
 pub fn tool_words_reference() -> String {
     let tools = KINDS.iter().flat_map(|kind| kind.tools).copied();
     crate::tool_words::reference(&tools.collect::<Vec<_>>())
+}
+
+/// All signatures are this build's.
+///
+/// # Errors
+/// The first one that is not.
+pub(crate) fn written(
+    head: &[u8],
+    signatures: &[Signature],
+    tag: &str,
+) -> Result<WrittenSuperblock, String> {
+    let head = DeviceHead(head);
+    // A device may hold several superblocks of ours: if one has changed, the whole device may have
+    // been used.
+    let mut written = WrittenSuperblock { types: Vec::new(), is_fresh: true };
+    for signature in signatures {
+        let is_meant = |it: &&SuperblockFormat| it.signatures.contains(&signature.name.as_str());
+        // One foreign signature, and the whole device is another user's.
+        let superblock = KINDS.iter().filter_map(|kind| kind.superblock.as_ref()).find(is_meant);
+        let found = superblock.and_then(|superblock| (superblock.read)(&head, tag));
+        let Some((types, is_fresh)) = found else {
+            return Err(format!("{} is on it, which this bench did not write", signature.name));
+        };
+        written.types.extend(types);
+        written.is_fresh &= is_fresh;
+    }
+    Ok(written)
+}
+
+/// No other process has written to devices that this build made and left behind.
+fn nothing_foreign_on(prover: &Prover<'_>, nodes: &[String]) -> Result<ThingState, UndoFailure> {
+    // A living builder has just taken down the layers on them; only after its death could
+    // others come.
+    for node in nodes.iter().filter(|_| !prover.known.live) {
+        let usage = prover.system.usage(Path::new(node)).map_err(|error| error.to_string())?;
+        if usage.is_in_use() {
+            return Err(format!("{node} is in use"));
+        }
+        if usage.signatures.is_empty() {
+            continue;
+        }
+        if let Err(what) = written(&prover.head(node)?, &usage.signatures, prover.known.tag) {
+            return Ok(ThingState::NotOurs(format!("{node}: {what}")));
+        }
+    }
+    Ok(ThingState::Ours(Vec::new()))
 }
 
 impl Undo {

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::command::Action;
-use crate::tests::stacks::{one_of_each, place};
+use crate::step::Action;
+use crate::tests::stacks::{TAG, head, one_of_each, place, signature, types_on};
 use crate::{check_declared, commands};
 
 #[test]
@@ -72,6 +72,25 @@ fn every_name_begins_with_the_tag_and_every_making_step_has_its_undo() {
                 _ => false,
             };
             assert!(!makes || command.undo.is_some(), "{}", command.action);
+        }
+    }
+}
+
+#[test]
+fn every_signature_must_be_one_that_a_build_wrote() {
+    let (uuid, label) = (filesystem_uuid(TAG).1, TAG.as_bytes());
+    assert!(types_on("gpt", &[]).unwrap_err().contains("gpt is on it"));
+    let both = [signature("ext4"), signature("xfs")];
+    assert!(written(&head(&[(0x468, &uuid), (0x478, label)]), &both, TAG).is_err());
+}
+
+/// Bytes of a device are anybody's.
+#[test]
+fn no_superblock_of_a_short_or_empty_device_is_ours() {
+    for kind in KINDS.iter().filter_map(|kind| kind.superblock.as_ref()) {
+        for length in [0, 512, 4096, 70_000, 2 << 20] {
+            assert!((kind.read)(&DeviceHead(&vec![0; length]), TAG).is_none());
+            assert!((kind.read)(&DeviceHead(&vec![0xff; length]), TAG).is_none());
         }
     }
 }

@@ -6,13 +6,12 @@
 //!
 //! This crate changes the machine. Before every step its undo is on disk. Nothing is run or written
 //! without a value of `permit`, and nothing is undone without the proof that the build made it
-//! (`proof`); so undoing can be done twice. Everything about one kind of layer, its words in a spec
+//! (`undo`); so undoing can be done twice. Everything about one kind of layer, its words in a spec
 //! too, is one file of `kinds`.
 
 mod builder;
 mod check;
 mod clean;
-mod command;
 mod declared;
 mod error;
 mod identity;
@@ -22,7 +21,7 @@ mod needs;
 mod permit;
 mod place;
 mod plan;
-mod proof;
+mod real_system;
 mod server;
 mod spec;
 mod step;
@@ -37,12 +36,11 @@ mod undo;
 pub use builder::{Builder, BuiltLayer};
 pub use check::check_declared;
 pub use clean::{CleanOutcome, CleanState, clean};
-pub use command::{Action, BuildCommand};
 pub use declared::{DeclaredLayer, DeclaredStack};
-pub use error::BuildError;
+pub use error::{BuildError, Missing};
 pub use kinds::*;
-pub use needs::{Missing, NamedNeeds, missing, requirements};
+pub use needs::{NamedNeeds, missing, requirements};
 pub use place::BuildPlace;
 pub use plan::commands;
 pub use spec::{KeyFault, SpecForm, SpecKey, SpecValue, SpecValues};
-pub use step::{BuildOptions, BuildProgress};
+pub use step::{Action, BuildCommand, BuildOptions, BuildProgress};

@@ -3,8 +3,6 @@
 //! Returns [`Missing`], for an error that offers another machine. The needs of one kind of layer
 //! are in [`crate::kinds`].
 
-use std::fmt;
-
 use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,90 +12,8 @@ use std::process::Command;
 use durio_block::{ANSWER_LIMIT, ask};
 
 use crate::declared::DeclaredStack;
+use crate::error::Missing;
 use crate::kinds::KINDS;
-
-/// Something that is missing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Missing {
-    Program {
-        name: &'static str,
-        /// The Debian package that has it.
-        package: &'static str,
-    },
-    /// A driver that is neither in the kernel nor can be loaded.
-    Driver {
-        module: &'static str,
-        /// What it is for.
-        purpose: &'static str,
-    },
-    /// The process is not root's.
-    Root,
-}
-
-impl Missing {
-    pub(crate) const fn program(name: &'static str, package: &'static str) -> Self {
-        Self::Program { name, package }
-    }
-}
-
-/// A driver that a kind of layer may need.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Driver {
-    pub(crate) module: &'static str,
-    /// What it is for.
-    pub(crate) purpose: &'static str,
-    /// Where one that is a part of the kernel and has no parameters shows: it has no directory in
-    /// `/sys/module`.
-    pub(crate) shown: DriverSign,
-}
-
-/// Where a driver shows itself.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum DriverSign {
-    /// In `/sys/module` alone.
-    AsModule,
-    /// This path is there.
-    At(&'static str),
-    /// The file has the word.
-    In(&'static str, &'static str),
-}
-
-impl Driver {
-    pub(crate) const fn module(module: &'static str, purpose: &'static str) -> Self {
-        Self { module, purpose, shown: DriverSign::AsModule }
-    }
-
-    pub(crate) const fn filesystem(module: &'static str, purpose: &'static str) -> Self {
-        Self { module, purpose, shown: DriverSign::In("/proc/filesystems", module) }
-    }
-
-    pub(crate) const fn missing(self) -> Missing {
-        Missing::Driver { module: self.module, purpose: self.purpose }
-    }
-
-    fn shows_itself(self) -> bool {
-        match self.shown {
-            DriverSign::AsModule => false,
-            DriverSign::At(path) => Path::new(path).exists(),
-            DriverSign::In(file, word) => {
-                let text = fs::read_to_string(file).unwrap_or_default();
-                text.split_ascii_whitespace().any(|other| other == word)
-            }
-        }
-    }
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Program { name, package } => {
-                write!(f, "no program {name} (Debian package {package})")
-            }
-            Self::Driver { module, purpose } => write!(f, "no driver {module} ({purpose})"),
-            Self::Root => f.write_str("only root can build it"),
-        }
-    }
-}
 
 /// The needs that this machine lacks to build the stack, each once.
 #[must_use]
@@ -211,5 +127,48 @@ fn can_load(module: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "needs_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::DeclaredKind;
+    use crate::tests::stacks::{ext4, loops, md, stack};
+
+    #[test]
+    fn what_is_missing_is_named_once_with_its_package() {
+        let declared =
+            stack(vec![loops(4, 64), DeclaredKind::Md(md(10)), DeclaredKind::Md(md(10)), ext4()]);
+        let here = Here {
+            is_root: false,
+            has_program: &|name| name != "mdadm",
+            has_driver: &|module| module != "raid10",
+        };
+        let words: Vec<String> =
+            missing_in(&declared, &here).iter().map(Missing::to_string).collect();
+        assert_eq!(
+            words,
+            [
+                "no program mdadm (Debian package mdadm)",
+                "no driver raid10 (RAID arrays)",
+                "only root can build it",
+            ]
+        );
+        let all = Here { is_root: true, has_program: &|_| true, has_driver: &|_| true };
+        assert_eq!(missing_in(&declared, &all), []);
+    }
+
+    #[test]
+    fn every_kind_of_layer_needs_something() {
+        let nothing = Here { is_root: true, has_program: &|_| false, has_driver: &|_| false };
+        for declared in crate::tests::stacks::one_of_each() {
+            for layer in &declared.layers {
+                let alone = DeclaredStack { name: String::new(), layers: vec![layer.clone()] };
+                assert!(!missing_in(&alone, &nothing).is_empty(), "{layer:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn programs_are_looked_for_in_the_path_and_drivers_in_the_kernel() {
+        assert!(has_program("sh") && !has_program("no-such-program-of-durio"));
+        assert!(!has_driver("no_such_driver_of_durio") && !can_load("no_such_driver_of_durio"));
+    }
+}

@@ -3,7 +3,7 @@
 //! Permits cover devices that a step of this build made, or that the spec declares and `--destroy`
 //! names, and things that are proven to be a dead build's. A [`System`] runs and writes nothing but
 //! [`PermittedCommand`] and [`PermittedWrite`], and programs are asked nothing but a [`ProgramQuery`]. The
-//! proof is in [`super::proof`].
+//! proof is in [`super::undo`].
 //!
 //! ```text
 //!   a step made it ──┐
@@ -16,8 +16,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::identity::{HeldDevice, LayerIdentity, disk_identity};
-use super::system::System;
+use super::identity::{HeldDevice, LayerIdentity};
+use super::system::{System, disk_identity};
 
 /// Where null_blk is configured.
 pub(super) const NULL_CONFIG: &str = "/sys/kernel/config/nullb";
@@ -259,7 +259,7 @@ impl PermittedWrite {
     }
 }
 
-/// A thing that is proven to be what a step of this build made; only [`super::proof`] makes it.
+/// A thing that is proven to be what a step of this build made; only [`super::undo`] makes it.
 #[derive(Debug)]
 pub(super) struct Proven {
     target: String,
@@ -268,9 +268,9 @@ pub(super) struct Proven {
 }
 
 impl Proven {
-    /// `_proof` can be had in [`super::proof`] alone.
+    /// `_proof` can be had in [`super::undo`] alone.
     pub(super) fn new(
-        _proof: super::proof::ProofSeal,
+        _proof: super::undo::ProofSeal,
         target: String,
         identity: LayerIdentity,
     ) -> Self {

@@ -6,13 +6,11 @@
 use durio_base::Bytes;
 
 use crate::check::check_declared;
-use crate::command::{Action, BuildCommand};
 use crate::declared::DeclaredStack;
 use crate::error::BuildError;
-use crate::kinds::{StepCheck, Undo};
+use crate::kinds::{Present, RemoveDirectory, StepCheck, Undo};
 use crate::place::BuildPlace;
-use crate::step::Present;
-use crate::undo::RemoveDirectory;
+use crate::step::{Action, BuildCommand};
 
 /// The commands that build the stack, in order, from the bottom; nothing is run.
 ///

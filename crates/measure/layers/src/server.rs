@@ -23,7 +23,7 @@ use durio_nbd::{KernelClient, NbdDevice};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
 use crate::permit::PermittedCommand;
-use crate::system::{ExitedProcess, beginning, program_file};
+use crate::system::{ExitedProcess, ServerRemains, beginning, program_file};
 
 /// What a server says first of all.
 const READY: &str = "ready: ";
@@ -36,23 +36,6 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long the kernel may take to see that a server has ended, and the last user of a device to let go
 /// of it.
 const PASSING: Duration = Duration::from_secs(20);
-
-/// What there is of an array that was served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct ServerRemains {
-    /// Its server lives.
-    pub(crate) has_server: bool,
-    /// Its block device is there, with a living server or without.
-    pub(crate) has_device: bool,
-    /// It is in exclusive use: by a mount, or another layer.
-    pub(crate) is_in_use: bool,
-}
-
-impl ServerRemains {
-    pub(crate) fn refuse_in_use(self) -> Result<(), String> {
-        if self.is_in_use { Err("its block device is in use".to_owned()) } else { Ok(()) }
-    }
-}
 
 /// What there is of the array with this identity, whose server was started at this socket.
 pub(crate) fn served(socket: &str, array: &str) -> io::Result<ServerRemains> {

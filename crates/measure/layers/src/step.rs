@@ -1,17 +1,161 @@
-//! Carries out one step of a build.
+//! One step of a build: its action, its undo, and carrying it out.
 //!
-//! Takes an [`Action`] with all names filled in; returns the program's answer, or an error with its
-//! message. The checks of one kind of layer are in [`crate::kinds`].
+//! A [`BuildCommand`] is both shown and carried out. A name that only the kernel knows stands as a
+//! placeholder in braces: `{loop0}`. The step whose [`Action::Run::output`] has that name fills it
+//! in. The checks of one kind of layer are in [`crate::kinds`].
 
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use durio_base::Bytes;
+use durio_base::{Bytes, shell_word};
 
-use crate::command::{Action, Checking};
 use crate::error::BuildError;
+use crate::kinds::{Present, StepCheck, Undo};
 use crate::permit::{Grounds, PermittedCommand};
+use crate::place::{Values, filled};
 use crate::system::{ExitedProcess, System};
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuildCommand {
+    /// The layer that it belongs to, from zero at the bottom.
+    pub layer: usize,
+    pub action: Action,
+    /// What undoes it, if anything needs to be undone.
+    pub undo: Option<Undo>,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// A program is run, without a shell.
+    Run {
+        /// The program's name, looked for in PATH.
+        program: String,
+        /// Its words.
+        arguments: Vec<String>,
+        /// The placeholder that its standard output, without blanks at the ends, is kept under.
+        output: Option<String>,
+    },
+    /// A program is started that stays, and serves a device until it is ended.
+    Serve {
+        program: String,
+        /// Its words.
+        arguments: Vec<String>,
+        /// The placeholder that the device which it says is kept under.
+        output: String,
+    },
+    /// A driver is loaded, unless it is there.
+    Load {
+        module: String,
+        /// Its parameters.
+        arguments: Vec<String>,
+    },
+    /// The kernel's configfs is mounted, unless it is; it stays so.
+    MountConfigfs,
+    /// A text is written to a file of the kernel.
+    Write {
+        /// The file.
+        path: String,
+        text: String,
+    },
+    /// A directory is made; it must not be there.
+    MakeDirectory { path: String },
+    /// A file is made, all of its space allocated; it must not be there.
+    MakeFile { path: String, size: Bytes },
+    /// Something is looked at; nothing changes.
+    Check(StepCheck),
+}
+
+/// Something that is looked at before or after a step.
+pub(crate) trait Checking {
+    /// As it is shown.
+    fn text(&self) -> String;
+    /// Looks at it.
+    fn carry_out(&self, stepper: &mut Stepper<'_, '_>) -> Result<(), BuildError>;
+}
+
+impl Action {
+    /// A program and its words, and the placeholder that keeps its output.
+    pub(crate) fn run<S: AsRef<str>>(
+        program: &str,
+        arguments: &[S],
+        output: Option<String>,
+    ) -> Self {
+        let arguments = arguments.iter().map(|word| word.as_ref().to_owned()).collect();
+        Self::Run { program: program.to_owned(), arguments, output }
+    }
+
+    /// The placeholder that it fills in.
+    pub(crate) fn output(&self) -> Option<&String> {
+        match self {
+            Self::Run { output, .. } => output.as_ref(),
+            Self::Serve { output, .. } => Some(output),
+            _ => None,
+        }
+    }
+
+    /// With the placeholders filled in that are known.
+    pub(crate) fn filled(&self, values: &Values) -> Self {
+        let fill = |text: &String| filled(text, values);
+        match self {
+            Self::Run { program, arguments, output } => Self::Run {
+                program: program.clone(),
+                arguments: arguments.iter().map(fill).collect(),
+                output: output.clone(),
+            },
+            Self::Serve { program, arguments, output } => Self::Serve {
+                program: program.clone(),
+                arguments: arguments.iter().map(fill).collect(),
+                output: output.clone(),
+            },
+            Self::Write { path, text } => Self::Write { path: fill(path), text: fill(text) },
+            // The only check that may name a device whose number the kernel chooses.
+            Self::Check(StepCheck::Present(present)) => {
+                let device = fill(&present.device);
+                Self::Check(StepCheck::Present(Present { device, size: present.size }))
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// True if it only looks.
+    #[must_use]
+    pub const fn is_check(&self) -> bool {
+        matches!(self, Self::Check(_))
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run { program, arguments, output } => {
+                f.write_str(&in_shell(program, arguments))?;
+                output.as_ref().map_or(Ok(()), |name| write!(f, "  → {{{name}}}"))
+            }
+            Self::Serve { program, arguments, output } => {
+                write!(f, "{} &  → {{{output}}}", in_shell(program, arguments))
+            }
+            Self::Load { module, arguments } => {
+                let words: Vec<&String> = std::iter::once(module).chain(arguments).collect();
+                write!(f, "{}  (unless the driver is there)", in_shell("modprobe", &words))
+            }
+            Self::MountConfigfs => {
+                f.write_str("mount -t configfs configfs /sys/kernel/config  (unless it is mounted)")
+            }
+            Self::Write { path, text } => write!(f, "write {text} to {path}"),
+            Self::MakeDirectory { path } => write!(f, "make directory {path}"),
+            Self::MakeFile { path, size } => write!(f, "make file {path} of {size}"),
+            Self::Check(check) => write!(f, "{check}"),
+        }
+    }
+}
+
+/// As one would type it: words with signs that a shell takes otherwise stand in quotes.
+pub(super) fn in_shell<S: AsRef<str>>(program: &str, arguments: &[S]) -> String {
+    let words = arguments.iter().map(|word| shell_word(word.as_ref()));
+    std::iter::once(shell_word(program)).chain(words).collect::<Vec<_>>().join(" ")
+}
 
 /// What happens while a layer is built.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,10 +214,6 @@ pub(super) struct Stepper<'a, 'o> {
     pub(super) options: BuildOptions<'o>,
     pub(super) stack: &'a str,
 }
-
-// A device that was asked for is there within moments, even where udev makes the node.
-const PRESENT_TRIES: u32 = 100;
-const PRESENT_PAUSE: Duration = Duration::from_millis(50);
 
 impl Stepper<'_, '_> {
     /// What the program wrote to its standard output, if it is asked for.
@@ -177,52 +317,11 @@ impl Stepper<'_, '_> {
         self.run(action, "mount", &words).map(|_| ())
     }
 
-    fn present(&self, device: &str, size: Option<Bytes>) -> Result<(), BuildError> {
-        for _ in 0..PRESENT_TRIES {
-            if self.system.is_block_device(Path::new(device)) {
-                return self.of_size(device, size);
-            }
-            self.system.pause(PRESENT_PAUSE);
-        }
-        Err(BuildError::CameUpWrong(format!("{device} did not appear")))
-    }
-
-    fn of_size(&self, device: &str, size: Option<Bytes>) -> Result<(), BuildError> {
-        let sectors = self.attribute(device, "size").and_then(|text| text.parse::<u64>().ok());
-        match (size, sectors) {
-            (Some(size), Some(sectors)) if sectors.saturating_mul(512) != size.get() => {
-                let found = Bytes::new(sectors.saturating_mul(512));
-                Err(BuildError::CameUpWrong(format!("{device} has {found} and not {size}")))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// A file of the device's directory in `/sys/block`.
     pub(crate) fn attribute(&self, device: &str, name: &str) -> Option<String> {
         let node = self.system.resolve(Path::new(device))?;
         let disk = node.file_name()?.to_string_lossy().into_owned();
         self.system.read(&Path::new("/sys/block").join(disk).join(name))
-    }
-}
-
-/// A device node is there, waited for a short while, and has the given size.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Present {
-    pub(crate) device: String,
-    /// Its size; of any size without it.
-    pub(crate) size: Option<Bytes>,
-}
-
-impl Checking for Present {
-    fn text(&self) -> String {
-        format!("wait until {} is there", self.device)
-    }
-
-    fn carry_out(&self, stepper: &mut Stepper<'_, '_>) -> Result<(), BuildError> {
-        stepper.present(&self.device, self.size)?;
-        let made = stepper.grounds.made(stepper.system, &self.device);
-        made.map_err(BuildError::CameUpWrong)
     }
 }
 
@@ -247,7 +346,6 @@ fn failed(action: &Action, how: &str, said: &str) -> BuildError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::scripted::Scripted;
 
     #[test]
     fn of_what_a_failed_program_said_the_last_8_lines_are_told() {
@@ -262,34 +360,5 @@ mod tests {
             };
             assert_eq!(stderr, told);
         }
-    }
-
-    #[test]
-    fn a_device_has_the_very_size_that_was_asked_for() {
-        let mut machine = Scripted::default();
-        let mut account = machine.0.borrow_mut();
-        account.there.devices.insert("/dev/loop3".into());
-        account.there.paths.insert("/sys/block/loop3/size".into(), "2048".into());
-        drop(account);
-        let stepper = Stepper {
-            system: &mut machine,
-            grounds: &mut Grounds::default(),
-            output: PathBuf::new(),
-            options: BuildOptions::default(),
-            stack: "s",
-        };
-        let present = |device, size| {
-            let size: Option<u64> = size;
-            stepper.present(device, size.map(Bytes::new)).map_err(|error| error.to_string())
-        };
-        assert_eq!(present("/dev/loop3", Some(1 << 20)), Ok(()));
-        assert_eq!(present("/dev/loop3", None), Ok(()));
-        for size in [(1 << 20) - 512, (1 << 20) + 512] {
-            let error = present("/dev/loop3", Some(size)).unwrap_err();
-            let expected = format!("/dev/loop3 has 1 MiB and not {}", Bytes::new(size));
-            assert!(error.contains(&expected), "{error}");
-        }
-        let error = present("/dev/loop4", Some(1 << 20)).unwrap_err();
-        assert!(error.contains("/dev/loop4 did not appear"), "{error}");
     }
 }

@@ -1,14 +1,7 @@
-//! Whether a build wrote the contents of a device.
-//!
-//! Takes the first bytes of a device, the signatures found on it and the tag of the build; returns
-//! the programs' names for the contents, or the foreign signature.
+//! How the contents of a device are recognised as a build's, by its first bytes.
 //!
 //! A label or an identifier counts only at its exact place in a superblock: old bytes elsewhere
 //! outlive every mkfs. Each kind of layer gives that place ([`crate::kinds`]).
-
-use durio_observe::Signature;
-
-use crate::kinds::KINDS;
 
 /// How the data that a kind of layer writes to a device is recognised.
 pub(crate) struct SuperblockFormat {
@@ -29,33 +22,6 @@ pub(super) struct WrittenSuperblock {
 
 /// Enough bytes for every place that is read.
 pub(super) const HEAD: durio_base::Bytes = durio_base::Bytes::from_mib(2);
-
-/// All signatures are this build's.
-///
-/// # Errors
-/// The first one that is not.
-pub(super) fn written(
-    head: &[u8],
-    signatures: &[Signature],
-    tag: &str,
-) -> Result<WrittenSuperblock, String> {
-    let head = DeviceHead(head);
-    // A device may hold several superblocks of ours: if one has changed, the whole device may have
-    // been used.
-    let mut written = WrittenSuperblock { types: Vec::new(), is_fresh: true };
-    for signature in signatures {
-        let is_meant = |it: &&SuperblockFormat| it.signatures.contains(&signature.name.as_str());
-        // One foreign signature, and the whole device is another user's.
-        let superblock = KINDS.iter().filter_map(|kind| kind.superblock.as_ref()).find(is_meant);
-        let found = superblock.and_then(|superblock| (superblock.read)(&head, tag));
-        let Some((types, is_fresh)) = found else {
-            return Err(format!("{} is on it, which this bench did not write", signature.name));
-        };
-        written.types.extend(types);
-        written.is_fresh &= is_fresh;
-    }
-    Ok(written)
-}
 
 /// What wipefs calls it, and whether it is as it was made.
 pub(crate) type Ours = (&'static [&'static str], bool);
@@ -86,7 +52,3 @@ impl DeviceHead<'_> {
         Some(u64::from_be_bytes(self.at(place, 8)?.try_into().ok()?))
     }
 }
-
-#[cfg(test)]
-#[path = "superblock_tests.rs"]
-mod tests;

@@ -4,25 +4,20 @@
 //!
 //! A trait, so that tests can put a scripted machine in its place.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use durio_base::Bytes;
+use durio_observe::{DeviceUse, StackError};
 use rustix::process::Signal;
 
-use super::identity::{
-    HeldDevice, LayerIdentity, file_identity, made_directory, made_file, mount_number, open_device,
-};
-use super::kinds::DURIO;
+use super::identity::{HeldDevice, LayerIdentity};
 use super::permit::{PermittedBlock, PermittedCommand, PermittedWrite, ProgramQuery, Proven};
-use super::server::{self, ServerRemains};
 
-use durio_observe::{DeviceUse, StackError, device_use, mounted_at};
+/// The word for durio among the programs of a build: the very file that runs.
+pub(crate) const DURIO: &str = "durio";
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,6 +28,23 @@ pub(super) struct ExitedProcess {
     pub(super) stdout: String,
     /// What it wrote to its standard error.
     pub(super) stderr: String,
+}
+
+/// What there is of an array that was served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ServerRemains {
+    /// Its server lives.
+    pub(crate) has_server: bool,
+    /// Its block device is there, with a living server or without.
+    pub(crate) has_device: bool,
+    /// It is in exclusive use: by a mount, or another layer.
+    pub(crate) is_in_use: bool,
+}
+
+impl ServerRemains {
+    pub(crate) fn refuse_in_use(self) -> Result<(), String> {
+        if self.is_in_use { Err("its block device is in use".to_owned()) } else { Ok(()) }
+    }
 }
 
 /// The machine.
@@ -97,40 +109,20 @@ pub(super) trait System: std::fmt::Debug {
     fn pause(&self, span: Duration);
 }
 
-#[derive(Debug)]
-pub(super) struct RealSystem {
-    /// Every program gets it as its standard input: it is empty, and its lock stays until the last
-    /// program has ended, even if this process dies before.
-    lock: File,
+/// The identity of a disk or partition, by its directory in sysfs; nothing if it does not exist.
+pub(super) fn disk_identity(system: &dyn System, directory: &str) -> Option<LayerIdentity> {
+    let fact = |name: &str| system.read(Path::new(&format!("{directory}/{name}")));
+    let size = fact("size")?;
+    // The kernel has it since 5.15; before, number and size alone identify a disk. A partition has
+    // the number of its disk, and begins somewhere on it.
+    let diskseq = fact("diskseq").or_else(|| fact("../diskseq"));
+    let facts = [("device", fact("dev")), ("diskseq", diskseq), ("size", Some(size))];
+    let identity = LayerIdentity::of(facts);
+    Some(match fact("start") {
+        Some(start) => identity.with("start", &start),
+        None => identity,
+    })
 }
-
-impl RealSystem {
-    pub(super) fn new(lock: File) -> Self {
-        Self { lock }
-    }
-
-    fn run_words(
-        &self,
-        program: &str,
-        words: &[String],
-        output: &Path,
-    ) -> io::Result<ExitedProcess> {
-        let (out, err) = (output.with_extension("out"), output.with_extension("err"));
-        let mut command = Command::new(program_file(program));
-        // Answers of programs are parsed, and shown among our own words.
-        command.args(words).env("LC_ALL", "C");
-        // In the terminal's group it would get the very Ctrl-C that asks us to tear down.
-        command.process_group(0);
-        command.stdin(Stdio::from(self.lock.try_clone()?));
-        command.stdout(Stdio::from(File::create(&out)?)).stderr(Stdio::from(File::create(&err)?));
-        let status = command.status()?;
-        let failure = (!status.success()).then(|| status.to_string());
-        Ok(ExitedProcess { failure, stdout: beginning(&out), stderr: beginning(&err) })
-    }
-}
-
-/// A block of metadata.
-const ERASED: usize = 4096;
 
 /// The file of a program; the one for durio's word is that of this process.
 pub(super) fn program_file(program: &str) -> &str {
@@ -140,146 +132,6 @@ pub(super) fn program_file(program: &str) -> &str {
 
 /// The most bytes of a program's output that are kept.
 const MOST_OUTPUT: u64 = 64 * 1024;
-
-impl System for RealSystem {
-    fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<ExitedProcess> {
-        self.run_words(command.program(), command.words(), output)
-    }
-
-    fn serve(
-        &mut self,
-        command: &PermittedCommand,
-        output: &Path,
-        stop: &dyn Fn() -> bool,
-    ) -> io::Result<ExitedProcess> {
-        server::serve(command, output, stop)
-    }
-
-    fn served(&self, socket: &str, array: &str) -> io::Result<ServerRemains> {
-        server::served(socket, array)
-    }
-
-    fn signal_server(&mut self, proven: &Proven, signal: Signal) -> io::Result<()> {
-        server::signal_server(proven.target(), signal)
-    }
-
-    fn fail_users(&mut self, _proven: &Proven, array: &str) -> io::Result<()> {
-        server::fail_users(array)
-    }
-
-    fn remove_served(&mut self, _proven: &Proven, array: &str) -> io::Result<()> {
-        server::remove_device(array)
-    }
-
-    fn erase(&mut self, block: &PermittedBlock) -> io::Result<()> {
-        erase_at(&OpenOptions::new().write(true).open(block.device())?, block.offset())
-    }
-
-    fn look(&mut self, look: ProgramQuery<'_>, output: &Path) -> io::Result<ExitedProcess> {
-        let (program, words) = look.command();
-        self.run_words(program, &words, output)
-    }
-
-    fn write(&mut self, write: &PermittedWrite) -> io::Result<()> {
-        OpenOptions::new().write(true).open(write.path())?.write_all(write.text().as_bytes())
-    }
-
-    fn make_directory(&mut self, path: &Path) -> io::Result<LayerIdentity> {
-        // /run/durio and its like are shared by builds: made where they lack, and never removed.
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        made_directory(path)
-    }
-
-    fn make_file(
-        &mut self,
-        path: &Path,
-        size: Bytes,
-        folder: &LayerIdentity,
-    ) -> io::Result<LayerIdentity> {
-        made_file(path, size, folder)
-    }
-
-    fn remove_file(&mut self, proven: &Proven) -> io::Result<()> {
-        fs::remove_file(proven.target())
-    }
-
-    fn remove_directory(&mut self, proven: &Proven) -> io::Result<()> {
-        fs::remove_dir(proven.target())
-    }
-
-    fn open_device(&self, device: &Path) -> io::Result<HeldDevice> {
-        open_device(device)
-    }
-
-    fn file_identity(&self, path: &Path) -> Option<LayerIdentity> {
-        file_identity(path)
-    }
-
-    fn mount_identity(&self, mount_point: &Path) -> Option<LayerIdentity> {
-        let mount = mounted_at(mount_point).pop()?;
-        Some(LayerIdentity::of([
-            ("mount", mount_number(mount_point)),
-            ("device", Some(mount.device)),
-            ("source", Some(mount.source.to_string_lossy().into_owned())),
-        ]))
-    }
-
-    fn read(&self, path: &Path) -> Option<String> {
-        // An empty file is not the same as none, and both have an empty text.
-        File::open(path).ok()?;
-        Some(beginning(path).trim().to_owned())
-    }
-
-    fn head(&self, path: &Path, size: Bytes) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        File::open(path)?.take(size.get()).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn names(&self, directory: &Path) -> Vec<String> {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-        names.sort();
-        names
-    }
-
-    fn resolve(&self, path: &Path) -> Option<PathBuf> {
-        fs::canonicalize(path).ok()
-    }
-
-    fn is_there(&self, path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok()
-    }
-
-    fn is_block_device(&self, path: &Path) -> bool {
-        use std::os::unix::fs::FileTypeExt;
-        fs::metadata(path).is_ok_and(|data| data.file_type().is_block_device())
-    }
-
-    fn mounted_at(&self, mount_point: &Path) -> Vec<String> {
-        mounted_at(mount_point).into_iter().map(|mount| mount.filesystem).collect()
-    }
-
-    fn usage(&self, device: &Path) -> Result<DeviceUse, StackError> {
-        device_use(device)
-    }
-
-    fn has_driver(&self, module: &str) -> bool {
-        super::needs::has_driver(module)
-    }
-
-    fn pause(&self, span: Duration) {
-        std::thread::sleep(span);
-    }
-}
-
-fn erase_at(file: &File, offset: u64) -> io::Result<()> {
-    file.write_all_at(&[0; ERASED], offset)?;
-    file.sync_all()
-}
 
 /// What the file begins with; empty if it cannot be read.
 pub(super) fn beginning(path: &Path) -> String {
@@ -301,6 +153,8 @@ pub(super) fn absent_or(result: io::Result<()>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -313,13 +167,30 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_erased_is_zero_and_its_neighbours_stay() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(&[7; 16_384]).unwrap();
-        erase_at(file.as_file(), 8192).unwrap();
-        let expected = [[7; 4096], [7; 4096], [0; 4096], [7; 4096]].concat();
-        assert!(fs::read(file.path()).unwrap() == expected);
-        // Opened for reading alone.
-        assert!(erase_at(&File::open(file.path()).unwrap(), 0).is_err());
+    fn a_partition_is_told_from_its_neighbour_by_where_it_begins() {
+        let machine = crate::tests::scripted::Scripted::default();
+        let put = |path: &str, text: &str| {
+            machine.0.borrow_mut().there.paths.insert(format!("/sys/{path}"), text.into());
+        };
+        for (name, number, start) in [("sda1", "8:1", "2048"), ("sda2", "8:2", "10240")] {
+            put(&format!("{name}/dev"), number);
+            put(&format!("{name}/size"), "8192");
+            put(&format!("{name}/start"), start);
+            put(&format!("{name}/../diskseq"), "7");
+        }
+        put("sda/dev", "8:0");
+        put("sda/size", "20480");
+        put("sda/diskseq", "7");
+        let of = |name: &str| disk_identity(&machine, &format!("/sys/{name}")).unwrap();
+        let facts = [("device", "8:1"), ("diskseq", "7"), ("size", "8192"), ("start", "2048")];
+        let expected = facts.map(|(name, fact)| (name, Some(fact.to_owned())));
+        assert_eq!(of("sda1"), LayerIdentity::of(expected));
+        assert_eq!(of("sda").get("start"), None);
+        // The same number by now: the table of partitions was written anew.
+        let before = of("sda1");
+        put("sda1/start", "4096");
+        let what = "its start was 2048 and is 4096";
+        assert_eq!(before.difference(&of("sda1")).as_deref(), Some(what));
+        assert_eq!(disk_identity(&machine, "/sys/sdb"), None);
     }
 }

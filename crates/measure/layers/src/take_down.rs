@@ -56,7 +56,7 @@ impl<'a> TakeDown<'a> {
         let Some((begun, below)) = steps.split_last() else { return Ok(Undone::Gone) };
         let undo = &begun.step.undo.filled(values);
         let known = self.known(begun, below, undo, values);
-        let undone = undoer.carry_out(undo, &known)?;
+        let undone = undoer.carry_out(undo.step(), &known)?;
         self.saw(begun, &undone);
         Ok(undone)
     }

@@ -8,9 +8,9 @@ use durio_block::MEMBER_SIGNATURE;
 use durio_observe::{DeviceUse, Signature};
 
 use super::prelude::*;
+use super::written;
 use crate::permit::{PermittedBlock, PermittedCommand, held};
 use crate::step::refused;
-use crate::superblock::written;
 
 pub(crate) const KIND: KindEntry = KindEntry {
     word: "device",
@@ -274,7 +274,7 @@ fn signatures(system: &dyn System, device: &str) -> Result<Vec<Signature>, UndoF
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Action;
+    use crate::step::Action;
     use crate::tests::stacks::{TAG, btrfs, ext4, fault, md, place, stack, xfs};
     use crate::{BtrfsProfile, DeclaredKind, DeclaredStack, check_declared, commands};
 

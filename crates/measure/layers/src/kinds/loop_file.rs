@@ -3,10 +3,10 @@
 //! A loop device is proven by the filesystem and inode of its file, which the journal has: losetup
 //! looks a name up again, and by then it may belong to another file.
 
+use super::RemoveFile;
 use super::prelude::*;
 use crate::permit::Grounds;
-use crate::proof::backing_of;
-use crate::undo::RemoveFile;
+use crate::undo::backing_of;
 
 pub(crate) const KIND: KindEntry = KindEntry {
     word: "loop",
@@ -138,7 +138,7 @@ impl UndoStep for DetachLoop {
         prover: &mut Prover<'_>,
         found: &LiveThing,
     ) -> Result<ThingState, UndoFailure> {
-        prover.nothing_foreign_on(std::slice::from_ref(&found.target))
+        nothing_foreign_on(prover, std::slice::from_ref(&found.target))
     }
 
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {

@@ -254,7 +254,7 @@ fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Action;
+    use crate::step::Action;
     use crate::tests::stacks::{TAG, ext4, on_loops, place, plan_above, ram, stack, types_on};
     use crate::{DeclaredKind, DeclaredStack, Device, commands};
 

@@ -33,9 +33,6 @@ const UBLK: Driver = Driver {
 const NBD: Driver =
     Driver::module("nbd", "block devices of NBD; Linux 5.14 or later tells them apart");
 
-/// The word for durio among the programs of a build: the very file that runs.
-pub(crate) const DURIO: &str = "durio";
-
 // `durio raid create` says the same, but only when the devices are there.
 const CHUNK_DEFAULT: Bytes = Bytes::from_kib(16);
 const CHUNK_MOST: Bytes = Bytes::from_mib(1);

@@ -140,7 +140,7 @@ impl UndoStep for UnloadBrd {
         prover: &mut Prover<'_>,
         _found: &LiveThing,
     ) -> Result<ThingState, UndoFailure> {
-        prover.nothing_foreign_on(&self.nodes())
+        nothing_foreign_on(prover, &self.nodes())
     }
 
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {

@@ -111,7 +111,7 @@ impl UndoStep for RemoveZram {
         prover: &mut Prover<'_>,
         found: &LiveThing,
     ) -> Result<ThingState, UndoFailure> {
-        prover.nothing_foreign_on(&[format!("/dev/zram{}", found.target)])
+        nothing_foreign_on(prover, &[format!("/dev/zram{}", found.target)])
     }
 
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, UndoFailure> {

@@ -6,7 +6,8 @@ use durio_base::Bytes;
 use durio_observe::Signature;
 
 use crate::kinds::KINDS;
-use crate::superblock::{WrittenSuperblock, written};
+use crate::kinds::written;
+use crate::superblock::WrittenSuperblock;
 use crate::{
     Btrfs, BtrfsProfile, BuildCommand, BuildPlace, DeclaredKind, DeclaredLayer, DeclaredMd,
     DeclaredStack, DurioRaidLevel, Ext4, Loop, MadeFilesystem, MdBitmap, NewDevices, Raid,

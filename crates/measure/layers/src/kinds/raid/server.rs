@@ -7,10 +7,9 @@ use rustix::process::Signal;
 
 use crate::kinds::prelude::*;
 use crate::permit::Grounds;
-use crate::proof::OwnershipVerdict;
-use crate::server::ServerRemains;
 use crate::superblock::HEAD;
-use crate::undo::{UndoContext, parent_of};
+use crate::system::ServerRemains;
+use crate::undo::{OwnershipVerdict, UndoContext, parent_of};
 
 /// How often is looked whether a server has ended: for a minute where it ends in order, on a machine that
 /// may be busy, and for 20 s where it is killed.
