@@ -149,7 +149,7 @@ impl<'a> PlaceSearch<'a> {
             Permission::Named { destroy, force_signature } => {
                 // Other users matter only for targets that may be overwritten.
                 let usage = if destroy.is_empty() { None } else { Some(use_of(&target)) };
-                let serial = usage.as_ref().and_then(|it| it.as_ref().ok()?.serial.clone());
+                let serial = usage.as_ref().and_then(|usage| usage.as_ref().ok()?.serial.clone());
                 self.unmatched.retain(|named| !names(named, &target, serial.as_deref()));
                 if !destroy.iter().any(|named| names(named, &target, serial.as_deref())) {
                     let lock = target.lock_to_read();
@@ -236,15 +236,17 @@ const MEMBER_DATA: u64 = 1 << 20;
 fn usage_for(reason: WriteReason, found: &DeviceUse, kind: TargetType) -> Usage {
     let mut usage = found.usage();
     if reason == WriteReason::Member {
-        let is_own = |it: &&Signature| {
-            let is_before_data = it.device == found.device && it.offset.get() < MEMBER_DATA;
-            is_before_data || it.name == MEMBER_SIGNATURE
+        let is_own = |signature: &&Signature| {
+            let is_before_data =
+                signature.device == found.device && signature.offset.get() < MEMBER_DATA;
+            is_before_data || signature.name == MEMBER_SIGNATURE
         };
-        let outside = found.signatures.iter().filter(is_own).map(|it| it.name.clone());
+        let outside =
+            found.signatures.iter().filter(is_own).map(|signature| signature.name.clone());
         usage.signatures = outside.collect();
     } else if matches!(kind, TargetType::File(_)) {
         // A file that once was an image may be overwritten as any other; a member of an array not.
-        usage.signatures.retain(|it| it == MEMBER_SIGNATURE);
+        usage.signatures.retain(|signature| signature == MEMBER_SIGNATURE);
     }
     usage
 }
@@ -270,7 +272,8 @@ impl PlaceIdentity {
 }
 
 fn names_nothing(named: &Path, locations: &[Location]) -> CommandError {
-    let measured: Vec<_> = locations.iter().map(|it| format!("'{}'", it.path)).collect();
+    let measured: Vec<_> =
+        locations.iter().map(|location| format!("'{}'", location.path)).collect();
     let text = match measured.is_empty() {
         true => format!(
             "--destroy '{}' does not match any target: no path is measured",
@@ -330,7 +333,7 @@ fn refuse_device_nodes(folder: &Path, path: &Path) -> Result<(), CommandError> {
 /// True if `named`, by whatever name, is the very thing.
 fn names(named: &Path, target: &HeldTarget, serial: Option<&str>) -> bool {
     // By identity, so that any of its names will do; no prefix and no pattern ever does.
-    let same = HeldTarget::open(named).is_ok_and(|it| it.identity() == target.identity());
+    let same = HeldTarget::open(named).is_ok_and(|other| other.identity() == target.identity());
     same || (named.to_str().is_some() && named.to_str() == serial)
 }
 

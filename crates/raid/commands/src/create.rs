@@ -68,7 +68,7 @@ pub fn create_array(wish: &CreateWish<'_>) -> Result<ArrayShape, CommandError> {
     let blocks = create(array, wish.name, geometry, DATA_ALIGNMENT, &members);
     let mut blocks = blocks.map_err(|error| cannot_create(&error, &paths))?;
     if !wish.assume_clean {
-        blocks.iter_mut().for_each(|it| leave_unsynced(it, &geometry));
+        blocks.iter_mut().for_each(|block| leave_unsynced(block, &geometry));
     }
     write_all(&paths, &located, &blocks)?;
     Ok(ArrayShape {
@@ -129,7 +129,8 @@ fn sizes_of(paths: &[&PathBuf], located: &LocatedPlaces) -> Result<Vec<u64>, Com
 /// Sizes that differ a little are those of drives of several makers; others are a mistake.
 fn refuse_unequal(paths: &[&PathBuf], sizes: &[u64]) -> Result<(), CommandError> {
     let pairs = || sizes.iter().zip(paths);
-    let (Some(least), Some(most)) = (pairs().min_by_key(|it| it.0), pairs().max_by_key(|it| it.0))
+    let (Some(least), Some(most)) =
+        (pairs().min_by_key(|pair| pair.0), pairs().max_by_key(|pair| pair.0))
     else {
         return Ok(());
     };
@@ -156,11 +157,11 @@ fn fitted(shape: Geometry, sizes: &[u64], paths: &[&PathBuf]) -> Result<Geometry
     let upper = least / chunk * chunk;
     let bound = Geometry { region, member_bytes: upper.max(chunk), ..shape };
     let around = layout::device_bytes(&bound, layout::data_at(&bound, DATA_ALIGNMENT));
-    let room = least.checked_sub(around - bound.member_bytes).map(|it| it / chunk * chunk);
-    match room.filter(|&it| it > 0) {
+    let room = least.checked_sub(around - bound.member_bytes).map(|bytes| bytes / chunk * chunk);
+    match room.filter(|&bytes| bytes > 0) {
         Some(member_bytes) => Ok(Geometry { member_bytes, ..bound }),
         None => {
-            let at = sizes.iter().position(|&it| it == least).unwrap_or(0);
+            let at = sizes.iter().position(|&size| size == least).unwrap_or(0);
             Err(cannot_create(&CreateError::TooSmall(at), paths))
         }
     }
@@ -169,7 +170,7 @@ fn fitted(shape: Geometry, sizes: &[u64], paths: &[&PathBuf]) -> Result<Geometry
 fn cannot_create(error: &CreateError, paths: &[&PathBuf]) -> CommandError {
     match error {
         CreateError::TooSmall(at) => {
-            let shown = paths.get(*at).map_or_else(String::new, |it| it.display().to_string());
+            let shown = paths.get(*at).map_or_else(String::new, |path| path.display().to_string());
             let text =
                 format!("'{shown}' is too small: superblocks, map and log take 1 MiB and more");
             CommandError::wrong_use(text)

@@ -13,7 +13,7 @@ use durio_block::{
     probe_write_flags,
 };
 use durio_command::{CommandError, CommandErrorKind, Permission, locate};
-use durio_raid::server::{MemberFile, find_member};
+use durio_raid::server::{MemberFile, ServerError, find_member};
 use durio_raid::{FoundDevice, SuperblockError};
 
 /// A device that this server holds.
@@ -31,8 +31,9 @@ pub(super) struct ServerDevice {
 impl ServerDevice {
     /// True if this path leads to it, or once did.
     pub(super) fn is_at(&self, path: &Path) -> bool {
-        let identity = HeldTarget::open(path).map(|it| it.identity());
-        identity.is_ok_and(|it| it == self.access.target().identity()) || self.path == path
+        let identity = HeldTarget::open(path).map(|target| target.identity());
+        identity.is_ok_and(|identity| identity == self.access.target().identity())
+            || self.path == path
     }
 
     /// Its size now: a file may have been made longer since it was claimed.
@@ -127,4 +128,8 @@ fn refuse_without_flags(access: &TargetAccess, path: &Path) -> Result<(), Comman
 pub(super) fn open_direct(access: &TargetAccess, write: bool) -> Result<File, CommandError> {
     let opened = access.open(OpenMode { write, direct: true, ..OpenMode::default() })?;
     Ok(opened.file.into())
+}
+
+pub(super) fn server_error(error: ServerError) -> CommandError {
+    CommandError::of(CommandErrorKind::CannotMeasure, error)
 }

@@ -18,29 +18,31 @@ use super::{hexadecimal, shape_of, standing_of};
 pub fn examine_array(paths: &[PathBuf]) -> Result<ArrayExamination, CommandError> {
     let look = |(number, path): (u8, &PathBuf)| find_on(path, number);
     let all = (0..).zip(paths).map(look).collect::<Result<Vec<_>, _>>()?;
-    let found: Vec<FoundDevice> = all.iter().filter_map(|it| it.as_ref().ok().cloned()).collect();
+    let found: Vec<FoundDevice> =
+        all.iter().filter_map(|device| device.as_ref().ok().cloned()).collect();
     let options = AssembleOptions { rejoin: true, ..AssembleOptions::default() };
     let assembled = assemble(&found, options);
     let older: Vec<Behind> =
-        assembled.iter().flat_map(|it| it.behind(&found).collect::<Vec<_>>()).collect();
-    let does_not_start = assembled.err().map(|error| assemble_words(&error, |it| shown(paths, it)));
+        assembled.iter().flat_map(|plan| plan.behind(&found).collect::<Vec<_>>()).collect();
+    let does_not_start =
+        assembled.err().map(|error| assemble_words(&error, |device| shown(paths, device)));
     let device = |(path, found): (&PathBuf, Result<FoundDevice, SuperblockError>)| ExaminedDevice {
         path: path.display().to_string(),
         older: found.as_ref().ok().and_then(|found| {
-            older.iter().find(|it| it.device == found.device).map(ToString::to_string)
+            older.iter().find(|behind| behind.device == found.device).map(ToString::to_string)
         }),
         problem: match &found {
-            Ok(found) => found.damage.map(|it| it.to_string()),
+            Ok(found) => found.damage.map(|damage| damage.to_string()),
             Err(error) => Some(error.to_string()),
         },
-        member: found.ok().map(|it| examined(&it)),
+        member: found.ok().map(|member| examined(&member)),
     };
     Ok(ArrayExamination::new(paths.iter().zip(all).map(device).collect(), does_not_start))
 }
 
 fn shown(paths: &[PathBuf], device: u8) -> String {
     let path = paths.get(usize::from(device));
-    path.map_or_else(|| device.to_string(), |it| format!("'{}'", it.display()))
+    path.map_or_else(|| device.to_string(), |path| format!("'{}'", path.display()))
 }
 
 fn find_on(path: &Path, number: u8) -> Result<Result<FoundDevice, SuperblockError>, CommandError> {
@@ -59,16 +61,18 @@ fn find_on(path: &Path, number: u8) -> Result<Result<FoundDevice, SuperblockErro
 
 fn examined(found: &FoundDevice) -> ExaminedMember {
     let table = &found.superblock.table;
-    let at = table.entries.iter().position(|it| it.member == found.superblock.member);
-    let standings: Vec<_> = table.entries.iter().map(|it| standing_of(it.state)).collect();
-    let role = at.and_then(|it| u8::try_from(it).ok()).filter(|it| *it < table.geometry.members);
+    let at = table.entries.iter().position(|entry| entry.member == found.superblock.member);
+    let standings: Vec<_> = table.entries.iter().map(|entry| standing_of(entry.state)).collect();
+    let role = at
+        .and_then(|place| u8::try_from(place).ok())
+        .filter(|place| *place < table.geometry.members);
     ExaminedMember {
         shape: shape_of(table),
         member: hexadecimal(found.superblock.member),
         role,
         state: at
             .filter(|_| found.damage.is_none())
-            .map_or(MemberStanding::GivenUp, |it| standings[it]),
+            .map_or(MemberStanding::GivenUp, |place| standings[place]),
         epoch: table.epoch,
         revision: table.revision,
         regions_marked: marked_regions(found),
@@ -84,10 +88,10 @@ pub(super) fn assemble_words(error: &AssembleError, name: impl Fn(u8) -> String)
             name(a),
             name(b)
         ),
-        AssembleError::Diverged(it) => format!(
+        AssembleError::Diverged(device) => format!(
             "{} went on without the others: leave it out or leave the others out, and what was \
              written there is given up",
-            name(it)
+            name(device)
         ),
         _ => error.to_string(),
     }

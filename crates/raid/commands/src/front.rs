@@ -19,7 +19,7 @@ use durio_nbd::{
 use durio_raid::server::{ArrayHandle, ServerError, THREADS_MAX};
 use durio_raid::{Id, MemberTable};
 
-use super::serve::server_error;
+use super::devices::server_error;
 
 /// Requests of a queue of a block device that are on their way.
 pub(super) const DEPTH: u16 = 128;
@@ -89,7 +89,7 @@ impl ArrayFront {
     pub(super) fn threads(&mut self, wished: u8, array: Id) -> Result<u8, CommandError> {
         let Self::Ublk { control, .. } = self else { return Ok(wished) };
         let waiting = waiting_device(control, mark_of(array))?;
-        Ok(waiting.map_or(wished, |it| u8::try_from(it.queues).unwrap_or(THREADS_MAX)))
+        Ok(waiting.map_or(wished, |device| u8::try_from(device.queues).unwrap_or(THREADS_MAX)))
     }
 
     /// Opens a running array to users. They must keep to `alignment`.
@@ -150,7 +150,7 @@ impl ArrayFront {
             Self::Nbd { device: Some(device), .. } => device.path().display().to_string(),
             Self::Nbd { server, .. } => Uri::of(&server.address(), "").to_string(),
             Self::Ublk { device, .. } => {
-                device.map_or_else(String::new, |it| it.path().display().to_string())
+                device.map_or_else(String::new, |device| device.path().display().to_string())
             }
         }
     }
@@ -181,7 +181,7 @@ impl ArrayFront {
                 server.stop_handle().stop();
                 let served = serving.take().map(JoinHandle::join);
                 let served = served.unwrap_or(Ok(Ok(())));
-                let served = served.unwrap_or_else(|it| std::panic::resume_unwind(it));
+                let served = served.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 detached.and(served).map_err(cannot)
             }
             Self::Ublk { control, device } => match device {

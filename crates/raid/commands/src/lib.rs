@@ -35,7 +35,7 @@ pub use serve::{ServeWish, serve_array};
 fn random_id() -> Result<Id, CommandError> {
     let path = std::path::Path::new("/dev/urandom");
     let mut bytes = [0; 16];
-    let read = File::open(path).and_then(|mut it| it.read_exact(&mut bytes));
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
     read.map_err(|error| CommandError::io("read", path, error))?;
     Ok(Id(bytes))
 }

@@ -10,17 +10,18 @@ use std::time::{Duration, Instant};
 use durio_command::{CommandError, CommandErrorKind, Permission, error_chain};
 use durio_nbd::{ArrivedOrder, Socket, control_of, send_answer, send_order};
 use durio_raid::layout;
-use durio_raid::server::{DEVICES_MAX, ServerError, ServerStatus, make_blank};
+use durio_raid::server::{ArrayHandle, DEVICES_MAX, ServerError, ServerStatus, make_blank};
 use durio_raid::{
-    AddError, Geometry, JoinAs, MemberState, Mismatch, Newcomer, RoleStatus, ScrubStatus,
+    AddError, Geometry, JoinAs, MemberState, MemberTable, Mismatch, Newcomer, RoleStatus,
+    ScrubStatus,
 };
 use durio_report::{
     ArrayScrub, ArrayState, ArrayStatus, MemberStanding, MemberStatus, MismatchPlace,
 };
 use serde::{Deserialize, Serialize};
 
-use super::devices::{ServerDevice, claim_devices};
-use super::serve::{ServedArray, server_error};
+use super::devices::{ServerDevice, claim_devices, server_error};
+use super::front::ArrayFront;
 use super::{random_id, shape_of, standing_of};
 
 /// How long an order waits for what passes: superblocks on their way, operations on a device that was
@@ -28,6 +29,17 @@ use super::{random_id, shape_of, standing_of};
 const PASSING: Duration = Duration::from_secs(5);
 /// How long an answer may take; an end waits for requests, and these for members.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// An array that is served, for orders.
+#[derive(Debug)]
+pub(super) struct ServedArray {
+    pub(super) handle: ArrayHandle,
+    /// As it was when it started.
+    pub(super) table: MemberTable,
+    pub(super) devices: Vec<ServerDevice>,
+    pub(super) alignment: u32,
+    pub(super) front: ArrayFront,
+}
 
 /// An order to a served array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,7 +174,7 @@ pub(super) fn obey(
 }
 
 fn device_at<'a>(served: &'a ServedArray, path: &Path) -> Result<&'a ServerDevice, CommandError> {
-    let device = served.devices.iter().find(|it| it.is_at(path));
+    let device = served.devices.iter().find(|device| device.is_at(path));
     device.ok_or_else(|| {
         let text = format!("'{}' is no device of this array", path.display());
         CommandError::cannot_measure(text).hint("durio raid status shows them")
@@ -173,15 +185,15 @@ fn fail(served: &ServedArray, path: &Path) -> Result<(), CommandError> {
     let number = device_at(served, path)?.number;
     let status = served.handle.status().map_err(server_error)?;
     let copies = served.table.geometry.set_members();
-    let set_of = |(at, it): (usize, &RoleStatus)| {
-        role_of(served, at).or(it.replaces).map(|role| role / copies)
+    let set_of = |(at, role): (usize, &RoleStatus)| {
+        role_of(served, at).or(role.replaces).map(|role| role / copies)
     };
     let roles = || status.engine.roles.iter().enumerate();
-    if let Some(it) = roles().find(|(_, it)| it.device == Some(number) && it.is_read) {
-        let set = set_of(it);
+    if let Some(role) = roles().find(|(_, role)| role.device == Some(number) && role.is_read) {
+        let set = set_of(role);
         let needed = usize::from(served.table.geometry.columns());
-        let others = roles().filter(|(_, it)| it.device != Some(number) && it.is_read);
-        if others.filter(|it| set_of(*it) == set).count() < needed {
+        let others = roles().filter(|(_, role)| role.device != Some(number) && role.is_read);
+        if others.filter(|role| set_of(*role) == set).count() < needed {
             let why = match needed {
                 1 => "has the only copy of its data",
                 _ => "is needed: the array lacks as many members as it has parities",
@@ -196,15 +208,15 @@ fn fail(served: &ServedArray, path: &Path) -> Result<(), CommandError> {
 
 /// The role of an entry in the table; `None` for a spare or a replacement.
 fn role_of(served: &ServedArray, at: usize) -> Option<u8> {
-    u8::try_from(at).ok().filter(|it| *it < served.table.geometry.members)
+    u8::try_from(at).ok().filter(|role| *role < served.table.geometry.members)
 }
 
 fn remove(served: &mut ServedArray, path: &Path) -> Result<(), CommandError> {
     let number = device_at(served, path)?.number;
     let status = served.handle.status().map_err(server_error)?;
     let roles = status.engine.roles;
-    let at = roles.iter().position(|it| it.device == Some(number));
-    if at.is_some_and(|it| role_of(served, it).is_some() || roles[it].replaces.is_some()) {
+    let at = roles.iter().position(|role| role.device == Some(number));
+    if at.is_some_and(|place| role_of(served, place).is_some() || roles[place].replaces.is_some()) {
         let text = format!("'{}' is a member that works", path.display());
         return Err(CommandError::cannot_measure(text).hint("durio raid fail gives it up first"));
     }
@@ -213,7 +225,7 @@ fn remove(served: &mut ServedArray, path: &Path) -> Result<(), CommandError> {
         served.handle.fail(number).map_err(server_error)?;
     }
     when_passed(|| served.handle.forget(number)).map_err(server_error)?;
-    served.devices.retain(|it| it.number != number);
+    served.devices.retain(|device| device.number != number);
     Ok(())
 }
 
@@ -234,8 +246,8 @@ fn when_passed(mut attempt: impl FnMut() -> Result<(), ServerError>) -> Result<(
 
 fn add(served: &mut ServedArray, path: &Path, consent: EraseConsent) -> Result<(), CommandError> {
     let status = served.handle.status().map_err(server_error)?;
-    let is_free = |(at, it): &(usize, &RoleStatus)| {
-        it.state == MemberState::Faulty && it.device.is_none() && role_of(served, *at).is_some()
+    let is_free = |(at, role): &(usize, &RoleStatus)| {
+        role.state == MemberState::Faulty && role.device.is_none() && role_of(served, *at).is_some()
     };
     let free = status.engine.roles.iter().enumerate().filter(is_free);
     let mut wishes: Vec<JoinAs> =
@@ -258,7 +270,7 @@ fn replace(
 ) -> Result<(), CommandError> {
     let number = device_at(served, old)?.number;
     let status = served.handle.status().map_err(server_error)?;
-    let at = status.engine.roles.iter().position(|it| it.device == Some(number));
+    let at = status.engine.roles.iter().position(|role| role.device == Some(number));
     let role = at.and_then(|at| role_of(served, at)).ok_or_else(|| {
         let text = format!("'{}' is no member that works", old.display());
         CommandError::cannot_measure(text)
@@ -274,7 +286,7 @@ fn take(
     consent: EraseConsent,
     wishes: &[JoinAs],
 ) -> Result<(), CommandError> {
-    let known = served.devices.iter().position(|it| it.is_at(path));
+    let known = served.devices.iter().position(|device| device.is_at(path));
     let at = match known {
         Some(at) => at,
         None => {
@@ -307,7 +319,7 @@ fn open_device(
     path: &[PathBuf],
     permission: Permission<'_>,
 ) -> Result<usize, CommandError> {
-    let is_free = |number: &u8| !served.devices.iter().any(|it| it.number == *number);
+    let is_free = |number: &u8| !served.devices.iter().any(|device| device.number == *number);
     let number = (0..DEVICES_MAX).find(is_free).ok_or_else(|| {
         CommandError::cannot_measure("the array holds as many devices as it can")
             .hint("durio raid remove lets go of those that it has given up")
@@ -338,8 +350,8 @@ fn join(
     let (number, bytes) = (device.number, device.bytes()?);
     // Nothing may be on its way to it when it is looked at.
     let is_idle = || match served.handle.status()?.devices[usize::from(number)] {
-        it if it.is_used => Err(ServerError::Used),
-        it if it.in_flight > 0 => Err(ServerError::Draining),
+        device if device.is_used => Err(ServerError::Used),
+        device if device.in_flight > 0 => Err(ServerError::Draining),
         _ => Ok(()),
     };
     when_passed(is_idle).map_err(server_error)?;
@@ -394,12 +406,14 @@ fn status_of(served: &ServedArray, status: &ServerStatus) -> ArrayStatus {
         }
     });
     let is_given_up =
-        |it: &&ServerDevice| !engine.roles.iter().any(|of| of.device == Some(it.number));
+        |device: &&ServerDevice| !engine.roles.iter().any(|of| of.device == Some(device.number));
     let given_up = served.devices.iter().filter(is_given_up);
-    let given_up = given_up.map(|it| shown_device(served, status, Some(it.number)));
+    let given_up = given_up.map(|device| shown_device(served, status, Some(device.number)));
     // A replacement has everything a moment before it has the role.
-    let stands_in = |role| engine.roles.iter().any(|it| it.is_read && it.replaces == Some(role));
-    let has_all = (0..).zip(&engine.roles[..members]).map(|(at, it)| it.is_read || stands_in(at));
+    let stands_in =
+        |role| engine.roles.iter().any(|member| member.is_read && member.replaces == Some(role));
+    let has_all =
+        (0..).zip(&engine.roles[..members]).map(|(at, role)| role.is_read || stands_in(at));
     let has_all: Vec<bool> = has_all.collect();
     let geometry = &served.table.geometry;
     ArrayStatus {
@@ -413,7 +427,7 @@ fn status_of(served: &ServedArray, status: &ServerStatus) -> ArrayStatus {
             (None, true) if engine.regions_unsynced > 0 => ArrayState::Resyncing,
             (None, true) => ArrayState::Running,
         },
-        stopped_because: engine.stopped.map(|it| it.to_string()),
+        stopped_because: engine.stopped.map(|reason| reason.to_string()),
         epoch: engine.epoch,
         is_settled: engine.is_settled,
         may_fail: may_fail(geometry, &has_all, engine.regions_unsynced),
@@ -442,7 +456,8 @@ fn may_fail(geometry: &Geometry, has_all: &[bool], regions_unsynced: u32) -> u8 
 }
 
 fn scrub_of(scrub: &ScrubStatus) -> ArrayScrub {
-    let place = |it: &Mismatch| MismatchPlace { offset_bytes: it.offset, role: it.role };
+    let place =
+        |mismatch: &Mismatch| MismatchPlace { offset_bytes: mismatch.offset, role: mismatch.role };
     ArrayScrub {
         is_running: scrub.is_running,
         repairs: scrub.repair,
@@ -458,14 +473,14 @@ fn scrub_of(scrub: &ScrubStatus) -> ArrayScrub {
 
 /// The status of a device without a role.
 fn shown_device(served: &ServedArray, status: &ServerStatus, number: Option<u8>) -> MemberStatus {
-    let device = number.and_then(|it| served.devices.iter().find(|of| of.number == it));
-    let counters = number.and_then(|it| status.devices.get(usize::from(it)).copied());
+    let device = number.and_then(|number| served.devices.iter().find(|of| of.number == number));
+    let counters = number.and_then(|number| status.devices.get(usize::from(number)).copied());
     let counters = counters.unwrap_or_default();
     MemberStatus {
         role: None,
         replaces: None,
         state: MemberStanding::GivenUp,
-        path: device.map(|it| it.path.display().to_string()),
+        path: device.map(|device| device.path.display().to_string()),
         rebuilt_bytes: None,
         by_map: false,
         in_flight: counters.in_flight,

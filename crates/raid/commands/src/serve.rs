@@ -11,16 +11,16 @@ use durio_base::Nanos;
 use durio_block::lock_memory;
 use durio_command::{CommandError, CommandErrorKind, Permission, error_chain};
 use durio_nbd::{ControlServer, control_of};
-use durio_raid::server::{ArrayHandle, ArrayServer, ServerError};
+use durio_raid::server::{ArrayHandle, ArrayServer};
 use durio_raid::{
-    AssembleError, AssembleOptions, Config, FoundDevice, Geometry, MemberTable, StartPlan,
-    SuperblockError, assemble,
+    AssembleError, AssembleOptions, Config, FoundDevice, Geometry, StartPlan, SuperblockError,
+    assemble,
 };
 
-use super::devices::{ServerDevice, claim_devices};
+use super::devices::{ServerDevice, claim_devices, server_error};
 use super::examine::assemble_words;
 use super::front::{ArrayFront, DEPTH, FrontKind};
-use super::orders::{EndOrder, obey};
+use super::orders::{EndOrder, ServedArray, obey};
 
 /// How often the wish to end is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -45,17 +45,6 @@ pub struct ServeWish<'a> {
     pub timeout: Nanos,
     /// Without a majority of its members, too.
     pub force: bool,
-}
-
-/// An array that is served, for orders.
-#[derive(Debug)]
-pub(super) struct ServedArray {
-    pub(super) handle: ArrayHandle,
-    /// As it was when it started.
-    pub(super) table: MemberTable,
-    pub(super) devices: Vec<ServerDevice>,
-    pub(super) alignment: u32,
-    pub(super) front: ArrayFront,
 }
 
 /// Serves the array until `stop` or an order ends it. `ready` gets its name when users can connect,
@@ -150,7 +139,7 @@ fn start(
     for device in &devices {
         let what = match found_on(device)? {
             Ok(member) => {
-                let what = member.damage.map(|it| it.to_string());
+                let what = member.damage.map(|damage| damage.to_string());
                 found.push(member);
                 what
             }
@@ -159,11 +148,11 @@ fn start(
         let words = what.map(|what| format!("'{}' {what}", device.path.display()));
         damaged.extend(words.map(|words| (device.number, words)));
     }
-    let newest = found.iter().max_by_key(|it| {
-        let table = &it.superblock.table;
+    let newest = found.iter().max_by_key(|member| {
+        let table = &member.superblock.table;
         (table.epoch, table.revision)
     });
-    let Some(table) = newest.map(|it| it.superblock.table.clone()) else {
+    let Some(table) = newest.map(|member| member.superblock.table.clone()) else {
         return Err(match damaged.is_empty() {
             true => CommandError::wrong_use("an array has devices: name them"),
             false => refused(&AssembleError::Nothing, wish, &damaged),
@@ -171,8 +160,9 @@ fn start(
     };
     let options = AssembleOptions { force: wish.force, rejoin: true, ..AssembleOptions::default() };
     let plan = assemble(&found, options).map_err(|error| refused(&error, wish, &damaged))?;
-    let older = plan.behind(&found).map(|it| format!("{}: {it}", named(wish, it.device)));
-    let remarks = damaged.iter().map(|it| damage_words(it, &plan)).chain(older);
+    let older =
+        plan.behind(&found).map(|behind| format!("{}: {behind}", named(wish, behind.device)));
+    let remarks = damaged.iter().map(|damage| damage_words(damage, &plan)).chain(older);
     let remarks: Vec<String> = remarks.collect();
     let alignments = devices.iter().map(ServerDevice::alignment).collect::<Result<Vec<_>, _>>()?;
     let alignment = alignments.into_iter().max().unwrap_or(512);
@@ -196,7 +186,7 @@ fn start(
     let config = Config { timeout: wish.timeout, requests_max, ..default };
     let array =
         ArrayServer::start(plan, config, alignment, &files, threads).map_err(server_error)?;
-    remarks.iter().for_each(|it| remark(it));
+    remarks.iter().for_each(|line| remark(line));
     let handle = array.handle();
     Ok((array, ServedArray { handle, table, devices, alignment, front }))
 }
@@ -233,7 +223,7 @@ fn refused(error: &AssembleError, wish: &ServeWish<'_>, damaged: &[(u8, String)]
 
 fn named(wish: &ServeWish<'_>, device: u8) -> String {
     let path = wish.paths.get(usize::from(device));
-    path.map_or_else(String::new, |it| format!("'{}'", it.display()))
+    path.map_or_else(String::new, |path| format!("'{}'", path.display()))
 }
 
 fn damage_words((device, words): &(u8, String), plan: &StartPlan) -> String {
@@ -271,9 +261,5 @@ fn refuse_stopped(handle: &ArrayHandle) -> Result<(), CommandError> {
 }
 
 fn cannot(error: durio_nbd::NbdError) -> CommandError {
-    CommandError::of(CommandErrorKind::CannotMeasure, error)
-}
-
-pub(super) fn server_error(error: ServerError) -> CommandError {
     CommandError::of(CommandErrorKind::CannotMeasure, error)
 }
