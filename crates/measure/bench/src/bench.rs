@@ -31,9 +31,8 @@ use durio_record::bench::{BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, Bench
 use durio_spec::{StackBench, shipped_stack_specs};
 
 use crate::execute::{Execution, RunOptions, absolute, save_findings};
-use crate::guest::GuestBench;
 use crate::observer::Observer;
-use crate::read_back::{KnownRuns, ReadBack, bench_findings, read_bench};
+use crate::read_back::{KnownRuns, ReadBack, bench_findings};
 use crate::state_folder::build_journals;
 use crate::text_file::read_spec;
 use progress::BenchProgress;
@@ -198,24 +197,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// A bench in a guest, whose folder is brought out.
-///
-/// # Errors
-/// If the guest leaves no bench behind.
-pub fn bench_of_guest(
-    bench: &GuestBench<'_>,
-    stop: &StopFlag,
-    observer: &dyn Observer,
-) -> Result<Benched, CommandError> {
-    let (folder, ending) = bench.run(stop, observer)?;
-    let folder = BenchFolder::open(&absolute(&folder))?;
-    let found = read_bench(&folder, observer);
-    save_bench(&folder, &found)?;
-    Ok(Benched { folder, found, ending })
-}
-
 /// Keeps what was found beside the manifest; of nothing measured, nothing.
-fn save_bench(
+pub(crate) fn save_bench(
     folder: &BenchFolder,
     found: &Result<ReadBack<StackFindings>, CommandError>,
 ) -> Result<(), CommandError> {

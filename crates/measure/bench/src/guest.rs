@@ -20,8 +20,12 @@ use durio_record::FolderName;
 use durio_record::bench::BenchFolder;
 use durio_spec::StackBench;
 
-use crate::bench::{Planning, StackChoice, chosen_stacks, estimates, read_stack_spec};
+use crate::bench::{
+    Benched, Planning, StackChoice, chosen_stacks, estimates, read_stack_spec, save_bench,
+};
+use crate::execute::absolute;
 use crate::observer::Observer;
+use crate::read_back::read_bench;
 
 /// Where the guest has a spec that is a file.
 const SPEC_IN_GUEST: &str = "/lab-spec.toml";
@@ -299,6 +303,22 @@ pub fn left_out_remark(outcome: &LabOutcome) -> Option<String> {
         outcome.skipped.count,
         first.display()
     ))
+}
+
+/// A bench in a guest, whose folder is brought out.
+///
+/// # Errors
+/// If the guest leaves no bench behind.
+pub fn bench_of_guest(
+    bench: &GuestBench<'_>,
+    stop: &StopFlag,
+    observer: &dyn Observer,
+) -> Result<Benched, CommandError> {
+    let (folder, ending) = bench.run(stop, observer)?;
+    let folder = BenchFolder::open(&absolute(&folder))?;
+    let found = read_bench(&folder, observer);
+    save_bench(&folder, &found)?;
+    Ok(Benched { folder, found, ending })
 }
 
 /// The programs and drivers of the stacks that kernel and machine can satisfy: for each other one,

@@ -9,8 +9,8 @@
 //! | `bench` | stacks that are built, measured layer by layer, and taken down |
 //! | `guest`, `lab_compare` | benches in guests, on one kernel or two in turns |
 //! | `calibrate` | a command that loads a database, a model of it → how long the model's times are here |
-//! | `interleave`, `proof` | runs in turns, with a setting switched between them |
-//! | `read_back`, `compare` | folders → findings, comparisons |
+//! | `interleave`, `ab_test` | runs in turns, with a setting switched between them |
+//! | `read_back` | folders → findings, comparisons |
 //! | `replay` | a trace → how its replay went |
 //! | `proof_folder` | a spec of power cuts → the plan and the folder of a proof (durio-prove cuts) |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
@@ -40,20 +40,17 @@
 //! interval of the means of their logarithms; docs/design/0005): `compare` applies it to results of
 //! runs, `attribution/verdict.rs` to costs on two kernels.
 
+mod ab_test;
 mod bench;
 mod calibrate;
 mod campaign;
-mod capture_mark;
-mod compare;
 mod doctor;
-mod environment;
 mod execute;
 mod guest;
 mod interleave;
 mod lab_compare;
 mod leftovers;
 mod observer;
-mod proof;
 mod proof_folder;
 mod read_back;
 mod replay;
@@ -68,31 +65,30 @@ pub use durio_command::{
     Permission, error_chain as with_causes, locate, set_command_line,
 };
 
+pub use ab_test::{FinishedProof, ProofRequest, prove};
 pub use bench::{
-    Bench, BenchRequest, Benched, Planning, PointEstimate, StackChoice, bench_of_guest,
-    chosen_stacks, estimates, listing, read_stack_spec,
+    Bench, BenchRequest, Benched, Planning, PointEstimate, StackChoice, chosen_stacks, estimates,
+    listing, read_stack_spec,
 };
 pub use calibrate::{CalibrationWish, busy_processors, calibrate};
 pub use campaign::{CampaignScale, CampaignWish, plan_of_spec};
-pub use capture_mark::CaptureMark;
-pub use compare::{read_compared_run, read_comparison};
 pub use doctor::diagnose;
 pub use execute::{Execution, FinishedRun, RunOptions, memory_remark};
 pub use guest::{
-    GuestBench, GuestSettings, emulation_remark, guest_failed, left_out_remark, time_limit,
+    GuestBench, GuestSettings, bench_of_guest, emulation_remark, guest_failed, left_out_remark,
+    time_limit,
 };
 pub use interleave::{InterleavedRuns, interleave};
 pub use lab_compare::{
     LabCompared, LabComparing, LabInterleaving, read_lab_comparison, save_lab_comparison,
 };
-pub use leftovers::{LookFor, clear_leftovers};
+pub use leftovers::{CaptureMark, LookFor, clear_leftovers};
 pub use observer::{Observer, RunObserver};
-pub use proof::{FinishedProof, ProofRequest, prove};
 pub use proof_folder::{
     interrupted_power_proof, new_power_proof, plan_command_proof, plan_power_proof,
     read_power_proof, save_power_proof,
 };
-pub use read_back::{ReadBack, read_bench, read_run};
+pub use read_back::{ReadBack, read_bench, read_compared_run, read_comparison, read_run};
 pub use replay::replay_trace;
 pub use resume::{InterruptedCampaign, interrupted};
 pub use runs::{KeptRuns, checked_label, find_run, list_runs, read_run_row, remove_run, to_prune};

@@ -1,16 +1,21 @@
-//! Reads records back as findings: run folders and bench folders, as far as they can be read.
+//! Reads records back: run folders and bench folders as findings, as far as they can be read, and
+//! sides of a comparison. A side is a run folder, a directory of run folders, or folders between
+//! commas; durio-judge compares them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use durio_analyse::attribution::{StackFindings, attribution, bench_of};
 use durio_analyse::{Analyser, Findings};
 use durio_command::{CommandError, CommandErrorKind, error_chain};
+use durio_judge::compare::{CompareSettings, ComparedRun, Comparison, RunReader, Side, compare};
 use durio_judge::judged;
 use durio_record::bench::BenchFolder;
-use durio_record::{Event, RunFolder};
+use durio_record::{Event, RunFolder, file_names};
 
 use crate::observer::Observer;
+use crate::runs::find_run;
 
 /// The findings that were read back.
 #[derive(Debug)]
@@ -49,7 +54,7 @@ pub fn read_run(
 
 /// Shows `observe` the events of a folder; says where it is damaged. What can be read before that is
 /// shown: a record that lost its last seconds to a power cut is still worth its hours.
-pub(crate) fn each_event(
+fn each_event(
     folder: &RunFolder,
     mut observe: impl FnMut(&Event),
 ) -> Result<Option<String>, CommandError> {
@@ -120,4 +125,124 @@ fn read_point(path: &Path, observer: &dyn Observer) -> Option<ReadBack<Findings>
         observer.remark(&format!("durio: {}: {}", path.display(), error_chain(error)));
     })
     .ok()
+}
+
+// A directory with more run folders than this is surely not meant as one side.
+const RUNS_MAX: usize = 1000;
+
+/// Compares two or more sides; the first is the baseline.
+///
+/// # Errors
+/// If a side is not a run.
+pub fn read_comparison(
+    sides: &[PathBuf],
+    settings: &CompareSettings,
+    observer: &dyn Observer,
+) -> Result<ReadBack<Comparison>, CommandError> {
+    let folders = sides.iter().map(|it| folders(it)).collect::<Result<Vec<_>, _>>()?;
+    let read = read_all(&folders)?;
+    let damage = read.iter().flatten().filter_map(|(_, damage)| damage.as_ref());
+    let is_damaged = damage.inspect(|damage| tell(damage, observer)).count() > 0;
+    let sides: Vec<Side> = sides.iter().zip(read).map(side_of).collect();
+    Ok(ReadBack { findings: compare(&sides, settings), is_damaged })
+}
+
+/// A run to be compared.
+///
+/// # Errors
+/// If it is not a run.
+pub fn read_compared_run(
+    path: &Path,
+    observer: &dyn Observer,
+) -> Result<ReadBack<ComparedRun>, CommandError> {
+    let (findings, damage) = read_compared(&find_run(path)?)?;
+    damage.iter().for_each(|damage| tell(damage, observer));
+    Ok(ReadBack { findings, is_damaged: damage.is_some() })
+}
+
+fn tell(damage: &str, observer: &dyn Observer) {
+    observer.remark(&format!("durio: {damage}; what comes after is not compared"));
+}
+
+fn side_of((source, runs): (&PathBuf, Vec<(ComparedRun, Option<String>)>)) -> Side {
+    let runs = runs.into_iter().map(|(run, _)| run).collect();
+    Side { source: source.display().to_string(), runs }
+}
+
+/// The run folders of one side: itself, those in it, or those between commas.
+fn folders(side: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let text = side.to_string_lossy();
+    // A folder may have a comma in its name: only a path that does not exist is a list.
+    let folders = match !side.exists() && text.contains(',') {
+        true => {
+            let parts = text.split(',').filter(|it| !it.is_empty());
+            parts.map(|it| find_run(Path::new(it))).collect::<Result<_, _>>()?
+        }
+        false if side.is_dir() && !is_run(side) => folders_in(side)?,
+        false => vec![find_run(side)?],
+    };
+    let mut known: Vec<PathBuf> = Vec::new();
+    for folder in &folders {
+        // The same run twice would count as two repeats, and agree with itself.
+        let path = fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
+        if known.contains(&path) {
+            let message = format!("'{}' is named twice in the side '{text}'", folder.display());
+            return Err(CommandError::wrong_use(message)
+                .hint("the same run again is no repeat, and would feign certainty"));
+        }
+        known.push(path);
+    }
+    Ok(folders)
+}
+
+fn is_run(folder: &Path) -> bool {
+    folder.join(file_names::MANIFEST).is_file()
+}
+
+fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let cannot = |reason: String| {
+        let message = format!("cannot compare '{}': {reason}", directory.display());
+        CommandError::cannot_measure(message)
+            .hint("a side is a run folder, a directory of run folders, or folders between commas")
+    };
+    let entries = fs::read_dir(directory).map_err(|error| cannot(error.to_string()))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    // One more than there may be, to know that there are too many.
+    let mut runs: Vec<PathBuf> = paths.filter(|path| is_run(path)).take(RUNS_MAX + 1).collect();
+    runs.sort();
+    match runs.len() {
+        0 => {
+            let manifest = file_names::MANIFEST;
+            Err(cannot(format!("neither it nor a directory in it has a file '{manifest}'")))
+        }
+        count if count > RUNS_MAX => Err(cannot(format!("it has more than {RUNS_MAX} runs"))),
+        _ => Ok(runs),
+    }
+}
+
+/// A run, and why it cannot be read to its end.
+type LoadedRun = (ComparedRun, Option<String>);
+
+/// Reads every side, each in a separate thread.
+// Reading takes most of a comparison's time.
+fn read_all(sides: &[Vec<PathBuf>]) -> Result<Vec<Vec<LoadedRun>>, CommandError> {
+    std::thread::scope(|scope| {
+        let read_side = |side: &'_ [PathBuf]| side.iter().map(|run| read_compared(run)).collect();
+        let start = |side| scope.spawn(move || -> Result<Vec<_>, CommandError> { read_side(side) });
+        let running: Vec<_> = sides.iter().map(|side| start(side)).collect();
+        let join = |side: std::thread::ScopedJoinHandle<'_, Result<_, CommandError>>| {
+            side.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        running.into_iter().map(join).collect()
+    })
+}
+
+fn read_compared(path: &Path) -> Result<LoadedRun, CommandError> {
+    let folder = RunFolder::open(path)?;
+    let (manifest, plan) = (folder.manifest.clone(), folder.plan.clone());
+    let mut reader = RunReader::new(manifest, plan, folder.environment.clone());
+    let damage = each_event(&folder, |event| reader.observe(event))?;
+    damage.iter().for_each(|damage| reader.damaged(damage.clone()));
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    Ok((reader.finish(absolute.display().to_string()), damage))
 }

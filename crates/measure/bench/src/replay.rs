@@ -67,5 +67,92 @@ fn forget(journals: &Folder, name: &OsStr) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "replay_tests.rs"]
-mod tests;
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::{Path, PathBuf};
+
+    use durio_record::StateFolder;
+
+    use super::*;
+
+    const DEAD: &str = "2026-11-22T101112-345Z-replay-4711";
+
+    struct Place {
+        root: tempfile::TempDir,
+        state: StateFolder,
+        journals: Folder,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            let state = StateFolder::make(&root.path().join("durio")).unwrap();
+            let journals = state.make_part(StatePart::Replays).unwrap();
+            Self { root, state, journals }
+        }
+
+        /// A folder with an ended journal.
+        fn dead(&self, name: &str) -> PathBuf {
+            let folder = self.journals.make_folder(name).unwrap();
+            drop(Journal::begin_in(&folder, None).unwrap());
+            folder.path().to_owned()
+        }
+
+        fn forget(&self) {
+            forget_dead(&self.journals, &Leftovers::below(&self.state));
+        }
+    }
+
+    fn make_old(path: &Path) {
+        let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+        fs::File::open(path).unwrap().set_modified(hour_ago).unwrap();
+    }
+
+    #[test]
+    fn only_a_dead_replays_journal_is_removed() {
+        let place = Place::new();
+        let dead = place.dead(DEAD);
+        let other_command = place.dead("2026-11-22T101112-345Z-run-4711");
+        let foreign_name = place.dead("precious");
+        let with_more = place.dead("2026-11-22T101112-345Z-replay-1");
+        fs::write(with_more.join("data"), "mine").unwrap();
+        let alive = place.journals.make_folder("2026-11-22T101112-345Z-replay-2").unwrap();
+        let living = Journal::begin_in(&alive, None).unwrap();
+        let pointed = place.journals.make_folder("2026-11-22T101112-345Z-replay-3").unwrap();
+        drop(Journal::begin_in(&pointed, Some(&Leftovers::below(&place.state))).unwrap());
+        let empty_old = place.journals.make_folder("2026-11-22T101112-345Z-replay-5").unwrap();
+        make_old(empty_old.path());
+        let empty_young = place.journals.make_folder("2026-11-22T101112-345Z-replay-6").unwrap();
+        for folder in [&foreign_name, &with_more, &other_command] {
+            make_old(folder);
+        }
+        place.forget();
+        assert!(!dead.exists() && !empty_old.path().exists());
+        assert_eq!(fs::read(with_more.join("data")).unwrap(), b"mine");
+        for left in [&other_command, &foreign_name, pointed.path(), empty_young.path()] {
+            assert!(left.exists(), "{}", left.display());
+        }
+        assert!(alive.path().join("journal.jsonl").exists());
+        drop(living);
+        place.forget();
+        assert!(!alive.path().exists());
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_replay_or_its_journal_is_left_with_what_it_leads_to() {
+        let place = Place::new();
+        let victim = place.root.path().join("victim");
+        fs::create_dir(&victim).unwrap();
+        fs::write(victim.join("journal.jsonl"), "mine").unwrap();
+        make_old(&victim);
+        let link = place.journals.path().join(DEAD);
+        symlink(&victim, &link).unwrap();
+        let folder = place.journals.make_folder("2026-11-22T101112-345Z-replay-1").unwrap();
+        symlink(victim.join("journal.jsonl"), folder.path().join("journal.jsonl")).unwrap();
+        make_old(folder.path());
+        place.forget();
+        assert_eq!(fs::read(victim.join("journal.jsonl")).unwrap(), b"mine");
+        assert!(link.is_symlink() && folder.path().join("journal.jsonl").is_symlink());
+    }
+}

@@ -1,7 +1,6 @@
 //! A rule of advice measured before and after, in turns, with durio's runner. The old value is
-//! restored at the end. The loads are specs (`proof/spec.rs`).
-
-mod spec;
+//! restored at the end. Each side is a campaign of one step,
+//! under the rule's load.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -14,23 +13,23 @@ use durio_base::{Bytes, Nanos};
 use durio_block::Folder;
 use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag};
 use durio_judge::advise::{
-    PROOF_SCHEMA, ProofMethod, Rule, RuleProof, Subject, Switch, SwitchedSetting, rule_named,
+    PROOF_SCHEMA, ProofMethod, ProveLoad, Rule, RuleProof, Subject, Switch, SwitchedSetting,
+    rule_named,
 };
 use durio_judge::compare::CompareSettings;
 use durio_observe::{LayerKind, Stack, read_stack};
 use durio_record::FolderName;
 
-use crate::compare::read_comparison;
 use crate::interleave::{durio_run, follow, turns};
 use crate::observer::Observer;
+use crate::read_back::read_comparison;
 use crate::setting_guard::{SettingGuard, choices, current};
 use crate::state_folder::runs_folder;
-use spec::{ProofLoad, spec};
 
 // Larger numbers are not valid settings.
 const NUMBER_MAX: u64 = 1 << 20;
 
-struct ProofSides {
+struct TestSides {
     /// The file of the setting; `None` for an option of durio.
     file: Option<PathBuf>,
     before: String,
@@ -131,7 +130,7 @@ fn sides(
     rule: &Rule,
     prove: &ProofMethod,
     stack: &Stack,
-) -> Result<ProofSides, CommandError> {
+) -> Result<TestSides, CommandError> {
     let after = request.value.map_or_else(|| prove.to.clone(), str::to_owned);
     let sides = match prove.switch.file() {
         Some(name) => of_setting(&device(rule, stack)?, name, after)?,
@@ -146,17 +145,17 @@ fn sides(
     Ok(sides)
 }
 
-fn of_setting(device: &str, name: &str, after: String) -> Result<ProofSides, CommandError> {
+fn of_setting(device: &str, name: &str, after: String) -> Result<TestSides, CommandError> {
     let file = Path::new("/sys/class/block").join(device).join(name);
     let before = current(&file).map_err(|error| {
         let message = format!("cannot read '{}': {error}", file.display());
         CommandError::cannot_measure(message)
     })?;
     check_value(&file, &after)?;
-    Ok(ProofSides { file: Some(file), before, after })
+    Ok(TestSides { file: Some(file), before, after })
 }
 
-fn of_durio(prove: &ProofMethod, after: String) -> Result<ProofSides, CommandError> {
+fn of_durio(prove: &ProofMethod, after: String) -> Result<TestSides, CommandError> {
     let list: &[&str] = match prove.switch {
         Switch::FileMode => &["incompressible", "zeros", "preallocated", "empty"],
         _ => &["fsync", "fdatasync", "o_dsync", "o_sync", "rwf_dsync", "rwf_sync"],
@@ -165,7 +164,7 @@ fn of_durio(prove: &ProofMethod, after: String) -> Result<ProofSides, CommandErr
         let message = format!("'{after}' is none of {}", list.join(", "));
         return Err(CommandError::wrong_use(message));
     }
-    Ok(ProofSides { file: None, before: prove.from.clone().unwrap_or_default(), after })
+    Ok(TestSides { file: None, before: prove.from.clone().unwrap_or_default(), after })
 }
 
 /// The one device that the rule is about.
@@ -214,11 +213,11 @@ fn check_value(file: &Path, value: &str) -> Result<(), CommandError> {
 fn folders(
     request: &ProofRequest<'_>,
     prove: &ProofMethod,
-    sides: &ProofSides,
+    sides: &TestSides,
 ) -> Result<[(PathBuf, PathBuf); 2], CommandError> {
     let name = FolderName::new("proof", SystemTime::now(), std::process::id());
     let folder = runs_folder(None)?.join(name.as_str());
-    let load = ProofLoad { load: prove.load, size: request.size, duration: request.duration };
+    let load = SideLoad { load: prove.load, size: request.size, duration: request.duration };
     let made = Folder::make(&folder).map_err(|error| {
         let message = format!("cannot make '{}': {error}", folder.display());
         CommandError::cannot_measure(message)
@@ -241,7 +240,7 @@ fn folders(
 fn conclude(
     request: &ProofRequest<'_>,
     rule: &Rule,
-    sides: ProofSides,
+    sides: TestSides,
     restored: Option<String>,
     folders: &[(PathBuf, PathBuf); 2],
     observer: &dyn Observer,
@@ -270,4 +269,61 @@ fn conclude(
         false => Ending::Complete,
     };
     Ok(FinishedProof { proof: Some(proof), ending })
+}
+
+/// What both sides have in common.
+#[derive(Debug, Clone, Copy)]
+struct SideLoad {
+    load: ProveLoad,
+    size: Bytes,
+    duration: Nanos,
+}
+
+// A quarter of the file, in blocks of 8 KiB: of random reads from an empty page cache few hit what
+// another has brought in.
+const RANDOM_SHARE: u64 = 4;
+
+/// The spec of one side; `own` is the value of a switch in durio.
+fn spec(load: SideLoad, own: Option<(Switch, &str)>) -> String {
+    let layout = match own {
+        Some((Switch::FileMode, layout)) => layout,
+        _ => "incompressible",
+    };
+    let method = match own {
+        Some((Switch::SyncMethod, method)) => method,
+        _ => "fdatasync",
+    };
+    format!(
+        "schema = 1\nname = \"proof\"\nself_cost = false\n\n[[target]]\nname = \"data\"\n\
+         size = \"{}B\"\nlayout = \"{layout}\"\n\n[[step]]\nname = \"proof\"\n{}",
+        load.size.get(),
+        step(load, method)
+    )
+}
+
+fn step(SideLoad { load, size, duration }: SideLoad, method: &str) -> String {
+    let duration = duration.get();
+    match load {
+        // One pass: nothing is read twice, so no read hits the cache. The page cache fills during
+        // it and no rate is steady: what counts is the time of the whole, one interval.
+        ProveLoad::BufferedScan => "pattern = \"sequential\"\nblock_size = \"16KiB\"\n\
+             cache = \"buffered\"\ndrop_cache = true\nloops = 1\ninterval = \"1h\"\n"
+            .to_owned(),
+        ProveLoad::BufferedRandom => {
+            let blocks = (size.get() / 8192 / RANDOM_SHARE).max(1);
+            format!(
+                "pattern = \"random\"\nrun_length = 3\nblock_size = \"8KiB\"\njobs = 4\n\
+                 cache = \"buffered\"\ndrop_cache = true\noperations = {blocks}\n\
+                 interval = \"1h\"\n"
+            )
+        }
+        ProveLoad::Mixed => format!(
+            "pattern = \"random\"\nreads = \"70%\"\nblock_size = \"8KiB\"\njobs = 4\ndepth = 32\n\
+             duration = \"{duration}ns\"\n"
+        ),
+        ProveLoad::Commits => format!(
+            "pattern = \"sequential\"\nreads = \"0%\"\nblock_size = \"8KiB\"\n\
+             cache = \"buffered\"\nsync = \"{method}\"\nduration = \"{duration}ns\"\n"
+        ),
+    }
 }
