@@ -120,7 +120,7 @@ fn start((spec, runs): &(PathBuf, PathBuf), place: &Path) -> Result<Child, Comma
 fn not_provable(rule: &Rule) -> CommandError {
     let message = format!("durio cannot switch what {} ({}) is about", rule.id, rule.name);
     let rules = durio_judge::advise::rules().unwrap_or_default();
-    let provable = rules.iter().filter(|it| it.prove.is_some()).map(|it| it.id.as_str());
+    let provable = rules.iter().filter(|rule| rule.prove.is_some()).map(|rule| rule.id.as_str());
     let list = provable.collect::<Vec<_>>().join(", ");
     CommandError::wrong_use(message).hint(format!("it can prove {list}"))
 }
@@ -172,12 +172,13 @@ fn device(rule: &Rule, stack: &Stack) -> Result<String, CommandError> {
     let blocks = stack.walk().map(|(_, layer)| layer).filter(|layer| layer.block.is_some());
     let mut names: Vec<&str> = match rule.subject {
         // A disk below several layers is met once for each.
-        Subject::Disk => {
-            blocks.filter(|it| it.kind == LayerKind::Disk).map(|it| it.name.as_str()).collect()
-        }
+        Subject::Disk => blocks
+            .filter(|block| block.kind == LayerKind::Disk)
+            .map(|block| block.name.as_str())
+            .collect(),
         _ => blocks
-            .filter(|it| it.kind != LayerKind::Partition)
-            .map(|it| it.name.as_str())
+            .filter(|block| block.kind != LayerKind::Partition)
+            .map(|block| block.name.as_str())
             // The topmost: its settings are those that a filesystem above it meets.
             .take(1)
             .collect(),
@@ -199,10 +200,15 @@ fn device(rule: &Rule, stack: &Stack) -> Result<String, CommandError> {
 fn check_value(file: &Path, value: &str) -> Result<(), CommandError> {
     let wrong = |reason: String| Err(CommandError::wrong_use(reason));
     match choices(file) {
-        Ok(Some(list)) if !list.iter().any(|it| it == value) => {
+        Ok(Some(list)) if !list.iter().any(|choice| choice == value) => {
             wrong(format!("'{value}' is none of {} ({})", list.join(", "), file.display()))
         }
-        Ok(None) if value.parse::<u64>().ok().is_none_or(|it| it == 0 || it > NUMBER_MAX) => {
+        Ok(None)
+            if value
+                .parse::<u64>()
+                .ok()
+                .is_none_or(|number| number == 0 || number > NUMBER_MAX) =>
+        {
             wrong(format!("'{value}' is no number from 1 to {NUMBER_MAX}"))
         }
         _ => Ok(()),

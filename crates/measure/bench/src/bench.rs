@@ -95,7 +95,7 @@ impl<'a> Bench<'a> {
     /// What measuring every layer costs at most.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        self.estimates.iter().map(|it| it.plan.cost()).fold(Cost::default(), Cost::and)
+        self.estimates.iter().map(|estimate| estimate.plan.cost()).fold(Cost::default(), Cost::and)
     }
 
     fn planning(&self) -> Planning<'_> {
@@ -174,7 +174,7 @@ impl<'a> Bench<'a> {
         let StackBench { name, summary, text, .. } = self.spec.clone();
         // Of stacks that were left out nothing is set beside anything.
         let is_there =
-            |share: &&PublishedShare| self.stacks.iter().any(|it| it.name == share.stack);
+            |share: &&PublishedShare| self.stacks.iter().any(|stack| stack.name == share.stack);
         let scale = self.request.choice.scale;
         BenchManifest {
             schema: BENCH_FOLDER_SCHEMA,

@@ -131,7 +131,8 @@ fn load(command: &str, clients: u32, stop: &StopFlag) -> Result<f64, CommandErro
     })?;
     if !answer.status.success() {
         let said = String::from_utf8_lossy(&answer.stderr);
-        let last = said.lines().rev().find(|it| !it.trim().is_empty()).unwrap_or("it said nothing");
+        let last =
+            said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
         return Err(failed(format!("failed ({}): {last}", answer.status)));
     }
     let said = String::from_utf8_lossy(&answer.stdout);
@@ -159,10 +160,10 @@ const UNITS: [&str; 9] = [
 /// A number that is the whole last line of a benchmark's text; else its first rate.
 fn said_rate(text: &str) -> Option<f64> {
     // Progress that is written over itself is separate lines.
-    let lines = || text.split(['\n', '\r']).map(str::trim).filter(|it| !it.is_empty());
-    let last = lines().next_back().and_then(|it| it.parse().ok()).filter(is_rate);
+    let lines = || text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
+    let last = lines().next_back().and_then(|line| line.parse().ok()).filter(is_rate);
     // What sysbench reports in between begins so.
-    let is_result = |it: &&str| !it.starts_with("[ ");
+    let is_result = |line: &&str| !line.starts_with("[ ");
     last.or_else(|| lines().filter(is_result).find_map(of_line))
 }
 

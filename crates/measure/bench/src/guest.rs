@@ -358,7 +358,8 @@ impl GuestResults {
         let Ok(entries) = fs::read_dir(&self.0) else { return Ok(None) };
         let found =
             entries.flatten().map(|entry| entry.path()).find(|path| BenchFolder::is_at(path));
-        let Some((from, name)) = found.as_ref().and_then(|it| Some((it, it.file_name()?))) else {
+        let Some((from, name)) = found.as_ref().and_then(|path| Some((path, path.file_name()?)))
+        else {
             return Ok(None);
         };
         let to = runs.join(name);

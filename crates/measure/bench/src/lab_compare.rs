@@ -123,7 +123,8 @@ impl<'a> LabInterleaving<'a> {
         observer: &dyn Observer,
     ) -> Result<Ending, CommandError> {
         let repeats = self.request.repeats;
-        let turns = (1..=repeats).flat_map(|repeat| LabCompareSide::BOTH.map(|it| (repeat, it)));
+        let turns =
+            (1..=repeats).flat_map(|repeat| LabCompareSide::BOTH.map(|side| (repeat, side)));
         let begin = Instant::now();
         let mut ending = Ending::Complete;
         for (done, (repeat, side)) in (0_u32..).zip(turns) {

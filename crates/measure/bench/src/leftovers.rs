@@ -112,7 +112,7 @@ impl DeadMarks {
         let names = folder.names().unwrap_or_default();
         let is_dead = |name: &OsString| {
             let file = folder.open_own(name);
-            file.is_ok_and(|it| flock(&it, FlockOperation::NonBlockingLockExclusive).is_ok())
+            file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
         };
         let dead: Vec<OsString> = names.into_iter().filter(is_dead).collect();
         Self((!dead.is_empty()).then_some((folder, dead)))

@@ -31,10 +31,10 @@ pub fn plan_power_proof(
     };
     let mut plan = plan_proof(&name, &text, seed.unwrap_or_else(random_seed))?;
     if let Some(cuts) = cuts {
-        plan.series.iter_mut().for_each(|it| it.cuts = cuts);
+        plan.series.iter_mut().for_each(|series| series.cuts = cuts);
     }
     if !only.is_empty() {
-        plan.series.retain(|it| only.iter().any(|text| it.name.contains(text.as_str())));
+        plan.series.retain(|series| only.iter().any(|text| series.name.contains(text.as_str())));
     }
     for series in &mut plan.series {
         if let ProofTarget::Agent(target) = &mut series.target
@@ -168,7 +168,8 @@ mod tests {
         let ([own, random], [_, again]) = (tokens(None), tokens(None));
         assert_eq!(own, "of the spec");
         // Nobody guesses 128 bits.
-        let is_random = |it: &str| it.len() == 32 && it.bytes().all(|it| it.is_ascii_hexdigit());
+        let is_random =
+            |token: &str| token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit());
         assert!(is_random(&random) && is_random(&again) && random != again, "{random} {again}");
     }
 }

@@ -109,7 +109,7 @@ pub(crate) fn bench_findings(
         .iter()
         .flatten()
         .flatten()
-        .find_map(|it| it.host.lab.as_ref())
+        .find_map(|findings| findings.host.lab.as_ref())
         .map(|lab| lab.timing);
     let bench = bench_of(&folder.manifest, &findings, timing);
     let findings = attribution(&bench).map_err(|error| {
@@ -139,7 +139,7 @@ pub fn read_comparison(
     settings: &CompareSettings,
     observer: &dyn Observer,
 ) -> Result<ReadBack<Comparison>, CommandError> {
-    let folders = sides.iter().map(|it| folders(it)).collect::<Result<Vec<_>, _>>()?;
+    let folders = sides.iter().map(|side| folders(side)).collect::<Result<Vec<_>, _>>()?;
     let read = read_all(&folders)?;
     let damage = read.iter().flatten().filter_map(|(_, damage)| damage.as_ref());
     let is_damaged = damage.inspect(|damage| tell(damage, observer)).count() > 0;
@@ -175,8 +175,8 @@ fn folders(side: &Path) -> Result<Vec<PathBuf>, CommandError> {
     // A folder may have a comma in its name: only a path that does not exist is a list.
     let folders = match !side.exists() && text.contains(',') {
         true => {
-            let parts = text.split(',').filter(|it| !it.is_empty());
-            parts.map(|it| find_run(Path::new(it))).collect::<Result<_, _>>()?
+            let parts = text.split(',').filter(|part| !part.is_empty());
+            parts.map(|part| find_run(Path::new(part))).collect::<Result<_, _>>()?
         }
         false if side.is_dir() && !is_run(side) => folders_in(side)?,
         false => vec![find_run(side)?],

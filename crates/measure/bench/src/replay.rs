@@ -47,7 +47,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 fn forget_dead(journals: &Folder, leftovers: &Leftovers) {
     for name in journals.names().unwrap_or_default() {
         let is_replay =
-            name.to_str().and_then(FolderName::parse).is_some_and(|it| it.is_of("replay"));
+            name.to_str().and_then(FolderName::parse).is_some_and(|name| name.is_of("replay"));
         if is_replay && !leftovers.has(&name) {
             // Files that are not proved to be a dead replay's stay.
             let _ = forget(journals, &name);

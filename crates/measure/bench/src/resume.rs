@@ -47,7 +47,7 @@ pub fn interrupted(
     let Some(campaign) = &plan.campaign else { return Ok(None) };
     let is_same_campaign = |folder: &RunFolder| {
         let of_folder = folder.plan.campaign.as_ref();
-        of_folder.is_some_and(|it| it.spec_hash == campaign.spec_hash)
+        of_folder.is_some_and(|known| known.spec_hash == campaign.spec_hash)
             // A user who gives a seed wants the draws of that seed.
             && seed.is_none_or(|seed| seed == folder.plan.seed)
             && is_same(plan, &folder.plan)
@@ -104,7 +104,7 @@ fn unreadable(error: RecordError) -> CommandError {
 
 fn latest_folders(runs: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(runs) else { return Vec::new() };
-    let mut names: Vec<PathBuf> = entries.filter_map(|it| Some(it.ok()?.path())).collect();
+    let mut names: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     // Their names start with the time.
     names.sort_unstable_by(|a, b| b.cmp(a));
     names.truncate(FOLDERS_MAX);

@@ -97,7 +97,7 @@ pub fn list_runs(kept: &KeptRuns) -> Result<Vec<RunRow>, CommandError> {
     for name in names(runs)? {
         let folder = runs.path().join(&name);
         let stamps = stamps(&folder);
-        let same = known.rows.remove(&name).filter(|it| it.stamps == stamps);
+        let same = known.rows.remove(&name).filter(|row| row.stamps == stamps);
         is_changed |= same.is_none();
         let of_folder = || IndexedRun { row: row(&folder, &name), stamps };
         rows.insert(name.clone(), same.unwrap_or_else(of_folder));
@@ -109,7 +109,7 @@ pub fn list_runs(kept: &KeptRuns) -> Result<Vec<RunRow>, CommandError> {
         let bytes = serde_json::to_vec(&index_of_today).unwrap_or_default();
         let _ = state.folder().replace(kept.index(), &bytes);
     }
-    Ok(index_of_today.rows.into_values().rev().map(|it| it.row).collect())
+    Ok(index_of_today.rows.into_values().rev().map(|indexed| indexed.row).collect())
 }
 
 /// The folder that a word means: a path that exists, `last`, `last~2`, a run's label, a run's name
@@ -142,10 +142,10 @@ pub fn find_run(word: &Path) -> Result<PathBuf, CommandError> {
         });
     }
     let labelled = |name: &&String| label_of(&runs.join(name)).as_deref() == Some(&*text);
-    let named: Vec<PathBuf> = names.iter().filter(labelled).map(|it| runs.join(it)).collect();
+    let named: Vec<PathBuf> = names.iter().filter(labelled).map(|name| runs.join(name)).collect();
     let is_meant = |name: &&String| name.starts_with(&*text) || own_part(name) == text;
     let of_name = |folder: &Path, names: &[String]| -> Vec<PathBuf> {
-        names.iter().filter(is_meant).map(|it| folder.join(it)).collect()
+        names.iter().filter(is_meant).map(|name| folder.join(name)).collect()
     };
     let mut found = if named.is_empty() { of_name(&runs, &names) } else { named };
     if found.is_empty() {
@@ -157,8 +157,8 @@ pub fn find_run(word: &Path) -> Result<PathBuf, CommandError> {
         [] => Err(CommandError::cannot_measure(format!("'{text}' is neither a path nor a run"))
             .hint("durio runs lists the runs; last is the latest one")),
         several => {
-            let shown = several.iter().rev().take(5).filter_map(|it| it.file_name());
-            let shown: Vec<String> = shown.map(|it| it.display().to_string()).collect();
+            let shown = several.iter().rev().take(5).filter_map(|path| path.file_name());
+            let shown: Vec<String> = shown.map(|name| name.display().to_string()).collect();
             let count = several.len();
             Err(CommandError::wrong_use(format!(
                 "'{text}' means {count} runs: {}",
@@ -233,7 +233,7 @@ fn hold_journals(folder: &Folder, depth: u32) -> io::Result<Vec<fs::File>> {
 pub fn to_prune(rows: &[RunRow], keep: usize, age: Duration, now: SystemTime) -> Vec<&RunRow> {
     // Times in one format sort as text; a wrong clock makes a run old or new, and the latest `keep`
     // stay whatever it said.
-    let before = now.checked_sub(age).filter(|it| *it > SystemTime::UNIX_EPOCH);
+    let before = now.checked_sub(age).filter(|time| *time > SystemTime::UNIX_EPOCH);
     let before = before.map(FolderName::rfc3339).unwrap_or_default();
     let is_old =
         |row: &&RunRow| row.started < before && row.label.is_none() && row.damage.is_none();
@@ -243,8 +243,8 @@ pub fn to_prune(rows: &[RunRow], keep: usize, age: Duration, now: SystemTime) ->
 /// The old index; empty if it is damaged, has another format, or belongs to another user.
 fn read_index(folder: &Folder, file: &str) -> RunIndex {
     let bytes = folder.open_own(file).and_then(bytes_of);
-    let index: Option<RunIndex> = bytes.ok().and_then(|it| serde_json::from_slice(&it).ok());
-    index.filter(|it| it.schema == INDEX_SCHEMA).unwrap_or_default()
+    let index: Option<RunIndex> = bytes.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    index.filter(|index| index.schema == INDEX_SCHEMA).unwrap_or_default()
 }
 
 /// Where kept runs are, and their names.
@@ -311,7 +311,7 @@ const FILE_MAX: u64 = 256 << 20;
 
 /// A regular file of the folder; nothing else is waited for.
 fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<T, String> {
-    let file = Folder::open(folder).and_then(|it| it.open_file(name));
+    let file = Folder::open(folder).and_then(|folder| folder.open_file(name));
     let bytes = file.and_then(bytes_of).map_err(|error| error.to_string())?;
     serde_json::from_slice(&bytes).map_err(|error| error.to_string())
 }
@@ -371,7 +371,7 @@ fn of_proof(folder: &Path, row: &mut RunRow) {
 fn of_run(folder: &Path, row: &mut RunRow) {
     if let Ok(environment) = read::<BriefEnvironment>(folder, file_names::ENVIRONMENT) {
         row.host = environment.host.hostname.unwrap_or_default();
-        row.targets = environment.stacks.into_iter().map(|it| it.target).collect();
+        row.targets = environment.stacks.into_iter().map(|stack| stack.target).collect();
     }
     match read::<BriefFindings>(folder, file_names::FINDINGS) {
         Ok(found) => {
@@ -393,7 +393,7 @@ fn bench_name(folder: &Path) -> Option<String> {
 
 /// `check` of `/usr/bin/durio check --quick`, `stack bench` of a bench.
 fn command_words(command: &[String]) -> String {
-    let is_word = |it: &&String| it.chars().all(|c| c.is_ascii_lowercase());
+    let is_word = |word: &&String| word.chars().all(|c| c.is_ascii_lowercase());
     let words: Vec<&str> =
         command.iter().skip(1).take(2).take_while(is_word).map(String::as_str).collect();
     match words.as_slice() {
@@ -429,8 +429,11 @@ struct BriefOperation {
 
 impl BriefWorkload {
     fn figures(self) -> Option<RunFigures> {
-        let of = |name: OperationName| self.operations.iter().find(|it| it.operation == name);
-        let rate_per_second = of(OperationName::Commit).map_or(self.iops, |it| it.rate_per_second);
+        let of = |name: OperationName| {
+            self.operations.iter().find(|operation| operation.operation == name)
+        };
+        let rate_per_second =
+            of(OperationName::Commit).map_or(self.iops, |commits| commits.rate_per_second);
         let latency = of(self.headline)?.service;
         Some(RunFigures { workload: self.name, location: self.location, rate_per_second, latency })
     }
@@ -458,18 +461,18 @@ struct BriefVerdict {
 impl BriefProof {
     fn found(self) -> String {
         let total = self.series.len();
-        let holds = |it: &&BriefSeries| it.verdict.verdict == "no_loss";
+        let holds = |series: &&BriefSeries| series.verdict.verdict == "no_loss";
         match self.series.as_slice() {
             [BriefSeries { verdict, as_expected: None }] => match &verdict.class {
                 Some(class) => class.clone(),
                 None => verdict.verdict.replace('_', " "),
             },
-            all if all.iter().any(|it| it.as_expected.is_none()) => {
+            all if all.iter().any(|series| series.as_expected.is_none()) => {
                 let held = all.iter().filter(holds).count();
                 format!("{held} of {total} series without a loss")
             }
             all => {
-                let good = all.iter().filter(|it| it.as_expected == Some(true)).count();
+                let good = all.iter().filter(|series| series.as_expected == Some(true)).count();
                 format!("{good} of {total} series as expected")
             }
         }
@@ -522,7 +525,7 @@ mod tests {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_392_000); // 2026-11-23
         let day = Duration::from_secs(86_400);
         let names = |keep, days| -> Vec<&str> {
-            to_prune(&rows, keep, day * days, now).iter().map(|it| it.run.as_str()).collect()
+            to_prune(&rows, keep, day * days, now).iter().map(|row| row.run.as_str()).collect()
         };
         assert_eq!(names(0, 90), ["c", "a"]);
         assert_eq!(names(2, 90), ["a"]);
@@ -559,7 +562,7 @@ mod tests {
         let lost = r#"{"verdict": {"verdict": "breaks", "class": "lost"}, "as_expected": null}"#;
         assert_eq!((found(holds), found(lost)), ("no loss".to_owned(), "lost".to_owned()));
         assert_eq!(found(&[holds, lost].join(",")), "1 of 2 series without a loss");
-        let expected = [holds, lost].map(|it| it.replace("null", "true")).join(",");
+        let expected = [holds, lost].map(|text| text.replace("null", "true")).join(",");
         assert_eq!(found(&expected), "2 of 2 series as expected");
     }
 

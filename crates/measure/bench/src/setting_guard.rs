@@ -174,7 +174,8 @@ fn is_ours(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let parent = path.parent().and_then(Path::file_name);
     // Another user may have written the journal: as root durio would write to any file.
-    let plain = path.components().all(|it| !matches!(it, std::path::Component::ParentDir));
+    let plain =
+        path.components().all(|component| !matches!(component, std::path::Component::ParentDir));
     let is_queue = path.starts_with("/sys/") && parent.is_some_and(|parent| parent == "queue");
     let is_read_ahead = path.starts_with("/sys/class/bdi/") && name == FILES[0];
     plain && (is_queue && FILES.contains(&name) || is_read_ahead)
@@ -279,7 +280,8 @@ mod tests {
     #[test]
     fn what_cannot_be_set_back_stays_in_the_journal_and_is_told_again() {
         let folders = fs::read_dir("/sys/class/bdi").unwrap().flatten();
-        let file = folders.map(|it| it.path().join(FILES[0])).find(|it| it.exists()).unwrap();
+        let file =
+            folders.map(|folder| folder.path().join(FILES[0])).find(|path| path.exists()).unwrap();
         let now = current(&file).unwrap();
         // The kernel refuses text in place of a number.
         let left = left_at(&file, "many", &now);

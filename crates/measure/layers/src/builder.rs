@@ -271,7 +271,8 @@ impl<'a> Builder<'a> {
         take_down.release(&mut undoer, &self.begun, &self.values);
         while failures.is_empty() && !self.begun.is_empty() {
             if let Err(why) = self.undo_last(&mut take_down) {
-                failures.extend(self.begun.last().map(|it| format!("{}: {why}", it.step.undo)));
+                failures
+                    .extend(self.begun.last().map(|begun| format!("{}: {why}", begun.step.undo)));
             }
             self.begun.pop();
         }

@@ -500,7 +500,7 @@ fn a_server_that_was_killed_too_leaves_nothing_and_its_users_are_released_first(
         panic!("{outcomes:?}")
     };
     assert!(
-        left_alone.is_empty() && undone.iter().any(|it| it.contains("raid stop")),
+        left_alone.is_empty() && undone.iter().any(|line| line.contains("raid stop")),
         "{undone:?}"
     );
     assert_eq!(machine.0.borrow().there, before);

@@ -121,7 +121,7 @@ impl BuildError {
 
 /// If a driver is missing, the answer names the kernel.
 fn machine(missing: &[Missing]) -> String {
-    let has_no_driver = missing.iter().any(|it| matches!(it, Missing::Driver { .. }));
+    let has_no_driver = missing.iter().any(|need| matches!(need, Missing::Driver { .. }));
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     if has_no_driver { format!("on Linux {release}") } else { "here".to_owned() }
 }

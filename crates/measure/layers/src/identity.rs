@@ -41,7 +41,7 @@ impl LayerIdentity {
     pub(super) fn difference(&self, now: &Self) -> Option<String> {
         let names = self.0.keys().chain(now.0.keys().filter(|name| !self.0.contains_key(*name)));
         names.into_iter().find(|name| self.0.get(*name) != now.0.get(*name)).map(|name| {
-            let shown = |it: &Self| it.get(name).unwrap_or("unknown").to_owned();
+            let shown = |identity: &Self| identity.get(name).unwrap_or("unknown").to_owned();
             format!("its {name} was {} and is {}", shown(self), shown(now))
         })
     }

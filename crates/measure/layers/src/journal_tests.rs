@@ -39,8 +39,8 @@ fn what_is_written_is_read_back_without_what_is_undone() {
     assert_eq!(told.steps.iter().map(|step| step.number).collect::<Vec<_>>(), [1]);
     let begun = told.begun();
     let of = |number| begun.iter().find(|begun| begun.step.number == number);
-    assert_eq!(of(1).map(|it| (it.identity.clone(), it.done)), Some((Some(facts), true)));
-    assert!(of(2).is_none_or(|it| !it.done));
+    assert_eq!(of(1).map(|begun| (begun.identity.clone(), begun.done)), Some((Some(facts), true)));
+    assert!(of(2).is_none_or(|begun| !begun.done));
     assert_eq!(told.values(folder.path()), values);
     assert!(told.begin.is_alive() && told.begin.is_of_this_boot());
     journal.remove().unwrap();

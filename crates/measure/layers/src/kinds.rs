@@ -395,7 +395,8 @@ pub(crate) fn written(
     // been used.
     let mut written = WrittenSuperblock { types: Vec::new(), is_fresh: true };
     for signature in signatures {
-        let is_meant = |it: &&SuperblockFormat| it.signatures.contains(&signature.name.as_str());
+        let is_meant =
+            |format: &&SuperblockFormat| format.signatures.contains(&signature.name.as_str());
         // One foreign signature, and the whole device is another user's.
         let superblock = KINDS.iter().filter_map(|kind| kind.superblock.as_ref()).find(is_meant);
         let found = superblock.and_then(|superblock| (superblock.read)(&head, tag));

@@ -163,7 +163,7 @@ fn devices_in(system: &dyn System, word: &str) -> Vec<String> {
     let whole = std::iter::once(word.as_str());
     let mut devices: Vec<String> = Vec::new();
     for part in parts.chain(whole).filter(|part| part.starts_with('/')) {
-        if system.is_block_device(Path::new(part)) && !devices.iter().any(|it| it == part) {
+        if system.is_block_device(Path::new(part)) && !devices.iter().any(|device| device == part) {
             devices.push(part.to_owned());
         }
     }

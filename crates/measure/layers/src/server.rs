@@ -85,10 +85,10 @@ pub(crate) fn serve(
 
 fn mark_of_device(path: &str) -> Option<u64> {
     if let Some(number) = path.strip_prefix("/dev/nbd") {
-        return NbdDevice::look(number.parse().ok()?).map(|it| it.mark);
+        return NbdDevice::look(number.parse().ok()?).map(|device| device.mark);
     }
     let number = path.strip_prefix("/dev/ublkb")?.parse().ok()?;
-    UblkControl::open().and_then(|mut control| control.look(number)).ok().map(|it| it.mark)
+    UblkControl::open().and_then(|mut control| control.look(number)).ok().map(|device| device.mark)
 }
 
 /// The device in the first line, once that is whole.
@@ -121,10 +121,10 @@ pub(crate) fn server_at(socket: &str) -> Option<u32> {
 
 fn is_server_at(pid: u32, socket: &str) -> bool {
     let folder = format!("/proc/{pid}");
-    let is_own = fs::metadata(&folder).is_ok_and(|it| it.uid() == geteuid().as_raw());
+    let is_own = fs::metadata(&folder).is_ok_and(|facts| facts.uid() == geteuid().as_raw());
     let words = fs::read(format!("{folder}/cmdline")).unwrap_or_default();
     let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
-    let has = |pair: [&str; 2]| words.windows(2).any(|it| it == pair.map(str::as_bytes));
+    let has = |pair: [&str; 2]| words.windows(2).any(|two| two == pair.map(str::as_bytes));
     is_own && has(["raid", "start"]) && has(["--socket", socket])
 }
 

@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn of_what_a_failed_program_said_the_last_8_lines_are_told() {
         let lines = |from: u32, to: u32| {
-            (from..=to).map(|it| format!("line {it}")).collect::<Vec<_>>().join("\n")
+            (from..=to).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n")
         };
         let action = Action::MountConfigfs;
         for (said, told) in [(lines(1, 8), lines(1, 8)), (lines(1, 9), lines(2, 9))] {

@@ -152,9 +152,11 @@ fn check_option(
     match (option.takes, attached) {
         (WordArgument::Nothing, None) => Ok(1),
         (WordArgument::Nothing, Some(_)) => Err(unknown()),
-        (takes, Some(value)) => check_value(takes, word, value).map(|()| 1).map_err(|it| (0, it)),
+        (takes, Some(value)) => {
+            check_value(takes, word, value).map(|()| 1).map_err(|fault| (0, fault))
+        }
         (takes, None) => match following {
-            Some(value) => check_value(takes, value, value).map(|()| 2).map_err(|it| (1, it)),
+            Some(value) => check_value(takes, value, value).map(|()| 2).map_err(|fault| (1, fault)),
             None => {
                 let allowed = format!("{name} takes {}", shown(takes));
                 Err((0, WrongWord { word: word.to_owned(), allowed }))

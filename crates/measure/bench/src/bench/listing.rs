@@ -19,8 +19,8 @@ pub fn listing(manifest: &BenchManifest, folder: &Path, whole: bool) -> String {
     // Names are the user's: control characters are spelt out, and take more room.
     let width = labels.map(|layer| visible(&layer.label).chars().count()).max().unwrap_or(0);
     // That all went well takes no list.
-    let is_told = |it: &&BenchStack| {
-        whole || manifest.outcome != Some(Outcome::Complete) || !remarks(it).is_empty()
+    let is_told = |stack: &&BenchStack| {
+        whole || manifest.outcome != Some(Outcome::Complete) || !remarks(stack).is_empty()
     };
     for stack in manifest.stacks.iter().filter(is_told) {
         text.push('\n');
@@ -35,7 +35,11 @@ pub fn listing(manifest: &BenchManifest, folder: &Path, whole: bool) -> String {
             line(&mut text, &format!("  ! {remark}"));
         }
     }
-    let first = manifest.stacks.iter().flat_map(|it| &it.layers).find_map(|it| it.run.as_deref());
+    let first = manifest
+        .stacks
+        .iter()
+        .flat_map(|stack| &stack.layers)
+        .find_map(|layer| layer.run.as_deref());
     if let Some(run) = first {
         text.push('\n');
         line(&mut text, &format!("each run: durio report {}", folder.join(run).display()));

@@ -45,8 +45,8 @@ impl<'a> BenchProgress<'a> {
 
     /// A layer is about to be measured.
     pub(crate) fn measuring(&self, stack: usize, layer: usize) {
-        let own = self.time(|it| it.stack == stack && it.layer == layer);
-        let left = self.time(|it| (it.stack, it.layer) >= (stack, layer));
+        let own = self.time(|estimate| estimate.stack == stack && estimate.layer == layer);
+        let left = self.time(|estimate| (estimate.stack, estimate.layer) >= (stack, layer));
         self.say(&format!("  measuring it for {own}; {left} of measuring left"));
     }
 
@@ -66,7 +66,11 @@ impl<'a> BenchProgress<'a> {
     }
 
     fn time(&self, wanted: impl Fn(&PointEstimate) -> bool) -> Nanos {
-        let times = self.estimates.iter().filter(|it| wanted(it)).map(|it| it.time().get());
+        let times = self
+            .estimates
+            .iter()
+            .filter(|estimate| wanted(estimate))
+            .map(|estimate| estimate.time().get());
         Nanos::new(times.fold(0, u64::saturating_add))
     }
 

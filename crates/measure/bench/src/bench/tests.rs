@@ -46,7 +46,8 @@ impl Scripted {
     fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn StackHandle>, BuildError> {
         let index = self.begun.get();
         self.begun.set(index + 1);
-        let fails_at = self.fails_to_build.filter(|(stack, _)| *stack == index).map(|it| it.1);
+        let fails_at =
+            self.fails_to_build.filter(|(stack, _)| *stack == index).map(|place| place.1);
         if fails_at == Some(99) {
             return Err(BuildError::Unsupported("planted".to_owned()));
         }

@@ -43,7 +43,10 @@ pub(super) fn survey(directory: &Path, host: &Host) -> DirectorySurvey {
         Err(error) => return nothing(&error),
     };
     let is_directory = |located: &LocatedPlaces| {
-        matches!(located.places.first().map(|it| it.facts), Some(LocationFacts::Directory { .. }))
+        matches!(
+            located.places.first().map(|place| place.facts),
+            Some(LocationFacts::Directory { .. })
+        )
     };
     if !is_directory(&located) {
         return nothing(&no_directory(&path, "is no directory"));
@@ -85,7 +88,7 @@ fn place(stack: &Stack) -> CheckedThing {
 /// Whether what `durio check` lays out has room, and its plan.
 fn room(located: LocatedPlaces) -> (DiagnosisRow, Option<Plan>) {
     let used_for = "the files of durio check: 1.2 GiB, at most a tenth of what is free";
-    let free = located.places.first().and_then(|it| match it.facts {
+    let free = located.places.first().and_then(|place| match place.facts {
         LocationFacts::Directory { free, .. } => Some(free),
         _ => None,
     });
@@ -112,7 +115,7 @@ fn room(located: LocatedPlaces) -> (DiagnosisRow, Option<Plan>) {
 const DATA: Bytes = Bytes::from_gib(1);
 
 fn room_found(free: Bytes, plan: &Plan) -> CheckedThing {
-    let data = plan.targets.iter().find(|target| target.name == "data").map(|it| it.size);
+    let data = plan.targets.iter().find(|target| target.name == "data").map(|target| target.size);
     let text = format!("{free} free; durio check takes {}", plan.cost().space);
     match data.filter(|data| *data < DATA) {
         Some(data) => CheckedThing::limited(
@@ -217,7 +220,7 @@ fn sync(file: &TrialFile, host: &Host) -> CheckedThing {
         let remedy = "see dmesg: a filesystem that cannot sync a block is broken";
         return CheckedThing::no(format!("8 KiB cannot be written and synced: {error}"), remedy);
     }
-    let swallowers = host.process.iter().flat_map(|it| &it.sync_swallowers);
+    let swallowers = host.process.iter().flat_map(|process| &process.sync_swallowers);
     match swallowers.map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => CheckedThing::ok("8 KiB written and synced"),
         loaded => CheckedThing::limited(
@@ -254,9 +257,8 @@ pub(super) fn state_folder() -> DiagnosisRow {
         (Some(path), Ok(_)) => writable(&path),
         (_, Err(error)) => CheckedThing::error(&error),
         // Without a home, as a run says it.
-        (None, _) => {
-            runs_folder(None).map_or_else(|error| CheckedThing::error(&error), |it| writable(&it))
-        }
+        (None, _) => runs_folder(None)
+            .map_or_else(|error| CheckedThing::error(&error), |folder| writable(&folder)),
     };
     found.needed("state folder", "records of runs, and journals of what durio makes")
 }
@@ -264,7 +266,8 @@ pub(super) fn state_folder() -> DiagnosisRow {
 fn writable(folder: &Path) -> CheckedThing {
     let remedy = "set XDG_STATE_HOME to a folder of yours, or give --out DIR";
     // durio creates the missing part of the path.
-    let Some(nearest) = folder.ancestors().find(|it| it.symlink_metadata().is_ok()) else {
+    let Some(nearest) = folder.ancestors().find(|ancestor| ancestor.symlink_metadata().is_ok())
+    else {
         return CheckedThing::no(format!("'{}' leads nowhere", folder.display()), remedy);
     };
     if !nearest.is_dir() {

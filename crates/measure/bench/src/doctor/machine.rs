@@ -37,8 +37,11 @@ const BUFFERS: Bytes = Bytes::from_mib(8);
 const SLOT: usize = 256 << 10;
 
 fn ring(host: &Host, plan: Option<&Plan>) -> CheckedThing {
-    let setting = host.kernel_parameters.iter().find(|it| it.name == "kernel/io_uring_disabled");
-    let setting = setting.map_or("0", |it| it.value.trim());
+    let setting = host
+        .kernel_parameters
+        .iter()
+        .find(|parameter| parameter.name == "kernel/io_uring_disabled");
+    let setting = setting.map_or("0", |parameter| parameter.value.trim());
     let mut ring = match Ring::new(1) {
         Ok(ring) => ring,
         Err(error) => return no_ring(setting, &error.source),
@@ -90,7 +93,7 @@ fn registered(ring: &mut Ring, bytes: Bytes) -> Result<(), String> {
     let file = File::open("/dev/null").map_err(|error| error.to_string())?;
     let engine = UringEngine::new(MonotonicClock, ring, &[file.into()], buffers);
     let facts = engine.map_err(in_words)?.facts();
-    let refused = facts.fallbacks.into_iter().find(|it| it.starts_with("buffers"));
+    let refused = facts.fallbacks.into_iter().find(|fallback| fallback.starts_with("buffers"));
     refused.map_or(Ok(()), Err)
 }
 

@@ -47,7 +47,7 @@ fn stacks() -> CheckedThing {
     let all = DeclaredStack { name: String::new(), layers: built_in_layers() };
     let needed = requirements(&all);
     // Root is a separate row.
-    let missing: Vec<_> = missing(&all).into_iter().filter(|it| *it != Missing::Root).collect();
+    let missing: Vec<_> = missing(&all).into_iter().filter(|need| *need != Missing::Root).collect();
     let text = format!("{} programs and drivers", needed.len());
     stacks_found(&text, needed.len(), &missing)
 }
@@ -131,7 +131,7 @@ mod tests {
         let all = DeclaredStack { name: String::new(), layers: built_in_layers() };
         let names: Vec<_> = requirements(&all)
             .into_iter()
-            .filter_map(|it| match it {
+            .filter_map(|need| match need {
                 Missing::Program { name, .. } => Some(name),
                 _ => None,
             })

@@ -192,7 +192,7 @@ impl UndoStep for Wipe {
 
     fn after_restart(&self, prover: &Prover<'_>) -> ThingState {
         let usage = prover.system.usage(Path::new(&self.device));
-        match usage.is_ok_and(|it| it.signatures.is_empty() && !it.is_in_use()) {
+        match usage.is_ok_and(|usage| usage.signatures.is_empty() && !usage.is_in_use()) {
             true => ThingState::Gone,
             false => ThingState::restarted(),
         }
@@ -259,7 +259,9 @@ const COPIES_MOST: usize = 8;
 fn erase_members(system: &mut dyn System, proven: &Proven) -> Result<(), UndoFailure> {
     for _ in 0..COPIES_MOST {
         let found = signatures(system, proven.target())?;
-        let Some(copy) = found.iter().find(|it| it.name == MEMBER_SIGNATURE) else { break };
+        let Some(copy) = found.iter().find(|signature| signature.name == MEMBER_SIGNATURE) else {
+            break;
+        };
         let block = PermittedBlock::wiping(system, proven, copy.offset.get())?;
         in_words(system.erase(&block))?;
     }

@@ -90,7 +90,8 @@ fn synced(stepper: &Stepper<'_, '_>, device: &str) -> Result<(), BuildError> {
 /// Nothing is left to copy or to compute (Documentation/admin-guide/md.rst, `resync_start` and
 /// `degraded`).
 fn is_in_step(stepper: &Stepper<'_, '_>, device: &str) -> bool {
-    let is = |name: &str, value: &str| stepper.attribute(device, name).is_none_or(|it| it == value);
+    let is =
+        |name: &str, value: &str| stepper.attribute(device, name).is_none_or(|text| text == value);
     is("md/resync_start", "none") && is("md/degraded", "0")
 }
 

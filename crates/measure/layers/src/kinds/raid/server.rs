@@ -100,7 +100,8 @@ impl UndoStep for EndServer {
     /// By the socket, whose name has this build's tag, or by the identity of the array that its device
     /// has.
     fn find(&self, prover: &mut Prover<'_>) -> Result<Option<LiveThing>, UndoFailure> {
-        let recorded = prover.known.recorded.and_then(|it| it.get(IDENTITY)).map(str::to_owned);
+        let recorded =
+            prover.known.recorded.and_then(|identity| identity.get(IDENTITY)).map(str::to_owned);
         let array = recorded.or_else(|| self.array_on_members(prover.system)).unwrap_or_default();
         let served = self.served(prover.system, &array)?;
         let is_there = served.has_server || served.has_device;
@@ -114,7 +115,7 @@ impl UndoStep for EndServer {
     }
 
     fn check_made(&self, _grounds: &Grounds, made: Option<&LayerIdentity>) -> Result<(), String> {
-        match made.and_then(|it| it.get(IDENTITY)).unwrap_or_default() {
+        match made.and_then(|identity| identity.get(IDENTITY)).unwrap_or_default() {
             "" => Err(format!("what is served at {} is not the array that was made", self.socket)),
             _ => Ok(()),
         }
