@@ -163,11 +163,11 @@ mod tests {
         assert_eq!(remove_dead_servers(place.path()), [path("durio-dead")]);
         let mut left: Vec<_> = fs::read_dir(place.path())
             .unwrap()
-            .map(|it| it.unwrap().file_name().into_string().unwrap())
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         left.sort();
-        let kept =
-            ["answers", "empty", "file", "link", "locked", "more"].map(|it| format!("durio-{it}"));
+        let kept = ["answers", "empty", "file", "link", "locked", "more"]
+            .map(|name| format!("durio-{name}"));
         assert_eq!(left, [&kept[..], &["other-dead".to_owned()]].concat());
         assert!(
             path("durio-locked").join(SOCKET).exists() && path("other-dead").join(SOCKET).exists()

@@ -66,8 +66,8 @@ pub fn classify<E>(
 fn shorten(found: &mut CutFindings) {
     // The gravest, and of those the oldest; in their order on the target if all fit.
     if found.findings.len() > LISTED_MAX {
-        let age = |it: &Finding| std::cmp::Reverse(it.acknowledged_before_ns);
-        found.findings.sort_by_key(|it| (it.class, age(it), it.sector));
+        let age = |finding: &Finding| std::cmp::Reverse(finding.acknowledged_before_ns);
+        found.findings.sort_by_key(|finding| (finding.class, age(finding), finding.sector));
         found.left_out = (found.findings.len() - LISTED_MAX) as u64;
         found.findings.truncate(LISTED_MAX);
     }
@@ -84,7 +84,7 @@ pub fn gone(history: Option<&History>) -> CutFindings {
         acknowledged_before_ns: None,
         found: InPlace::Nothing,
     };
-    let acknowledged = history.map_or(0, |it| it.acknowledged().len() as u64);
+    let acknowledged = history.map_or(0, |history| history.acknowledged().len() as u64);
     CutFindings { acknowledged, findings: vec![finding], ..CutFindings::default() }
 }
 
@@ -110,15 +110,17 @@ fn judge(
     found: &mut CutFindings,
 ) -> [u64; SECTORS] {
     let last = &seen[seen.len() - 1];
-    let is_stable = seen.iter().all(|it| it == last);
-    let legal = seen.iter().find(|it| is_legal(may, it));
+    let is_stable = seen.iter().all(|observed| observed == last);
+    let legal = seen.iter().find(|observed| is_legal(may, observed));
     match (is_stable, legal) {
         (true, Some(observed)) => {
             count_kept(may, cut_at, found);
             count_in_flight(may, observed, &mut found.in_flight);
         }
         // The chunk could not be read as a whole, but this cell could.
-        (false, Some(observed)) if seen.iter().all(|it| it == observed || is_unreadable(it)) => {
+        (false, Some(observed))
+            if seen.iter().all(|state| state == observed || is_unreadable(state)) =>
+        {
             let single = &seen[2..];
             if single.iter().any(is_unreadable) {
                 found.findings.push(unreadable(may, cell, cut_at));
@@ -136,7 +138,7 @@ fn judge(
 fn count_kept(may: &CellHistory, cut_at: u64, found: &mut CutFindings) {
     let Some(age) = age(may, cut_at).filter(|_| may.floor[0] > 0) else { return };
     found.kept += 1;
-    found.youngest_kept_ns = Some(found.youngest_kept_ns.map_or(age, |it| it.min(age)));
+    found.youngest_kept_ns = Some(found.youngest_kept_ns.map_or(age, |kept| kept.min(age)));
 }
 
 /// The contents to expect from now on.
@@ -215,7 +217,7 @@ fn differences(may: &CellHistory, cell: u64, observed: &ObservedCell, cut_at: u6
             continue;
         }
         let (class, found) = name(may, *state, is_part);
-        match findings.iter_mut().find(|it| it.class == class) {
+        match findings.iter_mut().find(|finding| finding.class == class) {
             Some(known) => known.sectors += 1,
             None => findings.push(Finding {
                 class,
@@ -262,14 +264,14 @@ fn name(may: &CellHistory, state: SectorState, is_part: bool) -> (LossClass, InP
 fn explain_by_misdirection(findings: &mut Vec<Finding>) {
     let misplaced: Vec<(u64, u64)> = findings
         .iter()
-        .filter_map(|it| match it.found {
+        .filter_map(|finding| match finding.found {
             InPlace::OfElsewhere { home, seq } => Some((home, seq)),
             _ => None,
         })
         .collect();
-    findings.retain(|it| {
-        let home = it.sector / CELL_SECTORS * CELL_SECTORS;
-        it.class != LossClass::Lost || !misplaced.contains(&(home, it.seq))
+    findings.retain(|finding| {
+        let home = finding.sector / CELL_SECTORS * CELL_SECTORS;
+        finding.class != LossClass::Lost || !misplaced.contains(&(home, finding.seq))
     });
 }
 
@@ -286,8 +288,8 @@ fn controls(history: &History, reading: &[ObservedCell]) -> Controls {
     let is_there = |&&(cell, seq): &&(u64, u64)| {
         let place = usize::try_from(cell - history.cells().start).unwrap_or(usize::MAX);
         let states = reading.get(place).map(ObservedCell::sectors);
-        states.is_some_and(|it| {
-            it.iter().all(|state| matches!(state, SectorState::Write(found) if *found >= seq))
+        states.is_some_and(|states| {
+            states.iter().all(|state| matches!(state, SectorState::Write(found) if *found >= seq))
         })
     };
     let written = latest.len() as u64;

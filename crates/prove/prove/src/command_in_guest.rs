@@ -59,7 +59,7 @@ pub fn command_in_guest(order: &str, command: &[String]) -> Result<u8, CommandEr
         return Err(CommandError::wrong_use(text));
     }
     let order: CommandOrder = serde_json::from_str(order)
-        .map_err(|it| CommandError::of(CommandErrorKind::WrongUse, it))?;
+        .map_err(|error| CommandError::of(CommandErrorKind::WrongUse, error))?;
     if let Err(error) = attach(&order) {
         say(&match order.task {
             CommandTask::Check => not_attached(&error),

@@ -92,7 +92,8 @@ impl CommandTrials {
         let profile = named(&target.profile).ok_or_else(|| {
             CommandError::cannot_measure(format!("there is no profile '{}'", target.profile))
         })?;
-        let guest = PreparedGuest::new(request(target)?).map_err(|it| undecided(it.into()))?;
+        let guest =
+            PreparedGuest::new(request(target)?).map_err(|error| undecided(error.into()))?;
         Ok(Self { target: target.clone(), guest, profile, seed, cuts: cuts.into(), begin: None })
     }
 
@@ -258,7 +259,7 @@ impl CommandTrials {
         stop: &dyn Fn() -> bool,
         mut watch: impl FnMut(&Cutter),
     ) -> Result<GuestBoot, CommandError> {
-        let guest = self.guest.with_request(request).map_err(|it| undecided(it.into()))?;
+        let guest = self.guest.with_request(request).map_err(|error| undecided(error.into()))?;
         let (reader, writer) = io::pipe().map_err(cannot)?;
         let cutter = Cutter::new();
         let ended = thread::scope(|scope| {
@@ -280,7 +281,7 @@ impl CommandTrials {
         if stop() {
             return Err(stopped());
         }
-        let outcome = ended.map_err(|it: LabError| undecided(it.into()))?;
+        let outcome = ended.map_err(|error: LabError| undecided(error.into()))?;
         // Nothing is said of a filesystem that is there.
         let obstacle = receive(&mut BufReader::new(reader)).ok();
         Ok(GuestBoot { outcome, obstacle })
@@ -296,7 +297,8 @@ fn request(target: &CommandTarget) -> Result<LabRequest, CommandError> {
     let mut tools = vec!["mkfs.ext4".to_owned()];
     tools.extend(guest.tools.iter().cloned());
     // As `lab run` does with its command; one that is not installed may be among the files.
-    let command = target.command.first().filter(|it| find_program(Path::new(it)).is_some());
+    let command =
+        target.command.first().filter(|program| find_program(Path::new(program)).is_some());
     tools.extend(command.filter(|_| !guest.shares_root).cloned());
     let files = guest
         .files
@@ -331,8 +333,8 @@ fn by_shell(text: &str) -> Vec<String> {
 /// Pages that waited in the disk's cache, were never promised to be durable, and were lost in the
 /// cut: an honest disk may lose them.
 fn controls(disk: &Disk) -> Controls {
-    let waiting = disk.truth().last_cut().map_or(&[][..], |it| it.waiting.as_slice());
-    let unsynced = waiting.iter().filter(|it| it.ended && !it.promised);
-    let lost = unsynced.clone().filter(|it| it.survived != it.written).count();
+    let waiting = disk.truth().last_cut().map_or(&[][..], |cut| cut.waiting.as_slice());
+    let unsynced = waiting.iter().filter(|write| write.ended && !write.promised);
+    let lost = unsynced.clone().filter(|write| write.survived != write.written).count();
     Controls { written: unsynced.count() as u64, lost: lost as u64 }
 }

@@ -150,7 +150,7 @@ fn end_of(event: &DiskEvent) -> u64 {
     let DiskEvent::Begun(write) = event else { return 0 };
     // Zeros only count over existing data.
     let sector = write.sectors().filter_map(|(sector, bytes)| bytes.map(|_| sector)).max();
-    sector.map_or(0, |it| (it + 1) * SECTOR as u64)
+    sector.map_or(0, |sector| (sector + 1) * SECTOR as u64)
 }
 
 fn read_log(path: &Path) -> Result<Vec<u8>, CommandError> {
@@ -222,7 +222,7 @@ impl StateScratch {
         let made =
             tempfile::Builder::new().prefix("durio-states-").permissions(only_owner).tempdir();
         let parent = std::env::temp_dir();
-        let folder = made.map_err(|it| CommandError::io("make a folder in", &parent, it))?;
+        let folder = made.map_err(|error| CommandError::io("make a folder in", &parent, error))?;
         Ok(Self { image: folder.path().join("state.img"), size: recorded.size, folder })
     }
 
@@ -305,7 +305,7 @@ fn ending(status: ExitStatus) -> String {
 }
 
 fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 

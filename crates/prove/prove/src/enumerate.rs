@@ -246,7 +246,7 @@ impl StretchShare {
         share.subsets = fits.unwrap_or(2);
         if fits.is_none() {
             let chosen = sample(stretches.len(), limits.states.div_ceil(2), chance);
-            share.chosen = Some(chosen.into_iter().map(|it| it as u64).collect());
+            share.chosen = Some(chosen.into_iter().map(|number| number as u64).collect());
         }
         share
     }
@@ -346,7 +346,7 @@ impl<'a, V: FnMut(&Image, &CutState<'_>) -> ControlFlow<()>> StateWalk<'a, V> {
         let number = self.found.stretches;
         self.found.stretches += 1;
         let unflushed: Vec<Write> = self.point.unflushed.writes().cloned().collect();
-        if self.share.chosen.as_ref().is_some_and(|it| !it.contains(&number)) {
+        if self.share.chosen.as_ref().is_some_and(|chosen| !chosen.contains(&number)) {
             self.found.left_out += subsets_of(unflushed.len()) as u64;
             return ControlFlow::Continue(());
         }

@@ -10,7 +10,7 @@ use durio_record::proof::CutEvidence;
 #[must_use]
 pub fn compare(before: &PowerState, after: &PowerState) -> CutEvidence {
     let pairs = before.drives.iter().filter_map(|old| {
-        let new = after.drives.iter().find(|it| it.drive == old.drive)?;
+        let new = after.drives.iter().find(|drive| drive.drive == old.drive)?;
         Some(([old.unsafe_shutdowns?, new.unsafe_shutdowns?], power_cycles(old, new)))
     });
     // A cut of an array counts if each of its drives was without power.

@@ -219,7 +219,7 @@ mod tests {
             for (place, message) in said(depth).into_iter().enumerate() {
                 match message {
                     AgentSays::Intend { writes } => {
-                        announced.extend(writes.iter().map(|it| (it.seq, place)));
+                        announced.extend(writes.iter().map(|intent| (intent.seq, place)));
                     }
                     // The first announcement finds an empty pipe.
                     AgentSays::Acknowledged { seq } | AgentSays::ControlDone { seq }

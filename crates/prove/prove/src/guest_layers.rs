@@ -162,7 +162,7 @@ impl GuestStack<'_> {
     }
 
     fn disk_words(&self) -> impl Iterator<Item = String> {
-        self.disks.iter().map(|it| it.display().to_string())
+        self.disks.iter().map(|disk| disk.display().to_string())
     }
 
     /// All that makes them, above the disks.
@@ -179,7 +179,7 @@ impl GuestStack<'_> {
 /// Makes the filesystem alone.
 pub(crate) fn make_filesystem(layers: GuestLayers, disk: &Path) -> Result<(), CommandError> {
     let stack = GuestStack { layers, disks: &[disk.to_owned()] };
-    stack.actions()?.iter().filter(|it| is_making(it)).try_for_each(carry_out)
+    stack.actions()?.iter().filter(|action| is_making(action)).try_for_each(carry_out)
 }
 
 /// Mounts it somewhere.
@@ -188,7 +188,10 @@ pub(crate) fn mount(layers: GuestLayers, disk: &Path, place: &Path) -> Result<()
         layers.filesystem.ok_or_else(|| CommandError::cannot_measure("no filesystem"))?;
     fs::create_dir_all(place).map_err(|error| CommandError::io("make the folder", place, error))?;
     let words = ["-t", filesystem.word()].map(String::from).into_iter();
-    run("mount", &words.chain([disk, place].map(|it| it.display().to_string())).collect::<Vec<_>>())
+    run(
+        "mount",
+        &words.chain([disk, place].map(|path| path.display().to_string())).collect::<Vec<_>>(),
+    )
 }
 
 /// The report on layers that are missing after a cut: they existed before it, so they are lost. A
@@ -269,8 +272,8 @@ fn run(program: &str, arguments: &[String]) -> Result<(), CommandError> {
 fn create_array(level: u8, disks: &[PathBuf]) -> Result<(), CommandError> {
     let level = level.to_string();
     let words = ["raid", "create", "proof", "--level", &level, "--assume-clean"].map(String::from);
-    let named = disks.iter().map(|it| it.display().to_string());
-    let permits = named.clone().flat_map(|it| ["--destroy".to_owned(), it]);
+    let named = disks.iter().map(|disk| disk.display().to_string());
+    let permits = named.clone().flat_map(|disk| ["--destroy".to_owned(), disk]);
     run(&durio()?, &words.into_iter().chain(permits).chain(named).collect::<Vec<_>>())
 }
 
@@ -291,8 +294,8 @@ fn serve_array(disks: &[PathBuf], within: Duration) -> Result<PathBuf, CommandEr
         // Whether it has ended is asked first, so that all of its output is there.
         let has_ended = server.try_wait().ok().flatten().is_some();
         let text = fs::read_to_string(said).unwrap_or_default();
-        let whole = text.lines().filter(|it| text.contains(&format!("{it}\n")));
-        if let Some(device) = whole.filter_map(|it| it.strip_prefix(READY)).next() {
+        let whole = text.lines().filter(|line| text.contains(&format!("{line}\n")));
+        if let Some(device) = whole.filter_map(|line| line.strip_prefix(READY)).next() {
             return Ok(PathBuf::from(device));
         }
         let why = || format!("durio raid start: {}", text.trim());
@@ -337,7 +340,7 @@ mod tests {
 
     fn words(layers: GuestLayers) -> Vec<String> {
         let disks: Vec<PathBuf> =
-            (0..layers.disks()).map(|it| format!("/dev/disk/by-id/{it}").into()).collect();
+            (0..layers.disks()).map(|number| format!("/dev/disk/by-id/{number}").into()).collect();
         let stack = GuestStack { layers, disks: &disks };
         let shown = stack.actions().unwrap().iter().map(ToString::to_string).collect();
         assert!(stack.target().is_ok());
@@ -350,7 +353,7 @@ mod tests {
             [(GuestLayers::md(1), 1), (GuestLayers::md(5), 5), (GuestLayers::md(10), 10)]
         {
             let words = words(layers);
-            let create = words.iter().find(|it| it.starts_with("mdadm --create")).unwrap();
+            let create = words.iter().find(|word| word.starts_with("mdadm --create")).unwrap();
             assert!(create.contains(&format!("--create {} ", array())), "{create}");
             let last = format!("/dev/disk/by-id/{}", layers.disks() - 1);
             assert!(create.contains(&format!("--level={level} ")) && create.ends_with(&last));

@@ -94,15 +94,15 @@ impl GuestLab {
         let program = std::env::current_exe().map_err(|error| {
             CommandError::io("find durio's own program,", Path::new("durio"), error)
         })?;
-        let own = || self.targets.iter().filter(|it| it.kernel.as_ref() == kernel);
-        let mut front_ends: Vec<GuestFrontEnd> = own().map(|it| it.front_end).collect();
+        let own = || self.targets.iter().filter(|target| target.kernel.as_ref() == kernel);
+        let mut front_ends: Vec<GuestFrontEnd> = own().map(|target| target.front_end).collect();
         front_ends.sort_unstable();
         front_ends.dedup();
-        let needs = guest_layers::needs(own().map(|it| it.layers));
+        let needs = guest_layers::needs(own().map(|target| target.layers));
         // Never booted with these disks: they say which drivers are needed.
-        let disks = front_ends.into_iter().map(|it| LabDisk {
-            serial: it.word().to_owned(),
-            ..lab_disk(Path::new("/nonexistent"), it, true)
+        let disks = front_ends.into_iter().map(|front_end| LabDisk {
+            serial: front_end.word().to_owned(),
+            ..lab_disk(Path::new("/nonexistent"), front_end, true)
         });
         let kernel = kernel_named(kernel.map(Path::new), None).map_err(undecided)?;
         let request = LabRequest {
@@ -198,10 +198,10 @@ impl GuestTrials {
             engine: target.engine,
             layers: target.layers,
             disks: in_lab.iter().map(LabDisk::path_in_guest).collect(),
-            mailbox: mailbox.as_ref().map(|it| it.disk.path_in_guest()),
+            mailbox: mailbox.as_ref().map(|mailbox| mailbox.disk.path_in_guest()),
         };
         let guest = lab.guest(target.kernel.as_ref())?;
-        let all = in_lab.into_iter().chain(mailbox.as_ref().map(|it| it.disk.clone()));
+        let all = in_lab.into_iter().chain(mailbox.as_ref().map(|mailbox| mailbox.disk.clone()));
         let machine = GuestMachine::new(guest, all.collect());
         Ok(Self {
             machine,
@@ -366,8 +366,8 @@ fn is_half_of_log(book: &LedgerBook, seq: u64) -> bool {
     let LedgerHead { cells, arm, .. } = book.state.head;
     let log = Layout::new(cells).journal;
     let half = log.start.midpoint(log.end) * CELL_SECTORS;
-    let written = book.state.history.as_ref().and_then(|it| it.intent(seq));
-    arm.writes == FileWrites::Append && written.is_some_and(|it| it.sector >= half)
+    let written = book.state.history.as_ref().and_then(|history| history.intent(seq));
+    arm.writes == FileWrites::Append && written.is_some_and(|intent| intent.sector >= half)
 }
 
 fn record(book: &mut LedgerBook, at: Nanos, said: AgentSays) -> Result<(), CommandError> {

@@ -62,7 +62,7 @@ impl Intents {
     fn find(&self, seq: Seq) -> Option<Intent> {
         let first = self.list.first()?.seq;
         let place = usize::try_from(seq.checked_sub(first)?).ok()?;
-        self.list.get(place).copied().filter(|it| it.seq == seq)
+        self.list.get(place).copied().filter(|intent| intent.seq == seq)
     }
 }
 
@@ -117,7 +117,7 @@ impl History {
     #[must_use]
     pub fn cell(&self, cell: u64) -> &CellHistory {
         let (chunk, place) = self.place(cell);
-        self.chunks[chunk].as_ref().map_or(&self.fresh, |it| &it[place])
+        self.chunks[chunk].as_ref().map_or(&self.fresh, |chunk| &chunk[place])
     }
 
     fn cell_mut(&mut self, cell: u64) -> &mut CellHistory {
@@ -220,7 +220,7 @@ impl History {
         for cell in self.cells_of(&intent)? {
             let history = self.cell_mut(cell);
             // A repeated or older acknowledgement adds nothing.
-            if let Some(order) = history.later.iter().position(|&it| it == seq) {
+            if let Some(order) = history.later.iter().position(|&later| later == seq) {
                 history.later.drain(..=order);
                 history.floor = [seq; SECTORS];
                 history.ground = Ground::Acknowledged(at);

@@ -155,7 +155,7 @@ pub fn read_ledger(from: impl io::Read) -> Result<LedgerState, LedgerError> {
         let number = lines.number;
         let damaged = |source| LedgerError::Damaged { line: number, source };
         read.take(line.map_err(|error| damaged(Box::new(error)))?)
-            .map_err(|it| damaged(Box::new(it)))?;
+            .map_err(|error| damaged(Box::new(error)))?;
         read.whole = lines.whole;
     }
     Ok(read)
@@ -327,7 +327,7 @@ mod tests {
     fn text(lines: &[LedgerLine]) -> Vec<u8> {
         let line = |value: String| format!("{value}\n").into_bytes();
         let first = line(serde_json::to_string(&head()).unwrap());
-        let rest = lines.iter().map(|it| line(serde_json::to_string(it).unwrap()));
+        let rest = lines.iter().map(|entry| line(serde_json::to_string(entry).unwrap()));
         std::iter::once(first).chain(rest).flatten().collect()
     }
 
@@ -401,14 +401,14 @@ mod tests {
 
     #[test]
     fn a_head_has_its_bounds_on_both_sides() {
-        let is_read = |cells| read_with(|it| it.cells = cells).is_ok();
+        let is_read = |cells| read_with(|head| head.cells = cells).is_ok();
         let bounds = [63, 64, 1_073_741_824, 1_073_741_825];
         assert_eq!(bounds.map(is_read), [false, true, true, false]);
-        let versions = [0, 1, 2].map(|version| read_with(|it| it.ledger = version).is_ok());
+        let versions = [0, 1, 2].map(|version| read_with(|head| head.ledger = version).is_ok());
         assert_eq!(versions, [true, true, false]);
-        let error = read_with(|it| it.ledger = 2).unwrap_err().to_string();
+        let error = read_with(|head| head.ledger = 2).unwrap_err().to_string();
         assert!(error.ends_with("its version is 2, and 1 is known"), "{error}");
-        let error = read_with(|it| it.cells = 63).unwrap_err().to_string();
+        let error = read_with(|head| head.cells = 63).unwrap_err().to_string();
         assert!(error.ends_with("a target of 63 cells"), "{error}");
         let empty = read_ledger(&b""[..]).unwrap_err().to_string();
         assert!(empty.ends_with("it is empty"), "{empty}");
@@ -503,7 +503,7 @@ mod tests {
         fn a_torn_ledger_is_one_that_is_shorter(cut in 0_usize..2000) {
             let whole = text(&lines());
             let cut = cut.min(whole.len());
-            let first = whole.iter().position(|&it| it == b'\n').unwrap();
+            let first = whole.iter().position(|&byte| byte == b'\n').unwrap();
             prop_assert_eq!(read_ledger(&whole[..cut]).is_ok(), cut > first);
         }
     }

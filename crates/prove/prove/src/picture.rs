@@ -30,16 +30,16 @@ pub(crate) fn picture(
     reading: &[ObservedCell],
 ) -> LossPicture {
     let mut wrong: HashMap<u64, LossClass> = HashMap::new();
-    for it in findings {
-        let class = wrong.entry(it.sector / CELL_SECTORS).or_insert(it.class);
-        *class = it.class.min(*class);
+    for finding in findings {
+        let class = wrong.entry(finding.sector / CELL_SECTORS).or_insert(finding.class);
+        *class = finding.class.min(*class);
     }
     let last = last_acknowledged(history);
     let writes = acknowledged(history, &last, &wrong);
     let (cells_per_tile, areas) = areas(history, |cell| {
         let place = usize::try_from(cell - history.cells().start).unwrap_or(usize::MAX);
         let known = (wrong.get(&cell), last.get(&cell));
-        reading.get(place).map_or(TileState::Untouched, |it| state(history, known, it))
+        reading.get(place).map_or(TileState::Untouched, |cell| state(history, known, cell))
     });
     LossPicture { areas, cells_per_tile, ..timeline(&writes) }
 }
@@ -52,7 +52,7 @@ fn cells_of(intent: &Intent) -> impl Iterator<Item = u64> + use<> {
 /// For each cell with an acknowledged write of this life, the last one.
 fn last_acknowledged(history: &History) -> HashMap<u64, Seq> {
     let intents = history.acknowledged().iter().filter_map(|(seq, _)| history.intent(*seq));
-    intents.flat_map(|it| cells_of(&it).map(move |cell| (cell, it.seq))).collect()
+    intents.flat_map(|intent| cells_of(&intent).map(move |cell| (cell, intent.seq))).collect()
 }
 
 /// An acknowledged write of this life.
@@ -82,39 +82,40 @@ fn acknowledged(
 }
 
 fn timeline(writes: &[KnownWrite]) -> LossPicture {
-    let age = |it: &KnownWrite| u64::try_from(-it.at_ns).unwrap_or(0);
-    let missing = writes.iter().filter(|it| it.is_there == Some(false)).map(age);
+    let age = |write: &KnownWrite| u64::try_from(-write.at_ns).unwrap_or(0);
+    let missing = writes.iter().filter(|write| write.is_there == Some(false)).map(age);
     // A little more than the missing span, to show what precedes it.
-    let wanted = missing.max().map_or(0, |it| it + it / 8).max(SPAN_MIN);
+    let wanted = missing.max().map_or(0, |age| age + age / 8).max(SPAN_MIN);
     let before = wanted.min(writes.iter().map(age).max().unwrap_or(0));
-    let after = writes.iter().map(|it| u64::try_from(it.at_ns).unwrap_or(0)).max().unwrap_or(0);
+    let after =
+        writes.iter().map(|write| u64::try_from(write.at_ns).unwrap_or(0)).max().unwrap_or(0);
     let slot_ns = round_up((before + after).div_ceil(SLOTS_MAX));
     let begin_before_ns = before.div_ceil(slot_ns) * slot_ns;
-    let place = |it: &KnownWrite| {
-        let since = i64::try_from(begin_before_ns).ok()? + it.at_ns;
+    let place = |write: &KnownWrite| {
+        let since = i64::try_from(begin_before_ns).ok()? + write.at_ns;
         // Acknowledgements at the moment of the cut count as before it.
         usize::try_from(u64::try_from(since).ok()?.saturating_sub(1) / slot_ns).ok()
     };
-    let count = writes.iter().filter_map(place).max().map_or(0, |it| it + 1);
+    let count = writes.iter().filter_map(place).max().map_or(0, |slot| slot + 1);
     let mut slots = vec![TimeSlot::default(); count];
-    for it in writes {
-        if let Some(slot) = place(it).and_then(|it| slots.get_mut(it)) {
+    for write in writes {
+        if let Some(slot) = place(write).and_then(|slot| slots.get_mut(slot)) {
             slot.acknowledged += 1;
-            slot.missing += u32::from(it.is_there == Some(false));
+            slot.missing += u32::from(write.is_there == Some(false));
         }
     }
-    let shown = || writes.iter().filter(|it| place(it).is_some());
+    let shown = || writes.iter().filter(|write| place(write).is_some());
     let mut chosen = choice(shown(), true);
     chosen.extend(choice(shown(), false));
-    chosen.sort_by_key(|it| it.at_ns);
+    chosen.sort_by_key(|write| write.at_ns);
     LossPicture { slot_ns, begin_before_ns, slots, writes: chosen, ..LossPicture::default() }
 }
 
 /// The smallest of 1, 2, 5, 10 … µs that is at least this long.
 fn round_up(nanos: u64) -> u64 {
-    let decades = std::iter::successors(Some(1000_u64), |it| it.checked_mul(10));
-    let round = decades.flat_map(|it| [1, 2, 5].map(|times| it.saturating_mul(times)));
-    round.into_iter().find(|it| *it >= nanos).unwrap_or(u64::MAX)
+    let decades = std::iter::successors(Some(1000_u64), |decade| decade.checked_mul(10));
+    let round = decades.flat_map(|decade| [1, 2, 5].map(|times| decade.saturating_mul(times)));
+    round.into_iter().find(|duration| *duration >= nanos).unwrap_or(u64::MAX)
 }
 
 /// Selects writes that are present, or missing, evenly from the last one back.
@@ -122,10 +123,12 @@ fn choice<'a>(
     writes: impl DoubleEndedIterator<Item = &'a KnownWrite> + Clone,
     is_there: bool,
 ) -> Vec<AcknowledgedWrite> {
-    let those = writes.filter(|it| it.is_there == Some(is_there));
+    let those = writes.filter(|write| write.is_there == Some(is_there));
     let every = those.clone().count().div_ceil(WRITES_MAX).max(1);
     let chosen = those.rev().step_by(every);
-    chosen.map(|it| AcknowledgedWrite { at_ns: it.at_ns, cell: it.cell, is_there }).collect()
+    chosen
+        .map(|write| AcknowledgedWrite { at_ns: write.at_ns, cell: write.cell, is_there })
+        .collect()
 }
 
 /// The state of a cell: its loss class, or the write it holds.
@@ -137,7 +140,7 @@ fn state(
     if let Some(class) = wrong {
         return TileState::Wrong(*class);
     }
-    let first = history.intents().first().map_or(Seq::MAX, |it| it.seq);
+    let first = history.intents().first().map_or(Seq::MAX, |intent| intent.seq);
     let newest = observed.sectors().into_iter().filter_map(|state| match state {
         SectorState::Write(seq) => Some(seq),
         _ => None,
@@ -159,7 +162,9 @@ fn areas(history: &History, state: impl Fn(u64) -> TileState) -> (u64, Vec<MapAr
     }
     let per_tile = (cells.end - cells.start).div_ceil(TILES_MAX).next_power_of_two();
     let mut controls: HashMap<u64, Seq> = HashMap::new();
-    controls.extend(history.controls_done().map(|it| (it.sector / CELL_SECTORS, it.seq)));
+    controls.extend(
+        history.controls_done().map(|control| (control.sector / CELL_SECTORS, control.seq)),
+    );
     let layout = Layout::new(cells.end);
     let areas = [
         ("journal", layout.journal),
@@ -239,8 +244,11 @@ mod tests {
             [(1, 0), (1, 0), (1, 0), (1, 1), (1, 0)]
         );
         // The first write of cell 1 was overwritten: nobody can tell.
-        let fates: Vec<_> =
-            found.writes.iter().map(|it| (it.at_ns / 1_000_000, it.cell, it.is_there)).collect();
+        let fates: Vec<_> = found
+            .writes
+            .iter()
+            .map(|write| (write.at_ns / 1_000_000, write.cell, write.is_there))
+            .collect();
         assert_eq!(fates, [(-30, 2, true), (-20, 1, true), (-1, 3, false), (1, 4, true)]);
     }
 
@@ -261,12 +269,12 @@ mod tests {
         let there = [(log, 1), (anywhere, 3), (control, 4)]
             .map(|(cell, seq)| (usize::try_from(cell).unwrap(), seq));
         let found = picture(&history, &[lost(log + 1)], &reading(&there));
-        let tiles: Vec<String> = found.areas.iter().map(|it| it.tiles.to_string()).collect();
+        let tiles: Vec<String> = found.areas.iter().map(|area| area.tiles.to_string()).collect();
         assert_eq!(found.cells_per_tile, 1);
         assert_eq!(tiles[0], "kL..............");
         assert_eq!(tiles[1].find('f'), Some(3), "{tiles:?}");
         assert_eq!(tiles[2], "cx..");
-        assert!(tiles[3].chars().all(|it| it == '.'), "{tiles:?}");
+        assert!(tiles[3].chars().all(|tile| tile == '.'), "{tiles:?}");
     }
 
     #[test]
@@ -280,12 +288,12 @@ mod tests {
         history.take(LedgerEntry::Cut { at: Nanos::new(201 * MS) }).unwrap();
         let found = picture(&history, &[lost(19_000)], &vec![ObservedCell::Whole(0); 262_143]);
         assert!(found.slots.len() <= 101, "{}", found.slots.len());
-        assert_eq!(found.writes.iter().filter(|it| !it.is_there).count(), 1);
+        assert_eq!(found.writes.iter().filter(|write| !write.is_there).count(), 1);
         assert!((100..=129).contains(&found.writes.len()), "{}", found.writes.len());
-        let tiles: Vec<&Tiles> = found.areas.iter().map(|it| &it.tiles).collect();
-        let all: usize = tiles.iter().map(|it| it.0.len()).sum();
+        let tiles: Vec<&Tiles> = found.areas.iter().map(|area| &area.tiles).collect();
+        let all: usize = tiles.iter().map(|tile| tile.0.len()).sum();
         assert!((1000..=1028).contains(&all), "{all}");
-        let lost = |it: &&Tiles| it.0.contains(&TileState::Wrong(LossClass::Lost));
+        let lost = |tiles: &&Tiles| tiles.0.contains(&TileState::Wrong(LossClass::Lost));
         assert_eq!(tiles.into_iter().filter(lost).count(), 1);
         assert!(serde_json::to_vec(&found).unwrap().len() < 16 << 10);
     }

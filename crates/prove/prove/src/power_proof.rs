@@ -144,9 +144,11 @@ fn all(
     observer: &dyn ProgressObserver,
 ) -> Result<Ending, CommandError> {
     // One machine has one power switch.
-    let is_any = |is_it: fn(&ProofTarget) -> bool| left.iter().any(|it| is_it(&it.series.target));
-    let has_agent = is_any(|it| matches!(it, ProofTarget::Agent(_)));
-    let has_guest = is_any(|it| matches!(it, ProofTarget::Guest(_)));
+    let is_any = |is_it: fn(&ProofTarget) -> bool| {
+        left.iter().any(|undecided| is_it(&undecided.series.target))
+    };
+    let has_agent = is_any(|target| matches!(target, ProofTarget::Agent(_)));
+    let has_guest = is_any(|target| matches!(target, ProofTarget::Guest(_)));
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let threads = match has_agent {
         true => 1,
@@ -159,8 +161,8 @@ fn all(
         for _ in 0..threads.min(left.len()) {
             let (sender, next, ending) = (sender.clone(), &next, &ending);
             scope.spawn(move || {
-                while let Some(it) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let ended = series(it, surroundings, &sender, ending);
+                while let Some(undecided) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let ended = series(undecided, surroundings, &sender, ending);
                     let is_over = ended.is_ok();
                     // The receiver has gone, or gets it.
                     let _ = sender
@@ -322,7 +324,7 @@ fn simulated(findings: CutFindings) -> CutAttempt {
 fn in_guest(
     mut cut: impl FnMut(&dyn Fn() -> bool) -> Result<(CutEvidence, CutFindings), CommandError> + 'static,
 ) -> CutTrial {
-    let qemu = Qemu::find().ok().map(|it| it.version);
+    let qemu = Qemu::find().ok().map(|qemu| qemu.version);
     let inventory =
         Inventory { host: read_host(), stack: None, qemu, power: PowerState::default() };
     let mut inventory = Some(Box::new(inventory));

@@ -35,11 +35,12 @@ pub fn prove_in_guest(order: &str) -> Result<(), CommandError> {
         return Err(CommandError::wrong_use(text));
     }
     let order: GuestOrder = serde_json::from_str(order)
-        .map_err(|it| CommandError::of(CommandErrorKind::WrongUse, it))?;
+        .map_err(|error| CommandError::of(CommandErrorKind::WrongUse, error))?;
     let path = Path::new(LabRequest::WITNESS_PATH);
     let port = File::options().write(true).open(path);
-    let mut port =
-        GuestPort::new(port.map_err(|it| CommandError::io("open the witness's port", path, it))?);
+    let mut port = GuestPort::new(
+        port.map_err(|error| CommandError::io("open the witness's port", path, error))?,
+    );
     let done = follow(&order, &mut port);
     let message = match &done {
         Ok(()) if order.task == GuestTask::Prepare => Some(AgentSays::Prepared),
@@ -48,7 +49,7 @@ pub fn prove_in_guest(order: &str) -> Result<(), CommandError> {
         Err(Obstacle::NotAttached(error)) => Some(not_attached(error)),
         Err(Obstacle::Failed(error)) => Some(AgentSays::Failed { reason: error_chain(error) }),
     };
-    message.map_or(Ok(()), |it| port.say(&it)).map_err(failed)?;
+    message.map_or(Ok(()), |message| port.say(&message)).map_err(failed)?;
     match done {
         // The host has heard, and decides.
         Ok(()) | Err(Obstacle::Smaller | Obstacle::NotAttached(_)) => Ok(()),

@@ -87,8 +87,8 @@ impl ProofStorage {
     fn of_nbd(target: &str, destroy: &[PathBuf]) -> Result<Self, CommandError> {
         let cannot = |error| CommandError::of(CommandErrorKind::CannotMeasure, error);
         let uri: Uri =
-            target.parse().map_err(|it| CommandError::of(CommandErrorKind::WrongUse, it))?;
-        if let Some(other) = destroy.iter().find(|it| it.as_path() != Path::new(target)) {
+            target.parse().map_err(|error| CommandError::of(CommandErrorKind::WrongUse, error))?;
+        if let Some(other) = destroy.iter().find(|path| path.as_path() != Path::new(target)) {
             let text = format!("--destroy '{}' does not match '{target}'", other.display());
             return Err(CommandError::wrong_use(text));
         }
@@ -157,8 +157,9 @@ impl AgentStorage for ProofStorage {
                 let engine =
                     Buffers::try_new(wanted.depth as usize, wanted.slot).and_then(|buffers| {
                         let connected = NbdEngine::connect(uri, MonotonicClock, buffers);
-                        connected
-                            .map_err(|it| refusal(durio_block::ErrorKind::Io, "use the target", it))
+                        connected.map_err(|error| {
+                            refusal(durio_block::ErrorKind::Io, "use the target", error)
+                        })
                     });
                 match engine {
                     Ok(engine) => user.drive(engine),
@@ -167,7 +168,8 @@ impl AgentStorage for ProofStorage {
             }
             PlaceKind::Folder { path, writes } => {
                 let buffers = Buffers::try_new(wanted.depth as usize, CELL);
-                match buffers.and_then(|it| FolderEngine::open(path, writes.clone(), it)) {
+                match buffers.and_then(|buffers| FolderEngine::open(path, writes.clone(), buffers))
+                {
                     Ok(engine) => user.drive(engine),
                     Err(error) => user.refused(error),
                 }

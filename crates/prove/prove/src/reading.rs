@@ -95,7 +95,7 @@ pub fn observe<E: Engine>(
             let at = usize::try_from(range.start - cells.start).unwrap_or(usize::MAX);
             let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let states = &mut into[at..at + length];
-            if usize::try_from(completion.result).is_ok_and(|it| it == length * CELL) {
+            if usize::try_from(completion.result).is_ok_and(|count| count == length * CELL) {
                 let bytes = &engine.slot_mut(completion.slot)[..length * CELL];
                 for ((state, bytes), cell) in states.iter_mut().zip(bytes.chunks(CELL)).zip(range) {
                     *state = cell_state(owner, cell, bytes);
@@ -228,8 +228,8 @@ fn sector_state(owner: StampOwner, sector: u64, bytes: &[u8; SECTOR]) -> SectorS
 
 fn damaged(owner: StampOwner, sector: u64, bytes: &[u8; SECTOR]) -> SectorState {
     match bytes[0] {
-        0 if bytes.iter().all(|&it| it == 0) => SectorState::Zeros,
-        0xff if bytes.iter().all(|&it| it == 0xff) => SectorState::Ones,
+        0 if bytes.iter().all(|&byte| byte == 0) => SectorState::Zeros,
+        0xff if bytes.iter().all(|&byte| byte == 0xff) => SectorState::Ones,
         _ => SectorState::Damaged { flipped: flipped_bits(owner, sector, bytes) },
     }
 }

@@ -120,8 +120,8 @@ mod tests {
         let layout = Layout::new(64);
         let arm = Arm { writes, ..Arm::new(DurablePath::Fdatasync, 1) };
         let schedule = Schedule::new(layout.clone(), &arm, 1, seed);
-        let cells = schedule.take(200).map(|it| it.sector / CELL_SECTORS);
-        cells.filter(|it| layout.journal.contains(it)).collect()
+        let cells = schedule.take(200).map(|intent| intent.sector / CELL_SECTORS);
+        cells.filter(|cell| layout.journal.contains(cell)).collect()
     }
 
     #[test]

@@ -176,7 +176,7 @@ fn carry_out(
         }
         DiskOrder::Restore => disk.lock().restore().map_err(|error| error.to_string()),
         DiskOrder::Stats => Ok(()),
-        DiskOrder::Fault { profile } => match named(&profile).and_then(|it| it.lie) {
+        DiskOrder::Fault { profile } => match named(&profile).and_then(|profile| profile.lie) {
             Some(lie) => {
                 disk.lock().add_lie(lie);
                 Ok(())
@@ -186,7 +186,7 @@ fn carry_out(
         DiskOrder::Fork { socket } => {
             let fork = disk.lock().clone();
             let fork = Fork::serve(fork, socket, advertised);
-            fork.map(|it| forks.push(it)).map_err(|error| error_chain(&error))
+            fork.map(|fork| forks.push(fork)).map_err(|error| error_chain(&error))
         }
         DiskOrder::Mark { name } => match log {
             Some(log) => log.mark(&mut disk.lock(), &name),

@@ -135,7 +135,7 @@ impl AgentTrials {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(LedgerError::Io(error).into()),
         };
-        let offset = book.as_ref().map_or(Nanos::ZERO, |it| it.state.last_at);
+        let offset = book.as_ref().map_or(Nanos::ZERO, |book| book.state.last_at);
         let address = target.listen.parse().map(Address::Tcp).map_err(|_| {
             TrialError::Failed(format!("'{}' is no address and port", target.listen))
         })?;
@@ -161,7 +161,7 @@ impl AgentTrials {
         if !std::mem::replace(&mut self.has_told, true) {
             self.inventory.clone_from(&before.inventory);
         }
-        if self.book.as_ref().is_some_and(|it| it.state.has_load) {
+        if self.book.as_ref().is_some_and(|book| book.state.has_load) {
             // This process ended between a load and its verification. The end of that life was not
             // observed, so nothing shows that it was a cut; but the acknowledged writes must be
             // there.
@@ -222,7 +222,7 @@ impl AgentTrials {
         }
         let patience = Duration::from_nanos(self.target.patience.get());
         let agent = self.agent.as_ref();
-        let has_ended = || agent.is_some_and(|it| it.has_ended().unwrap_or(true));
+        let has_ended = || agent.is_some_and(|agent| agent.has_ended().unwrap_or(true));
         match self.server.accept(patience, &|| stop() || has_ended()) {
             Err(WitnessError::Stopped) if !stop() => {
                 let why = "ended before it came to the witness; what it says stands above";

@@ -167,7 +167,11 @@ mod tests {
     fn classes(target: &mut FileTarget) -> Vec<(LossClass, u64)> {
         let found = verify(target, OWNER, CELLS_MIN, history()).unwrap();
         assert_eq!(found.acknowledged, 1);
-        found.findings.iter().map(|it| (it.class, it.sector / CELL_SECTORS)).collect()
+        found
+            .findings
+            .iter()
+            .map(|finding| (finding.class, finding.sector / CELL_SECTORS))
+            .collect()
     }
 
     #[test]
@@ -248,7 +252,7 @@ mod tests {
         // What was stamped becomes what was read: each cell is told, and none twice.
         assert_eq!(lines.len(), usize::try_from(cells.end - cells.start).unwrap() + 1);
         let expected = r#"{"entry":"settled","cell":6,"holds":[2,2,2,2,2,2,2,2]}"#;
-        assert_eq!(lines.iter().filter(|it| **it == expected).count(), 1);
+        assert_eq!(lines.iter().filter(|text| **text == expected).count(), 1);
         assert_eq!(*lines.last().unwrap(), r#"{"entry":"verified"}"#);
         // The next cut finds them as they are, and tells none.
         let before = book.state.history.clone().unwrap();

@@ -87,7 +87,7 @@ impl Introduction {
     /// The counters that show later whether the machine's power was gone.
     #[must_use]
     pub fn power(&self) -> PowerState {
-        self.inventory.as_ref().map(|it| it.power.clone()).unwrap_or_default()
+        self.inventory.as_ref().map(|inventory| inventory.power.clone()).unwrap_or_default()
     }
 }
 

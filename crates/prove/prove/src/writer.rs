@@ -161,7 +161,8 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
 
     /// Writes the controls that come next; if one is in flight, the others are skipped.
     fn write_controls(&mut self) {
-        while let Some(intent) = self.announced.front().copied().filter(|it| it.is_control) {
+        while let Some(intent) = self.announced.front().copied().filter(|intent| intent.is_control)
+        {
             self.announced.pop_front();
             if matches!(self.slots[self.depth as usize], WriterSlot::Idle)
                 && !self.is_in_flight(&intent)
@@ -172,7 +173,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
     }
 
     fn is_in_flight(&self, intent: &Intent) -> bool {
-        let end = |it: &Intent| it.sector + u64::from(it.sectors);
+        let end = |intent: &Intent| intent.sector + u64::from(intent.sectors);
         self.slots.iter().any(|slot| match slot {
             WriterSlot::Writing(other) | WriterSlot::Syncing(other) => {
                 other.sector < end(intent) && intent.sector < end(other)

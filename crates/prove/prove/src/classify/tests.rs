@@ -140,7 +140,8 @@ fn each_state_of_a_cell_has_its_class() {
         assert!(cut.picture.is_some());
     }
     let two = judged(8, parts(2, Ones, Zeros)).findings;
-    let shape: Vec<_> = two.iter().map(|it| (it.class, it.sector, it.sectors)).collect();
+    let shape: Vec<_> =
+        two.iter().map(|finding| (finding.class, finding.sector, finding.sectors)).collect();
     assert_eq!(shape, [(Corrupt, 64, 2), (Lost, 66, 6)]);
     // The stamps from before the first write are promised as well.
     let stamp = &judged(12, all(Zeros)).findings[0];
@@ -283,7 +284,7 @@ fn a_write_that_stands_elsewhere_is_misplaced_and_not_lost_as_well() {
         let again =
             |cell| Ok::<_, Infallible>(if cell == 8 { missing.clone() } else { elsewhere.clone() });
         let found = classify(&mut two_writes(), [&reading, &reading], again).unwrap();
-        found.findings.iter().map(|it| (it.class, it.sector)).collect::<Vec<_>>()
+        found.findings.iter().map(|finding| (finding.class, finding.sector)).collect::<Vec<_>>()
     };
     let (lost, misdirected) = ((LossClass::Lost, 64), (LossClass::Misdirected, 96));
     assert_eq!(findings(1, ObservedCell::Whole(0)), [misdirected]);
@@ -360,11 +361,12 @@ fn of_more_than_1000_findings_the_gravest_and_of_those_the_oldest_are_listed() {
         let again = |cell| Ok::<_, Infallible>(reading[usize::try_from(cell - 1).unwrap()].clone());
         let found = classify(&mut history, [&reading, &reading], again).unwrap();
         assert_eq!((found.findings.len(), found.left_out), (listed, left_out));
-        let place = |class| found.findings.iter().position(|it| it.class == class).unwrap();
+        let place =
+            |class| found.findings.iter().position(|finding| finding.class == class).unwrap();
         let is_sorted = left_out > 0;
         assert_eq!(place(LossClass::Corrupt), if is_sorted { 0 } else { cells - 1 });
         // Acknowledged later than the stamps: the first to be left out.
-        assert_eq!(found.findings.iter().any(|it| it.seq == 1), !is_sorted);
+        assert_eq!(found.findings.iter().any(|finding| finding.seq == 1), !is_sorted);
     }
 }
 

@@ -62,7 +62,7 @@ impl CommandLines {
 
     /// Time since the first line; `None` before it, and after the cut.
     pub(super) fn running_for(&self) -> Option<Duration> {
-        self.first_at.filter(|_| self.cut_at.is_none()).map(|it| it.elapsed())
+        self.first_at.filter(|_| self.cut_at.is_none()).map(|first| first.elapsed())
     }
 
     pub(super) fn is_too_much(&self) -> bool {

@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(found.len(), 100);
         assert_eq!(left_out, 2 + 200 + 200 + 199 * 100 - 100);
         for size in [0, 1, 2, 199, 200] {
-            assert!(found.iter().any(|it| it.len() == size), "{size}");
+            assert!(found.iter().any(|subset| subset.len() == size), "{size}");
         }
         assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 100);
     }

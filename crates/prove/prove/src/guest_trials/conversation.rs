@@ -61,7 +61,7 @@ impl GuestMachine {
         listen: impl FnOnce(&Conversation<'_>) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
         let request = self.request(order)?;
-        let guest = self.guest.with_request(request).map_err(|it| undecided(it.into()))?;
+        let guest = self.guest.with_request(request).map_err(|error| undecided(error.into()))?;
         let (reader, writer) = io::pipe().map_err(cannot)?;
         let (sender, words) = sync_channel(WAITING_MAX);
         let conversation = Conversation { machine: self, words, cutter: Cutter::new() };

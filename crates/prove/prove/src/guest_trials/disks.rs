@@ -39,7 +39,7 @@ impl GuestDisks {
         let advertised = Advertisement::of(&lying);
         let honest = Profile { lies: Vec::new(), ..lying.clone() };
         // A cut leaves something else of each.
-        let seeds = (0..target.layers.disks()).map(|it| job_seed(seed, it.into(), 2));
+        let seeds = (0..target.layers.disks()).map(|number| job_seed(seed, number.into(), 2));
         let disk = |seed| SharedDisk::new(Disk::new(honest.clone(), seed));
         let disks: Vec<SharedDisk> = seeds.map(disk).collect();
         let servers = disks.iter().map(|disk| BackgroundServer::start(disk, advertised));
@@ -63,7 +63,7 @@ impl GuestDisks {
 
     /// Only when the layers are made: a filesystem must be there to be tested.
     pub(super) fn begin_to_lie(&self, now: Nanos) -> Result<(), CommandError> {
-        let is_liar = |number: u32| self.liar.is_none_or(|it| it == number);
+        let is_liar = |number: u32| self.liar.is_none_or(|liar| liar == number);
         for (_, disk) in (0..).zip(&self.disks).filter(|(number, _)| is_liar(*number)) {
             let disk = &mut *disk.lock();
             if self.lies.contains(&Lie::ClaimsWriteThrough) {
@@ -125,7 +125,8 @@ mod tests {
             enumerated: false,
         };
         let disks = GuestDisks::new(&target, named(profile).unwrap(), 7).unwrap();
-        let serials: Vec<String> = disks.in_lab(&target).into_iter().map(|it| it.serial).collect();
+        let serials: Vec<String> =
+            disks.in_lab(&target).into_iter().map(|disk| disk.serial).collect();
         assert_eq!(serials, ["durio-proof-0", "durio-proof-1", "durio-proof-2"]);
         disks
     }
@@ -140,7 +141,7 @@ mod tests {
             disk.carry_out(0, Nanos::new(2), DiskRequest::Flush, &mut []).unwrap();
         }
         disks.cut();
-        assert!(disks.disks.iter().all(|it| it.lock().stats().cuts == 1));
+        assert!(disks.disks.iter().all(|disk| disk.lock().stats().cuts == 1));
         assert!(disks.restore());
         let reads = disks.disks.iter().map(|disk| {
             let mut found = [0; SECTOR];

@@ -172,7 +172,7 @@ impl WitnessedLife {
     fn take(&mut self, at: Nanos, said: &AgentSays) -> Option<u64> {
         match said {
             AgentSays::Intend { writes } => {
-                self.intents.extend(writes.iter().map(|&it| LedgerEntry::Intended(it)));
+                self.intents.extend(writes.iter().map(|&intent| LedgerEntry::Intended(intent)));
                 None
             }
             AgentSays::Acknowledged { seq } => {
@@ -185,7 +185,7 @@ impl WitnessedLife {
 
     /// A state may hold everything announced in this life: later writes are not on the disk.
     fn announced(&self, mut history: History) -> Result<History, CommandError> {
-        self.intents.iter().try_for_each(|&it| history.take(it)).map_err(cannot)?;
+        self.intents.iter().try_for_each(|&intent| history.take(intent)).map_err(cannot)?;
         Ok(history)
     }
 

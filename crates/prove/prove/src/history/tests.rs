@@ -114,9 +114,11 @@ fn each_error_of_a_ledger_is_named_with_the_write() {
 fn a_life_knows_its_own_writes_alone_and_its_cells_go_on() {
     let mut history = history(&[intent(1, 32, 8), intent(2, 40, 8), acknowledged(1, 20)]);
     history.take(LedgerEntry::ControlDone { seq: 2 }).unwrap();
-    let controls = |history: &History| history.controls_done().map(|it| it.seq).collect::<Vec<_>>();
+    let controls =
+        |history: &History| history.controls_done().map(|intent| intent.seq).collect::<Vec<_>>();
     assert_eq!(controls(&history), [2]);
-    let seqs = |history: &History| history.intents().iter().map(|it| it.seq).collect::<Vec<_>>();
+    let seqs =
+        |history: &History| history.intents().iter().map(|intent| intent.seq).collect::<Vec<_>>();
     assert_eq!(seqs(&history), [1, 2]);
     assert_eq!(history.intent(2).unwrap().sector, 40);
     assert_eq!(history.intent(3), None);

@@ -93,7 +93,7 @@ impl Life {
             match said {
                 AgentSays::Intend { writes } => {
                     self.next_seq = writes.last().unwrap().seq + 1;
-                    writes.iter().for_each(|&it| self.take(LedgerEntry::Intended(it)));
+                    writes.iter().for_each(|&intent| self.take(LedgerEntry::Intended(intent)));
                 }
                 AgentSays::Acknowledged { seq } => {
                     self.take(LedgerEntry::Acknowledged { seq, at: Nanos::new(seq) });
@@ -140,7 +140,7 @@ fn an_appended_write_whose_size_did_not_last_is_lost() {
     let length = || fs::metadata(&life.path).unwrap().len() / CELL as u64;
     assert_eq!(length(), log.start, "the log is not there yet");
     let cells = life.load(20);
-    let last = *cells.iter().find(|it| log.contains(it)).unwrap();
+    let last = *cells.iter().find(|cell| log.contains(cell)).unwrap();
     assert!(life.findings().is_empty(), "{:?}", life.findings());
     let cut_to = |cell: u64| {
         let file = File::options().write(true).open(&life.path).unwrap();

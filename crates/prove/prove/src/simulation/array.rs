@@ -37,8 +37,8 @@ impl ArrayDisks {
     pub fn of(target: &ArrayTarget) -> Option<Self> {
         let lying = named(&target.profile)?.profile(target.size.get());
         let honest = Profile { lies: Vec::new(), ..lying.clone() };
-        let lies = |member| target.liar.is_none_or(|it| it == member);
-        let member = |it| if lies(it) { lying.clone() } else { honest.clone() };
+        let lies = |member| target.liar.is_none_or(|liar| liar == member);
+        let member = |member| if lies(member) { lying.clone() } else { honest.clone() };
         let level = match target.level {
             ArrayLevel::Raid1 => Level::Mirrored,
             ArrayLevel::Raid5 => Level::Parity,
@@ -64,13 +64,13 @@ pub struct ByArray {
 impl ByArray {
     pub(super) fn new(disks: &ArrayDisks, slots: Slots, seed: u64) -> Self {
         let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let honest = |it: &Profile| Profile { lies: Vec::new(), ..it.clone() };
-        let mut disk = |it| SharedDisk::new(Disk::new(honest(it), chance.next_u64()));
+        let honest = |profile: &Profile| Profile { lies: Vec::new(), ..profile.clone() };
+        let mut disk = |profile| SharedDisk::new(Disk::new(honest(profile), chance.next_u64()));
         Self {
             level: disks.level,
             fault: disks.fault,
             disks: disks.members.iter().map(&mut disk).collect(),
-            lies: disks.members.iter().map(|it| it.lies.clone()).collect(),
+            lies: disks.members.iter().map(|member| member.lies.clone()).collect(),
             slots,
             chance,
         }

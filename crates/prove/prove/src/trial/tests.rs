@@ -23,7 +23,7 @@ fn trials(folder: &Path, cut: &[&str]) -> (AgentTrials, SocketAddr) {
         listen: "127.0.0.1:0".into(),
         token: "secret".into(),
         start: Vec::new(),
-        cut: cut.iter().map(|it| (*it).to_owned()).collect(),
+        cut: cut.iter().map(|word| (*word).to_owned()).collect(),
         restore: Vec::new(),
         off: Nanos::ZERO,
         load: Nanos::ZERO,
@@ -128,7 +128,8 @@ fn by_hand_it_is_cut_when_nothing_was_acknowledged_for_three_seconds() {
     let (evidence, _) = thread::scope(|scope| {
         scope.spawn(|| {
             let _silent = acknowledges(address, 64);
-            let is_over = || told.lock().unwrap().iter().any(|(_, it)| it.contains("is silent"));
+            let is_over =
+                || told.lock().unwrap().iter().any(|(_, line)| line.contains("is silent"));
             while !is_over() {
                 thread::sleep(Duration::from_millis(5));
             }
@@ -137,7 +138,7 @@ fn by_hand_it_is_cut_when_nothing_was_acknowledged_for_three_seconds() {
         cut(&mut trials, &tell)
     });
     let told = told.into_inner().unwrap();
-    let lines: Vec<&str> = told.iter().map(|(_, it)| it.as_str()).collect();
+    let lines: Vec<&str> = told.iter().map(|(_, line)| line.as_str()).collect();
     assert_eq!(
         lines,
         [
@@ -162,7 +163,7 @@ fn a_gibibyte_of_a_larger_target_is_used_and_two_where_the_user_says_so() {
             scope.spawn(|| {
                 let (_stream, mut reader) = come(address, 5 << 30);
                 let asked = receive(&mut reader).unwrap();
-                let is_all = matches!(asked, WitnessSays::Prepare { cells: it, .. } if it == cells);
+                let is_all = matches!(asked, WitnessSays::Prepare { cells: asked_cells, .. } if asked_cells == cells);
                 assert!(is_all, "{asked:?}");
             });
             // It goes before it has prepared anything.
