@@ -7,8 +7,8 @@
 use std::path::PathBuf;
 
 use durio_base::Nanos;
-use durio_layers::DeclaredStack;
 use durio_plan::{PublishedShare, SeveralDevices};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
@@ -20,16 +20,16 @@ pub const BENCH_FOLDER_SCHEMA: u32 = 1;
 pub const BENCH_MANIFEST: &str = "bench.json";
 
 /// A bench folder, that is written or read.
-pub type BenchFolder = ManifestFolder<BenchManifest>;
+pub type BenchFolder<S> = ManifestFolder<BenchManifest<S>>;
 
-impl FolderManifest for BenchManifest {
+impl<S: Serialize + DeserializeOwned> FolderManifest for BenchManifest<S> {
     const FILE: &'static str = BENCH_MANIFEST;
     const SCHEMA: u32 = BENCH_FOLDER_SCHEMA;
     const MAKING: &'static str = "make the bench folder";
     const READING: &'static str = "read the bench folder";
 }
 
-impl BenchFolder {
+impl<S: Serialize + DeserializeOwned> BenchFolder<S> {
     /// The path of a run folder of this bench; none for a name that leads out of it.
     #[must_use]
     pub fn run(&self, name: &str) -> Option<PathBuf> {
@@ -37,9 +37,10 @@ impl BenchFolder {
     }
 }
 
-/// A bench: the request, and its state so far.
+/// A bench: the request, and its state so far. `S` is a stack as it was declared: what that is, the
+/// crate says that builds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BenchManifest {
+pub struct BenchManifest<S> {
     /// [`BENCH_FOLDER_SCHEMA`] of the writer.
     pub schema: u32,
     /// The name of the folder as it was made.
@@ -75,14 +76,14 @@ pub struct BenchManifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// The stacks in the order in which they are built.
-    pub stacks: Vec<BenchStack>,
+    pub stacks: Vec<BenchStack<S>>,
 }
 
 /// A stack and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BenchStack {
+pub struct BenchStack<S> {
     /// The stack as it was to be built, scaled.
-    pub declared: DeclaredStack,
+    pub declared: S,
     /// One per layer, from the bottom.
     pub layers: Vec<BenchLayer>,
     /// Why it could not be built or measured to its top.
@@ -150,10 +151,10 @@ pub enum TearDown {
     },
 }
 
-impl BenchStack {
+impl<S> BenchStack<S> {
     /// A stack before its turn; `layers` are its layers' words and labels.
     #[must_use]
-    pub fn waiting(declared: DeclaredStack, layers: Vec<(String, String)>) -> Self {
+    pub fn waiting(declared: S, layers: Vec<(String, String)>) -> Self {
         let of = |(word, label)| BenchLayer {
             word,
             label,

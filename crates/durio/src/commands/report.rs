@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use durio_bench::{BenchError, find_run, read_run};
+use durio_layers::DeclaredStack;
 use durio_record::bench::BenchFolder;
 use durio_record::file_names;
 use durio_record::lab_compare::LabCompareFolder;
@@ -32,8 +33,8 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, BenchError> {
     }
     // If a folder has both manifests, the run's takes precedence.
     let is_run = path.join(file_names::MANIFEST).is_file();
-    if BenchFolder::is_at(&path) && !is_run {
-        let folder = BenchFolder::open(&path)?;
+    if BenchFolder::<DeclaredStack>::is_at(&path) && !is_run {
+        let folder = BenchFolder::<DeclaredStack>::open(&path)?;
         return super::stack::show_bench(&folder, arguments.output);
     }
     if ProofFolder::is_at(&path) && !is_run {

@@ -67,7 +67,7 @@ pub struct Bench<'a> {
 /// A bench that is over.
 #[derive(Debug)]
 pub struct Benched {
-    pub folder: BenchFolder,
+    pub folder: BenchFolder<DeclaredStack>,
     /// What its layers cost.
     pub found: Result<ReadBack<StackFindings>, CommandError>,
     pub ending: Ending,
@@ -121,11 +121,12 @@ impl<'a> Bench<'a> {
     /// If the bench folder cannot be written.
     pub fn run(&self, stop: &StopFlag, observer: &dyn Observer) -> Result<Benched, CommandError> {
         let manifest = self.manifest();
-        let folder = BenchFolder::create(self.execution.folder(), manifest.clone())?;
+        let folder =
+            BenchFolder::<DeclaredStack>::create(self.execution.folder(), manifest.clone())?;
         // Each run is analysed once, live: the layers are compared by these very findings.
         let mut known = KnownRuns::new();
         let manifest = self.all(manifest, &folder, &mut known, stop, observer)?;
-        let folder = BenchFolder::open(&absolute(folder.path()))?;
+        let folder = BenchFolder::<DeclaredStack>::open(&absolute(folder.path()))?;
         let ending = manifest.outcome.unwrap_or(Outcome::Failed).into();
         let found = bench_findings(&folder, known, observer);
         save_bench(&folder, &found)?;
@@ -134,12 +135,12 @@ impl<'a> Bench<'a> {
 
     fn all(
         &self,
-        manifest: BenchManifest,
-        folder: &BenchFolder,
+        manifest: BenchManifest<DeclaredStack>,
+        folder: &BenchFolder<DeclaredStack>,
         known: &mut KnownRuns,
         stop_flag: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<BenchManifest, CommandError> {
+    ) -> Result<BenchManifest<DeclaredStack>, CommandError> {
         let stacks = manifest.stacks.clone();
         let progress = BenchProgress::new(observer, &stacks, &self.estimates);
         let stop = || stop_flag.is_set();
@@ -169,7 +170,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn manifest(&self) -> BenchManifest {
+    fn manifest(&self) -> BenchManifest<DeclaredStack> {
         let (bench, started) = self.execution.identity();
         let StackBench { name, summary, text, .. } = self.spec.clone();
         // Of stacks that were left out nothing is set beside anything.
@@ -199,14 +200,14 @@ impl<'a> Bench<'a> {
 
 /// Keeps what was found beside the manifest; of nothing measured, nothing.
 pub(crate) fn save_bench(
-    folder: &BenchFolder,
+    folder: &BenchFolder<DeclaredStack>,
     found: &Result<ReadBack<StackFindings>, CommandError>,
 ) -> Result<(), CommandError> {
     let Ok(found) = found else { return Ok(()) };
     save_findings(&found.findings, |name, bytes| folder.save(name, bytes))
 }
 
-fn waiting(stack: &DeclaredStack) -> BenchStack {
+fn waiting(stack: &DeclaredStack) -> BenchStack<DeclaredStack> {
     let of = |layer: &DeclaredLayer| (layer.kind.name().to_owned(), layer.label());
     BenchStack::waiting(stack.clone(), stack.layers.iter().map(of).collect())
 }

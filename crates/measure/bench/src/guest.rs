@@ -315,7 +315,7 @@ pub fn bench_of_guest(
     observer: &dyn Observer,
 ) -> Result<Benched, CommandError> {
     let (folder, ending) = bench.run(stop, observer)?;
-    let folder = BenchFolder::open(&absolute(&folder))?;
+    let folder = BenchFolder::<DeclaredStack>::open(&absolute(&folder))?;
     let found = read_bench(&folder, observer);
     save_bench(&folder, &found)?;
     Ok(Benched { folder, found, ending })
@@ -356,8 +356,10 @@ impl GuestResults {
     /// Moves the bench folder among the runs, if there is one.
     fn keep(&self, runs: &Path) -> Result<Option<PathBuf>, CommandError> {
         let Ok(entries) = fs::read_dir(&self.0) else { return Ok(None) };
-        let found =
-            entries.flatten().map(|entry| entry.path()).find(|path| BenchFolder::is_at(path));
+        let found = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| BenchFolder::<DeclaredStack>::is_at(path));
         let Some((from, name)) = found.as_ref().and_then(|path| Some((path, path.file_name()?)))
         else {
             return Ok(None);

@@ -8,6 +8,7 @@ use durio_analyse::attribution::{LabComparison, StackFindings, compare_labs};
 use durio_base::Nanos;
 use durio_block::rename_new;
 use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag, command_line};
+use durio_layers::DeclaredStack;
 use durio_record::Outcome;
 use durio_record::bench::BenchFolder;
 use durio_record::lab_compare::{
@@ -201,7 +202,8 @@ pub fn read_lab_comparison(
     let mut side = |side: LabCompareSide| -> Result<Vec<StackFindings>, CommandError> {
         let mut all = Vec::new();
         for path in folder.benches(side) {
-            let read = read_bench(&BenchFolder::open(&absolute(&path))?, observer)?;
+            let read =
+                read_bench(&BenchFolder::<DeclaredStack>::open(&absolute(&path))?, observer)?;
             is_damaged |= read.is_damaged;
             all.push(read.findings);
         }

@@ -11,6 +11,7 @@ use durio_analyse::{Analyser, Findings};
 use durio_command::{CommandError, CommandErrorKind, error_chain};
 use durio_judge::compare::{CompareSettings, ComparedRun, Comparison, RunReader, Side, compare};
 use durio_judge::judged;
+use durio_layers::DeclaredStack;
 use durio_record::bench::BenchFolder;
 use durio_record::{Event, RunFolder, file_names};
 
@@ -77,7 +78,7 @@ pub(crate) type KnownRuns = BTreeMap<String, Findings>;
 /// # Errors
 /// If nothing was measured.
 pub fn read_bench(
-    folder: &BenchFolder,
+    folder: &BenchFolder<DeclaredStack>,
     observer: &dyn Observer,
 ) -> Result<ReadBack<StackFindings>, CommandError> {
     bench_findings(folder, KnownRuns::new(), observer)
@@ -85,7 +86,7 @@ pub fn read_bench(
 
 /// The same; `known` runs are not read again.
 pub(crate) fn bench_findings(
-    folder: &BenchFolder,
+    folder: &BenchFolder<DeclaredStack>,
     mut known: KnownRuns,
     observer: &dyn Observer,
 ) -> Result<ReadBack<StackFindings>, CommandError> {

@@ -15,6 +15,7 @@ use durio_analyse::history::{Percentiles, RunFigures, RunRow};
 use durio_analyse::{Headline, RunState};
 use durio_block::Folder;
 use durio_command::CommandError;
+use durio_layers::DeclaredStack;
 use durio_record::bench::BenchFolder;
 use durio_record::lab_compare::LabCompareFolder;
 use durio_record::proof::{PROOF_MANIFEST, ProofFolder};
@@ -270,7 +271,7 @@ fn names(runs: &Folder) -> Result<Vec<String>, CommandError> {
 
 const MANIFESTS: [&str; 4] = [
     file_names::MANIFEST,
-    <durio_record::bench::BenchManifest as FolderManifest>::FILE,
+    <durio_record::bench::BenchManifest<DeclaredStack> as FolderManifest>::FILE,
     PROOF_MANIFEST,
     <durio_record::lab_compare::LabCompareManifest as FolderManifest>::FILE,
 ];
@@ -385,8 +386,8 @@ fn of_run(folder: &Path, row: &mut RunRow) {
 }
 
 fn bench_name(folder: &Path) -> Option<String> {
-    if BenchFolder::is_at(folder) {
-        return Some(BenchFolder::open(folder).ok()?.manifest.name);
+    if BenchFolder::<DeclaredStack>::is_at(folder) {
+        return Some(BenchFolder::<DeclaredStack>::open(folder).ok()?.manifest.name);
     }
     Some(LabCompareFolder::open(folder).ok()?.manifest.kernels.join(", "))
 }

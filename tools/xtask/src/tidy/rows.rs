@@ -24,8 +24,7 @@ const ROWS: [(u8, &[&str]); 10] = [
 const CORE: &str = "core";
 
 /// Permitted uses of another product: the crate, its dependency, and the reason.
-const ACROSS: [(&str, &str, &str); 7] = [
-    ("durio-record", "durio-layers", "the declared stack is saved as it is built"),
+const ACROSS: [(&str, &str, &str); 6] = [
     ("durio-spec", "durio-simdisk", "a proof names disks that lie"),
     ("durio-prove", "durio-raid", "power cuts of arrays run the engine itself"),
     ("durio-raid", "durio-simdisk", "the simulator's members are simulated disks"),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use durio_base::{Bytes, Nanos};
-use durio_layers::{DeclaredKind, MdBitmap};
+use durio_layers::{DeclaredKind, DeclaredStack, MdBitmap};
 use durio_record::bench::{
     BENCH_MANIFEST, BenchFolder, BenchManifest, BenchStack, LayerState, TearDown,
 };
@@ -15,14 +15,14 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/bench1")
 }
 
-fn golden_manifest() -> BenchManifest {
-    BenchFolder::open(&golden()).unwrap().manifest
+fn golden_manifest() -> BenchManifest<DeclaredStack> {
+    BenchFolder::<DeclaredStack>::open(&golden()).unwrap().manifest
 }
 
 #[test]
 fn the_golden_folder_of_version_1_reads_as_it_always_did() {
-    assert!(BenchFolder::is_at(&golden()));
-    let folder = BenchFolder::open(&golden()).unwrap();
+    assert!(BenchFolder::<DeclaredStack>::is_at(&golden()));
+    let folder = BenchFolder::<DeclaredStack>::open(&golden()).unwrap();
     let manifest = &folder.manifest;
     assert_eq!((manifest.name.as_str(), manifest.seed), ("mirror", 7));
     assert_eq!(manifest.outcome, Some(Outcome::Interrupted));
@@ -42,7 +42,7 @@ fn the_golden_folder_of_version_1_reads_as_it_always_did() {
 
 #[test]
 fn a_name_that_leads_out_of_the_folder_is_no_run() {
-    let folder = BenchFolder::open(&golden()).unwrap();
+    let folder = BenchFolder::<DeclaredStack>::open(&golden()).unwrap();
     for name in ["", ".", "..", "../other", "/etc", "a/b"] {
         assert_eq!(folder.run(name), None, "{name}");
     }
@@ -55,14 +55,14 @@ fn what_is_written_is_read_back_and_replaced_whole() {
     let mut manifest = golden_manifest();
     manifest.stacks[0].layers.pop();
     manifest.outcome = None;
-    let writer = BenchFolder::create(&path, manifest.clone()).unwrap();
-    assert_eq!(BenchFolder::open(&path).unwrap().manifest, manifest);
+    let writer = BenchFolder::<DeclaredStack>::create(&path, manifest.clone()).unwrap();
+    assert_eq!(BenchFolder::<DeclaredStack>::open(&path).unwrap().manifest, manifest);
     manifest.outcome = Some(Outcome::Complete);
     let declared = manifest.stacks[0].declared.clone();
     manifest.stacks.push(BenchStack::waiting(declared, vec![("ram".into(), "ram".into())]));
     manifest.stacks[1].tear_down = Some(TearDown::Failed { reason: "busy".into() });
     writer.update(&manifest).unwrap();
-    assert_eq!(BenchFolder::open(&path).unwrap().manifest, manifest);
+    assert_eq!(BenchFolder::<DeclaredStack>::open(&path).unwrap().manifest, manifest);
     let names: Vec<_> =
         fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, [BENCH_MANIFEST], "nothing is left beside it");
@@ -71,16 +71,16 @@ fn what_is_written_is_read_back_and_replaced_whole() {
 #[test]
 fn a_folder_that_exists_is_not_written_to() {
     let place = tempfile::tempdir().unwrap();
-    let error = BenchFolder::create(place.path(), golden_manifest()).unwrap_err();
+    let error = BenchFolder::<DeclaredStack>::create(place.path(), golden_manifest()).unwrap_err();
     assert_eq!(error.kind, RecordErrorKind::Io);
-    assert!(!BenchFolder::is_at(place.path()));
+    assert!(!BenchFolder::<DeclaredStack>::is_at(place.path()));
 }
 
 #[test]
 fn a_manifest_that_cannot_be_replaced_stays_as_it_is() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("bench");
-    let writer = BenchFolder::create(&path, golden_manifest()).unwrap();
+    let writer = BenchFolder::<DeclaredStack>::create(&path, golden_manifest()).unwrap();
     // A folder stands where the new manifest is to be written.
     fs::create_dir(path.join(format!(".{BENCH_MANIFEST}.new"))).unwrap();
     let before = fs::read(path.join(BENCH_MANIFEST)).unwrap();
@@ -91,7 +91,7 @@ fn a_manifest_that_cannot_be_replaced_stays_as_it_is() {
 #[test]
 fn a_newer_schema_and_a_missing_manifest_are_told_by_name() {
     let place = tempfile::tempdir().unwrap();
-    let open = || BenchFolder::open(place.path()).unwrap_err();
+    let open = || BenchFolder::<DeclaredStack>::open(place.path()).unwrap_err();
     assert_eq!(open().kind, RecordErrorKind::NotARunFolder);
     fs::write(place.path().join(BENCH_MANIFEST), "{\"schema\":2}").unwrap();
     assert_eq!(open().kind, RecordErrorKind::NewerSchema);
@@ -111,6 +111,6 @@ proptest! {
         let at = at % bytes.len();
         if end { bytes.truncate(at) } else { bytes[at] = byte }
         fs::write(place.path().join(BENCH_MANIFEST), bytes).unwrap();
-        let _ = BenchFolder::open(place.path());
+        let _ = BenchFolder::<DeclaredStack>::open(place.path());
     }
 }

@@ -5,6 +5,7 @@ use durio_bench::{
     Bench, BenchError, BenchRequest, GuestBench, ReadBack, bench_of_guest, listing, read_bench,
     runs_folder,
 };
+use durio_layers::DeclaredStack;
 use durio_plan::ClockChoice;
 use durio_record::bench::BenchFolder;
 use durio_report::Format;
@@ -76,7 +77,7 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, BenchError> {
 
 /// Prints a bench: the cost of its layers, and the outcome of each stack.
 pub(in crate::commands) fn show(
-    folder: &BenchFolder,
+    folder: &BenchFolder<DeclaredStack>,
     wished: OutputArguments,
 ) -> Result<Exit, BenchError> {
     output::refuse_fio(wished, "BENCH/RUN")?;
@@ -84,7 +85,7 @@ pub(in crate::commands) fn show(
 }
 
 fn show_found(
-    folder: &BenchFolder,
+    folder: &BenchFolder<DeclaredStack>,
     found: Result<ReadBack<StackFindings>, BenchError>,
     wished: OutputArguments,
 ) -> Result<Exit, BenchError> {

@@ -21,7 +21,7 @@ use crate::raid_efficiency::{ArrayLayout, MemberLayout};
 /// next measured one below. A layer that could not be built or measured is a point with the reason.
 #[must_use]
 pub fn bench_of<'a>(
-    manifest: &BenchManifest,
+    manifest: &BenchManifest<DeclaredStack>,
     findings: &'a [Vec<Option<Findings>>],
     timing: Option<Timing>,
 ) -> BenchPoints<'a> {
@@ -45,8 +45,8 @@ pub fn bench_of<'a>(
 }
 
 fn point<'a>(
-    manifest: &BenchManifest,
-    stack: &BenchStack,
+    manifest: &BenchManifest<DeclaredStack>,
+    stack: &BenchStack<DeclaredStack>,
     index: usize,
     layer: &BenchLayer,
     found: Option<&'a Findings>,
@@ -71,7 +71,11 @@ fn point<'a>(
 }
 
 /// Why a point has no results, or what went wrong with them.
-fn failure(stack: &BenchStack, layer: &BenchLayer, found: Option<&Findings>) -> Option<String> {
+fn failure(
+    stack: &BenchStack<DeclaredStack>,
+    layer: &BenchLayer,
+    found: Option<&Findings>,
+) -> Option<String> {
     let reason = |otherwise: &str| stack.failure.clone().unwrap_or_else(|| otherwise.to_owned());
     match layer.state {
         LayerState::Measured if found.is_some() => None,
@@ -270,7 +274,7 @@ mod tests {
     }
 
     /// RAM disks, a mirror on them that is not measured, ext4 on it.
-    fn stack(failure: Option<&str>, states: [LayerState; 3]) -> BenchStack {
+    fn stack(failure: Option<&str>, states: [LayerState; 3]) -> BenchStack<DeclaredStack> {
         let layers = vec![
             declared(
                 true,
@@ -287,7 +291,7 @@ mod tests {
         stack
     }
 
-    fn manifest(stack: BenchStack) -> BenchManifest {
+    fn manifest(stack: BenchStack<DeclaredStack>) -> BenchManifest<DeclaredStack> {
         let published = |layer, share_of_raw| PublishedShare {
             stack: "s".into(),
             layer,

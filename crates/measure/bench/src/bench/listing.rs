@@ -3,13 +3,14 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use durio_layers::DeclaredStack;
 use durio_record::Outcome;
 use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState, TearDown};
 use durio_report::visible;
 
 /// The text.
 #[must_use]
-pub fn listing(manifest: &BenchManifest, folder: &Path, whole: bool) -> String {
+pub fn listing(manifest: &BenchManifest<DeclaredStack>, folder: &Path, whole: bool) -> String {
     let mut text = String::new();
     line(&mut text, &format!("BENCH {}: {}", manifest.name, state(manifest.outcome)));
     if whole && !manifest.summary.is_empty() {
@@ -19,7 +20,7 @@ pub fn listing(manifest: &BenchManifest, folder: &Path, whole: bool) -> String {
     // Names are the user's: control characters are spelt out, and take more room.
     let width = labels.map(|layer| visible(&layer.label).chars().count()).max().unwrap_or(0);
     // That all went well takes no list.
-    let is_told = |stack: &&BenchStack| {
+    let is_told = |stack: &&BenchStack<DeclaredStack>| {
         whole || manifest.outcome != Some(Outcome::Complete) || !remarks(stack).is_empty()
     };
     for stack in manifest.stacks.iter().filter(is_told) {
@@ -73,7 +74,7 @@ const fn words(layer: &BenchLayer) -> &'static str {
     }
 }
 
-fn remarks(stack: &BenchStack) -> Vec<String> {
+fn remarks(stack: &BenchStack<DeclaredStack>) -> Vec<String> {
     let left = match &stack.tear_down {
         Some(TearDown::Failed { reason }) => {
             Some(format!("not taken down: {reason}; durio stack clean tries again"))

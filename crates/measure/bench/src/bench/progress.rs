@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use durio_base::Nanos;
-use durio_layers::BuildProgress;
+use durio_layers::{BuildProgress, DeclaredStack};
 use durio_record::bench::BenchStack;
 
 use super::point::PointEstimate;
@@ -15,7 +15,7 @@ const SYNC_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) struct BenchProgress<'a> {
     observer: &'a dyn Observer,
-    stacks: &'a [BenchStack],
+    stacks: &'a [BenchStack<DeclaredStack>],
     estimates: &'a [PointEstimate],
     sync_told: Cell<Option<Instant>>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct BenchProgress<'a> {
 impl<'a> BenchProgress<'a> {
     pub(crate) const fn new(
         observer: &'a dyn Observer,
-        stacks: &'a [BenchStack],
+        stacks: &'a [BenchStack<DeclaredStack>],
         estimates: &'a [PointEstimate],
     ) -> Self {
         Self { observer, stacks, estimates, sync_told: Cell::new(None) }

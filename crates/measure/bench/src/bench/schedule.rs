@@ -36,12 +36,12 @@ pub(crate) struct BenchPoint<'a> {
 }
 
 pub(crate) struct BenchSchedule<'a> {
-    pub(crate) manifest: BenchManifest,
+    pub(crate) manifest: BenchManifest<DeclaredStack>,
     /// Begins to build a stack; nothing of it is there yet.
     pub(crate) begin: &'a BeginStack<'a>,
     /// True once the user wants it to end.
     pub(crate) stop: &'a dyn Fn() -> bool,
-    pub(crate) save: &'a dyn Fn(&BenchManifest) -> Result<(), CommandError>,
+    pub(crate) save: &'a dyn Fn(&BenchManifest<DeclaredStack>) -> Result<(), CommandError>,
     /// Called before a layer is built.
     pub(crate) building: &'a dyn Fn(usize, usize),
 }
@@ -54,7 +54,7 @@ impl BenchSchedule<'_> {
     pub(crate) fn run(
         mut self,
         measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, CommandError>,
-    ) -> Result<BenchManifest, CommandError> {
+    ) -> Result<BenchManifest<DeclaredStack>, CommandError> {
         let mut runs = 0;
         for index in 0..self.manifest.stacks.len() {
             if (self.stop)() {
@@ -68,7 +68,7 @@ impl BenchSchedule<'_> {
     }
 
     fn outcome(&self) -> Outcome {
-        let went_wrong = |stack: &BenchStack| {
+        let went_wrong = |stack: &BenchStack<DeclaredStack>| {
             stack.failure.is_some() || matches!(stack.tear_down, Some(TearDown::Failed { .. }))
         };
         match self.manifest.stacks.iter().any(went_wrong) {

@@ -107,7 +107,7 @@ fn layer(kind: DeclaredKind, measured: bool) -> DeclaredLayer {
     DeclaredLayer { kind, groups: 1, measured }
 }
 
-fn stack(name: &str) -> BenchStack {
+fn stack(name: &str) -> BenchStack<DeclaredStack> {
     let ram = DeclaredKind::Ram(Ram { made: NewDevices { count: 1, size: Bytes::from_mib(64) } });
     let xfs = DeclaredKind::Xfs(Xfs::default());
     let linear = DeclaredKind::Dm(Dm { target: DmTarget::Linear });
@@ -116,7 +116,7 @@ fn stack(name: &str) -> BenchStack {
     BenchStack::waiting(DeclaredStack { name: name.to_owned(), layers }, words.to_vec())
 }
 
-fn manifest() -> BenchManifest {
+fn manifest() -> BenchManifest<DeclaredStack> {
     BenchManifest {
         schema: 1,
         bench: "b".to_owned(),
@@ -139,9 +139,9 @@ fn manifest() -> BenchManifest {
 
 /// How a bench ended, and what was done.
 struct Ended {
-    manifest: BenchManifest,
+    manifest: BenchManifest<DeclaredStack>,
     log: Vec<String>,
-    saved: Vec<BenchManifest>,
+    saved: Vec<BenchManifest<DeclaredStack>>,
 }
 
 fn run(
@@ -171,8 +171,9 @@ fn run(
     Ended { manifest, log: machine.log.borrow().clone(), saved: saved.into_inner() }
 }
 
-fn states(manifest: &BenchManifest) -> Vec<Vec<LayerState>> {
-    let of = |stack: &BenchStack| stack.layers.iter().map(|layer| layer.state).collect();
+fn states(manifest: &BenchManifest<DeclaredStack>) -> Vec<Vec<LayerState>> {
+    let of =
+        |stack: &BenchStack<DeclaredStack>| stack.layers.iter().map(|layer| layer.state).collect();
     manifest.stacks.iter().map(of).collect()
 }
 
@@ -206,7 +207,8 @@ fn every_layer_is_built_measured_and_taken_down_before_the_next_stack() {
 #[test]
 fn whoever_finds_a_killed_bench_knows_which_run_was_under_way() {
     let ended = run(&Scripted::default(), &mut |_| Ok(Outcome::Complete));
-    let under_way = |manifest: &&BenchManifest| manifest.stacks[0].layers[0].state == Partial;
+    let under_way =
+        |manifest: &&BenchManifest<DeclaredStack>| manifest.stacks[0].layers[0].state == Partial;
     let during = ended.saved.iter().find(under_way).unwrap();
     assert_eq!(during.stacks[0].layers[0].run.as_deref(), Some("01-a-ram"));
     assert_eq!(during.outcome, None);
@@ -321,8 +323,8 @@ fn a_run_that_was_analysed_while_it_ran_is_not_read_again() {
     let ended = run(&Scripted::default(), &mut |_| Ok(Outcome::Complete));
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("b");
-    let folder = BenchFolder::create(&path, ended.manifest.clone()).unwrap();
-    let folder = BenchFolder::open(folder.path()).unwrap();
+    let folder = BenchFolder::<DeclaredStack>::create(&path, ended.manifest.clone()).unwrap();
+    let folder = BenchFolder::<DeclaredStack>::open(folder.path()).unwrap();
     let complaints = |known: &[&str]| {
         let known = known.iter().map(|run| ((*run).to_owned(), findings_of_nothing()));
         let told = ToldLines::default();
