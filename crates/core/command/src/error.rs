@@ -138,11 +138,8 @@ impl From<BlockError> for CommandError {
 /// How something ended that has a record, and has said itself what went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Well.
     Complete,
-    /// By the user.
     Interrupted,
-    /// Otherwise.
     Failed(CommandErrorKind),
 }
 

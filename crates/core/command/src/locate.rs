@@ -29,7 +29,6 @@ pub struct LocatedPlaces {
 pub enum Permission<'a> {
     /// Those that `--destroy` names, by a path or a serial number.
     Named {
-        /// The words.
         destroy: &'a [PathBuf],
         /// Also where a filesystem or an array's member is.
         force_signature: bool,

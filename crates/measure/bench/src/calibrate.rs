@@ -31,11 +31,11 @@ const CLIENTS: &str = "{clients}";
 /// The database and its model.
 #[derive(Debug, Clone)]
 pub struct CalibrationWish {
-    /// The profile's name.
+    /// The name of the profile that is written.
     pub database: String,
     /// What loads the database with `{clients}` clients and prints its rate, for a shell.
     pub command: String,
-    /// Numbers of clients.
+    /// How many clients load the database, in the order of the runs.
     pub clients: Vec<u32>,
 }
 

@@ -30,7 +30,7 @@ pub struct CampaignScale {
 pub struct CampaignWish<'a> {
     /// A file, or the name of a built-in spec.
     pub spec: &'a Path,
-    /// Paths, or NAME=PATH.
+    /// Paths, or NAME=PATH for a target that the spec names.
     pub targets: &'a [PathBuf],
     /// How much of it.
     pub scale: CampaignScale,

@@ -40,7 +40,6 @@ const ZFS_CACHE: Bytes = Bytes::from_mib(1024);
 pub struct GuestSettings {
     /// What its clock counts.
     pub timing: LabTiming,
-    /// Its processors.
     pub cpus: u32,
     /// Its memory; by default what the largest stack needs.
     pub memory: Option<Bytes>,
@@ -54,7 +53,6 @@ pub struct GuestBench<'a> {
     /// The spec, as the user gave it.
     pub spec: &'a Path,
     pub choice: &'a StackChoice,
-    /// The guest's settings.
     pub guest: GuestSettings,
     /// The kernel's image or release; the newest without it.
     pub kernel: Option<&'a Path>,
@@ -280,7 +278,7 @@ pub fn time_limit(request: &LabRequest) -> CommandError {
     CommandError::new(CommandErrorKind::TimeLimit, text).hint("--time-limit sets another one")
 }
 
-/// The guest died.
+/// The error for a guest that died before its command ended.
 #[must_use]
 pub fn guest_failed(reason: &str) -> CommandError {
     CommandError::new(CommandErrorKind::LabFailed, format!("the guest failed: {reason}"))

@@ -72,7 +72,7 @@ fn of_trace(folder: &Path) -> String {
 pub struct CaptureMark {
     folder: Folder,
     name: FolderName,
-    /// Holds the lock.
+    /// Keeps the mark locked as long as the capture lives.
     _file: File,
 }
 

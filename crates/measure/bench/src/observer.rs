@@ -18,7 +18,6 @@ pub trait Observer: ProgressObserver {
 
 /// The same of one run. It ends when this is dropped.
 pub trait RunObserver {
-    /// Something has happened.
     fn event(&mut self, plan: &Plan, event: &Event);
 
     /// A file is being laid out.

@@ -18,7 +18,6 @@ pub struct InterruptedCampaign {
 }
 
 impl InterruptedCampaign {
-    /// The runner's instructions.
     pub(crate) fn resume(&self) -> Resume {
         let event = RunResumed {
             step: self.point.step,

@@ -29,10 +29,7 @@ pub struct CleanOutcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CleanState {
     /// Its builder lives; nothing was touched.
-    Alive {
-        /// The builder's process.
-        pid: u32,
-    },
+    Alive { pid: u32 },
     /// All is undone and the journal is gone.
     Cleaned {
         /// Undos that were done, in order; those with nothing left to undo are omitted.

@@ -91,15 +91,10 @@ pub enum BuildError {
     Stopped(String),
     /// The journal of the build could not be written; nothing is built without it.
     #[error("cannot write the journal of what is built, '{}'", .path.display())]
-    Journal {
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
+    Journal { path: PathBuf, source: io::Error },
     /// Building failed, and so did tearing down.
     #[error("{first}; {}", Self::NotTornDown(.left.clone()))]
     AndNotTornDown {
-        /// Why building failed.
         first: Box<BuildError>,
         /// What could not be undone; it stays in the journal.
         left: Vec<String>,

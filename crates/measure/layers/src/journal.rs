@@ -37,7 +37,7 @@ pub(super) enum JournalLine {
     },
 }
 
-/// Who builds.
+/// The first line: which process builds which stack, and the boot of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begin {
     pub(super) id: String,
@@ -69,7 +69,7 @@ pub(super) struct FinishedStep {
     pub(super) facts: Option<LayerIdentity>,
 }
 
-/// A started step.
+/// A step that was started, and its end, if it came.
 #[derive(Debug, Clone)]
 pub(super) struct BegunStep {
     pub(super) step: JournalStep,

@@ -101,7 +101,7 @@ pub(crate) struct Driver {
 /// Where a driver shows itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum DriverSign {
-    /// In `/sys/module` alone.
+    /// It shows in `/sys/module` alone.
     AsModule,
     /// This path is there.
     At(&'static str),
@@ -139,7 +139,6 @@ impl Driver {
 pub struct SpecLayer {
     /// Its word: `md`, `ext4`.
     pub word: &'static str,
-    /// What it is.
     pub help: &'static str,
     /// Its keys, in addition to those of every layer.
     pub keys: fn() -> Vec<SpecKey>,
@@ -186,7 +185,7 @@ pub(crate) trait BuildableLayer {
     }
     /// About how large its devices will be.
     fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes>;
-    /// Its commands.
+    /// The commands that make it on the devices `below`, with their undo.
     fn plan(&self, draft: &mut PlanDraft<'_>, below: &[String]) -> PlannedLayer;
     /// The devices that durio makes for it out of nothing.
     fn made(&mut self) -> Option<&mut NewDevices> {

@@ -41,7 +41,6 @@ pub fn requirements(stack: &DeclaredStack) -> Vec<Missing> {
 /// The names of needed programs and drivers, each once, in order.
 #[derive(Debug, Default)]
 pub struct NamedNeeds {
-    /// Programs.
     pub tools: Vec<String>,
     /// Drivers, as the kernel names their modules.
     pub modules: Vec<String>,

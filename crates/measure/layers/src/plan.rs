@@ -37,7 +37,6 @@ impl PlannedLayer {
     }
 }
 
-/// The whole plan.
 #[derive(Debug)]
 pub(crate) struct BuildPlan {
     pub(crate) commands: Vec<BuildCommand>,

@@ -15,7 +15,6 @@ use crate::permit::{Grounds, PermittedCommand};
 use crate::place::{Values, filled};
 use crate::system::{ExitedProcess, System};
 
-/// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildCommand {
     /// The layer that it belongs to, from zero at the bottom.
@@ -32,7 +31,6 @@ pub enum Action {
     Run {
         /// The program's name, looked for in PATH.
         program: String,
-        /// Its words.
         arguments: Vec<String>,
         /// The placeholder that its standard output, without blanks at the ends, is kept under.
         output: Option<String>,
@@ -40,25 +38,16 @@ pub enum Action {
     /// A program is started that stays, and serves a device until it is ended.
     Serve {
         program: String,
-        /// Its words.
         arguments: Vec<String>,
         /// The placeholder that the device which it says is kept under.
         output: String,
     },
     /// A driver is loaded, unless it is there.
-    Load {
-        module: String,
-        /// Its parameters.
-        arguments: Vec<String>,
-    },
+    Load { module: String, arguments: Vec<String> },
     /// The kernel's configfs is mounted, unless it is; it stays so.
     MountConfigfs,
     /// A text is written to a file of the kernel.
-    Write {
-        /// The file.
-        path: String,
-        text: String,
-    },
+    Write { path: String, text: String },
     /// A directory is made; it must not be there.
     MakeDirectory { path: String },
     /// A file is made, all of its space allocated; it must not be there.
@@ -71,7 +60,6 @@ pub enum Action {
 pub(crate) trait Checking {
     /// As it is shown.
     fn text(&self) -> String;
-    /// Looks at it.
     fn carry_out(&self, stepper: &mut Stepper<'_, '_>) -> Result<(), BuildError>;
 }
 
@@ -164,14 +152,12 @@ pub enum BuildProgress<'a> {
     Command(&'a str),
     /// An array is made equal: done and all, in the kernel's sectors.
     Syncing {
-        /// The array.
         device: &'a str,
         /// Sectors done.
         done: u64,
         /// Sectors in all.
         all: u64,
     },
-    /// Something is undone.
     Undo(&'a str),
     /// Something was not undone, because the build did not make it.
     LeftAlone {
@@ -187,7 +173,6 @@ pub enum BuildProgress<'a> {
 pub struct BuildOptions<'a> {
     /// Asked between commands and while one runs: true ends the build, after the command.
     pub stop: &'a dyn Fn() -> bool,
-    /// Receives progress reports.
     pub progress: &'a dyn Fn(BuildProgress<'_>),
 }
 

@@ -33,7 +33,6 @@ pub(super) struct ExitedProcess {
 /// What there is of an array that was served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ServerRemains {
-    /// Its server lives.
     pub(crate) has_server: bool,
     /// Its block device is there, with a living server or without.
     pub(crate) has_device: bool,
@@ -47,7 +46,7 @@ impl ServerRemains {
     }
 }
 
-/// The machine.
+/// What a build asks of the machine and does to it.
 pub(super) trait System: std::fmt::Debug {
     /// Runs a program to its end. Its output goes to the files `<output>.out` and `<output>.err`,
     /// where it is found even if this process dies.

@@ -72,7 +72,6 @@ pub(crate) const ZERO_ONE: &[&str] = &["0", "1"];
 pub(crate) struct WordFault {
     /// Which of the words, from zero.
     pub(crate) index: usize,
-    /// The fault.
     pub(crate) what: String,
     /// The words allowed in its place.
     pub(crate) allowed: String,

@@ -305,7 +305,6 @@ pub(crate) enum Undone {
     Done,
     /// It had ended by itself, and its remains were removed; it no longer held anything below it.
     Remains,
-    /// Nothing was there.
     Gone,
     /// Something is there and was not touched, with the reason.
     LeftAlone(String),

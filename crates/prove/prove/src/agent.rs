@@ -33,9 +33,8 @@ const READS: u32 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TargetOpening {
     pub write: bool,
-    /// `O_DSYNC`.
+    /// Each write is durable when it returns (`O_DSYNC`).
     pub data_sync: bool,
-    /// Operations in flight.
     pub depth: u32,
     /// Bytes of an operation.
     pub slot: usize,
@@ -53,7 +52,7 @@ impl TargetOpening {
 
 /// Storage that an agent is for.
 pub trait AgentStorage {
-    /// Its bytes.
+    /// Bytes of the target.
     fn size(&self) -> u64;
 
     /// Opens it, bypassing every cache of this machine, and lends the engine.

@@ -64,7 +64,6 @@ pub enum BackgroundError {
     /// The folder for its socket.
     #[error("cannot make a folder for a socket")]
     Folder(#[from] io::Error),
-    /// The socket.
     #[error(transparent)]
     Nbd(#[from] NbdError),
 }

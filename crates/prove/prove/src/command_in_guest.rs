@@ -27,7 +27,6 @@ pub(crate) const ACKNOWLEDGED: &str = "/durio/acknowledged";
 pub(crate) struct CommandOrder {
     /// Which part of a life.
     pub(crate) task: CommandTask,
-    /// The filesystem.
     pub(crate) layers: GuestLayers,
     /// The disk, in the guest.
     pub(crate) disk: PathBuf,

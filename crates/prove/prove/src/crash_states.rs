@@ -36,7 +36,7 @@ pub struct CrashStatesWish<'a> {
     pub base: Option<&'a Path>,
     /// Bytes of the disk; without it those of the base.
     pub size: Option<Bytes>,
-    /// States at most.
+    /// How many states are checked at most.
     pub limit: usize,
     /// The seed of the choice among more.
     pub seed: u64,

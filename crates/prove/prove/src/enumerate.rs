@@ -60,7 +60,6 @@ impl Default for EnumerationLimits {
 /// The kind of the last boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary<'a> {
-    /// The recording's begin.
     Start,
     Mark(&'a str),
     Flush,
@@ -103,11 +102,9 @@ pub struct FailedState {
     pub name: StateName,
     /// The same in words.
     pub state: String,
-    /// The check's message.
     pub reason: String,
 }
 
-/// The result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Enumeration {
     /// Stretches between boundaries.
@@ -118,7 +115,6 @@ pub struct Enumeration {
     pub duplicates: u64,
     /// Subsets of these sizes that were not tried because of the limit.
     pub left_out: u64,
-    /// States that failed.
     pub failed: u64,
     /// The first of them.
     pub failures: Vec<FailedState>,

@@ -6,7 +6,7 @@
 use durio_observe::{DriveCounters, PowerState};
 use durio_record::proof::CutEvidence;
 
-/// Compares two states.
+/// What the signs of power before and after a cut say about it.
 #[must_use]
 pub fn compare(before: &PowerState, after: &PowerState) -> CutEvidence {
     let pairs = before.drives.iter().filter_map(|old| {

@@ -38,7 +38,6 @@ pub(crate) enum FolderWrites {
         path: DurablePath,
         /// Whether the folder is synced, without which the new name may be lost.
         syncs_folder: bool,
-        /// Cells of controls.
         controls: Range<u64>,
     },
 }

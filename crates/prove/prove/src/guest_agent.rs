@@ -104,7 +104,6 @@ impl<W: Write> GuestPort<W> {
         Self(port)
     }
 
-    /// The port itself.
     pub fn into_inner(self) -> W {
         self.0
     }

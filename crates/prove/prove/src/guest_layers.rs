@@ -182,7 +182,7 @@ pub(crate) fn make_filesystem(layers: GuestLayers, disk: &Path) -> Result<(), Co
     stack.actions()?.iter().filter(|action| is_making(action)).try_for_each(carry_out)
 }
 
-/// Mounts it somewhere.
+/// Mounts the filesystem of these layers at a folder, which is made if need be.
 pub(crate) fn mount(layers: GuestLayers, disk: &Path, place: &Path) -> Result<(), CommandError> {
     let filesystem =
         layers.filesystem.ok_or_else(|| CommandError::cannot_measure("no filesystem"))?;

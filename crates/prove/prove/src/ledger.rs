@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 pub struct Intent {
     /// Its number, from 1; each is one more than the one before.
     pub seq: u64,
-    /// Its first sector.
     pub sector: u64,
     pub sectors: u16,
     /// Written without a sync, so nothing is promised.
@@ -25,16 +24,12 @@ pub enum LedgerEntry {
     Intended(Intent),
     /// The write is durable: the call that makes it so has returned.
     Acknowledged {
-        /// The write.
         seq: u64,
         /// When the witness heard of it.
         at: Nanos,
     },
     /// A control's write has returned.
-    ControlDone {
-        /// The write.
-        seq: u64,
-    },
+    ControlDone { seq: u64 },
     /// The power was cut. Later entries belong to another life of the target.
     Cut { at: Nanos },
 }

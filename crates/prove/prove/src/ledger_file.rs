@@ -23,7 +23,7 @@ const LINE_MAX: u64 = 1 << 20;
 /// Cells of a target of 4 TiB; a ledger that asks for more is damaged.
 const CELLS_MAX: u64 = 1 << 30;
 
-/// The first line.
+/// The first line of a ledger: what it is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerHead {
     /// [`LEDGER_SCHEMA`].
@@ -56,22 +56,15 @@ pub enum LedgerLine {
         at: Nanos,
     },
     /// Writes that will be done.
-    Intended {
-        /// In their order.
-        writes: Vec<Intent>,
-    },
+    Intended { writes: Vec<Intent> },
     /// A write is durable.
     Acknowledged {
-        /// Its number.
         seq: Seq,
         /// When the witness heard of it.
         at: Nanos,
     },
     /// A control's write has returned.
-    ControlDone {
-        /// Its number.
-        seq: Seq,
-    },
+    ControlDone { seq: Seq },
     /// The power was cut.
     Cut { at: Nanos },
     /// The contents of a cell found after the cut.
@@ -87,7 +80,6 @@ pub enum LedgerLine {
 /// A ledger's contents, to its last whole line.
 #[derive(Debug, Clone)]
 pub struct LedgerState {
-    /// Its first line.
     pub head: LedgerHead,
     /// The possible contents of the target; `None` until the stamps are there.
     pub history: Option<History>,
@@ -112,11 +104,7 @@ pub enum LedgerError {
     Contradiction(#[from] HistoryError),
     /// A line is damaged.
     #[error("line {line} of the ledger is damaged")]
-    Damaged {
-        /// From 1.
-        line: u64,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Damaged { line: u64, source: Box<dyn std::error::Error + Send + Sync> },
     /// It is of a newer durio, or no ledger.
     #[error("this is no ledger that this durio reads: {0}")]
     Unknown(String),

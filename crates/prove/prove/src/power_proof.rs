@@ -131,7 +131,7 @@ enum TrialMessage {
 struct CutAttempt {
     evidence: CutEvidence,
     findings: CutFindings,
-    /// With the first.
+    /// What the target runs on; with the first attempt of a series alone.
     inventory: Option<Box<Inventory>>,
 }
 

@@ -61,7 +61,7 @@ pub fn prove_in_guest(order: &str) -> Result<(), CommandError> {
 enum Obstacle {
     /// The target has shrunk.
     Smaller,
-    /// After a cut.
+    /// The layers are not there after a cut.
     NotAttached(CommandError),
     Failed(CommandError),
 }

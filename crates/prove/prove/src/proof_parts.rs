@@ -35,7 +35,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A witness's terms for its agent.
 #[derive(Debug, Clone)]
 pub struct WitnessWish<'a> {
-    /// Where it waits.
     pub listen: SocketAddr,
     /// A secret that the agent must know.
     pub token: &'a str,

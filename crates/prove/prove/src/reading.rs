@@ -20,9 +20,8 @@ pub enum SectorState {
     Write(u64),
     /// A whole stamp of this campaign and target, from another place.
     Elsewhere {
-        /// Where it belongs.
+        /// The cell that the sector was written for, in sectors.
         home: u64,
-        /// The write.
         seq: u64,
     },
     /// A whole stamp of another campaign or target.
@@ -35,7 +34,6 @@ pub enum SectorState {
         /// Bits that differ from the stamp, if they are few.
         flipped: Option<u16>,
     },
-    /// An error.
     Unreadable,
     /// Nothing: the target ends before it, or its file is missing.
     Nothing,

@@ -46,7 +46,6 @@ pub struct ServedDisk {
 }
 
 impl ServedDisk {
-    /// Serves this disk.
     #[must_use]
     pub fn new(disk: SharedDisk, advertised: Advertisement) -> Self {
         let connections = AtomicU32::new(0);

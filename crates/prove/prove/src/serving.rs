@@ -36,7 +36,6 @@ pub enum DiskOrder {
     Cut,
     /// Give the power back.
     Restore,
-    /// Report the counters.
     Stats,
     /// Lie from now on as the disk of this name does.
     Fault {
@@ -44,10 +43,11 @@ pub enum DiskOrder {
         profile: String,
     },
     /// Serve a copy of this disk in its present state, on a socket of this path.
-    Fork { socket: PathBuf },
+    Fork {
+        socket: PathBuf,
+    },
     /// Mark this moment in the log.
     Mark {
-        /// The mark.
         name: String,
     },
 }
@@ -58,14 +58,15 @@ pub enum DiskOrder {
 pub enum OrderAnswer {
     /// It was carried out; this is the disk now.
     Done(DiskState),
-    /// It was not.
-    Refused { reason: String },
+    Refused {
+        reason: String,
+    },
 }
 
 /// A disk as its counters show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskState {
-    /// Bytes.
+    /// Bytes of the disk.
     pub size: u64,
     pub reads: u64,
     /// Writes, those with FUA among them.
@@ -96,7 +97,6 @@ pub enum ServingError {
     /// An error of the disk's socket.
     #[error(transparent)]
     Nbd(#[from] NbdError),
-    /// The control socket.
     #[error(transparent)]
     Control(#[from] ControlError),
     #[error("cannot {doing} the log '{}'", path.display())]

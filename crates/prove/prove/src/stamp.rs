@@ -10,7 +10,6 @@ use twox_hash::XxHash3_64;
 
 /// The first bytes of a stamp.
 pub const MAGIC: [u8; 8] = *b"durioSTP";
-/// The format's version.
 pub const VERSION: u16 = 1;
 
 /// The number of the write that is the label: the first cell of every target of the prover.
@@ -30,7 +29,6 @@ pub mod place {
     pub const INDEX: Range<usize> = 12..14;
     /// Sectors of the write, 2 bytes.
     pub const COUNT: Range<usize> = 14..16;
-    /// The campaign.
     pub const RUN: Range<usize> = 16..32;
     /// The target within the campaign, 8 bytes.
     pub const TARGET: Range<usize> = 32..40;
@@ -59,7 +57,6 @@ pub struct Stamp {
     pub owner: StampOwner,
     /// This sector's place on the target.
     pub sector: u64,
-    /// The write's number.
     pub seq: u64,
     /// Which sector of its write this is.
     pub index: u16,

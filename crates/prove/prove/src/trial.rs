@@ -59,13 +59,7 @@ pub enum TrialError {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     #[error("cannot {doing}: '{command}': {why}")]
-    Command {
-        /// The operation.
-        doing: &'static str,
-        command: String,
-        /// How it failed.
-        why: String,
-    },
+    Command { doing: &'static str, command: String, why: String },
     /// Something else, in words.
     #[error("{0}")]
     Failed(String),
@@ -76,7 +70,6 @@ pub enum TrialError {
 pub struct Operator<'a> {
     /// True to end the trial.
     pub stop: &'a dyn Fn() -> bool,
-    /// Takes a line.
     pub tell: &'a dyn Fn(String),
 }
 

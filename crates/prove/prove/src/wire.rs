@@ -33,26 +33,13 @@ pub enum AgentSays {
     /// The label and the stamps are written, and durable by the path of the task.
     Prepared,
     /// Writes that will be done.
-    Intend {
-        /// In their order.
-        writes: Vec<Intent>,
-    },
+    Intend { writes: Vec<Intent> },
     /// A write is durable.
-    Acknowledged {
-        /// Its number.
-        seq: u64,
-    },
+    Acknowledged { seq: u64 },
     /// A control's write has returned.
-    ControlDone {
-        /// Its number.
-        seq: u64,
-    },
+    ControlDone { seq: u64 },
     /// The contents of consecutive cells.
-    Observed {
-        /// The first cell.
-        first: u64,
-        cells: Vec<CellText>,
-    },
+    Observed { first: u64, cells: Vec<CellText> },
     /// The reading is complete.
     ReadingDone,
     /// The target did not come back: its filesystem cannot be mounted, or it is smaller.

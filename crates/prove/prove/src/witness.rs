@@ -32,7 +32,6 @@ const CLIENTS_MAX: usize = 256;
 /// Why a witness cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum WitnessError {
-    /// Its address.
     #[error(transparent)]
     Listen(#[from] NbdError),
     /// The agent is gone, or violates the protocol.
@@ -78,7 +77,6 @@ impl WitnessServer {
         self.listener.address()
     }
 
-    /// The witness's clock.
     #[must_use]
     pub fn now(&self) -> Nanos {
         let elapsed = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -353,7 +351,6 @@ impl AgentLink {
 /// How long an answer is waited for.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
-    /// At most.
     pub time: Duration,
     /// True if it is not wanted any more.
     pub stop: &'a dyn Fn() -> bool,

@@ -29,14 +29,8 @@ const STEP: usize = 32;
 pub enum WriterError<W> {
     #[error(transparent)]
     Engine(#[from] BlockError),
-    /// An operation failed.
     #[error("write {seq} failed: {}", std::io::Error::from_raw_os_error(*errno))]
-    Failed {
-        /// The write.
-        seq: u64,
-        /// The error's number.
-        errno: i32,
-    },
+    Failed { seq: u64, errno: i32 },
     /// The witness is gone.
     #[error("the witness is gone")]
     Witness(W),

@@ -52,7 +52,6 @@ impl ServerDevice {
         longer.map_err(|error| CommandError::io("lengthen", &self.path, error))
     }
 
-    /// Reads the superblock.
     pub(super) fn find(&self) -> Result<Result<FoundDevice, SuperblockError>, CommandError> {
         let file = open_direct(&self.access, false)?;
         let found = find_member(&file, self.number, self.bytes()?);

@@ -49,12 +49,10 @@ pub enum ArrayOrder {
     Status,
     /// Give a member up.
     Fail {
-        /// Its device.
         path: PathBuf,
     },
     /// Take a device in the place of one that is missing, or as a spare.
     Add {
-        /// The device.
         path: PathBuf,
         /// Whether the device's contents may be lost.
         #[serde(flatten)]
@@ -62,25 +60,20 @@ pub enum ArrayOrder {
     },
     /// Take a device in the place of a member that works until then.
     Replace {
-        /// The member.
         old: PathBuf,
-        /// The device.
         new: PathBuf,
-        /// As in `Add`.
         #[serde(flatten)]
         consent: EraseConsent,
     },
     /// Let go of a device that is not used.
     Remove {
-        /// The device.
         path: PathBuf,
     },
-    /// Compare all copies.
+    /// Compare all copies, or parities with their data.
     Scrub {
         /// And make them equal.
         repair: bool,
     },
-    /// End in order.
     Stop,
 }
 
@@ -98,11 +91,11 @@ pub struct EraseConsent {
 #[serde(rename_all = "snake_case", tag = "answer")]
 pub enum ArrayAnswer {
     /// It was carried out; this is the array now, or was when it ended.
-    Done { status: Box<ArrayStatus> },
-    /// It was not.
+    Done {
+        status: Box<ArrayStatus>,
+    },
     Refused {
         reason: String,
-        /// What helps.
         hints: Vec<String>,
     },
 }

@@ -33,7 +33,6 @@ const STRIPES_MIN: u16 = 64;
 /// Which array is served, and how.
 #[derive(Debug)]
 pub struct ServeWish<'a> {
-    /// Its devices.
     pub paths: &'a [PathBuf],
     /// How users reach it.
     pub front: FrontKind,

@@ -8,7 +8,7 @@ use durio_record::Outcome;
 use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState, TearDown};
 use durio_report::visible;
 
-/// The text.
+/// What became of each stack and layer, as text; with `whole` also of those that went well.
 #[must_use]
 pub fn listing(manifest: &BenchManifest<DeclaredStack>, folder: &Path, whole: bool) -> String {
     let mut text = String::new();

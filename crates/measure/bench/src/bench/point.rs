@@ -23,7 +23,6 @@ pub struct StackChoice {
 /// What all plans of a bench have in common.
 #[derive(Debug, Clone, Copy)]
 pub struct Planning<'a> {
-    /// The spec.
     pub bench: &'a StackBench,
     /// What of it, and how much.
     pub choice: &'a StackChoice,

@@ -128,7 +128,7 @@ fn room_found(free: Bytes, plan: &Plan) -> CheckedThing {
 
 /// An open file of durio in the directory, which has no name, or none any more.
 struct TrialFile {
-    /// Without O_DIRECT.
+    /// Opened without O_DIRECT.
     plain: OwnedFd,
     /// With it, where that is possible.
     direct: Result<OpenTarget, BlockError>,

@@ -102,7 +102,6 @@ fn check_path(path: &str) -> Result<(), CheckFault> {
 /// An existing device may be overwritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unused {
-    /// The device.
     pub(crate) device: String,
     /// It was named as one to destroy.
     pub(crate) destroy: bool,
@@ -166,7 +165,6 @@ const UNKNOWN_USE: &str = "whether somebody used what is on it since the bench w
 /// What this build wrote to a device of the user's, and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wipe {
-    /// The device.
     pub(crate) device: String,
     /// The label of this build's data; the identifiers follow from it.
     pub(crate) tag: String,

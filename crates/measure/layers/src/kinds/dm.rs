@@ -245,7 +245,6 @@ fn crypt(draft: &mut PlanDraft<'_>, name: &str, device: &str, undo: Option<Undo>
 /// A device of the device mapper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveMapped {
-    /// Its name.
     pub(crate) name: String,
 }
 

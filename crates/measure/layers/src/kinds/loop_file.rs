@@ -88,7 +88,6 @@ fn one_device(draft: &mut PlanDraft<'_>, folder: &str, n: u32, size: Bytes) -> S
 /// The loop device of a file that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DetachLoop {
-    /// The file.
     pub(crate) file: String,
     /// The device, as a rule a placeholder.
     #[serde(default)]

@@ -189,7 +189,6 @@ fn in_pattern(device: &str) -> String {
 /// A group of logical volumes, with its volumes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveVolumeGroup {
-    /// Its name.
     pub(crate) name: String,
     /// LVM's settings that keep it to our devices.
     pub(crate) config: String,

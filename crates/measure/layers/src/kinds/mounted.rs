@@ -91,7 +91,6 @@ pub(super) fn mounted(
 /// A filesystem of this type is mounted there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedFilesystem {
-    /// The mount point.
     pub(crate) mount_point: String,
     /// The kernel's name of the filesystem.
     pub(crate) filesystem: String,
@@ -115,7 +114,6 @@ impl Checking for MountedFilesystem {
     }
 }
 
-/// A mounted filesystem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unmount {
     /// The mount point, a directory that was made.

@@ -113,10 +113,8 @@ impl BuildableLayer for Zfs {
     }
 }
 
-/// A ZFS pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestroyPool {
-    /// Its name.
     pub(crate) name: String,
 }
 

@@ -23,7 +23,6 @@ pub struct MarkingLedger {
 }
 
 impl MarkingLedger {
-    /// An empty one.
     #[must_use]
     pub fn new(disk: SharedDisk) -> Self {
         Self { disk, ledger: Ledger::default() }

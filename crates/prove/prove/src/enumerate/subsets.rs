@@ -14,7 +14,6 @@ use super::ChosenSubsets;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subset {
     None,
-    /// This one alone.
     One(usize),
     Two(usize, usize),
     /// All but this one.

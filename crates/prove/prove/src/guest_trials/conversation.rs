@@ -47,7 +47,6 @@ impl GuestMachine {
         Self { guest, disks, begin: Instant::now() }
     }
 
-    /// The witness's clock.
     pub(super) fn now(&self) -> Nanos {
         Nanos::new(u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
@@ -198,7 +197,7 @@ impl GuestReadings {
         }
     }
 
-    /// The only one.
+    /// The cells that were read, where each state was read once.
     pub(super) fn first(self) -> Option<Vec<ObservedCell>> {
         <[Vec<ObservedCell>; 1]>::try_from(self.whole).ok().map(|[only]| only)
     }

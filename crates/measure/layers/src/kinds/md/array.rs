@@ -18,13 +18,9 @@ const IDLE_LOOKS: u32 = 50;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArrayCheck {
     /// Its initial sync has ended, waited for as long as it takes.
-    Synced {
-        /// The array.
-        device: String,
-    },
+    Synced { device: String },
     /// It runs with the declared level and the declared number of members missing.
     Runs {
-        /// The array.
         device: String,
         /// The kernel's name of the level: `raid10`.
         level: String,
@@ -160,7 +156,6 @@ fn version_in(text: &str) -> Option<(u32, u32)> {
     })
 }
 
-/// A RAID array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopArray {
     /// mdadm's form of its identifier.

@@ -35,7 +35,6 @@ const IDENTITY: &str = "array";
 pub struct EndServer {
     /// Where its server is asked.
     pub(crate) socket: String,
-    /// Its devices.
     pub(crate) members: Vec<String>,
 }
 
