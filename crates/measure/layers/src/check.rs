@@ -174,5 +174,172 @@ pub(crate) fn power_of_two(size: Bytes, what: &str, most: Bytes) -> Result<(), C
 }
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
-mod tests;
+mod tests {
+    //! Declarations that are refused, and those at the edge that are not.
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tests::stacks::raid;
+    use crate::tests::stacks::{btrfs, ext4, fault, loops, md, place, stack, xfs};
+    use crate::{
+        BtrfsProfile, DeclaredKind, DeclaredMd, Lvm, LvmLayout, MdBitmap, NewDevices, Ram, Zfs,
+        ZfsLayout,
+    };
+
+    #[test]
+    fn the_order_is_source_devices_filesystem() {
+        assert!(fault(vec![]).contains("no layers"));
+        assert_eq!(
+            fault(vec![ext4()]),
+            "stack 'test', layer 1 (ext4): it stands on nothing; put ram, zram, null, loop or device first"
+        );
+        assert!(fault(vec![loops(1, 64), loops(1, 64)]).contains("can only be the first layer"));
+        let above = fault(vec![loops(2, 64), btrfs(BtrfsProfile::Single), DeclaredKind::Md(md(1))]);
+        assert!(above.contains("layer 3 (md): nothing can stand on a filesystem"), "{above}");
+        assert!(fault(vec![loops(1, 64); 17]).contains("more than 16 layers"));
+        assert!(fault(vec![loops(1, 64); 16]).contains("layer 2 (loop)"));
+    }
+
+    #[test]
+    fn devices_are_divided_into_equal_groups() {
+        let mut nested = stack(vec![loops(5, 64), DeclaredKind::Md(md(0))]);
+        nested.layers[1].groups = 2;
+        let error = check_declared(&nested).unwrap_err().to_string();
+        assert!(error.contains("5 devices cannot be divided into 2"), "{error}");
+        nested.layers[1].groups = 0;
+        assert!(check_declared(&nested).unwrap_err().to_string().contains("groups is 0"));
+        nested.layers[1].groups = 5;
+        let error = check_declared(&nested).unwrap_err().to_string();
+        assert!(error.contains("level 0 needs 2 devices or more, and has 1"), "{error}");
+    }
+
+    /// Two disks of 200 MiB joined are enough, two copies of one are not.
+    #[test]
+    fn sizes_are_followed_through_the_layers() {
+        let lvm = |layout| DeclaredKind::Lvm(Lvm { layout, chunk: None });
+        let over = |kind| check_declared(&stack(vec![loops(2, 200), kind, xfs()]));
+        assert!(over(DeclaredKind::Md(md(0))).is_ok());
+        assert!(over(DeclaredKind::Md(md(1))).is_err());
+        assert!(over(DeclaredKind::Md(md(10))).is_err());
+        assert!(over(lvm(LvmLayout::Linear)).is_ok());
+        assert!(over(lvm(LvmLayout::Raid1)).is_err());
+    }
+
+    /// The numbers are those of the tools' manuals and sources, each beside its constant.
+    #[test]
+    fn each_kind_needs_devices_of_its_least_size() {
+        let lvm = DeclaredKind::Lvm(Lvm { layout: LvmLayout::Linear, chunk: None });
+        let chunked = |kib| DeclaredMd { chunk: Some(Bytes::from_kib(kib)), ..md(0) };
+        let bitmap = DeclaredMd { bitmap: MdBitmap::Internal, ..md(1) };
+        let mib = |mib: u64| mib << 20;
+        let zfs = Zfs { layout: ZfsLayout::Single, properties: vec![], pool_properties: vec![] };
+        for (kind, count, least) in [
+            (ext4(), 1, mib(2)),
+            (xfs(), 1, mib(300)),
+            (DeclaredKind::Zfs(zfs), 1, mib(64)),
+            (btrfs(BtrfsProfile::Single), 1, 47_185_920),
+            (btrfs(BtrfsProfile::Raid1), 2, 131_072_000),
+            (btrfs(BtrfsProfile::Raid10), 2, 131_072_000),
+            (lvm, 1, mib(9)),
+            (raid(1), 2, mib(4)),
+            // A chunk of 512 KiB beside the metadata, unless another is declared; 1 MiB for a bitmap.
+            (DeclaredKind::Md(md(0)), 2, mib(4) + (512 << 10)),
+            (DeclaredKind::Md(chunked(64)), 2, mib(4) + (64 << 10)),
+            (DeclaredKind::Md(bitmap), 2, mib(5) + (512 << 10)),
+        ] {
+            let word = kind.name();
+            let on = |size| {
+                let made = NewDevices { count, size: Bytes::new(size) };
+                check_declared(&stack(vec![DeclaredKind::Ram(Ram { made }), kind.clone()]))
+            };
+            assert!(on(least).is_ok(), "{word}: {:?}", on(least));
+            let error = on(least - 4096).unwrap_err().to_string();
+            assert!(error.contains(&format!("it needs {} ", Bytes::new(least))), "{word}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_chunk_of_md_has_1_gib_at_most_and_level_5_the_layouts_of_its_own() {
+        let on = |md| {
+            let made = NewDevices { count: 4, size: Bytes::from_gib(64) };
+            let over = stack(vec![DeclaredKind::Ram(Ram { made }), DeclaredKind::Md(md)]);
+            check_declared(&over).map_err(|error| error.to_string())
+        };
+        let chunked = |level, bytes| on(DeclaredMd { chunk: Some(Bytes::new(bytes)), ..md(level) });
+        let gib = 1 << 30;
+        assert!(chunked(0, gib).is_ok() && chunked(5, gib).is_ok());
+        let refused = [chunked(0, gib + 4096).unwrap_err(), chunked(5, 2 * gib).unwrap_err()];
+        assert!(refused[0].ends_with("is no multiple of 4 KiB up to 1 GiB"), "{}", refused[0]);
+        assert!(refused[1].ends_with("is no power of two from 4 KiB to 1 GiB"), "{}", refused[1]);
+        let layout =
+            |level, word: &str| on(DeclaredMd { layout: Some(word.to_owned()), ..md(level) });
+        for word in ["left-asymmetric", "rs", "parity-first", "parity-last"] {
+            assert!(layout(5, word).is_ok() && layout(6, word).is_ok(), "{word}");
+        }
+        for word in ["ddf-zero-restart", "ddf-N-continue", "left-asymmetric-6", "parity-first-6"] {
+            let error = layout(5, word).unwrap_err();
+            assert!(error.contains("level 5 has no layout"), "{error}");
+            assert!(layout(6, word).is_ok(), "{word}");
+        }
+    }
+
+    fn any_array() -> impl Strategy<Value = DeclaredMd> {
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+        let layout = proptest::option::of("[nfo]?[0-9]{0,3}|left-symmetric");
+        let sizes = (proptest::option::of(any::<u64>()), proptest::option::of(0_u64..1 << 32));
+        (0_u8..12, layout, sizes, flags, any::<u32>()).prop_map(
+            |(level, layout, sizes, flags, removed)| {
+                let bitmap = if flags.0 { MdBitmap::Internal } else { MdBitmap::None };
+                let (chunk, bitmap_chunk) = (sizes.0.map(Bytes::new), sizes.1.map(Bytes::new));
+                let removed = removed % 4;
+                let md = md(level);
+                DeclaredMd {
+                    layout,
+                    chunk,
+                    bitmap,
+                    bitmap_chunk,
+                    ppl: flags.1,
+                    journal: flags.2,
+                    removed,
+                    ..md
+                }
+            },
+        )
+    }
+
+    proptest! {
+        /// No declaration makes the check overflow, and what passes can be planned.
+        #[test]
+        fn any_declaration_is_judged(
+            count in any::<u32>(), size in any::<u64>(), groups in any::<u32>(), md in any_array(),
+        ) {
+            let made = NewDevices { count, size: Bytes::new(size) };
+            let mut declared = stack(vec![DeclaredKind::Ram(Ram { made }), DeclaredKind::Md(md), ext4()]);
+            declared.layers[1].groups = groups;
+            let passes = check_declared(&declared).is_ok();
+            prop_assert_eq!(crate::commands(&declared, &place()).is_ok(), passes);
+        }
+    }
+
+    #[test]
+    fn a_pool_has_nine_tenths_of_what_its_layout_leaves_of_its_devices() {
+        let held = |layout| {
+            let paths = ["/dev/sdx", "/dev/sdy", "/dev/sdz"].map(str::to_owned).into();
+            let zfs = Zfs { layout, properties: vec![], pool_properties: vec![] };
+            let declared =
+                stack(vec![DeclaredKind::Device(crate::Device { paths }), DeclaredKind::Zfs(zfs)]);
+            let size =
+                |path: &str| Some(Bytes::from_mib(if path == "/dev/sdy" { 1000 } else { 2000 }));
+            declared.device_sizes(size)[1].clone()
+        };
+        for (layout, mib) in [
+            (ZfsLayout::Single, 4500),
+            (ZfsLayout::Mirror, 900),
+            (ZfsLayout::Raidz1, 3600),
+            (ZfsLayout::Raidz2, 2700),
+        ] {
+            assert_eq!(held(layout), [Bytes::from_mib(mib)], "{layout:?}");
+        }
+    }
+}
