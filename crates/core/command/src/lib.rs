@@ -3,7 +3,7 @@
 //! ([`ProgressObserver`]), a way to be stopped ([`StopFlag`]), the command line for records, and the
 //! places that were named, held and permitted ([`locate()`]).
 //!
-//! Crates with errors of their own kind say beside them how they become a [`CommandError`].
+//! How the error of another crate becomes a [`CommandError`] stands next to that error.
 
 mod command_line;
 mod error;

@@ -7,13 +7,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use durio_base::{Bytes, shell_word};
+use durio_base::Bytes;
 
 use crate::error::BuildError;
 use crate::kinds::{Present, StepCheck, Undo};
 use crate::permit::{Grounds, PermittedCommand};
 use crate::place::{Values, filled};
-use crate::system::{ExitedProcess, System};
+use crate::system::{ExitedProcess, System, in_shell};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildCommand {
@@ -137,12 +137,6 @@ impl fmt::Display for Action {
             Self::Check(check) => write!(f, "{check}"),
         }
     }
-}
-
-/// As one would type it: words with signs that a shell takes otherwise stand in quotes.
-pub(super) fn in_shell<S: AsRef<str>>(program: &str, arguments: &[S]) -> String {
-    let words = arguments.iter().map(|word| shell_word(word.as_ref()));
-    std::iter::once(shell_word(program)).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// What happens while a layer is built.

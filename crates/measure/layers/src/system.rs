@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use durio_base::Bytes;
+use durio_base::{Bytes, shell_word};
 use durio_observe::{DeviceUse, StackError};
 use rustix::process::Signal;
 
@@ -127,6 +127,12 @@ pub(super) fn disk_identity(system: &dyn System, directory: &str) -> Option<Laye
 pub(super) fn program_file(program: &str) -> &str {
     // The running file itself, even if another version was installed over its name in the meantime.
     if program == DURIO { "/proc/self/exe" } else { program }
+}
+
+/// As one would type it: words with signs that a shell takes otherwise stand in quotes.
+pub(super) fn in_shell<S: AsRef<str>>(program: &str, arguments: &[S]) -> String {
+    let words = arguments.iter().map(|word| shell_word(word.as_ref()));
+    std::iter::once(shell_word(program)).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// The most bytes of a program's output that are kept.

@@ -27,9 +27,8 @@ use std::time::Duration;
 use crate::identity::LayerIdentity;
 use crate::permit::{Grounds, PermittedCommand, PermittedWrite, ProgramQuery, Proven};
 use crate::place::Values;
-use crate::step::in_shell;
 use crate::superblock::HEAD;
-use crate::system::{ExitedProcess, System, absent_or};
+use crate::system::{ExitedProcess, System, absent_or, in_shell};
 
 /// Why something could not be undone, or not be found out; it may be later.
 pub(crate) type UndoFailure = String;

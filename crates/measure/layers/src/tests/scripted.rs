@@ -400,7 +400,7 @@ impl System for Scripted {
 
     fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<ExitedProcess> {
         let (program, words) = (command.program(), command.words());
-        let text = crate::step::in_shell(program, words);
+        let text = crate::system::in_shell(program, words);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let ended = self.0.borrow_mut().act(text, |account| account.program(program, &words))?;
         std::fs::write(output.with_extension("out"), &ended.stdout)?;
