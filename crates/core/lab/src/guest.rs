@@ -8,7 +8,7 @@ mod bring_out;
 mod command;
 mod disks;
 mod mounts;
-mod orders;
+pub(crate) mod orders;
 mod port;
 
 use std::fs::{self, File};
@@ -16,23 +16,15 @@ use std::io;
 use std::path::Path;
 
 use durio_observe::LabFacts;
-use rustix::system::{RebootCommand, finit_module, reboot};
+use rustix::system::finit_module;
 
 use crate::guest::command::run_command;
 use crate::guest::mounts::{mount_basics, mount_conveniences, mount_root};
-use crate::guest::orders::OUT_FOLDER;
-use crate::guest::port::{Port, link_witness};
-use crate::image::ORDERS;
+use crate::guest::orders::{ORDERS, OUT_FOLDER, Orders};
+use crate::guest::port::{Port, link_witness, restart};
 use crate::wire::GuestFrame;
 
-pub(crate) use orders::Orders;
-
-/// The argument that makes a program a guest's first process.
-pub const GUEST_COMMAND: &str = "lab-init";
-/// The name of the port between guest and host.
-pub(crate) const PORT_NAME: &str = "durio.lab";
-/// The name of the port between guest and witness, which is the last part of its path.
-pub(crate) const WITNESS_NAME: &str = "durio.witness";
+pub use orders::GUEST_COMMAND;
 
 /// Runs the first process of a guest, and never returns there. In any other process it only returns
 /// an error.
@@ -58,11 +50,6 @@ pub fn guest_main() -> io::Result<()> {
     }
     // The host ends the guest as soon as it has the last frame; this is for a lost host.
     restart()
-}
-
-/// Ends the guest: QEMU ends where a machine would restart.
-fn restart() -> io::Result<()> {
-    Ok(reboot(RebootCommand::Restart)?)
 }
 
 /// Starts the guest up to the port.

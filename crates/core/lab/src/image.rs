@@ -16,17 +16,12 @@ use durio_base::Bytes;
 use durio_observe::LabFacts;
 
 use crate::disk::DiskFrontEnd;
-use crate::guest::Orders;
+use crate::guest::orders::{INIT_PATH, LAYER, ORDERS, Orders};
 use crate::modules::{Module, ModuleTree, closure, index_files};
 use crate::programs::{KernelTools, Programs};
 use crate::tree::Tree;
 use crate::{LabError, LabRequest, LabRoot};
 
-pub(crate) const INIT_PATH: &str = "/usr/bin/durio";
-/// The folder of the guest's orders.
-pub(crate) const ORDERS: &str = "/lab";
-/// The layer over a shared root.
-pub(crate) const LAYER: &str = "/lab/layer";
 /// What a distribution's kernel needs to run, in addition to the files it is booted with.
 const KERNEL_BYTES: u64 = 192 << 20;
 

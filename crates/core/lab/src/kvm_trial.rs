@@ -25,8 +25,7 @@ use durio_block::ProcessGroup;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::prepared::own_handle;
-use crate::qemu::{KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS, wait_for_stop};
+use crate::qemu::{KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS, own_handle, wait_for_stop};
 
 /// How long the guest may take, once QEMU has it ready. Where KVM works it takes some milliseconds,
 /// and where it does not QEMU reports that as fast. This limit is for a guest that neither ends nor

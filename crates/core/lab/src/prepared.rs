@@ -5,8 +5,7 @@
 //! guest's disks keep anything from one boot to the next.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,9 +17,8 @@ use crate::cutter::Cutter;
 use crate::image::GuestFiles;
 use crate::kernel_image::kernel_of_image;
 use crate::kvm_trial::{remember_fault, with_qemus_word};
-use crate::machine::{End, GuestLimits, QemuMachine};
-use crate::qemu::{Qemu, QemuBoot};
-use crate::run::reason_in;
+use crate::machine::{End, GuestLimits, QemuMachine, reason_in};
+use crate::qemu::{Qemu, QemuBoot, own_handle};
 use crate::unpack::{SkippedEntries, Spool, check_empty, open_or_make};
 use crate::{Accelerator, LabError, LabExit, LabOutcome, LabRequest, Streams};
 
@@ -212,9 +210,4 @@ fn settle(exit: &mut LabExit, cutter: &Cutter, console: &str) {
             false => with_qemus_word(reason, console),
         };
     }
-}
-
-/// The path by which QEMU opens our handle of a file without a name.
-pub(crate) fn own_handle(file: &impl AsRawFd) -> PathBuf {
-    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }

@@ -6,6 +6,7 @@
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,15 +17,13 @@ use durio_observe::{LabFacts, LabTiming};
 use serde_json::Value;
 
 use crate::disk;
-use crate::guest::{GUEST_COMMAND, PORT_NAME, WITNESS_NAME};
+use crate::guest::orders::{GUEST_COMMAND, INIT_PATH, PORT_NAME, ROOT_TAG, WITNESS_NAME};
 use crate::kvm_trial::kvm_fault;
 use crate::{Accelerator, LabError, LabRequest, LabRoot};
 
 const PROGRAM: &str = "qemu-system-x86_64";
 /// QEMU's name for the host's own processor.
 pub(crate) const KVM: &str = "kvm";
-/// The tag of the shared root.
-pub(crate) const ROOT_TAG: &str = "durio-root";
 /// 4 ns of the guest's clock per instruction: 250 million instructions a second.
 const ICOUNT_SHIFT: u8 = 2;
 // The emulated processor: x86-64-v2 with AES, independent of the host, so that the kernel chooses
@@ -163,7 +162,7 @@ impl Qemu {
             command.args(["-bios", QUICK_FIRMWARE]);
         }
         command.arg("-kernel").arg(kernel).arg("-initrd").arg(files);
-        let first = crate::image::INIT_PATH;
+        let first = INIT_PATH;
         let more = match (facts.icount_shift, facts.accelerator.as_str()) {
             (Some(_), _) => COUNTED_WORDS,
             (None, KVM) => "",
@@ -279,6 +278,11 @@ fn standing_still(line: &str, mut to: &UnixStream) -> Option<String> {
     let is_running = state.get("running")?.as_bool()?;
     let word = state.get("status")?.as_str()?;
     (!is_running && word != ENDING).then(|| word.to_owned())
+}
+
+/// The path by which QEMU opens our handle of a file without a name.
+pub(crate) fn own_handle(file: &impl AsRawFd) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 
 #[cfg(test)]

@@ -62,25 +62,6 @@ impl LabOutcome {
     }
 }
 
-/// The last lines of a console that explain why a guest died.
-pub(crate) fn reason_in(console: &str) -> String {
-    let lines = || console.lines().map(str::trim).filter(|line| !line.is_empty());
-    // The first is the cause; a panic is followed by its trace.
-    let told = lines().find_map(|line| {
-        let panic = line.find("Kernel panic").and_then(|at| line.get(at..));
-        panic.or_else(|| line.strip_prefix("durio lab: "))
-    });
-    if let Some(line) = told {
-        return line.to_owned();
-    }
-    let mut last: Vec<_> = lines().collect();
-    last.drain(..last.len().saturating_sub(5));
-    match last.is_empty() {
-        true => "it said nothing".to_owned(),
-        false => format!("the last that it said: {}", last.join(" | ")),
-    }
-}
-
 /// Where the command's output goes.
 pub struct Streams<'a> {
     /// The command's stdout.
@@ -109,27 +90,4 @@ pub fn run(
     let streams = Streams { stdout: &mut *streams.stdout, stderr: &mut *streams.stderr };
     let boot = Boot { streams, stop, cutter: None, witness: None };
     PreparedGuest::new(request.clone())?.boot(boot)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_is_named_wherever_it_stands() {
-        let console =
-            "[    1.0] x\n[    2.5] Kernel panic - not syncing: sysrq triggered crash\n[ y";
-        assert_eq!(reason_in(console), "Kernel panic - not syncing: sysrq triggered crash");
-    }
-
-    #[test]
-    fn what_the_first_process_said_is_named() {
-        assert_eq!(reason_in("[ 1] a\ndurio lab: no port\nb"), "no port");
-    }
-
-    #[test]
-    fn otherwise_the_last_lines_are_shown() {
-        assert_eq!(reason_in(""), "it said nothing");
-        assert_eq!(reason_in("a\n\nb\n"), "the last that it said: a | b");
-    }
 }

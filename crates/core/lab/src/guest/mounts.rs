@@ -10,9 +10,7 @@ use std::path::Path;
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};
 use rustix::process::chroot;
 
-use super::orders::Orders;
-use crate::image::{INIT_PATH, LAYER};
-use crate::qemu::ROOT_TAG;
+use super::orders::{INIT_PATH, LAYER, Orders, ROOT_TAG};
 
 /// Where a shared root is put together.
 const LOWER: &str = "/lab/lower";

@@ -1,4 +1,5 @@
-//! A guest's orders: the host writes them into the guest's files, and its first process reads them.
+//! What host and guest agree on: names and places, and the orders, which the host writes into the
+//! guest's files and its first process reads.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,6 +9,20 @@ use std::path::{Path, PathBuf};
 use durio_observe::LabFacts;
 use serde::{Deserialize, Serialize};
 
+/// The argument that makes a program a guest's first process.
+pub const GUEST_COMMAND: &str = "lab-init";
+/// The name of the port between guest and host.
+pub(crate) const PORT_NAME: &str = "durio.lab";
+/// The name of the port between guest and witness, which is the last part of its path.
+pub(crate) const WITNESS_NAME: &str = "durio.witness";
+/// Where durio is in a guest.
+pub(crate) const INIT_PATH: &str = "/usr/bin/durio";
+/// The folder of the guest's orders.
+pub(crate) const ORDERS: &str = "/lab";
+/// The layer over a shared root.
+pub(crate) const LAYER: &str = "/lab/layer";
+/// The tag of the shared root.
+pub(crate) const ROOT_TAG: &str = "durio-root";
 /// Where a command puts files to bring out.
 pub(crate) const OUT_FOLDER: &str = "/run/durio/out";
 

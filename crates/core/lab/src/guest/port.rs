@@ -9,8 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::system::{RebootCommand, reboot};
 
-use super::{PORT_NAME, WITNESS_NAME, restart};
+use super::orders::{PORT_NAME, WITNESS_NAME};
 use crate::LabRequest;
 use crate::wire::{GuestFrame, INTERRUPT};
 
@@ -130,4 +131,9 @@ fn device_of_port(name: &str) -> Option<PathBuf> {
     let folder = ports.filter_map(|it| Some(it.ok()?.path())).find(is_ours)?;
     let device = Path::new("/dev").join(folder.file_name()?);
     device.exists().then_some(device)
+}
+
+/// Ends the guest: QEMU ends where a machine would restart.
+pub(super) fn restart() -> io::Result<()> {
+    Ok(reboot(RebootCommand::Restart)?)
 }
