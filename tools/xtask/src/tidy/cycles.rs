@@ -116,6 +116,9 @@ impl<'ast> Visit<'ast> for Paths {
         }
     }
 
+    /// `pub(super)` says who may import the item, and imports nothing.
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let names: Vec<_> = path.segments.iter().map(|part| part.ident.to_string()).collect();
         self.add(&names);
@@ -165,5 +168,7 @@ mod tests {
         assert!(found(&[("a.rs", tests), ("b.rs", "use crate::a::A;")]).is_empty());
         let shows = "mod b;\npub(crate) use self::b::B;\n";
         assert!(found(&[("a.rs", shows), ("a/b.rs", "use super::A;")]).is_empty());
+        let uses = "mod b;\nuse self::b::B;\n";
+        assert!(found(&[("a.rs", uses), ("a/b.rs", "pub(super) struct B;")]).is_empty());
     }
 }
