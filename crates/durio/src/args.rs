@@ -31,9 +31,8 @@ use clap::{Args, Parser, Subcommand};
 use durio_base::{Bytes, Nanos};
 use durio_bench::{Permission, RunOptions};
 use durio_judge::compare::CompareSettings;
-use durio_plan::{ClockChoice, Goal};
+use durio_plan::{ClockChoice, Goal, Threshold};
 use durio_spec::written;
-use durio_workload::profile::Threshold;
 use durio_workload::{PerMille, SyncMethod};
 
 use crate::exit_code::TABLE;

@@ -127,7 +127,7 @@ fn check(table: &Table, command: &Command) -> Result<(), String> {
             let named = command.find_subcommand(key).ok_or_else(|| {
                 format!(
                     "[{key}] is no command ({})",
-                    durio_workload::did_you_mean(key, &known, "there are")
+                    durio_base::did_you_mean(key, &known, "there are")
                 )
             })?;
             check(inner, named)?;
@@ -136,7 +136,7 @@ fn check(table: &Table, command: &Command) -> Result<(), String> {
         let of = command.get_name();
         let known: Vec<&str> = command.get_arguments().filter_map(|it| it.get_long()).collect();
         if !known.contains(&key.as_str()) {
-            let like = durio_workload::did_you_mean(key, &known, "there are");
+            let like = durio_base::did_you_mean(key, &known, "there are");
             return Err(format!("'{key}' is no option of {of} ({like})"));
         }
         if CONSENT.contains(&key.as_str()) {

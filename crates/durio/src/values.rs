@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use durio_analyse::history::{Metric, RunFigure};
-use durio_base::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos, did_you_mean};
 use durio_judge::advise::{AdviceRole, DatabaseSetting};
 use durio_plan::proof::{CUT_PRESETS, DurablePath};
 use durio_plan::{ClockChoice, EngineKind};
 use durio_report::Format;
+use durio_spec::profile::known_databases;
 use durio_spec::written::thousandths;
-use durio_workload::profile::known_databases;
-use durio_workload::{PerMille, SyncMethod, check_workloads, did_you_mean};
+use durio_workload::{PerMille, SyncMethod, check_workloads};
 
 /// A name that shells complete. The command that uses it knows the valid names, and suggests the
 /// closest.

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    let _ = durio_workload::profile::Profile::parse("x.toml", text);
+    let _ = durio_spec::profile::Profile::parse("x.toml", text);
 });

@@ -18,7 +18,7 @@ use crate::cargo::{self, workspace_root};
 const TARGETS: [(&str, Option<&str>); 18] = [
     ("campaign", Some("crates/measure/spec/specs")),
     ("stack_bench", Some("crates/measure/spec/specs/stacks")),
-    ("profile", Some("crates/core/workload/profiles")),
+    ("profile", Some("crates/measure/spec/profiles")),
     ("job_file", Some("crates/durio/tests/fio")),
     ("command_line", None),
     ("fio_json", Some("crates/measure/fio/tests/fixtures")),

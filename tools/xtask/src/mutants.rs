@@ -27,10 +27,21 @@ const VERSION: &str = "27.1.0";
 
 /// The crates whose faults would be wrong results or lost data, with the relevant files if not all
 /// are.
-const SCOPE: [(&str, &[&str]); 6] = [
+const SCOPE: [(&str, &[&str]); 8] = [
     ("durio-base", &[]),
     ("durio-judge", &[]),
     ("durio-workload", &[]),
+    ("durio-plan", &["threshold"]),
+    (
+        "durio-spec",
+        &[
+            "profile/contradictions",
+            "profile/facts",
+            "profile/streams",
+            "profile/threshold",
+            "profile/values",
+        ],
+    ),
     ("durio-record", &[]),
     ("durio-prove", &["classify", "evidence", "history", "ledger", "ledger_file", "verify"]),
     ("durio-raid", &["assembly", "superblock"]),

@@ -10,9 +10,11 @@ mod number;
 mod rate;
 pub mod stats;
 mod text;
+mod words;
 
 pub use bytes::Bytes;
 pub use error::{ParseErrorKind, ParseQuantityError};
 pub use nanos::Nanos;
 pub use rate::Rate;
 pub use text::{counted, percent, shell_word};
+pub use words::{did_you_mean, line_and_column, nearest_word};

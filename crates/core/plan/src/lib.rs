@@ -13,6 +13,7 @@ mod queue;
 mod shared_walk;
 mod step;
 mod target;
+mod threshold;
 
 pub use bench::{PublishedShare, SeveralDevices};
 pub use campaign::{
@@ -29,9 +30,9 @@ pub use step::{
     ClockChoice, JobPlace, Limit, Load, NullScript, ParameterValue, Placement, Role, Step,
 };
 pub use target::{FileLayout, Target, TargetKind};
+pub use threshold::{LatencyFigure, Provenance, Threshold, ThresholdBound, TimedOperation};
 
 use durio_base::Nanos;
-use durio_workload::profile::Threshold;
 use serde::{Deserialize, Serialize};
 
 /// Version of the plan's saved form.

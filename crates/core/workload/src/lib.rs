@@ -2,7 +2,7 @@
 //!
 //! A [`Workload`] (plain data), a [`Region`] of the target and a seed make a [`Stream`] of
 //! [`Access`]es, the same on every machine and version. A [`BlockFiller`] makes the bytes that they
-//! write. [`profile`] holds what databases do, with sources, as data.
+//! write.
 
 mod arrivals;
 mod block_filler;
@@ -13,14 +13,12 @@ mod definition;
 mod file_order;
 mod group_commit;
 mod permutation;
-pub mod profile;
 mod skew;
 mod software;
 mod stream;
 mod sync;
 mod touched;
 mod varied;
-mod words;
 
 pub use arrivals::{ArrivalSchedule, Arrivals};
 pub use block_filler::BlockFiller;
@@ -37,4 +35,3 @@ pub use skew::{ByteZone, Skew, Zone};
 pub use software::{ClientThreads, LogWriter, Software};
 pub use stream::{Access, AccessKind, Stream, job_seed};
 pub use sync::{SyncMethod, SyncPolicy};
-pub use words::{did_you_mean, line_and_column, nearest_word};

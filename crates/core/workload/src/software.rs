@@ -21,12 +21,6 @@ pub enum ClientThreads {
     Each,
 }
 
-impl ClientThreads {
-    /// Each, with its word in files.
-    pub const WORDS: [(&'static str, Self); 3] =
-        [("embedded", Self::Embedded), ("one-thread", Self::One), ("thread-each", Self::Each)];
-}
-
 /// Who writes and syncs the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -40,16 +34,6 @@ pub enum LogWriter {
     EventLoop,
     /// The client that commits, for itself alone. Others would poll for their turn, so there is one.
     Client,
-}
-
-impl LogWriter {
-    /// Each, with its word in files.
-    pub const WORDS: [(&'static str, Self); 4] = [
-        ("committer", Self::Committer),
-        ("log-thread", Self::LogThread),
-        ("event-loop", Self::EventLoop),
-        ("client", Self::Client),
-    ];
 }
 
 /// The threads of a database and of its clients, and the processor time that they take, in time of

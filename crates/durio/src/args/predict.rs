@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use durio_base::Nanos;
+use durio_spec::profile::LogSetting;
 use durio_spec::written::{self, PredictGoal};
-use durio_workload::profile::LogSetting;
 
 use super::Measuring;
 use crate::exit_code::TABLE;

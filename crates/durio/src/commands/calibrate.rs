@@ -14,8 +14,8 @@ use durio_plan::{ClockChoice, Plan};
 use durio_record::FolderName;
 use durio_report::Format;
 use durio_run::StopFlag;
-use durio_spec::{PredictRequest, SpecError, plan_predict, predicted_clients};
-use durio_workload::profile::{Profile, calibrated_text};
+use durio_spec::profile::{Profile, calibrated_text};
+use durio_spec::{PredictRequest, plan_predict, predicted_clients};
 
 use super::new_file::{named_as_file, refuse_existing, write_new};
 use super::profile;
@@ -35,7 +35,7 @@ pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchErro
     }
     let name = &arguments.name;
     let text = profile::text(OsStr::new(name))?;
-    let profile = Profile::parse(name, &text).map_err(SpecError::from)?;
+    let profile = Profile::parse(name, &text)?;
     let clients = predicted_clients(&profile, &arguments.clients)?;
     let wish =
         CalibrationWish { database: profile.name, command: arguments.command.clone(), clients };
@@ -54,7 +54,7 @@ pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchErro
         findings.factor,
         findings.command
     );
-    let text = calibrated_text(name, &text, findings.factor, &document).map_err(SpecError::from)?;
+    let text = calibrated_text(name, &text, findings.factor, &document)?;
     let path = &arguments.profile;
     write_new(path, text.as_bytes())?;
     output::report(arguments.output, &findings)?;
@@ -78,8 +78,8 @@ impl DatabaseModel<'_> {
     /// The parts of a run with times scaled by this factor.
     fn begin(&self, factor: f64) -> Result<(Execution, Plan, HeldTargets), BenchError> {
         let name = &self.arguments.name;
-        let text = calibrated_text(name, self.text, factor, "a try").map_err(SpecError::from)?;
-        let profile = Profile::parse(name, &text).map_err(SpecError::from)?;
+        let text = calibrated_text(name, self.text, factor, "a try")?;
+        let profile = Profile::parse(name, &text)?;
         let execution = Execution::begin("calibrate", &RunOptions::default())?;
         let permission = Permission::Named { destroy: &[], force_signature: false };
         let LocatedPlaces { places, held } = locate([&self.arguments.memory], permission)?;

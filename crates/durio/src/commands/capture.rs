@@ -19,7 +19,7 @@ use durio_observe::{
 use durio_record::{FolderName, OPERATIONS_MAX, OperationTrace, TracedOperation};
 use durio_report::{Format, Options};
 use durio_run::{CaptureTarget, CaptureWish};
-use durio_workload::profile::Profile;
+use durio_spec::profile::Profile;
 use rustix::pipe::{SpliceFlags, tee};
 
 use super::new_file::{named_as_file, refuse_existing, write_new, write_new_by};

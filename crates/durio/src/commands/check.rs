@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use durio_analyse::{Findings, Verdict, VerdictWord};
+use durio_base::did_you_mean;
 use durio_bench::{BenchError, LocatedPlaces};
 use durio_observe::process_names;
-use durio_spec::{CheckLength, CheckRequest, SpecError, plan_check};
-use durio_workload::did_you_mean;
-use durio_workload::profile::{Profile, Threshold, known_databases, profile, profile_names};
+use durio_plan::Threshold;
+use durio_spec::profile::{Profile, known_databases, profile, profile_names};
+use durio_spec::{CheckLength, CheckRequest, plan_check};
 
 use crate::args::CheckArguments;
 use crate::exit_code::Exit;
@@ -50,7 +51,7 @@ fn predicted(
     }
     let mut found = Vec::new();
     for name in profile_names() {
-        let profile = profile(name).map_err(SpecError::from)?;
+        let profile = profile(name)?;
         let is_wanted = named.contains(&profile.name)
             || profile.processes.iter().any(|process| running.contains(process));
         if is_wanted && profile.software.is_some() {
@@ -69,7 +70,7 @@ fn length(arguments: &CheckArguments) -> CheckLength {
 }
 
 fn known(names: &[String]) -> Result<Vec<String>, BenchError> {
-    let databases = known_databases().map_err(SpecError::from)?;
+    let databases = known_databases()?;
     let all: Vec<&str> = databases.iter().map(String::as_str).collect();
     let find = |name: &String| {
         databases.iter().find(|known| *known == name).cloned().ok_or_else(|| {

@@ -1,12 +1,12 @@
 //! `durio explain`: the meaning of warnings, signals, verdicts and rules of any run.
 
 use durio_analyse::Explanation;
+use durio_base::nearest_word;
 use durio_bench::BenchError;
 use durio_judge::advise::advice_explanations;
 use durio_judge::audit::audit_explanations;
 use durio_judge::explanations;
 use durio_report::{ShownExplanations, word_explanations};
-use durio_workload::nearest_word;
 
 use crate::args::Explain;
 use crate::exit_code::Exit;

@@ -8,8 +8,8 @@ use durio_bench::{BenchError, BenchErrorKind, LocatedPlaces, Permission, locate,
 use durio_block::HeldTargets;
 use durio_plan::ClockChoice;
 use durio_report::ProfileList;
-use durio_spec::{ProfileRequest, SpecError, plan_profile};
-use durio_workload::profile::{LogSetting, Profile, profile, profile_names, profile_text};
+use durio_spec::profile::{LogSetting, Profile, profile, profile_names, profile_text};
+use durio_spec::{ProfileRequest, plan_profile};
 
 use super::{PLAN_FILE_NAME, calibrate};
 use crate::args::{
@@ -31,7 +31,7 @@ pub(super) fn show(arguments: &Arguments) -> Result<Exit, BenchError> {
     match &arguments.command {
         ProfileCommand::List { output: shown } => {
             let all: Result<Vec<Profile>, _> = profile_names().into_iter().map(profile).collect();
-            output::report(*shown, &ProfileList::new(&all.map_err(SpecError::from)?))?;
+            output::report(*shown, &ProfileList::new(&all?))?;
         }
         ProfileCommand::Show { name, output: shown } => {
             output::report(*shown, &read(OsStr::new(name), &[])?)?;
@@ -133,7 +133,7 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), BenchError> {
 /// `settings` override values of its log.
 pub(super) fn read(name: &OsStr, settings: &[LogSetting]) -> Result<Profile, BenchError> {
     let shown = name.display().to_string();
-    Ok(Profile::parse_with(&shown, &text(name)?, settings).map_err(SpecError::from)?)
+    Ok(Profile::parse_with(&shown, &text(name)?, settings)?)
 }
 
 /// The text of a profile.
@@ -142,6 +142,6 @@ pub(super) fn text(name: &OsStr) -> Result<String, BenchError> {
     let is_file = name.as_bytes().contains(&b'/') || name.as_bytes().ends_with(b".toml");
     match is_file {
         true => read_text(Path::new(name), "profile"),
-        false => Ok(profile_text(&name.display().to_string()).map_err(SpecError::from)?.to_owned()),
+        false => Ok(profile_text(&name.display().to_string())?.to_owned()),
     }
 }

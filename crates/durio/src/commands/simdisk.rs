@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use durio_base::did_you_mean;
 use durio_bench::{BenchError, BenchErrorKind};
 use durio_command::random_seed;
 use durio_nbd::{Address, control_of};
 use durio_prove::served::Advertisement;
 use durio_prove::serving::{DiskOrder, DiskState, OrderAnswer, Serving, order, serve_disk};
 use durio_simdisk::{Disk, NamedProfile, SharedDisk, ZOO, named};
-use durio_workload::did_you_mean;
 
 use crate::args::{Control, Simdisk, SimdiskCommand, SimdiskServe};
 use crate::exit_code::Exit;

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
+use durio_base::did_you_mean;
 use durio_block::open_input;
 use durio_command::CommandError;
 use durio_spec::ShippedSpec;
-use durio_workload::did_you_mean;
 
 // A byte more than such a text may have: what reads it says that it is too long.
 const LENGTH_READ: u64 = (1 << 20) + 1;

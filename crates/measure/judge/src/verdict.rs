@@ -1,19 +1,17 @@
 //! Fit or unfit: results against documented thresholds, which the plan saves from the profiles
-//! (`durio-workload`). Each threshold gets a verdict for each location, and for each state of a
+//! (`durio-spec`). Each threshold gets a verdict for each location, and for each state of a
 //! profile (idle, under load). A database without a documented threshold gets the percentiles of
 //! the operation it waits for, and no grade invented by durio.
 
 use durio_base::{Nanos, Rate};
 use durio_observe::Host;
-use durio_plan::Purpose;
+use durio_plan::{LatencyFigure, Purpose, Threshold, ThresholdBound, TimedOperation};
 use durio_record::OperationName;
-use durio_workload::profile::{
-    LatencyFigure, Threshold, ThresholdBound, TimedOperation, check_thresholds,
-};
 
 use crate::Basis;
 use crate::warning::invalid;
 use durio_analyse::{Distribution, ThresholdSource, Verdict, VerdictWord, WorkloadFindings};
+use durio_spec::profile::check_thresholds;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! Shows profiles as facts.
 
-use durio_workload::profile::{Profile, ProfileSource, ShownFact};
+use durio_spec::profile::{Profile, ProfileSource, ShownFact};
 use serde::Serialize;
 
 use crate::Report;

@@ -1,17 +1,16 @@
 //! The plan of `durio check`: which files, how large, how long.
 
-use durio_base::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos, did_you_mean};
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, Location, LocationFacts, Plan, Purpose,
-    RawPath, Role, Step, Target,
+    RawPath, Role, Step, Target, Threshold,
 };
-use durio_workload::profile::{Profile, Threshold, check_thresholds};
 use durio_workload::{
     CacheMode, PerMille, SyncMethod, SyncPolicy, Workload, WorkloadFile, check_workloads,
-    did_you_mean,
 };
 
 use crate::predict::PredictedDatabase;
+use crate::profile::{Profile, check_thresholds};
 use crate::{SpecError, interval_for, null_target, plan_of, self_costs, with_costs};
 
 /// The duration per workload from which results are not provisional.

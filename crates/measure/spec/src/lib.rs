@@ -11,7 +11,8 @@ mod durable;
 mod error;
 mod path_trace;
 mod predict;
-mod profile;
+pub mod profile;
+mod profile_plan;
 mod prove;
 mod run;
 mod shipped;
@@ -28,7 +29,7 @@ pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use durable::{DurableLength, DurableRequest, plan_durable};
 pub use error::{SpecError, SpecErrorKind};
 pub use predict::{PredictRequest, plan_predict, predicted_clients};
-pub use profile::{ProfileRequest, plan_profile};
+pub use profile_plan::{ProfileRequest, plan_profile};
 pub use prove::{
     PROOF_SPEC_SCHEMA, impossible_series, plan_proof, proof_spec_json_schema, proof_spec_reference,
 };

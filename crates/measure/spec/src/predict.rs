@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use durio_base::{Bytes, Nanos, counted};
 use durio_plan::{
     Campaign, ClockChoice, EngineKind, Limit, Load, Location, ParameterValue, Plan, Purpose, Role,
-    Step, Target,
+    Step, Target, Threshold,
 };
-use durio_workload::profile::{LogProfile, LogSetting, Profile, SoftwareProfile, Threshold};
 use durio_workload::{Arrivals, LogWriter, Software, Workload};
 
 use crate::check::{DURATION_MAX, DURATION_MIN, ramp_for};
-use crate::profile::{directory, layout, section};
+use crate::profile::{LogProfile, LogSetting, Profile, SoftwareProfile};
+use crate::profile_plan::{directory, layout, section};
 use crate::written::PredictGoal;
 use crate::{SpecError, interval_for, null_target, plan_of};
 

@@ -1,142 +1,233 @@
-//! The plan of a profile: the log idle, then under the database's own background load.
+//! Database profiles: what a database does to its storage, field by field, each with its source.
 //!
-//! From a [`Profile`] and the directories for its log and its data comes a plan whose sections are
-//! `idle`, `under load` and, where the documents ask for results that no stream of the profile
-//! shows, the workloads of `durio check` that show them. Verdicts and the runtime of group commit
-//! are elsewhere.
-//!
-//! The foreground is the log; without a log, the profile's first writer, else its first stream.
+//! The TOML (docs/formats/profile.md) is a file in `profiles/` or a user's. It becomes a
+//! [`Profile`], plain data, or an error that says where and how it is wrong;
+//! [`crate::plan_profile`] makes a plan of a profile.
 
-mod files;
-mod steps;
+mod contradictions;
+mod facts;
+mod shipped;
+mod streams;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod text_edits;
+mod threshold;
+mod values;
 
-use durio_base::{Bytes, Nanos};
-use durio_plan::{Campaign, ClockChoice, Location, Plan, PlanSection, Purpose, SectionKind};
-use durio_workload::profile::{Profile, StreamKind, StreamProfile};
+pub use facts::{ShownFact, SourcedValue};
+pub use shipped::{check_thresholds, known_databases, profile, profile_names, profile_text};
+pub use streams::{
+    AccessOrderProfile, CachePath, FileHandling, LogProfile, Padding, SizesByWeight,
+    SoftwareProfile, StreamKind, StreamPace, StreamProfile,
+};
+pub use text_edits::{LogSetting, calibrated_text};
+pub use threshold::ProfileThreshold;
 
-use crate::check::{DURATION_MAX, DURATION_MIN};
-use crate::{SpecError, plan_of, self_costs, with_costs};
-pub(crate) use files::{directory, layout};
+use durio_base::nearest_word;
+use durio_plan::Provenance;
+use serde::Serialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
-use files::ProfileFiles;
-use steps::ProfileSteps;
+use crate::SpecError;
+use crate::table::value::FormatVersion;
+use crate::table::{Faults, Field, PlacedValue, SpecText, TableEntries, TableItem, table};
 
-/// Per step.
-// More than a hundred of the ten commits a second that etcd's backend makes, so that their p99 is
-// known.
-const DURATION: Nanos = Nanos::from_secs(12);
+/// Version of the format of profiles.
+const PROFILE_SCHEMA: u32 = 1;
 
-/// Per step with `--quick`.
-const DURATION_QUICK: Nanos = Nanos::from_secs(2);
-
-/// What the user asks of a profile.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProfileRequest {
-    /// The profile.
-    pub profile: Profile,
-    /// The directory of its logs.
-    pub log: Location,
-    /// The directory of everything else; may be the same.
-    pub data: Location,
-    /// Two seconds per step on small files.
-    pub quick: bool,
-    /// Time per step.
-    pub duration: Option<Nanos>,
-    /// Size of the data file; may be more than a tenth of the free space.
-    pub size: Option<Bytes>,
-    /// Seed of every random choice.
-    pub seed: u64,
-    /// The clock.
-    pub clock: ClockChoice,
-    /// Begin of file names for filesystems without unnamed files: unique to the run.
-    pub file_name: String,
+table! {
+    /// A profile with the version of its format.
+    pub(crate) struct ProfileFile "the profile" [profile: Profile] {
+        /// Version of this format: 1.
+        schema: PlacedValue<FormatVersion<PROFILE_SCHEMA>>,
+    }
 }
 
-impl ProfileRequest {
-    fn time(&self) -> Result<Nanos, SpecError> {
-        let usual = if self.quick { DURATION_QUICK } else { DURATION };
-        let duration = self.duration.unwrap_or(usual);
-        match duration < DURATION_MIN || duration > DURATION_MAX {
-            false => Ok(duration),
-            true => Err(SpecError::wrong_use(format!(
-                "a duration of {duration} per step measures nothing useful"
-            ))
-            .hint("give 100ms to 31d")),
+table! {
+    /// What a database does to its storage.
+    #[derive(Serialize)]
+    pub struct Profile "the profile" {
+        /// Short name, as users write it.
+        name: String,
+        /// The database with its version, in a few words.
+        title: String,
+        /// One sentence: what it waits for, and what runs meanwhile.
+        summary: String,
+        /// Where its fields come from; every field names one of them, and each is named by a field.
+        sources: Vec<ProfileSource>,
+        /// The log that commits wait for; none for a database that makes nothing durable by itself.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        log: Option<LogProfile>,
+        /// What the database does itself for a commit, where that was found out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        software: Option<SoftwareProfile>,
+        /// What runs at the same time: those that read, then those that write.
+        streams: Vec<StreamProfile>,
+        /// Documented limits, held against the streams or the workloads of `durio check`.
+        thresholds: Vec<ProfileThreshold>,
+        /// The workload of `durio check` that stands for what it waits for.
+        check: SourcedValue<String>,
+        /// What readers of its figures should know.
+        notes: Vec<String>,
+        /// The names of its server's processes, of which one shows that it runs.
+        processes: Vec<String>,
+    }
+}
+
+/// A source that fields name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProfileSource {
+    /// The name by which fields name it.
+    pub name: String,
+    /// How its values are known.
+    pub kind: Provenance,
+    /// Publisher; required for published sources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publisher: Option<String>,
+    /// The document and the place in it; or in words on what a value rests.
+    pub document: String,
+    /// Address; required for published sources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+impl ProfileSource {
+    /// In one line: kind, publisher, document.
+    #[must_use]
+    pub fn line(&self) -> String {
+        match &self.publisher {
+            Some(publisher) => format!("{}: {publisher}, {}", self.kind.word(), self.document),
+            None => format!("{}: {}", self.kind.word(), self.document),
         }
     }
 }
 
-/// What a run of a profile is about.
-#[derive(Debug, Clone, Copy)]
-enum Foreground<'a> {
-    Log,
-    Stream(&'a StreamProfile),
-}
-
-impl<'a> Foreground<'a> {
-    /// A profile has a log or a stream: who read it made sure.
-    fn of(profile: &'a Profile) -> Result<Self, SpecError> {
-        if profile.log.is_some() {
-            return Ok(Self::Log);
-        }
-        let writer = profile.streams.iter().find(|stream| stream.kind == StreamKind::Write);
-        let first = writer.or(profile.streams.first());
-        first
-            .map(Self::Stream)
-            .ok_or_else(|| SpecError::wrong_use("the profile has neither a log nor a stream"))
-    }
-
-    fn name(self) -> &'a str {
-        match self {
-            Self::Log => "log",
-            Self::Stream(stream) => &stream.name,
-        }
-    }
-
-    fn is(self, stream: &StreamProfile) -> bool {
-        matches!(self, Self::Stream(it) if it.name == stream.name)
+table! {
+    /// `[sources.NAME]`.
+    pub(crate) struct SourceTable "the source" {
+        /// How its values are known.
+        kind: PlacedValue<Provenance>,
+        /// Publisher; required for published sources.
+        publisher: Option<String>,
+        /// The document and the place in it.
+        document: String,
+        /// Address; required for published sources.
+        url: Option<String>,
     }
 }
 
-/// Makes the plan.
-///
-/// # Errors
-/// If a place is no directory, there is too little room, or a duration measures nothing.
-pub fn plan_profile(request: &ProfileRequest) -> Result<Plan, SpecError> {
-    let profile = &request.profile;
-    let foreground = Foreground::of(profile)?;
-    let duration = request.time()?;
-    let files = ProfileFiles::of(request, foreground)?;
-    let mut made = ProfileSteps { profile, foreground, files: &files, duration }.all()?;
-    let all = with_costs(self_costs(&made.steps), made.steps, &mut made.sections);
-    let campaign = Campaign {
-        name: profile.name.clone(),
-        summary: format!("{}: {}", profile.title, profile.summary),
-        sections: made.sections,
-        notes: notes(profile, &files),
-        ..Campaign::default()
+impl Profile {
+    /// Reads a profile; `name` of the file is for messages.
+    ///
+    /// # Errors
+    /// The first fault, with line and column, and the remedy.
+    pub fn parse(name: &str, text: &str) -> Result<Self, SpecError> {
+        let source = SpecText { name, text };
+        let table = source.parse("a profile")?;
+        // First, for every field names one of them.
+        check_sources(source, &table)?;
+        let ProfileFile { profile, .. } = source.table("", 0, &table)?;
+        contradictions::check(&profile)
+            .map_err(|reason| SpecError::wrong_use(format!("{name}: {reason}")))?;
+        Ok(profile)
+    }
+
+    /// The source of this name; every one that a field names is there.
+    #[must_use]
+    pub fn source(&self, name: &str) -> Option<&ProfileSource> {
+        self.sources.iter().find(|source| source.name == name)
+    }
+
+    /// What durio cannot do as the database does it, and does instead, with the stream's name.
+    pub fn fittings(&self) -> impl Iterator<Item = (&str, &str)> {
+        let log = self.log.iter().filter_map(|log| Some(("log", log.fitting.as_deref()?)));
+        let streams = self.streams.iter();
+        log.chain(
+            streams.filter_map(|stream| Some((stream.name.as_str(), stream.fitting.as_deref()?))),
+        )
+    }
+}
+
+/// Refuses a `from` in the file, of a field or a threshold, that names no source.
+fn check_sources(source: SpecText<'_>, file: &DeTable<'_>) -> Result<(), SpecError> {
+    let names: Vec<&str> = match file.get("sources").map(Spanned::get_ref) {
+        Some(DeValue::Table(sources)) => sources.keys().map(|name| &**name.get_ref()).collect(),
+        _ => Vec::new(),
     };
-    let plan = plan_of(Purpose::Profile, (request.seed, request.clock), files.targets, all);
-    let plan = Plan { campaign: Some(campaign), thresholds: profile.run_thresholds(), ..plan };
-    plan.validate().map_err(SpecError::wrong_use)?;
-    Ok(plan)
+    let mut faults = Faults::default();
+    let mut tables = vec![("", file)];
+    while let Some((owner, table)) = tables.pop() {
+        for (key, value) in table {
+            let (key, at) = (&**key.get_ref(), value.span().start);
+            match value.get_ref() {
+                DeValue::String(from) if key == "from" && !names.contains(&from.as_ref()) => {
+                    let from = from.escape_debug().to_string();
+                    let hint = match nearest_word(&from, names.iter().copied()) {
+                        Some(meant) => format!("did you mean '{meant}'?"),
+                        None => format!("describe it in [sources.{from}]"),
+                    };
+                    let error = source.error(at, format!("{owner}: there is no source '{from}'"));
+                    faults.add(at, error.hint(hint));
+                }
+                DeValue::Table(inner) => tables.push((key, inner)),
+                DeValue::Array(list) => {
+                    for item in list {
+                        let DeValue::Table(inner) = item.get_ref() else { continue };
+                        tables.push((key, inner));
+                        let at = item.span().start;
+                        if key == "threshold" && inner.get("from").is_none() {
+                            let what = "a threshold without a source is nobody's";
+                            faults.add(at, source.error(at, what).hint("name one with 'from'"));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let entries = TableEntries { source, at: 0, noun: String::new(), table: file };
+    faults.or(Some(()), &entries)
 }
 
-fn notes(profile: &Profile, files: &ProfileFiles) -> Vec<String> {
-    let fittings = profile.fittings().map(|(stream, text)| format!("{stream}: {text}"));
-    fittings.chain(profile.notes.iter().cloned()).chain(files.shortened.clone()).collect()
+/// The tables `[sources.NAME]` in the order of the file, of which there is at least one.
+impl Field for Vec<ProfileSource> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
+        let DeValue::Table(table) = item.value.get_ref() else {
+            return Err(item.fail("a source is a table: [sources.NAME]"));
+        };
+        let mut named: Vec<_> = table.iter().collect();
+        // TOML's tables are sorted by name; the file's order is what its writer meant.
+        named.sort_by_key(|(name, _)| name.span().start);
+        let found = named.into_iter().map(|(name, value)| {
+            let DeValue::Table(table) = value.get_ref() else {
+                return Err(item.of(value).fail("a source is a table: [sources.NAME]"));
+            };
+            let at = name.span().start;
+            let table: SourceTable = item.source.table("", at, table)?;
+            table.named(name.get_ref()).map_err(|reason| item.source.error(at, reason))
+        });
+        let found: Self = found.collect::<Result<_, _>>()?;
+        if found.is_empty() { Err(item.source.error(item.at(), NO_SOURCES)) } else { Ok(found) }
+    }
+
+    fn absent(entries: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
+        Err(entries.source.error(entries.at, NO_SOURCES))
+    }
 }
 
-pub(crate) fn section(name: &str, summary: String, first_step: u32, steps: u32) -> PlanSection {
-    PlanSection {
-        name: name.to_owned(),
-        summary,
-        kind: SectionKind::Single,
-        first_step,
-        steps,
-        rounds: None,
-        baseline: None,
+const NO_SOURCES: &str = "there are no sources: describe at least one in [sources.NAME]";
+
+impl SourceTable {
+    fn named(self, name: &str) -> Result<ProfileSource, String> {
+        let Self { kind, publisher, document, url } = self;
+        // Published documents can be looked up, so the source must say where.
+        if kind.is_published() && (publisher.is_none() || url.is_none()) {
+            return Err(format!("a source of kind {} has a publisher and a url", kind.word()));
+        }
+        if url.as_ref().is_some_and(|url| !url.starts_with("https://")) {
+            return Err("a url begins with https://".to_owned());
+        }
+        Ok(ProfileSource { name: name.to_owned(), kind: kind.value, publisher, document, url })
     }
 }

@@ -5,14 +5,13 @@
 mod arrays;
 mod guests;
 
-use durio_base::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos, did_you_mean};
 use durio_plan::EngineKind;
 use durio_plan::proof::{
     AgentTarget, Arm, ArrayLevel, DurablePath, ExpectedVerdict, FileWrites, GuestFrontEnd,
     GuestLayers, LossClass, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
-use durio_workload::did_you_mean;
 
 use crate::SpecError;
 use crate::table::value::{
@@ -42,7 +41,7 @@ const WRITE_MAX: Bytes = Bytes::from_mib(1);
 
 table! {
     /// The whole file.
-    struct ProofFile {
+    pub(crate) struct ProofFile {
         /// Version of this format: 1.
         schema: PlacedValue<FormatVersion<PROOF_SPEC_SCHEMA>>,
         /// Short name.
@@ -67,7 +66,7 @@ table! {
 
 table! {
     /// `[[disk]]`.
-    struct DiskTable {
+    pub(crate) struct DiskTable {
         /// Names of profiles, as durio simdisk list shows them; "all" is each of them.
         profile: PlacedValue<Texts>,
         /// Bytes of the disk, a multiple of 4 KiB, at least 256 KiB. Default: 1 MiB.
@@ -77,7 +76,7 @@ table! {
 
 table! {
     /// `[[array]]`.
-    struct ArrayTable {
+    pub(crate) struct ArrayTable {
         /// raid1, the same on all members; raid5 or raid6, stripes with one or two parities; or raid10, chunks in turn over
         /// pairs of members. Default: raid1.
         level: Levels<ArrayLevel>,
@@ -96,7 +95,7 @@ table! {
 
 table! {
     /// `[[target]]`. Commands are lists of words; no shell reads them.
-    struct ProveTargetTable {
+    pub(crate) struct ProveTargetTable {
         /// Short name; the path is the agent's matter.
         name: PlacedValue<Name>,
         /// Where this machine waits for the agent. Default: 127.0.0.1:0, any free port.
@@ -127,7 +126,7 @@ table! {
 
 table! {
     /// `[[guest]]`.
-    struct GuestTable {
+    pub(crate) struct GuestTable {
         /// Names of profiles, as durio simdisk list shows them; "all" is each of them. A lie begins
         /// when the guest has made its layers.
         profile: PlacedValue<Texts>,
@@ -162,7 +161,7 @@ table! {
 
 table! {
     /// `[[arm]]`.
-    struct ArmTable {
+    pub(crate) struct ArmTable {
         /// What makes a write durable.
         path: Levels<DurablePath>,
         /// Writes in flight. Default: 1.
@@ -242,7 +241,7 @@ fn sections() -> [(&'static str, Vec<ReferenceKey>); 6] {
 /// message begins with `NAME:LINE:COLUMN`.
 pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan, SpecError> {
     let source = SpecText { name: source_name, text };
-    let table = source.parse()?;
+    let table = source.parse("a spec")?;
     let file: ProofFile = source.table("", 0, &table)?;
     let cuts = file.cuts.get().unwrap_or(CUTS_DEFAULT);
     if !(1..=CUTS_MAX).contains(&cuts) {

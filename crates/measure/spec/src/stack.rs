@@ -73,7 +73,7 @@ impl StackBench {
     /// with `NAME:LINE:COLUMN`.
     pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
         let source = SpecText { name: source_name, text };
-        let mut table = source.parse()?;
+        let mut table = source.parse("a spec")?;
         // Where "{AXIS}" stands no typed field can be read: these two come first, as plain TOML.
         let (matrix, stack) = (table.remove("matrix"), table.remove("stack"));
         let file: StackFile = source.table("", 0, &table)?;

@@ -18,7 +18,7 @@ pub(crate) mod reference;
 pub(crate) mod tests;
 pub(crate) mod value;
 
-use durio_workload::{did_you_mean, line_and_column};
+use durio_base::{did_you_mean, line_and_column};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -59,12 +59,12 @@ impl<'a> SpecText<'a> {
         error.hint(did_you_mean(name, known, others))
     }
 
-    /// The file as TOML, each value with its place.
-    pub(crate) fn parse(self) -> Result<DeTable<'a>, SpecError> {
+    /// The file as TOML, each value with its place; `what` it is: "a spec".
+    pub(crate) fn parse(self, what: &str) -> Result<DeTable<'a>, SpecError> {
         let length = self.text.len();
         if length > LENGTH_MAX {
             let name = self.name;
-            let text = format!("{name}: a spec of {length} bytes is longer than {LENGTH_MAX}");
+            let text = format!("{name}: {what} of {length} bytes is longer than {LENGTH_MAX}");
             return Err(SpecError::wrong_use(text));
         }
         let table = DeTable::parse(self.text).map_err(|error| {
@@ -152,7 +152,7 @@ impl TableEntries<'_> {
             Some(item) => (item.at(), F::read(item)),
             // Behind every fault with a place: a misspelt key is reported as unknown, not as
             // missing.
-            None => (usize::MAX, F::missing(self, key)),
+            None => (usize::MAX, F::absent(self, key)),
         };
         read.map_err(|error| faults.add(at, error)).ok()
     }
@@ -162,13 +162,27 @@ impl TableEntries<'_> {
         self.table.get(key).map(|value| TableItem { source: self.source, key, value })
     }
 
+    /// The error without a key that must be there, with an `example` of its value if it helps.
+    pub(crate) fn missing(&self, key: &str, example: &str) -> SpecError {
+        let (of, add) = match self.noun.as_str() {
+            "" => (String::new(), "begin the file with"),
+            noun => (format!(" of {noun}"), "add"),
+        };
+        let error = self.source.error(self.at, format!("'{key}'{of} is missing"));
+        if example.is_empty() { error } else { error.hint(format!("{add} {key} = {example}")) }
+    }
+
     /// A fault at the first key outside `known`.
     pub(crate) fn refuse_unknown(&self, known: &[&str], faults: &mut Faults) {
         let unknown = self.table.keys().filter(|name| !known.contains(&name.get_ref().as_ref()));
         if let Some(name) = unknown.min_by_key(|name| name.span().start) {
             let what = format!("unknown key '{}'", name.get_ref().escape_debug());
             let (source, at) = (self.source, name.span().start);
-            let error = source.unknown(name.get_ref(), at, what, known, "the keys here are");
+            let others = match self.noun.as_str() {
+                "" => "the keys here are".to_owned(),
+                noun => format!("the keys of {noun} are"),
+            };
+            let error = source.unknown(name.get_ref(), at, what, known, &others);
             faults.add(at, error);
         }
     }
@@ -210,19 +224,19 @@ impl<'t> TableItem<'t> {
     }
 }
 
-/// Makes a struct that is a [`SpecTable`]. After its name may stand its name in messages about missing
-/// keys, and its parts, tables whose keys stand in this one too. The doc comment of a field is the
-/// text on its key in the reference.
+/// Makes a struct that is a [`SpecTable`], whose fields are as visible as itself. After its name may
+/// stand its name in messages about missing keys, and its parts, tables whose keys stand in this one
+/// too. The doc comment of a field is the text on its key in the reference.
 macro_rules! table {
-    ($(#[doc = $about:literal])*
-     struct $name:ident $($noun:literal)? $([$($part:ident: $Part:ty),*])? {
-        $($(#[doc = $help:literal])+ $key:ident: $type:ty,)*
+    ($(#[$($about:tt)+])*
+     $visible:vis struct $name:ident $($noun:literal)? $([$($part:ident: $Part:ty),*])? {
+        $($(#[$($about_key:tt)+])+ $key:ident: $type:ty,)*
     }) => {
-        $(#[doc = $about])*
+        $(#[$($about)+])*
         #[derive(Debug, Clone, PartialEq)]
-        pub(crate) struct $name {
-            $($(pub(crate) $part: $Part,)*)?
-            $($(#[doc = $help])+ pub(crate) $key: $type,)*
+        $visible struct $name {
+            $($($visible $part: $Part,)*)?
+            $($(#[$($about_key)+])+ $visible $key: $type,)*
         }
 
         impl $crate::table::SpecTable for $name {
@@ -238,7 +252,10 @@ macro_rules! table {
             }
 
             fn keys() -> Vec<$crate::table::ReferenceKey> {
-                vec![$(<$type as $crate::table::Field>::key(stringify!($key), concat!($($help),+))),*]
+                vec![$(<$type as $crate::table::Field>::key(
+                    stringify!($key),
+                    concat!($($crate::table::doc_text!($($about_key)+)),+),
+                )),*]
             }
 
             fn all_keys() -> Vec<$crate::table::ReferenceKey> {
@@ -250,22 +267,34 @@ macro_rules! table {
             fn names() -> Vec<&'static str> {
                 let parts: &[fn() -> Vec<&'static str>] =
                     &[$($(<$Part as $crate::table::SpecTable>::names),*)?];
-                let own: Vec<&'static str> = vec![$(stringify!($key)),*];
-                own.into_iter().chain(parts.iter().flat_map(|part| part())).collect()
+                let own: &[Vec<&'static str>] =
+                    &[$(<$type as $crate::table::Field>::names(stringify!($key))),*];
+                own.iter().cloned().chain(parts.iter().map(|part| part())).flatten().collect()
             }
         }
     };
 }
 
+/// The text of a doc comment, nothing of any other attribute.
+macro_rules! doc_text {
+    (doc = $text:literal) => {
+        $text
+    };
+    ($($other:tt)+) => {
+        ""
+    };
+}
+
 /// Makes a [`table!`] whose fields are all [`Setting`]s, with the operations of a sweep.
 macro_rules! settings {
-    ($(#[doc = $about:literal])*
-     struct $name:ident $([$($part:ident: $Part:ty),*])? {
-        $($(#[doc = $help:literal])+ $key:ident: $type:ty,)*
+    ($(#[$($about:tt)+])*
+     $visible:vis struct $name:ident $([$($part:ident: $Part:ty),*])? {
+        $($(#[$($about_key:tt)+])+ $key:ident: $type:ty,)*
     }) => {
         table! {
-            $(#[doc = $about])*
-            struct $name $([$($part: $Part),*])? { $($(#[doc = $help])+ $key: $type,)* }
+            $(#[$($about)+])*
+            #[derive(Default)]
+            $visible struct $name $([$($part: $Part),*])? { $($(#[$($about_key)+])+ $key: $type,)* }
         }
 
         impl $name {
@@ -292,13 +321,7 @@ macro_rules! settings {
                 }
             }
         }
-
-        impl Default for $name {
-            fn default() -> Self {
-                Self { $($($part: Default::default(),)*)? $($key: Default::default(),)* }
-            }
-        }
     };
 }
 
-pub(crate) use {settings, table};
+pub(crate) use {doc_text, settings, table};

@@ -2,10 +2,9 @@
 //!
 //! Parses rates, goals and thousandths. Bytes and times are parsed in durio-base.
 
-use durio_base::{Bytes, Nanos};
-use durio_plan::Goal;
-use durio_workload::profile::{LatencyFigure, Threshold, ThresholdBound, TimedOperation};
-use durio_workload::{Arrivals, check_workloads, did_you_mean};
+use durio_base::{Bytes, Nanos, did_you_mean};
+use durio_plan::{Goal, LatencyFigure, Threshold, ThresholdBound, TimedOperation};
+use durio_workload::{Arrivals, check_workloads};
 
 /// A rate per second: `1000`, `2.5k`, `1M`, `20k/s`; k and M are thousands and millions.
 ///

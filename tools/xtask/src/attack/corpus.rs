@@ -71,7 +71,7 @@ impl Corpus {
         let mut corpus = Self {
             specs,
             stack_specs: files("crates/measure/spec/specs/stacks", "toml")?,
-            profiles: files("crates/core/workload/profiles", "toml")?,
+            profiles: files("crates/measure/spec/profiles", "toml")?,
             job_files: files("crates/durio/tests/fio", "fio")?,
             fio_json: files("crates/measure/fio/tests/fixtures", "json")?,
             tables: vec![TABLE.into()],

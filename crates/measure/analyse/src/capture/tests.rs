@@ -5,7 +5,7 @@ use durio_observe::{
     TracedCall, WriteCallRates,
 };
 use durio_record::OperationTrace;
-use durio_workload::profile::{Profile, StreamPace};
+use durio_spec::profile::{Profile, StreamPace};
 
 use super::files::folded_path;
 use super::*;
@@ -117,7 +117,7 @@ fn a_segment_that_is_filled_is_no_commit_of_the_profile() {
     }
     script.call(100, "fsync", segment, None, 0);
     let profile = parsed(&script.finish(CaptureEnd::default()));
-    assert_eq!(profile.log.unwrap().records.value[0].size.get(), 1638, "as without it");
+    assert_eq!(profile.log.unwrap().records.value.0[0].size.get(), 1638, "as without it");
 }
 
 #[test]
@@ -161,12 +161,15 @@ fn the_profile_has_what_a_sync_made_durable_and_is_read_by_durio() {
     let profile = parsed(&postgres().finish(CaptureEnd::default()));
     let log = profile.log.as_ref().unwrap();
     // 16384 new bytes and 10 syncs.
-    assert_eq!(log.records.value[0].size.get(), 1638);
-    assert_eq!((log.padding.value.get(), log.committers.value), (8192, 1));
+    assert_eq!(log.records.value.0[0].size.get(), 1638);
+    assert_eq!((log.padding.value.0.get(), log.committers.value.get()), (8192, 1));
     assert_eq!(log.sync.value.name(), "fdatasync");
     assert_eq!(log.rate.value, StreamPace::PerSecond(5.0), "ten in two seconds");
     let [table] = profile.streams.as_slice() else { panic!("{:?}", profile.streams) };
-    assert_eq!((table.name.as_str(), table.sync_every.as_ref().unwrap().value), ("data-base", 5));
+    assert_eq!(
+        (table.name.as_str(), table.sync_every.as_ref().unwrap().value.get()),
+        ("data-base", 5)
+    );
     assert_eq!(profile.sources[0].kind.word(), "traced");
 }
 
@@ -184,7 +187,7 @@ fn an_appended_file_grows_where_its_position_is_not_said() {
     assert_eq!(it.flags, ["O_APPEND"]);
     let profile = parsed(&findings);
     let sizes: Vec<_> =
-        profile.log.unwrap().records.value.iter().map(|record| record.size.get()).collect();
+        profile.log.unwrap().records.value.0.iter().map(|record| record.size.get()).collect();
     assert_eq!(sizes, [50, 100, 150]);
 }
 
@@ -457,7 +460,7 @@ fn a_sync_of_a_mebibyte_is_a_commits_and_one_of_more_fills_a_segment() {
         let log = script.file("/d/pg_wal/000000010000000000000003", 2, 0, Some(0));
         script.call(100, "pwrite64", log, Some(0), bytes);
         script.call(100, "fsync", log, None, 0);
-        parsed(&script.finish(CaptureEnd::default())).log.unwrap().records.value[0].size.get()
+        parsed(&script.finish(CaptureEnd::default())).log.unwrap().records.value.0[0].size.get()
     };
     // 16 KiB in ten syncs, or 16 KiB and a mebibyte in eleven.
     assert_eq!(record((1 << 20) + 1), 1638);
@@ -476,9 +479,9 @@ fn a_log_whose_tail_is_written_again_at_odd_bytes_makes_a_profile_that_is_read()
         parsed(&script.finish(CaptureEnd::default())).log.unwrap()
     };
     let (odd, whole) = (tail(1023), tail(1024));
-    assert_eq!((odd.padding.value.get(), odd.rewrites_tail.map(|tail| tail.value)), (0, None));
+    assert_eq!((odd.padding.value.0.get(), odd.rewrites_tail.map(|tail| tail.value)), (0, None));
     assert_eq!(
-        (whole.padding.value.get(), whole.rewrites_tail.map(|tail| tail.value)),
+        (whole.padding.value.0.get(), whole.rewrites_tail.map(|tail| tail.value)),
         (1024, Some(true))
     );
 }

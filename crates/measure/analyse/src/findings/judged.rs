@@ -1,6 +1,6 @@
 //! durio-judge's results: verdicts against cited thresholds, warnings, signals.
 
-use durio_workload::profile::Provenance;
+use durio_plan::Provenance;
 use serde::{Deserialize, Serialize};
 
 /// Whether storage suits a database.

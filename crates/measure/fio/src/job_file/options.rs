@@ -11,9 +11,8 @@ mod program;
 mod reader;
 mod reference;
 
+use durio_base::nearest_word;
 use std::sync::LazyLock;
-
-use durio_workload::nearest_word;
 
 pub use honoured::{
     DataOptions, DurabilityOptions, JobOptions, NameOptions, OutputOptions, PatternOptions,

@@ -1,7 +1,7 @@
 //! Why advice could not be given, and what to do.
 
+use durio_base::nearest_word;
 use durio_command::{CommandError, CommandErrorKind};
-use durio_workload::nearest_word;
 use thiserror::Error;
 
 /// An unknown name, an unusable setting, or rules that cannot be read.

@@ -4,7 +4,7 @@
 
 use durio_analyse::grouping::each_once;
 use durio_analyse::{Findings, SignalWord, Verdict, VerdictWord};
-use durio_workload::profile::Provenance;
+use durio_plan::Provenance;
 
 use super::figures::location_name;
 use crate::document::{

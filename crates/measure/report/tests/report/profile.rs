@@ -2,9 +2,10 @@
 
 use durio_analyse::profile::{LoadComparison, LoadRatio, ProfileFindings, StateLatency};
 use durio_analyse::{Findings, ThresholdSource, Verdict, VerdictWord};
+use durio_plan::Provenance;
 use durio_record::OperationName;
 use durio_report::{Format, Options, ProfileList, write};
-use durio_workload::profile::{Provenance, profile, profile_names};
+use durio_spec::profile::{profile, profile_names};
 
 use crate::{sample, written};
 

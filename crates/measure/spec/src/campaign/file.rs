@@ -16,7 +16,7 @@ use crate::table::{
 
 table! {
     /// The whole file.
-    struct CampaignFile [head: FileHead, steps: CampaignSteps] {
+    pub(crate) struct CampaignFile [head: FileHead, steps: CampaignSteps] {
         /// What is read and written. At least one.
         target: Vec<PlacedValue<CampaignTargetTable>>,
     }
@@ -24,7 +24,7 @@ table! {
 
 table! {
     /// What every file with steps begins with.
-    struct FileHead {
+    pub(crate) struct FileHead {
         /// Version of this format: 1.
         schema: PlacedValue<FormatVersion<SPEC_SCHEMA>>,
         /// Short name.
@@ -40,7 +40,7 @@ table! {
 
 table! {
     /// The steps of the campaign.
-    struct CampaignSteps {
+    pub(crate) struct CampaignSteps {
         /// What holds for every step that does not say otherwise.
         defaults: Option<PlacedValue<PointSettings>>,
         /// Preconditioning; not reported. Runs where it stands among the steps.
@@ -52,7 +52,7 @@ table! {
 
 table! {
     /// `[[target]]`.
-    struct CampaignTargetTable {
+    pub(crate) struct CampaignTargetTable {
         /// Short name, by which steps call it.
         name: PlacedValue<Name>,
         /// Directory, file or block device, or a list of them that are one group (eight drives).
@@ -78,7 +78,7 @@ table! {
 
 table! {
     /// `[target.declared]`.
-    struct DeclaredTable {
+    pub(crate) struct DeclaredTable {
         /// RAID level.
         raid: OptionalValue<RaidLevel>,
         /// Members of the array.
@@ -92,7 +92,7 @@ table! {
 
 table! {
     /// `[target.sheet]`.
-    struct SheetTable {
+    pub(crate) struct SheetTable {
         /// Price of all devices of a path.
         price: OptionalValue<f64>,
         /// Currency of the price. Default: USD.
@@ -110,7 +110,7 @@ table! {
 
 settings! {
     /// What a load is: in `[defaults]`, `[[precondition]]`, `[[step]]` and `[[step.beside]]`.
-    struct LoadSettings [commit: CommitSettings] {
+    pub(crate) struct LoadSettings [commit: CommitSettings] {
         /// Name of a target, or a list of names: jobs are assigned to them round-robin. Default:
         /// the first target.
         target: OptionalValue<Texts>,
@@ -177,7 +177,7 @@ settings! {
 
 settings! {
     /// A log that committers share.
-    struct CommitSettings {
+    pub(crate) struct CommitSettings {
         /// Each job is a log to which so many committers hand records of block_size; a write is a
         /// batch of them. Default: no log.
         committers: Levels<u32>,
@@ -200,7 +200,7 @@ settings! {
 
 settings! {
     /// What ends a step: one that a step says replaces all of the defaults.
-    struct LimitSettings {
+    pub(crate) struct LimitSettings {
         /// How long, after the ramp. Default: 60s.
         duration: Levels<Time>,
         /// Instead of a duration: bytes of all jobs; 100% is all paths.
@@ -214,7 +214,7 @@ settings! {
 
 settings! {
     /// The settings of a step outside its load, where defaults make sense.
-    struct StepSettings {
+    pub(crate) struct StepSettings {
         /// Time at the start that is not part of the figures. Default: 0s.
         ramp: OptionalValue<Time>,
         /// Length of recorded intervals. Default: a fiftieth of the duration.
@@ -239,12 +239,12 @@ settings! {
 
 settings! {
     /// What `[defaults]` and points may say.
-    struct PointSettings [load: LoadSettings, limit: LimitSettings, step: StepSettings] {}
+    pub(crate) struct PointSettings [load: LoadSettings, limit: LimitSettings, step: StepSettings] {}
 }
 
 table! {
     /// `[[precondition]]` and `[[step]]`.
-    struct StepTable [settings: PointSettings] {
+    pub(crate) struct StepTable [settings: PointSettings] {
         /// Short name.
         name: PlacedValue<Name>,
         /// One sentence: what it shows.
@@ -272,7 +272,7 @@ table! {
 
 table! {
     /// `[[step.beside]]`.
-    struct BesideTable "the load beside" [load: LoadSettings] {
+    pub(crate) struct BesideTable "the load beside" [load: LoadSettings] {
         /// Short name.
         name: PlacedValue<Name>,
     }
@@ -280,7 +280,7 @@ table! {
 
 table! {
     /// `rounds = { … }`.
-    struct RoundsTable {
+    pub(crate) struct RoundsTable {
         /// At most so many rounds. Default: 25.
         max: OptionalValue<u32>,
         /// Until this figure of the tracked step is steady, by the SNIA rule.

@@ -37,7 +37,7 @@ impl CampaignSpec {
     /// that it does not have. The message begins with `NAME:LINE:COLUMN`.
     pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
         let source = SpecText { name: source_name, text };
-        Self::of(source, source.table("", 0, &source.parse()?)?)
+        Self::of(source, source.table("", 0, &source.parse("a spec")?)?)
     }
 
     /// The spec with this file, checked.

@@ -18,7 +18,7 @@ use crate::table::{
 
 table! {
     /// The whole file.
-    struct StackFile [head: FileHead, steps: CampaignSteps, first: First] {
+    pub(crate) struct StackFile [head: FileHead, steps: CampaignSteps, first: First] {
         /// What of each point is read and written.
         target: Option<PlacedValue<StackTargetTable>>,
         /// What somebody found, to be set beside it.
@@ -28,7 +28,7 @@ table! {
 
 table! {
     /// The part read first; it is removed before the rest is read.
-    struct First {
+    pub(crate) struct First {
         /// Axes: lists of texts, whole numbers or flags, for which "{AXIS}" stands in stacks.
         matrix: OptionalValue<MatrixAxes>,
         /// A stack, or one for each of the axes' values that it names. At least one.
@@ -38,7 +38,7 @@ table! {
 
 table! {
     /// `[[stack]]`.
-    struct StackTable {
+    pub(crate) struct StackTable {
         /// Short name; values of axes that it does not name are appended.
         name: PlacedValue<Name>,
         /// The layers from the bottom, a source such as { ram = { size = "1GiB" } } first. At least
@@ -49,7 +49,7 @@ table! {
 
 table! {
     /// What every layer may have.
-    struct Common {
+    pub(crate) struct Common {
         /// Divide the devices below into so many equal groups, in order; each becomes one device.
         /// Default: 1.
         groups: OptionalValue<u32>,
@@ -60,7 +60,7 @@ table! {
 
 table! {
     /// `[target]`.
-    struct StackTargetTable {
+    pub(crate) struct StackTargetTable {
         /// Bytes of the file on a filesystem, or a share of its free space. Default: 1 GiB, at most
         /// a tenth of the free space.
         size: OptionalValue<Amount>,
@@ -79,7 +79,7 @@ table! {
 
 table! {
     /// `[[published]]`.
-    struct PublishedEntry "what was published" {
+    pub(crate) struct PublishedEntry "what was published" {
         /// Name of a stack, with the values of its axes.
         stack: PlacedValue<String>,
         /// Which of its layers, by its word: md, xfs. Default: the uppermost.

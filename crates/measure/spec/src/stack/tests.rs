@@ -233,7 +233,7 @@ fn a_head_or_a_step_that_is_missing_is_an_error() {
     let stack = "[[stack]]\nname = \"s\"\nlayers = [{ ram = { size = \"64MiB\" } }]\n";
     for (text, expected) in [
         (format!("name = \"x\"\n{stack}{STEP}"), "'schema' is missing"),
-        (format!("schema = 2\nname = \"x\"\n{stack}{STEP}"), "schema 2 is not the one"),
+        (format!("schema = 2\nname = \"x\"\n{stack}{STEP}"), "schema 2 is not known; this durio reads 1"),
         (format!("schema = 1\n{stack}{STEP}"), "'name' is missing"),
         (format!("schema = 1\nname = \"x\"\n{stack}"), "there is no step to measure"),
         (format!("schema = 1\nname = \"x\"\n{stack}{STEP}\ntarget = \"y\""), "no target 'y'"),

@@ -14,13 +14,24 @@ pub(crate) const LIST_MAX: usize = 100_000;
 
 /// What a key of a table becomes.
 pub(crate) trait Field: Sized {
-    fn read(item: TableItem<'_>) -> Result<Self, SpecError>;
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
+        // Of a field that is made of other keys; its own name is reported as unknown before.
+        Err(item.fail("not a key"))
+    }
 
     /// Without the key.
-    fn missing(entries: &TableEntries<'_>, key: &'static str) -> Result<Self, SpecError>;
+    fn absent(entries: &TableEntries<'_>, key: &'static str) -> Result<Self, SpecError>;
 
-    /// What the reference says of it.
-    fn key(name: &'static str, help: &'static str) -> ReferenceKey;
+    /// The keys that it is read from: its own, unless it is made of others, which [`Self::absent`]
+    /// looks for.
+    fn names(key: &'static str) -> Vec<&'static str> {
+        vec![key]
+    }
+
+    /// What the reference says of it; that of profiles is written by hand.
+    fn key(name: &'static str, help: &'static str) -> ReferenceKey {
+        ReferenceKey::new(name, help, ValueForm::new("", serde_json::json!({})))
+    }
 }
 
 /// A value with its place in the file; as a field, one that must be there.
@@ -50,20 +61,51 @@ impl<T: KeyedValue> Field for PlacedValue<T> {
         T::read(item).map(|value| Self { value, at: item.at() })
     }
 
-    fn missing(entries: &TableEntries<'_>, key: &'static str) -> Result<Self, SpecError> {
-        let (of, add) = match entries.noun.as_str() {
-            "" => (String::new(), "begin the file with"),
-            noun => (format!(" of {noun}"), "add"),
-        };
-        let error = entries.source.error(entries.at, format!("'{key}'{of} is missing"));
-        Err(match T::EXAMPLE {
-            "" => error,
-            example => error.hint(format!("{add} {key} = {example}")),
-        })
+    fn absent(entries: &TableEntries<'_>, key: &'static str) -> Result<Self, SpecError> {
+        Err(entries.missing(key, T::EXAMPLE))
     }
 
     fn key(name: &'static str, help: &'static str) -> ReferenceKey {
         ReferenceKey { is_required: true, ..ReferenceKey::new(name, help, T::form()) }
+    }
+}
+
+/// A text that must be there, and says something.
+impl Field for String {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
+        // An empty name or source would pass for one that says something.
+        item.text(|text| match text.trim() {
+            "" => Err("expected a text that is not empty".to_owned()),
+            _ => Ok(text.to_owned()),
+        })
+    }
+
+    fn absent(entries: &TableEntries<'_>, key: &'static str) -> Result<Self, SpecError> {
+        Err(entries.missing(key, ""))
+    }
+}
+
+impl Field for Option<String> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
+        <String as Field>::read(item).map(Some)
+    }
+
+    fn absent(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
+        Ok(None)
+    }
+}
+
+/// Texts; none without the key.
+impl Field for Vec<String> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
+        let DeValue::Array(list) = item.value.get_ref() else {
+            return Err(item.fail("expected a list of texts"));
+        };
+        list.iter().map(|value| <String as Field>::read(item.of(value))).collect()
+    }
+
+    fn absent(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
+        Ok(Vec::new())
     }
 }
 
@@ -143,7 +185,7 @@ impl<T: KeyedValue, const SWEPT: bool> Field for OptionalKey<T, SWEPT> {
         Ok(Self { at: item.at(), is_list, values })
     }
 
-    fn missing(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
+    fn absent(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
         Ok(Self::default())
     }
 
@@ -216,12 +258,22 @@ impl<T: SpecTable> Field for Option<PlacedValue<T>> {
         table(item, format!("{}: expected a table", item.key)).map(Some)
     }
 
-    fn missing(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
+    fn absent(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
         Ok(None)
     }
 
     fn key(name: &'static str, help: &'static str) -> ReferenceKey {
         ReferenceKey::new(name, help, ValueForm::new("table", object(&T::all_keys())))
+    }
+}
+
+impl<T: SpecTable> Field for Option<T> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
+        Option::<PlacedValue<T>>::read(item).map(|table| table.map(|table| table.value))
+    }
+
+    fn absent(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
+        Ok(None)
     }
 }
 
@@ -236,7 +288,7 @@ impl<T: SpecTable> Field for Vec<PlacedValue<T>> {
         list.iter().map(one).collect()
     }
 
-    fn missing(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
+    fn absent(_: &TableEntries<'_>, _: &'static str) -> Result<Self, SpecError> {
         Ok(Vec::new())
     }
 

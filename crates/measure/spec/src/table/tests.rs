@@ -5,16 +5,29 @@ use durio_plan::{Goal, Placement};
 use durio_workload::{PerMille, Skew, SyncMethod};
 
 use super::value::{Amount, KeyedValue, SpecTime, Texts, Time};
-use super::{ReferenceKey, SpecText, TableItem};
+use super::{Field, ReferenceKey, SpecText, TableItem};
+use crate::SpecError;
 use crate::campaign::value::{Mix, Regions};
 
 /// What `value` is as a `T`.
-fn read<T: KeyedValue>(value: &str) -> Result<T, String> {
+pub(crate) fn read<T: KeyedValue>(value: &str) -> Result<T, String> {
+    read_by(value, T::read)
+}
+
+/// The same for a field.
+pub(crate) fn read_field<T: Field>(value: &str) -> Result<T, String> {
+    read_by(value, T::read)
+}
+
+fn read_by<T>(
+    value: &str,
+    read: impl Fn(TableItem<'_>) -> Result<T, SpecError>,
+) -> Result<T, String> {
     let text = format!("key = {value}");
     let source = SpecText { name: "x", text: &text };
-    let table = source.parse().map_err(|error| error.message)?;
+    let table = source.parse("a spec").map_err(|error| error.message)?;
     let value = table.get("key").unwrap();
-    T::read(TableItem { source, key: "key", value }).map_err(|error| error.message)
+    read(TableItem { source, key: "key", value }).map_err(|error| error.message)
 }
 
 fn text<T: KeyedValue>(text: &str) -> Result<T, String> {

@@ -2,8 +2,10 @@
 //!
 //! Turns a [`TableItem`] into a value of its field's type.
 
-use durio_base::{Bytes, Nanos};
-use durio_workload::{PerMille, nearest_word};
+use std::num::NonZeroU32;
+
+use durio_base::{Bytes, Nanos, nearest_word};
+use durio_workload::PerMille;
 use serde_json::json;
 use toml::de::DeValue;
 
@@ -20,7 +22,10 @@ pub(crate) trait KeyedValue: Clone {
 
     fn read(item: TableItem<'_>) -> Result<Self, SpecError>;
 
-    fn form() -> ValueForm;
+    /// How it is written; a text, unless the type says otherwise.
+    fn form() -> ValueForm {
+        ValueForm::new("text", json!({ "type": "string" }))
+    }
 }
 
 /// A value that can be a level of an axis.
@@ -200,6 +205,17 @@ impl LevelValue for u32 {
     }
 }
 
+/// A count from 1.
+impl KeyedValue for NonZeroU32 {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
+        let number = match item.scalar()? {
+            Scalar::Integer(number) => u32::try_from(number).ok().and_then(Self::new),
+            _ => None,
+        };
+        number.ok_or_else(|| item.fail("expected a whole number from 1 on"))
+    }
+}
+
 /// A decimal number from 0.
 impl KeyedValue for f64 {
     fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
@@ -223,7 +239,7 @@ impl<const N: u32> KeyedValue for FormatVersion<N> {
         if other == N {
             return Ok(Self);
         }
-        let text = format!("schema {other} is not the one that this durio reads, {N}");
+        let text = format!("schema {other} is not known; this durio reads {N}");
         let error = item.source.error(item.at(), text);
         Err(error.hint("use the durio that the spec was made for"))
     }
@@ -237,10 +253,6 @@ impl<const N: u32> KeyedValue for FormatVersion<N> {
 impl KeyedValue for String {
     fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         item.text(|text| Ok(text.to_owned()))
-    }
-
-    fn form() -> ValueForm {
-        ValueForm::new("text", json!({ "type": "string" }))
     }
 }
 
@@ -286,11 +298,7 @@ impl LevelValue for Texts {
 /// So that texts know their places in a list.
 impl KeyedValue for PlacedValue<String> {
     fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
-        String::read(item).map(|value| Self { value, at: item.at() })
-    }
-
-    fn form() -> ValueForm {
-        String::form()
+        <String as KeyedValue>::read(item).map(|value| Self { value, at: item.at() })
     }
 }
 
@@ -338,6 +346,7 @@ pub(crate) use parsed;
 
 parsed! {
     Bytes bytes, "\"4KiB\"", "`\"4KiB\"`", BYTES;
+    Nanos time, "\"10ms\"", "`\"10ms\"`", TIME;
     Time |text| time(text).map(SpecTime), "\"60s\"", "`\"60s\"`", TIME;
     Delay |text| time(text).map(SpecTime), "\"500us\"", "`\"500us\"`", TIME;
     PerMille share, "\"70%\"", "`\"70%\"`", SHARE;

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use durio_base::Bytes;
 
+use durio_plan::{Provenance, ThresholdBound};
+use durio_workload::{BlockShare, Pattern, SyncMethod, WorkloadFile, check_workloads};
+
 use super::{
-    CachePath, FileHandling, LogProfile, Profile, ProfileThreshold, Provenance, StreamKind,
-    StreamProfile, ThresholdBound,
+    CachePath, FileHandling, LogProfile, Profile, ProfileThreshold, StreamKind, StreamProfile,
 };
-use crate::{BlockShare, SyncMethod, WorkloadFile, check_workloads};
 
 // The smallest sector: O_DIRECT takes only multiples of it.
 const SECTOR: Bytes = Bytes::new(512);
@@ -48,7 +49,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), String> {
 
 // Letters, digits and dashes: it is part of paths and commands.
 fn name(name: &str) -> Result<(), String> {
-    let is_plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     match !name.is_empty() && name.len() <= 40 && name.chars().all(is_plain) {
         true => Ok(()),
         false => Err(format!(
@@ -59,7 +60,12 @@ fn name(name: &str) -> Result<(), String> {
 }
 
 fn log(log: &LogProfile) -> Result<(), String> {
-    let is_grouped = log.committers.value > 1;
+    if log.file_size.value == Bytes::ZERO
+        || log.batch_max.as_ref().is_some_and(|most| most.value == Bytes::ZERO)
+    {
+        return Err("'file_size' and 'batch_max' are more than 0 B".to_owned());
+    }
+    let is_grouped = log.committers.value.get() > 1;
     let parts = [
         ("batch_max", log.batch_max.is_some()),
         ("commit_delay", log.commit_delay.is_some()),
@@ -76,7 +82,7 @@ fn log(log: &LogProfile) -> Result<(), String> {
     if log.commit_siblings.is_some() && log.commit_delay.is_none() {
         return Err("'commit_siblings' has no meaning without 'commit_delay'".to_owned());
     }
-    if (is_grouped || log.rewrites_tail()) && log.sync_every.value != 1 {
+    if (is_grouped || log.rewrites_tail()) && log.sync_every.value.get() != 1 {
         return Err("each batch of several committers has its sync, and each that writes the last block again: sync_every is 1".to_owned());
     }
     // A program cannot learn when a page of a map reaches the storage.
@@ -84,12 +90,12 @@ fn log(log: &LogProfile) -> Result<(), String> {
         return Err("a log that is written through a memory map has no commits".to_owned());
     }
     if log.cache.value == CachePath::Direct {
-        let padding = log.padding.value;
+        let padding = log.padding.value.0;
         if padding > Bytes::ZERO && !padding.is_multiple_of(SECTOR) {
             return Err(format!("a padding of {padding} is nothing for O_DIRECT"));
         }
         if padding == Bytes::ZERO {
-            aligned(&log.records.value)?;
+            aligned(&log.records.value.0)?;
         }
     }
     log.workload().validate().map_err(|error| error.0)
@@ -107,7 +113,7 @@ fn aligned(mix: &[BlockShare]) -> Result<(), String> {
 fn stream(stream: &StreamProfile) -> Result<(), String> {
     name(&stream.name)?;
     if stream.cache.value == CachePath::Direct {
-        aligned(&stream.sizes.value)?;
+        aligned(&stream.sizes.value.0)?;
     }
     if stream.cache.value == CachePath::Mmap {
         if stream.kind == StreamKind::Write {
@@ -120,28 +126,28 @@ fn stream(stream: &StreamProfile) -> Result<(), String> {
             );
         }
     }
-    let syncs = stream.sync.as_ref().is_some_and(|it| it.value != SyncMethod::None);
+    let syncs = stream.sync.as_ref().is_some_and(|sync| sync.value != SyncMethod::None);
     if stream.runs_always() && !syncs {
         return Err("a part of every commit that is not synced is no part of it".to_owned());
     }
-    let is_append = stream.file.as_ref().is_some_and(|it| it.value == FileHandling::Extend);
-    if is_append && stream.access.value.pattern == crate::Pattern::Random {
+    let is_append = stream.file.as_ref().is_some_and(|file| file.value == FileHandling::Extend);
+    if is_append && stream.access.value.pattern == Pattern::Random {
         return Err("a file that grows by appending is not written at random".to_owned());
     }
     stream.workload().validate().map_err(|error| error.0)
 }
 
-fn threshold(profile: &Profile, it: &ProfileThreshold) -> Result<(), String> {
-    if let Some(stream) = &it.of {
+fn threshold(profile: &Profile, limit: &ProfileThreshold) -> Result<(), String> {
+    if let Some(stream) = &limit.of {
         let is_log = stream == "log" && profile.log.is_some();
         if !is_log && !profile.streams.iter().any(|known| known.name == *stream) {
             return Err(format!("there is no stream '{}'", stream.escape_debug()));
         }
     }
-    if let Some(workload) = &it.check {
+    if let Some(workload) = &limit.check {
         check_workload("check", workload)?;
     }
-    match (&it.of, &it.check) {
+    match (&limit.of, &limit.check) {
         (Some(_), _) => {}
         (None, Some(workload)) if is_of_data(workload) => {}
         (None, Some(_)) => return Err("'of' says which stream of the profile it limits".to_owned()),
@@ -149,10 +155,10 @@ fn threshold(profile: &Profile, it: &ProfileThreshold) -> Result<(), String> {
             return Err("neither 'of' nor 'check' says which figures it limits".to_owned());
         }
     }
-    let source = profile.source(&it.from).ok_or("its source is missing")?;
+    let source = profile.source(&limit.from).ok_or("its source is missing")?;
     // A verdict needs a source that can be asked.
     let nobody = matches!(source.kind, Provenance::DurioGuess | Provenance::GeneralKnowledge);
-    if nobody || it.bound == ThresholdBound::Undocumented {
+    if nobody || limit.bound == ThresholdBound::Undocumented {
         return Err(format!("a limit needs a document, and '{}' is none", source.name));
     }
     Ok(())
@@ -160,12 +166,15 @@ fn threshold(profile: &Profile, it: &ProfileThreshold) -> Result<(), String> {
 
 /// True for a workload of check that a run of the profile does too, on its data file.
 fn is_of_data(name: &str) -> bool {
-    check_workloads().iter().any(|(files, it)| *files == WorkloadFile::Data && it.name == name)
+    check_workloads()
+        .iter()
+        .any(|(files, workload)| *files == WorkloadFile::Data && workload.name == name)
 }
 
 fn check_workload(key: &str, name: &str) -> Result<(), String> {
-    let known: Vec<String> = check_workloads().into_iter().map(|(_, it)| it.name).collect();
-    match known.iter().any(|it| it == name) {
+    let known: Vec<String> =
+        check_workloads().into_iter().map(|(_, workload)| workload.name).collect();
+    match known.iter().any(|known| known == name) {
         true => Ok(()),
         false => Err(format!(
             "{key}: '{}' is no workload of check; they are {}",
@@ -179,7 +188,7 @@ fn check_workload(key: &str, name: &str) -> Result<(), String> {
 fn unused_source(profile: &Profile) -> Result<(), String> {
     let facts = profile.facts();
     let mut used: BTreeSet<&str> = facts.iter().map(|fact| fact.source.name.as_str()).collect();
-    used.extend(profile.thresholds.iter().map(|it| it.from.as_str()));
+    used.extend(profile.thresholds.iter().map(|limit| limit.from.as_str()));
     match profile.sources.iter().find(|source| !used.contains(source.name.as_str())) {
         None => Ok(()),
         Some(source) => Err(format!("no field is from the source '{}'", source.name)),

@@ -2,12 +2,12 @@
 
 use durio_base::Nanos;
 use durio_plan::{EngineKind, Limit, Load, ParameterValue, PlanSection, Role, Step};
-use durio_workload::profile::{Profile, StreamProfile};
 use durio_workload::{Arrivals, Workload, check_workloads};
 
 use super::files::{ProfileFiles, When};
 use super::{Foreground, section};
 use crate::check::ramp_for;
+use crate::profile::{Profile, StreamProfile};
 use crate::{SpecError, interval_for};
 
 /// What the steps are made from.

@@ -1,8 +1,10 @@
 //! The built-in profiles, and what `durio check` takes from them.
 
-use super::{Profile, Threshold};
-use crate::DefinitionError;
-use crate::words::did_you_mean;
+use durio_base::did_you_mean;
+use durio_plan::{Threshold, ThresholdBound};
+
+use super::Profile;
+use crate::SpecError;
 
 // `include_str!` takes no variable.
 macro_rules! shipped {
@@ -47,7 +49,7 @@ pub fn profile_names() -> Vec<&'static str> {
 ///
 /// # Errors
 /// If durio brings no such profile along: which one may be meant, or all names.
-pub fn profile(name: &str) -> Result<Profile, DefinitionError> {
+pub fn profile(name: &str) -> Result<Profile, SpecError> {
     Profile::parse(name, profile_text(name)?)
 }
 
@@ -55,13 +57,13 @@ pub fn profile(name: &str) -> Result<Profile, DefinitionError> {
 ///
 /// # Errors
 /// As for [`profile`].
-pub fn profile_text(name: &str) -> Result<&'static str, DefinitionError> {
+pub fn profile_text(name: &str) -> Result<&'static str, SpecError> {
     if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
         return Ok(text);
     }
     let names = profile_names();
     let meant = did_you_mean(name, &names, "the profiles are");
-    Err(DefinitionError(format!("there is no profile '{}'; {meant}", name.escape_debug())))
+    Err(SpecError::wrong_use(format!("there is no profile '{}'; {meant}", name.escape_debug())))
 }
 
 /// What `durio check` holds its workloads against: the thresholds of every profile, those that are
@@ -69,12 +71,12 @@ pub fn profile_text(name: &str) -> Result<&'static str, DefinitionError> {
 ///
 /// # Errors
 /// None as the files are; a test reads every one.
-pub fn check_thresholds() -> Result<Vec<Threshold>, DefinitionError> {
+pub fn check_thresholds() -> Result<Vec<Threshold>, SpecError> {
     let mut all = Vec::new();
     for (name, text) in SHIPPED {
         all.extend(Profile::parse(name, text)?.thresholds_of_check());
     }
-    all.sort_by_key(|threshold| threshold.bound == super::ThresholdBound::Undocumented);
+    all.sort_by_key(|threshold| threshold.bound == ThresholdBound::Undocumented);
     Ok(all)
 }
 
@@ -82,7 +84,7 @@ pub fn check_thresholds() -> Result<Vec<Threshold>, DefinitionError> {
 ///
 /// # Errors
 /// As for [`check_thresholds`].
-pub fn known_databases() -> Result<Vec<String>, DefinitionError> {
+pub fn known_databases() -> Result<Vec<String>, SpecError> {
     let mut names: Vec<String> = Vec::new();
     for threshold in check_thresholds()? {
         if !names.contains(&threshold.database) {

@@ -2,6 +2,7 @@
 //! contradictions.
 
 use super::*;
+use crate::table::value::WordValue;
 
 /// The good profile with these places changed.
 fn changed(changes: &[(&str, &str)]) -> Profile {
@@ -23,8 +24,8 @@ const ONE_COMMITTER: [(&str, &str); 2] = [
 
 #[test]
 fn a_log_is_the_workload_that_its_fields_say() {
-    use crate::{AtEnd, CommitterThreads, GroupCommit, Pattern, RegionRule};
     use durio_base::{Bytes, Nanos};
+    use durio_workload::{AtEnd, CommitterThreads, GroupCommit, Pattern, RegionRule};
     let log = changed(&[(
         "rate = { value = \"unlimited\", from = \"guess\" }\n\n[[read]]",
         "rate = { value = \"5/s\", from = \"guess\" }\n\
@@ -50,7 +51,7 @@ fn a_log_is_the_workload_that_its_fields_say() {
     assert_eq!((workload.pattern, workload.read_share.0), (Pattern::Sequential, 0));
     assert_eq!((workload.block_size, workload.block_mix.len()), (Bytes::from_kib(8), 2));
     assert_eq!((workload.at_end, workload.jobs, workload.sync.every), (AtEnd::WrapAround, 1, 1));
-    assert_eq!(log.arrivals(), crate::Arrivals::Poisson { rate_per_second: 5.0 });
+    assert_eq!(log.arrivals(), durio_workload::Arrivals::Poisson { rate_per_second: 5.0 });
     let software = log_software();
     let transactions = log.transactions(50, software);
     let threads = CommitterThreads::OneEach;
@@ -62,11 +63,11 @@ fn a_log_is_the_workload_that_its_fields_say() {
     assert_eq!((two.jobs, two.region), (2, RegionRule::ShareEach));
 }
 
-fn log_software() -> crate::Software {
+fn log_software() -> durio_workload::Software {
     let micros = durio_base::Nanos::from_micros;
-    crate::Software {
-        clients: crate::ClientThreads::One,
-        writer: crate::LogWriter::Committer,
+    durio_workload::Software {
+        clients: durio_workload::ClientThreads::One,
+        writer: durio_workload::LogWriter::Committer,
         wakes_all: true,
         flushes: 2,
         turn: None,
@@ -82,7 +83,7 @@ fn log_software() -> crate::Software {
 
 #[test]
 fn only_a_preallocated_log_of_single_writes_of_one_size_returns_its_segments() {
-    use crate::AtEnd;
+    use durio_workload::AtEnd;
     let preallocated = ("file = { value = \"recycled\"", "file = { value = \"preallocated\"");
     let one_size = ("{ \"4KiB\" = 700, \"8KiB\" = 300 }", "{ \"4KiB\" = 1000 }");
     let at_end = |changes: &[(&str, &str)]| changed(changes).log.unwrap().workload().at_end;
@@ -100,12 +101,12 @@ fn only_a_preallocated_log_of_single_writes_of_one_size_returns_its_segments() {
     assert_eq!(log.at_end, AtEnd::WrapAround);
     let policy = log.group_commit.unwrap();
     assert_eq!((policy.committers, policy.rewrites_tail), (1, true));
-    assert_eq!(policy.batch_max, crate::GroupCommit::BATCH_MAX_DEFAULT);
+    assert_eq!(policy.batch_max, durio_workload::GroupCommit::BATCH_MAX_DEFAULT);
 }
 
 #[test]
 fn streams_are_the_workloads_that_their_fields_say() {
-    use crate::{Arrivals, Pattern, Skew};
+    use durio_workload::{Arrivals, Pattern, Skew};
     let profile = parse(GOOD).unwrap();
     let [reads, flush] = [0, 1].map(|at| profile.streams[at].workload());
     assert_eq!((reads.name.as_str(), reads.read_share.0, reads.jobs), ("reads", 1000, 2));
@@ -138,7 +139,8 @@ fn streams_are_the_workloads_that_their_fields_say() {
         "with_every_commit = { value = true, from = \"guess\" }\nsync_every = { value = 16",
     );
     assert!(changed(&[always]).streams[1].runs_always());
-    let used_up = FileHandling::WORDS.map(|(_, it)| it.is_used_up());
+    let used_up =
+        FileHandling::words().into_iter().map(|(_, file)| file.is_used_up()).collect::<Vec<_>>();
     assert_eq!(used_up, [true, true, false, false]);
 }
 
@@ -180,6 +182,8 @@ fn each_rule_of_contradictions_is_told_in_its_place() {
             "no meaning without 'commit_delay'",
         ),
         ("cache = { value = \"direct\"", "cache = { value = \"mmap\"", "has no commits"),
+        ("file_size = { value = \"16MiB\"", "file_size = { value = \"0B\"", "more than 0 B"),
+        ("batch_max = { value = \"1MiB\"", "batch_max = { value = \"0B\"", "more than 0 B"),
         (
             "cache = { value = \"buffered\", from = \"guess\" }\njobs = { value = 1",
             "cache = { value = \"direct\", from = \"guess\" }\njobs = { value = 0",

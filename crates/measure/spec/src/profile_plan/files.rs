@@ -5,10 +5,10 @@
 
 use durio_base::Bytes;
 use durio_plan::{FileLayout, Location, LocationFacts, RawPath, Target};
-use durio_workload::profile::{FileHandling, LogProfile, StreamProfile};
 use durio_workload::{GroupCommit, Workload};
 
 use super::{Foreground, ProfileRequest};
+use crate::profile::{FileHandling, LogProfile, StreamProfile};
 use crate::{SpecError, null_target};
 
 /// The file that readers read and in-place writers write.
@@ -98,7 +98,7 @@ fn wanted(request: &ProfileRequest, foreground: Foreground<'_>) -> Vec<FileDraft
     }
     let mut data_least = None::<Bytes>;
     for stream in &request.profile.streams {
-        let least = least(&stream.workload(), stream.jobs.value);
+        let least = least(&stream.workload(), stream.jobs.value.get());
         if stream.file_handling() == FileHandling::Recycled {
             data_least = Some(data_least.map_or(least, |it| it.max(least)));
         } else {
@@ -139,7 +139,7 @@ fn log_files(log: &LogProfile, usual: Bytes) -> Vec<FileDraft> {
         true => &[Some(When::Idle), Some(When::Loaded)],
         false => &[None],
     };
-    let each = |when: &Option<When>| vec![file(*when); log.logs.value as usize];
+    let each = |when: &Option<When>| vec![file(*when); log.logs.value.get() as usize];
     steps.iter().flat_map(each).collect()
 }
 

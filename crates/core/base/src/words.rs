@@ -25,11 +25,12 @@ pub fn nearest_word<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) ->
     let allowed = word.chars().count().clamp(3, 12) / 3;
     let wanted = compared(word);
     let known: Vec<&str> = known.into_iter().collect();
-    let distance = |it: &&'k str| strsim::osa_distance(&wanted, &compared(it));
-    let nearest = known.iter().copied().map(|it| (distance(&it), it)).min();
-    let near = nearest.filter(|(distance, _)| *distance <= allowed).map(|(_, it)| it);
+    let distance = |candidate: &'k str| strsim::osa_distance(&wanted, &compared(candidate));
+    let nearest = known.iter().map(|&candidate| (distance(candidate), candidate)).min();
+    let near = nearest.filter(|(distance, _)| *distance <= allowed).map(|(_, candidate)| candidate);
     near.or_else(|| {
-        let mut longer = known.iter().copied().filter(|it| compared(it).starts_with(&wanted));
+        let mut longer =
+            known.iter().copied().filter(|candidate| compared(candidate).starts_with(&wanted));
         let only = longer.next().filter(|_| wanted.chars().count() >= BEGIN_MIN)?;
         longer.next().is_none().then_some(only)
     })
