@@ -71,7 +71,6 @@ pub enum SectionKind {
 pub enum Tracking {
     /// Accesses per second (commits, where there are any).
     Iops,
-    /// Bytes per second.
     Bandwidth,
     /// Mean service latency of the operation that the workload is about.
     LatencyMean,
@@ -82,7 +81,7 @@ pub enum Tracking {
 pub struct Goal {
     /// The percentile, above 0 and below 100.
     pub percentile: f64,
-    /// Its limit.
+    /// The limit of that percentile.
     #[serde(rename = "latency_ns")]
     pub latency: Nanos,
 }
@@ -96,7 +95,6 @@ pub enum Until {
     SteadyState {
         /// Position of the tracked step within the section.
         tracked: u32,
-        /// The tracked result.
         tracking: Tracking,
         /// Rounds of the window.
         window: u32,
@@ -130,7 +128,6 @@ pub struct Rounds {
 /// Steps that follow each other and are shown together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanSection {
-    /// Short name.
     pub name: String,
     /// One sentence: what it shows.
     pub summary: String,
@@ -187,15 +184,15 @@ pub struct Sheet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RaidLevel {
-    /// Striped.
+    /// Chunks in turn over the members, one copy.
     Raid0,
     /// All members hold the same.
     Raid1,
-    /// Stripes over copies.
+    /// Chunks in turn over sets of copies.
     Raid10,
     /// One parity block per stripe.
     Raid5,
-    /// Two.
+    /// Two parity blocks per stripe.
     Raid6,
 }
 
@@ -214,7 +211,6 @@ pub struct DeclaredLayout {
     /// How often everything is replicated above the storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
-    /// The specification sheet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sheet: Option<Sheet>,
 }
@@ -307,4 +303,36 @@ impl Campaign {
         }
         Ok(())
     }
+}
+
+/// The devices that are measured in a layer with several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SeveralDevices {
+    /// The first alone.
+    One,
+    /// All of them concurrently, jobs assigned round-robin; fewer jobs than devices use only the first
+    /// ones.
+    All,
+}
+
+/// A published result for a point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PublishedShare {
+    /// Name of the stack.
+    pub stack: String,
+    /// Index of the layer, from 0 at the bottom.
+    pub layer: usize,
+    /// Name of the step; where it is several workloads, with the words of the one: `write, o_dsync`.
+    pub workload: String,
+    /// Which point of its ladder, where jobs are an axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<u32>,
+    /// Its rate as a share of the raw device's; 1 is as fast as raw.
+    pub share_of_raw: f64,
+    /// Its rate in accesses per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }

@@ -47,15 +47,16 @@ impl Plan {
             }
             _ => Cost::default(),
         });
-        let layout = layout.fold(Cost::default(), |sum, it| {
-            let space = Bytes::new(sum.space.get().saturating_add(it.space.get()));
-            Cost { space, ..sum.and(it) }
+        let layout = layout.fold(Cost::default(), |sum, target| {
+            let space = Bytes::new(sum.space.get().saturating_add(target.space.get()));
+            Cost { space, ..sum.and(target) }
         });
         // On the virtual clock no time passes, and nothing is written.
         let is_real = |step: &&Step| {
             let scripted = Some(&TargetKind::Scripted);
-            let is_scripted = |at: usize| self.targets.get(at).map(|it| &it.kind) == scripted;
-            !step.loads().flat_map(|it| it.targets()).all(is_scripted)
+            let is_scripted =
+                |at: usize| self.targets.get(at).map(|target| &target.kind) == scripted;
+            !step.loads().flat_map(|load| load.targets()).all(is_scripted)
         };
         let steps = self.steps.iter().filter(is_real).map(|step| {
             let rounds = u64::from(self.rounds_of(step).map_or(1, |rounds| rounds.max));

@@ -3,11 +3,8 @@
 //! Other crates fill the plan; it is read before anything is written, saved with every result, and
 //! run.
 
-mod bench;
 mod campaign;
 mod cost;
-mod location;
-mod path;
 pub mod proof;
 mod queue;
 mod shared_walk;
@@ -15,21 +12,18 @@ mod step;
 mod target;
 mod threshold;
 
-pub use bench::{PublishedShare, SeveralDevices};
 pub use campaign::{
-    Campaign, DeclaredLayout, DeclaredTarget, Experiment, Goal, PlanSection, RaidLevel, Rounds,
-    SectionKind, Sheet, Tracking, Until,
+    Campaign, DeclaredLayout, DeclaredTarget, Experiment, Goal, PlanSection, PublishedShare,
+    RaidLevel, Rounds, SectionKind, SeveralDevices, Sheet, Tracking, Until,
 };
 pub use cost::Cost;
 pub use durio_block::EngineKind;
-pub use location::{Location, LocationFacts};
-pub use path::RawPath;
 pub use queue::{AccessAdvice, BatchPolicy, CompletionTime, DrainPolicy, ThinkTime};
 pub use shared_walk::SharedWalk;
 pub use step::{
     ClockChoice, JobPlace, Limit, Load, NullScript, ParameterValue, Placement, Role, Step,
 };
-pub use target::{FileLayout, Target, TargetKind};
+pub use target::{FileLayout, Location, LocationFacts, RawPath, Target, TargetKind};
 pub use threshold::{LatencyFigure, Provenance, Threshold, ThresholdBound, TimedOperation};
 
 use durio_base::Nanos;
@@ -61,9 +55,8 @@ pub enum Purpose {
 /// Targets, and steps over them in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// [`PLAN_SCHEMA`].
+    /// [`PLAN_SCHEMA`] when it was saved.
     pub schema: u32,
-    /// The question.
     pub purpose: Purpose,
     /// Seed of every random choice.
     pub seed: u64,

@@ -27,9 +27,8 @@ pub const PROOF_PLAN_SCHEMA: u32 = 1;
 /// Targets and paths in order, each until its power was cut often enough.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProofPlan {
-    /// [`PROOF_PLAN_SCHEMA`].
+    /// [`PROOF_PLAN_SCHEMA`] when it was saved.
     pub schema: u32,
-    /// Short name.
     pub name: String,
     /// What it shows; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -240,13 +239,12 @@ pub struct CommandTarget {
     pub load: Nanos,
     /// The disk's profile, by its name.
     pub profile: String,
-    /// The disk's size.
     pub size: Bytes,
     /// Which device QEMU shows.
     pub front_end: GuestFrontEnd,
     /// Whether that device has a volatile write cache. Without it QEMU sends every write with FUA.
     pub write_cache: bool,
-    /// The filesystem.
+    /// The filesystem on the disk.
     pub layers: GuestLayers,
     /// What the guest is like.
     pub guest: CommandGuest,
@@ -495,7 +493,7 @@ impl ProofTarget {
 pub struct Arm {
     /// What makes writes durable.
     pub path: DurablePath,
-    /// Writes in flight.
+    /// Writes in flight at the same time.
     pub depth: u32,
     /// Cells of 4 KiB that a write has.
     pub write_cells: u64,
@@ -604,7 +602,7 @@ pub enum ExpectedVerdict {
     Holds,
     /// It does not, and shows it in this way, within this many cuts in 99 of 100 campaigns.
     Breaks {
-        /// How it shows.
+        /// The class of loss by which the lie shows.
         class: LossClass,
         /// Within how many cuts.
         within: u32,

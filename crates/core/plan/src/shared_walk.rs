@@ -27,7 +27,7 @@ impl Plan {
     pub fn shared_walks(&self, step: &Step) -> Vec<SharedWalk> {
         let mut begins: BTreeMap<(usize, Bytes), u32> = BTreeMap::new();
         // Random jobs meet at a block by chance alone.
-        for load in step.loads().filter(|it| it.workload.pattern == Pattern::Sequential) {
+        for load in step.loads().filter(|load| load.workload.pattern == Pattern::Sequential) {
             for job in 0..load.workload.jobs {
                 let JobPlace { place, sharers, .. } = load.place_of(job);
                 for index in load.targets_of(job) {
@@ -87,7 +87,7 @@ mod tests {
             campaign: None,
             thresholds: Vec::new(),
         };
-        plan.shared_walks(&step).iter().map(|it| it.jobs).collect()
+        plan.shared_walks(&step).iter().map(|walk| walk.jobs).collect()
     }
 
     #[test]

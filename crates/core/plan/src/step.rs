@@ -37,7 +37,6 @@ pub enum Limit {
     VolumeWithin {
         #[serde(rename = "volume_bytes")]
         volume: Bytes,
-        /// The time.
         #[serde(rename = "duration_ns")]
         duration: Nanos,
     },
@@ -103,7 +102,6 @@ pub struct Load {
     // Records of plans before it have one target for each job.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub targets_each: u32,
-    /// Which operations.
     pub workload: Workload,
     /// How they are submitted.
     pub engine: EngineKind,
@@ -399,7 +397,7 @@ pub struct Step {
     /// Length of the recorded intervals.
     #[serde(rename = "interval_ns")]
     pub interval: Nanos,
-    /// Repetition, from 0.
+    /// Which repeat of the ladder it is, from 0.
     pub repeat: u32,
     /// The first job that is done ends all others.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -495,7 +493,7 @@ impl Step {
     /// True if any load writes to `target`.
     #[must_use]
     pub fn writes_to(&self, target: usize) -> bool {
-        self.loads().any(|load| load.workload.writes() && load.targets().any(|it| it == target))
+        self.loads().any(|load| load.workload.writes() && load.targets().any(|used| used == target))
     }
 
     /// Bytes that it will write at most; none if time alone bounds it.
@@ -515,7 +513,7 @@ impl Step {
                 (true, Limit::Duration(_)) => None,
             }
         };
-        let sum = self.loads().map(of).try_fold(0_u64, |sum, it| Some(sum.saturating_add(it?)));
+        let sum = self.loads().map(of).try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)));
         sum.map(Bytes::new)
     }
 

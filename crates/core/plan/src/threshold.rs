@@ -36,11 +36,8 @@ impl TimedOperation {
 #[serde(rename_all = "snake_case")]
 pub enum LatencyFigure {
     Mean,
-    /// The 50th percentile.
     P50,
-    /// The 99th percentile.
     P99,
-    /// The 99.9th percentile.
     #[serde(rename = "p99.9")]
     P99_9,
     /// The longest of all.
@@ -63,7 +60,7 @@ impl LatencyFigure {
     }
 }
 
-/// What must hold.
+/// The limit itself: what must be below or above how much.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "bound")]
 pub enum ThresholdBound {
@@ -145,11 +142,10 @@ impl Provenance {
 pub struct Threshold {
     /// The name by which users ask for it.
     pub database: String,
-    /// In a sentence.
+    /// The limit in a sentence, for reports.
     pub criterion: String,
     /// Name of the workload whose results it limits.
     pub workload: String,
-    /// What must hold.
     #[serde(flatten)]
     pub bound: ThresholdBound,
     /// The kind of its source; none without a limit.
@@ -159,7 +155,6 @@ pub struct Threshold {
     pub publisher: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<String>,
-    /// Address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// A remark about the comparison.

@@ -236,7 +236,7 @@ mod tests {
         let constant = Arrivals::Constant { rate_per_second: 1e6 };
         assert_eq!(starts(&constant, 0, 3), [0, 3000, 6000, 9000]);
         assert_eq!(starts(&constant, 2, 3), [2000, 5000, 8000, 11_000]);
-        // Of one seed, the process of three jobs is three times as slow.
+        // With one seed, the process of three jobs is three times as slow.
         let poisson = Arrivals::Poisson { rate_per_second: 1e3 };
         let (one, three) = (starts(&poisson, 0, 1), starts(&poisson, 0, 3));
         for (one, three) in one.into_iter().zip(three) {

@@ -80,7 +80,8 @@ impl BlockFiller {
             return scramble(data, stamp);
         }
         let length = data.len();
-        let earlier = self.duplicates.as_mut().and_then(|it| it.next(length, self.next));
+        let earlier =
+            self.duplicates.as_mut().and_then(|duplicates| duplicates.next(length, self.next));
         let first = match earlier {
             Some(first) => first,
             None => self.take_keys(length),

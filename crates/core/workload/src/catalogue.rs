@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn committers_differ_in_their_number_alone() {
-        let groups = check_workloads().into_iter().filter_map(|(_, it)| it.group_commit);
+        let groups =
+            check_workloads().into_iter().filter_map(|(_, workload)| workload.group_commit);
         let groups: Vec<_> = groups.collect();
         assert_eq!(groups, [1, 8, 64].map(GroupCommit::of));
     }
@@ -173,10 +174,10 @@ mod tests {
         let all = check_workloads();
         let told: Vec<_> = all
             .iter()
-            .map(|(files, it)| {
-                let (kib, jobs) = (it.block_size.get(), it.jobs);
-                let share = it.read_share.0;
-                (*files, kib, share, jobs, it.depth, it.sync.method, it.cache)
+            .map(|(files, workload)| {
+                let (kib, jobs) = (workload.block_size.get(), workload.jobs);
+                let share = workload.read_share.0;
+                (*files, kib, share, jobs, workload.depth, workload.sync.method, workload.cache)
             })
             .collect();
         use CacheMode::{Buffered, Direct};
@@ -193,7 +194,8 @@ mod tests {
             (WorkloadFile::Data, 8192, 700, 8, 4, NoSync, Direct),
         ];
         assert_eq!(told, expected);
-        let random = all.iter().map(|(_, it)| it.pattern == Pattern::Random).collect::<Vec<_>>();
+        let random =
+            all.iter().map(|(_, workload)| workload.pattern == Pattern::Random).collect::<Vec<_>>();
         assert_eq!(random, [false, false, false, false, false, true, false, true]);
         assert_eq!(all[1].1.at_end, AtEnd::Reallocate);
         assert_eq!(all[6].1.region, RegionRule::ShareEach);

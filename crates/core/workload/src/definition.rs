@@ -89,9 +89,7 @@ pub enum Coverage {
 pub struct PerMille(pub u16);
 
 impl PerMille {
-    /// Nothing.
     pub const NONE: Self = Self(0);
-    /// Everything.
     pub const ALL: Self = Self(1000);
 }
 
@@ -108,7 +106,7 @@ pub struct JumpShares {
 /// A part of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
-    /// First byte.
+    /// Its first byte, from the start of the target.
     pub offset: Bytes,
     /// Length; only whole blocks of it are touched.
     pub length: Bytes,
@@ -121,7 +119,6 @@ pub struct Workload {
     pub name: String,
     /// One sentence: the software or access pattern that it models.
     pub summary: String,
-    /// Order of offsets.
     pub pattern: Pattern,
     /// Share of reads among the accesses; the rest are writes.
     #[serde(rename = "read_share_per_mille")]
@@ -440,7 +437,7 @@ impl Workload {
                 "of blocks that each come once none is hot, but zones may come first",
             ),
             (
-                self.jumps.is_some_and(|it| it.reads.max(it.writes) > PerMille::ALL),
+                self.jumps.is_some_and(|jumps| jumps.reads.max(jumps.writes) > PerMille::ALL),
                 "a share of jumps is 0 to 1000 thousandths",
             ),
             (

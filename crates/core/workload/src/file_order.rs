@@ -180,12 +180,12 @@ mod tests {
         let random = |run, open_max| FileOrder { choice: FileChoice::Random, run, open_max };
         let pass = taken(random(1, 0), 4, Some(1000), 4000);
         for file in 0..4 {
-            assert_eq!(pass.iter().filter(|&&it| it == file).count(), 1000);
-            let early = pass[..1000].iter().filter(|&&it| it == file).count();
+            assert_eq!(pass.iter().filter(|&&drawn| drawn == file).count(), 1000);
+            let early = pass[..1000].iter().filter(|&&drawn| drawn == file).count();
             assert!((200..300).contains(&early), "{file}: {early}");
         }
         let by_threes = taken(random(3, 0), 4, None, 3000);
-        assert!(by_threes.chunks(3).all(|run| run.iter().all(|it| *it == run[0])));
+        assert!(by_threes.chunks(3).all(|run| run.iter().all(|drawn| *drawn == run[0])));
         let two_open = taken(random(1, 2), 4, Some(50), 200);
         assert!(two_open[..50].iter().all(|&file| file < 2), "the first two are open");
     }

@@ -8,30 +8,25 @@ mod arrivals;
 mod block_filler;
 mod blocks;
 mod catalogue;
-mod contents;
 mod definition;
+mod each_once;
 mod file_order;
 mod group_commit;
-mod permutation;
 mod skew;
-mod software;
 mod stream;
 mod sync;
-mod touched;
 mod varied;
 
 pub use arrivals::{ArrivalSchedule, Arrivals};
 pub use block_filler::BlockFiller;
-pub use blocks::BlockShare;
+pub use blocks::{BlockShare, Contents, Renewal};
 pub use catalogue::{WorkloadFile, check_workloads, self_cost_workload};
-pub use contents::{Contents, Renewal};
 pub use definition::{
     AtEnd, CacheMode, Coverage, DefinitionError, JumpShares, Pattern, PerMille, Region, RegionRule,
     Workload,
 };
 pub use file_order::{FileChoice, FileOrder};
-pub use group_commit::{CommitterThreads, GroupCommit};
+pub use group_commit::{ClientThreads, CommitterThreads, GroupCommit, LogWriter, Software};
 pub use skew::{ByteZone, Skew, Zone};
-pub use software::{ClientThreads, LogWriter, Software};
 pub use stream::{Access, AccessKind, Stream, job_seed};
 pub use sync::{SyncMethod, SyncPolicy};

@@ -38,7 +38,7 @@ pub struct ByteZone {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skew {
-    /// All alike.
+    /// All blocks are as likely.
     #[default]
     Uniform,
     /// Rank k (from 1) is drawn in proportion to 1 / k^theta.
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_number_is_never_zero_and_may_be_one() {
-        // Of a state whose first and last word are 0, the next number is 0; with the last all ones, its
+        // From a state whose first and last word are 0, the next number is 0; with the last all ones, its
         // sum rotated.
         let of = |words: [u64; 4]| {
             let mut seed = [0; 32];

@@ -11,9 +11,7 @@ use crate::{AtEnd, Coverage, Pattern, Region, SyncMethod, Workload};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessKind {
-    /// Read a block.
     Read,
-    /// Write a block.
     Write,
     Fsync,
     Fdatasync,
@@ -35,7 +33,7 @@ pub struct Access {
     pub file: u32,
     /// First byte within the target.
     pub offset: u64,
-    /// Bytes.
+    /// Bytes of the block.
     pub length: u64,
 }
 

@@ -5,9 +5,8 @@ use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::blocks::SizeChoice;
-use crate::permutation::Permutation;
+use crate::each_once::{Permutation, TouchedUnits};
 use crate::skew::BlockDistribution;
-use crate::touched::TouchedUnits;
 use crate::{Access, AccessKind, Coverage, JumpShares, Pattern, Region, Workload};
 
 /// Where the next place comes from.

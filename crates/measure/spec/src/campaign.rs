@@ -12,8 +12,6 @@
 pub(crate) mod axes;
 pub(crate) mod file;
 mod load;
-mod rounds;
-pub(crate) mod spec;
 pub(crate) mod steps;
 mod targets;
 #[cfg(test)]
@@ -27,8 +25,7 @@ use durio_plan::{
     TargetKind,
 };
 
-pub use file::{spec_json_schema, spec_reference};
-pub use spec::{CampaignSpec, SPEC_SCHEMA, SpecTarget};
+pub use file::{CampaignSpec, SPEC_SCHEMA, SpecTarget, spec_json_schema, spec_reference};
 
 use crate::path_trace::path_traces;
 use crate::table::value::TimeScale;

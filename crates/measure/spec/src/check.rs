@@ -11,20 +11,15 @@ use durio_workload::{
 
 use crate::predict::PredictedDatabase;
 use crate::profile::{Profile, check_thresholds};
-use crate::{SpecError, interval_for, null_target, plan_of, self_costs, with_costs};
+use crate::{
+    DURATION_MAX, DURATION_MIN, SpecError, interval_for, null_target, plan_of, ramp_for,
+    self_costs, with_costs,
+};
 
 /// The duration per workload from which results are not provisional.
 // Shorter runs see no garbage collection, throttling or end of burst credits; durio-analyse calls
 // them provisional (FULL_SECONDS).
 pub const FULL_DURATION: Nanos = Nanos::from_secs(300);
-
-/// The shortest duration per workload.
-// Ten intervals of 10 ms would not hold one flush of a disk.
-pub(crate) const DURATION_MIN: Nanos = Nanos::from_millis(100);
-
-/// The longest.
-// Beyond a month, a unit was probably mistaken.
-pub(crate) const DURATION_MAX: Nanos = Nanos::from_secs(31 * 86_400);
 
 /// The smallest set of files that `check` lays out by itself.
 const FILES_MIN: Bytes = Bytes::from_mib(16);
@@ -82,7 +77,6 @@ impl CheckLength {
 pub struct CheckRequest {
     /// The places to check, one after the other.
     pub locations: Vec<Location>,
-    /// How long.
     pub length: CheckLength,
     /// Duration per workload, instead of the length's.
     pub duration: Option<Nanos>,
@@ -109,7 +103,7 @@ struct FileSizes {
     segment: Bytes,
 }
 
-/// The log.
+/// Size of the log file of the usual check.
 // Larger than any device's volatile write cache that answers in microseconds would hide, small
 // enough to lay out at once.
 const LOG: Bytes = Bytes::from_mib(128);
@@ -136,7 +130,8 @@ pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
     let all = with_costs(self_costs(&steps), steps, &mut []);
     let plan = plan_of(Purpose::Check, (request.seed, request.clock), targets, all);
     for goal in &request.goals {
-        if !plan.steps.iter().flat_map(Step::loads).any(|it| it.workload.name == goal.workload) {
+        if !plan.steps.iter().flat_map(Step::loads).any(|load| load.workload.name == goal.workload)
+        {
             let text = format!("the goal '{}' is of a workload that is not run", goal.criterion);
             return Err(SpecError::wrong_use(text).hint("see --workload and --destroy"));
         }
@@ -369,13 +364,6 @@ fn step(load: Load, duration: Nanos) -> Step {
     Step { ramp, ..Step::new(Role::Measure, load, Limit::Duration(duration), interval) }
 }
 
-/// A twentieth, within 100 ms and 2 s.
-pub(crate) fn ramp_for(duration: Nanos) -> Nanos {
-    // By then one-time work is over: threads start, pages are touched.
-    let twentieth = duration.get() / 20;
-    Nanos::new(twentieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(2).get()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -408,7 +396,8 @@ mod tests {
     fn a_directory_gets_all_workloads_in_about_a_minute() {
         let plan = plan_check(&request(directory(Bytes::from_gib(80))));
         let plan = plan.unwrap();
-        let all: Vec<_> = check_workloads().into_iter().map(|(_, it)| it.name).collect();
+        let all: Vec<_> =
+            check_workloads().into_iter().map(|(_, workload)| workload.name).collect();
         assert_eq!(names(&plan), all);
         assert!(plan.duration() > Nanos::from_secs(50) && plan.duration() < Nanos::from_secs(58));
         let sizes: Vec<_> = plan.targets.iter().skip(1).map(|target| target.size).collect();

@@ -3,14 +3,11 @@
 //! A [`DurableRequest`] gives a plan with one section per experiment; its notes say what a wider
 //! run would measure and this one does not.
 
-mod methods;
+mod experiments;
 mod parts;
 mod room;
-mod shapes;
-mod sharing;
 #[cfg(test)]
 mod tests;
-mod times;
 
 use durio_base::Bytes;
 use durio_plan::{
@@ -20,9 +17,8 @@ use durio_plan::{
 use durio_workload::{CacheMode, SyncMethod};
 
 use crate::{SpecError, null_target, plan_of, self_cost_step};
-use parts::{AxisChoices, DurablePoint, ExperimentDraft};
+use parts::{AxisChoices, DurablePoint, ExperimentDraft, Times};
 use room::{DurableTargets, FileRoom};
-use times::Times;
 
 /// How much of the space `durio durable` goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +36,6 @@ pub enum DurableLength {
 pub struct DurableRequest {
     /// Where: a directory, or with permission to destroy it a file or a device.
     pub location: Location,
-    /// How much.
     pub length: DurableLength,
     /// Size of the log, instead of the length's; may be more than its share of the free space.
     pub size: Option<Bytes>,
@@ -131,20 +126,20 @@ fn draft(
     }
     let axes = AxisChoices::of(length, &name);
     let (summary, points) = match experiment {
-        Experiment::Commands => methods::commands(length, room),
-        Experiment::SyncCalls => methods::sync_calls(),
-        Experiment::Methods => methods::methods(),
-        Experiment::SyncEvery => methods::sync_every(&axes, left_out),
-        Experiment::FlushSlope => methods::flush_slope(&axes, left_out),
-        Experiment::FileModes => shapes::file_modes(&axes, room, left_out),
-        Experiment::Sizes => shapes::sizes(&axes, room, left_out),
-        Experiment::Writers => sharing::writers(&axes, room, left_out),
-        Experiment::SizesAndWriters => sharing::sizes_and_writers(&axes, room, left_out),
-        Experiment::GroupCommit => sharing::group_commit(&axes, left_out),
-        Experiment::CommitDelay => sharing::commit_delay(&axes, left_out),
-        Experiment::Cross if length == DurableLength::Full => shapes::cross(room),
+        Experiment::Commands => experiments::commands(length, room),
+        Experiment::SyncCalls => experiments::sync_calls(),
+        Experiment::Methods => experiments::methods(),
+        Experiment::SyncEvery => experiments::sync_every(&axes, left_out),
+        Experiment::FlushSlope => experiments::flush_slope(&axes, left_out),
+        Experiment::FileModes => experiments::file_modes(&axes, room, left_out),
+        Experiment::Sizes => experiments::sizes(&axes, room, left_out),
+        Experiment::Writers => experiments::writers(&axes, room, left_out),
+        Experiment::SizesAndWriters => experiments::sizes_and_writers(&axes, room, left_out),
+        Experiment::GroupCommit => experiments::group_commit(&axes, left_out),
+        Experiment::CommitDelay => experiments::commit_delay(&axes, left_out),
+        Experiment::Cross if length == DurableLength::Full => experiments::cross(room),
         Experiment::Cross => {
-            let steps = shapes::cross(room).1.len();
+            let steps = experiments::cross(room).1.len();
             left_out.push(format!(
                 "{name}: every method in every file mode at every size and number of writers, \
                  {steps} steps (--thorough)"
@@ -184,7 +179,7 @@ fn keep_what_is_wanted(
         drafts.iter().filter(|draft| !is_wanted(draft)).map(|draft| draft.name.clone()).collect();
     drafts.retain(is_wanted);
     let names: Vec<&str> = drafts.iter().map(|draft| draft.name.as_str()).collect();
-    // What is said of an experiment that is not wanted at all is of no use.
+    // Notes on an experiment that is not wanted are of no use.
     left_out.retain(|said| names.iter().any(|name| said.starts_with(&format!("{name}: "))));
     if !others.is_empty() {
         left_out.push(format!("by --only: {}", others.join(", ")));

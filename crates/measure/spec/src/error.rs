@@ -27,9 +27,9 @@ impl From<DefinitionError> for SpecError {
 pub struct SpecError {
     /// What callers can act on.
     pub kind: SpecErrorKind,
-    /// The fault.
+    /// The fault in a sentence, without the remedy.
     pub message: String,
-    /// What to do.
+    /// The remedy; callers print it on a line after the message.
     pub hint: Option<String>,
 }
 

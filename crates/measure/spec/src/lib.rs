@@ -1,9 +1,9 @@
 //! Turns the user's requests into plans.
 //!
 //! A [`CheckRequest`], a [`RunRequest`] or a [`CampaignRequest`] comes with the facts about each
-//! location that the caller has found out; a stack spec is a [`StackBench`]. The result is a
-//! [`durio_plan::Plan`], or a sentence with the fault and the remedy. The clock, the environment
-//! and files are not read: the same request gives the same plan.
+//! location that the caller has found out; a stack spec is a [`StackBench`], a database's profile a
+//! [`profile::Profile`]. The result is a [`durio_plan::Plan`], or a sentence with the fault and the
+//! remedy. The clock, the environment and files are not read: the same request gives the same plan.
 
 mod campaign;
 mod check;
@@ -55,6 +55,21 @@ const SELF_COST_OPERATIONS: u64 = 50_000;
 /// The most intervals that a step is recorded in.
 // More than any chart has columns, and a record of some hundred megabytes.
 const INTERVALS_MAX: u64 = 100_000;
+
+/// The shortest duration of a measured step.
+// Ten intervals of 10 ms would not hold one flush of a disk.
+const DURATION_MIN: Nanos = Nanos::from_millis(100);
+
+/// The longest.
+// Beyond a month, a unit was probably mistaken.
+const DURATION_MAX: Nanos = Nanos::from_secs(31 * 86_400);
+
+/// The ramp before a measurement of `duration`: a twentieth, within 100 ms and 2 s.
+fn ramp_for(duration: Nanos) -> Nanos {
+    // By then one-time work is over: threads start, pages are touched.
+    let twentieth = duration.get() / 20;
+    Nanos::new(twentieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(2).get()))
+}
 
 /// The length of recorded intervals for a step of `duration` after `ramp`: fifty of them, within
 /// 100 ms and 1 s; longer where there would be too many.

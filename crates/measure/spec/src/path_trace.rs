@@ -19,7 +19,10 @@ pub(crate) fn path_traces<'a>(measured: impl Iterator<Item = &'a Step>) -> Vec<S
         let load = step.load.alone();
         let is_ours = !matches!(load.engine, EngineKind::Null | EngineKind::Fio);
         let mut known = loads.iter();
-        if is_ours && load.workload.group_commit.is_none() && known.all(|it| !is_same(it, &load)) {
+        if is_ours
+            && load.workload.group_commit.is_none()
+            && known.all(|other| !is_same(other, &load))
+        {
             loads.push(load);
         }
     }
@@ -57,10 +60,12 @@ mod tests {
         let ladder = [1, 4, 16].map(|jobs| step(jobs, SyncMethod::ODsync, EngineKind::Sync));
         let other = step(4, SyncMethod::Fdatasync, EngineKind::Sync);
         let found = path_traces(ladder.iter().chain([&other]));
-        let short: Vec<_> =
-            found.iter().map(|it| (it.load.workload.sync.method, it.load.workload.jobs)).collect();
+        let short: Vec<_> = found
+            .iter()
+            .map(|step| (step.load.workload.sync.method, step.load.workload.jobs))
+            .collect();
         assert_eq!(short, [(SyncMethod::ODsync, 1), (SyncMethod::Fdatasync, 1)]);
-        assert!(found.iter().all(|it| it.declinable && it.role == Role::TracePath));
+        assert!(found.iter().all(|step| step.declinable && step.role == Role::TracePath));
     }
 
     #[test]

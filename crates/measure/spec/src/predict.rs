@@ -13,11 +13,10 @@ use durio_plan::{
 };
 use durio_workload::{Arrivals, LogWriter, Software, Workload};
 
-use crate::check::{DURATION_MAX, DURATION_MIN, ramp_for};
 use crate::profile::{LogProfile, LogSetting, Profile, SoftwareProfile};
 use crate::profile_plan::{directory, layout, section};
 use crate::written::PredictGoal;
-use crate::{SpecError, interval_for, null_target, plan_of};
+use crate::{DURATION_MAX, DURATION_MIN, SpecError, interval_for, null_target, plan_of, ramp_for};
 
 /// Numbers of clients, where a database has several.
 const CLIENTS: [u32; 3] = [1, 8, 32];
@@ -28,7 +27,7 @@ const DURATION: Nanos = Nanos::from_secs(5);
 /// What the user asks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictRequest {
-    /// The database.
+    /// The database, whose profile has `[software]`.
     pub profile: Profile,
     /// The directory of its log.
     pub log: Location,
@@ -95,9 +94,10 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
         summary: format!("the log of {} and the software around it, by clients", profile.title),
         sections: vec![clients],
         notes: {
-            let settings = request.settings.iter().map(|it| format!("by --setting: {it}"));
+            let settings =
+                request.settings.iter().map(|setting| format!("by --setting: {setting}"));
             let fittings = profile.fittings().filter(|(of, _)| *of == "log");
-            settings.chain(fittings.map(|(_, it)| it.to_owned())).collect()
+            settings.chain(fittings.map(|(_, fitting)| fitting.to_owned())).collect()
         },
         ..Campaign::default()
     };
@@ -157,7 +157,7 @@ impl<'a> PredictedDatabase<'a> {
 /// All that is run: first without a rate, then with each.
 fn points(clients: &[u32], goals: &[PredictGoal]) -> Vec<PredictedStep> {
     let mut rates = vec![None];
-    for rate in goals.iter().map(|it| it.rate_per_second) {
+    for rate in goals.iter().map(|goal| goal.rate_per_second) {
         if !rates.contains(&rate) {
             rates.push(rate);
         }
@@ -210,7 +210,7 @@ impl PredictGoal {
 pub fn predicted_clients(profile: &Profile, wished: &[u32]) -> Result<Vec<u32>, SpecError> {
     let (_, software) = log_and_software(profile)?;
     let is_alone = software.writer.value == LogWriter::Client;
-    if is_alone && let Some(several) = wished.iter().find(|it| **it > 1) {
+    if is_alone && let Some(several) = wished.iter().find(|clients| **clients > 1) {
         let name = &profile.name;
         let text = format!(
             "{several} clients of '{name}' cannot be predicted: one commits at a time, and the others poll for \
@@ -219,7 +219,7 @@ pub fn predicted_clients(profile: &Profile, wished: &[u32]) -> Result<Vec<u32>, 
         return Err(SpecError::wrong_use(text).hint("--clients 1"));
     }
     let mut seen = BTreeSet::new();
-    if let Some(twice) = wished.iter().find(|it| !seen.insert(**it)) {
+    if let Some(twice) = wished.iter().find(|clients| !seen.insert(**clients)) {
         return Err(SpecError::wrong_use(format!("--clients names {twice} twice")));
     }
     Ok(match (wished.is_empty(), is_alone) {

@@ -15,10 +15,10 @@ use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
 
 use crate::SpecError;
 use crate::table::value::{
-    Amount, FormatVersion, KeyedValue, LevelValue, Name, Texts, Time, parsed, words,
+    Amount, FormatVersion, KeyedValue, LevelValue, Name, Time, parsed, words,
 };
 use crate::table::{
-    Levels, OptionalValue, PlacedValue, ReferenceKey, SpecTable, SpecText, reference, table,
+    Levels, OptionalValue, PlacedValue, ReferenceKey, SpecTable, SpecText, Texts, reference, table,
 };
 
 /// Version of the format of proof specs.
@@ -275,10 +275,13 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
             for disk in &file.disk {
                 let size = size(source, &disk.size)?;
                 let profiles = profiles(source, &disk.profile)?;
-                series.extend(profiles.into_iter().map(|it| one((it, size, via), arm, cuts)));
+                series.extend(
+                    profiles.into_iter().map(|profile| one((profile, size, via), arm, cuts)),
+                );
             }
         }
-        let needs_files = |it: &&ProofSeries| it.arm.is_some_and(|arm| !takes(&it.target, arm));
+        let needs_files =
+            |series: &&ProofSeries| series.arm.is_some_and(|arm| !takes(&series.target, arm));
         if let Some(series) = series[first..].iter().find(needs_files) {
             let message =
                 format!("{}: only a file of a guest's filesystem is written so", series.name);
@@ -286,7 +289,7 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
             return Err(source.error(table.writes.at, message).hint(hint));
         }
     }
-    if let Some(series) = series.iter().find(|it| is_too_small(it)) {
+    if let Some(series) = series.iter().find(|series| is_too_small(series)) {
         let message = format!("{}: a disk holds at least 8 writes; make it larger", series.name);
         return Err(source.error(0, message));
     }
@@ -309,8 +312,8 @@ fn is_too_small(series: &ProofSeries) -> bool {
 /// durio, or anything else, may have written the folder.
 #[must_use]
 pub fn impossible_series(plan: &ProofPlan) -> Option<&ProofSeries> {
-    let is_possible = |it: &ProofSeries| {
-        let is_disk = match &it.target {
+    let is_possible = |series: &ProofSeries| {
+        let is_disk = match &series.target {
             ProofTarget::Simulated { profile, size, .. } => {
                 named(profile).is_some() && is_size(*size)
             }
@@ -320,17 +323,17 @@ pub fn impossible_series(plan: &ProofPlan) -> Option<&ProofSeries> {
             ProofTarget::Command(command) => guests::runs_a_command(command),
         };
         // Every target but a user's command gets an arm.
-        let is_arm = match it.arm {
-            None => matches!(it.target, ProofTarget::Command(_)),
+        let is_arm = match series.arm {
+            None => matches!(series.target, ProofTarget::Command(_)),
             Some(arm) => {
                 let is_write = (1..=WRITE_MAX.get() / CELL).contains(&arm.write_cells);
                 let is_depth = (1..=DEPTH_MAX).contains(&arm.depth);
-                is_write && is_depth && is_arm(arm) && takes(&it.target, arm)
+                is_write && is_depth && is_arm(arm) && takes(&series.target, arm)
             }
         };
-        is_disk && is_arm && !is_too_small(it) && it.cuts > 0
+        is_disk && is_arm && !is_too_small(series) && series.cuts > 0
     };
-    plan.series.iter().find(|it| !is_possible(it))
+    plan.series.iter().find(|series| !is_possible(series))
 }
 
 /// Whether its writes can be made in this way.
@@ -351,7 +354,8 @@ fn is_size(size: Bytes) -> bool {
 }
 
 fn agent(source: SpecText<'_>, table: &ProveTargetTable) -> Result<AgentTarget, SpecError> {
-    let words = |given: &OptionalValue<Texts>| given.get().map_or_else(Vec::new, |it| it.to_vec());
+    let words =
+        |given: &OptionalValue<Texts>| given.get().map_or_else(Vec::new, |texts| texts.to_vec());
     let cut = words(&table.cut);
     let cut = if cut == [BY_HAND] { Vec::new() } else { cut };
     let start = words(&table.start);
@@ -359,7 +363,7 @@ fn agent(source: SpecText<'_>, table: &ProveTargetTable) -> Result<AgentTarget, 
         let text = "start: the agent of a target that is cut by hand starts by itself, when its machine boots";
         return Err(source.error(table.start.at, text));
     }
-    if cut.iter().any(|it| it.is_empty()) {
+    if cut.iter().any(|word| word.is_empty()) {
         return Err(source.error(table.cut.at, "cut: a command begins with a program"));
     }
     let size = match table.size.get() {
@@ -373,7 +377,7 @@ fn agent(source: SpecText<'_>, table: &ProveTargetTable) -> Result<AgentTarget, 
         return Err(source.error(table.listen.at, message));
     }
     let time = |given: &OptionalValue<Time>, seconds| {
-        given.get().map_or(Nanos::from_secs(seconds), |it| it.0)
+        given.get().map_or(Nanos::from_secs(seconds), |span| span.0)
     };
     Ok(AgentTarget {
         name: table.name.value.0.clone(),
@@ -413,7 +417,7 @@ fn profiles(
             _ if name == "all" => found.extend(ZOO),
             Some(profile) => found.push(profile),
             None => {
-                let known: Vec<&str> = ZOO.iter().map(|it| it.name).collect();
+                let known: Vec<&str> = ZOO.iter().map(|profile| profile.name).collect();
                 let what = format!("unknown profile '{name}'");
                 return Err(source.error(text.at, what).hint(did_you_mean(
                     name,

@@ -7,10 +7,10 @@ use durio_plan::{
 };
 use durio_workload::{Arrivals, CacheMode, SyncMethod, Workload};
 
-use crate::check::DURATION_MAX;
 use crate::path_trace::path_traces;
 use crate::{
-    INTERVALS_MAX, SpecError, interval_for, intervals, null_target, plan_of, self_cost_step,
+    DURATION_MAX, INTERVALS_MAX, SpecError, interval_for, intervals, null_target, plan_of,
+    self_cost_step,
 };
 
 /// What the user asks of `durio run`.
@@ -18,13 +18,11 @@ use crate::{
 pub struct RunRequest {
     /// The target; none for the null engine.
     pub location: Option<Location>,
-    /// Which operations.
     pub workload: Workload,
     /// How they are submitted.
     pub engine: EngineKind,
     /// The ioengine, if fio is the engine; fio's by depth if absent.
     pub fio_engine: Option<String>,
-    /// When they start.
     pub arrivals: Arrivals,
     /// Where the jobs run.
     pub placement: Placement,
@@ -32,7 +30,6 @@ pub struct RunRequest {
     pub batch: BatchPolicy,
     /// The null engine's latencies and its failing operation.
     pub script: Option<NullScript>,
-    /// When it ends.
     pub limit: Limit,
     /// Time left out of the results.
     pub ramp: Nanos,
@@ -70,7 +67,7 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
     }
     let step = measured_step(request);
     let of_engine = step.load.validate_log().and_then(|()| step.load.validate_sync());
-    of_engine.map_err(|it| SpecError::wrong_use(format!("the job {it}")))?;
+    of_engine.map_err(|reason| SpecError::wrong_use(format!("the job {reason}")))?;
     let followed = request.trace_path.then(|| path_traces(std::iter::once(&step)));
     steps.push(step);
     steps.extend(followed.into_iter().flatten());

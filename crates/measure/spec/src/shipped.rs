@@ -5,7 +5,7 @@
 pub struct ShippedSpec {
     /// Its name, as `durio plan NAME` takes it.
     pub name: &'static str,
-    /// The file.
+    /// The whole text of the file.
     pub text: &'static str,
 }
 

@@ -9,11 +9,11 @@
 //! ```
 
 mod file;
-mod layers;
 mod matrix;
-mod published;
 #[cfg(test)]
 mod tests;
+
+pub use file::{stack_spec_json_schema, stack_spec_reference};
 
 use std::collections::BTreeSet;
 
@@ -24,14 +24,12 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::campaign::file::{CampaignFile, CampaignTargetTable, FewJobs};
+use crate::campaign::steps::StepLadder;
 use crate::table::value::{Amount, Name, TimeScale};
 use crate::table::{OptionalValue, PlacedValue, SpecText};
 use crate::{CampaignSpec, SpecError};
-use file::{StackFile, StackTable};
-use layers::ReadStack;
+use file::{PublishedEntry, ReadStack, StackFile, StackTable, StackTargetTable};
 use matrix::{ExpandedTable, MatrixAxis, STACKS_MAX, axes, expanded};
-
-pub use file::{stack_spec_json_schema, stack_spec_reference};
 
 /// Version of the format of stack specs.
 pub const STACK_SPEC_SCHEMA: u32 = 1;
@@ -48,12 +46,12 @@ pub struct StackBench {
     pub name: String,
     /// What it shows, and after whom; may be empty.
     pub summary: String,
-    /// After whom.
+    /// The work that it follows: title, author, date.
     pub source: Option<String>,
     /// The stacks in order, one per combination of the axes that each names, the degraded ones
     /// after their whole ones. Names differ.
     pub stacks: Vec<DeclaredStack>,
-    /// What is measured where a layer has several devices.
+    /// Whether one device or all are measured where a layer has several.
     pub several_devices: SeveralDevices,
     /// What others found on points of it.
     pub published: Vec<PublishedShare>,
@@ -84,17 +82,19 @@ impl StackBench {
         let axes = matrix.map_or(Ok(Vec::new()), |matrix| axes(source, &matrix))?;
         let stacks = stacks(source, stack.as_ref(), &axes)?;
         // Steps have the same names in both campaigns; those of devices stand for them.
-        let published = published::published(source, &file, &stacks, &on_devices)?;
+        let published = published(source, &file, &stacks, &on_devices)?;
         let target = file.target.as_ref();
         Ok(Self {
             name: on_devices.name().to_owned(),
             summary: on_devices.summary(),
             source: file.head.source.get(),
             stacks,
-            several_devices: target.and_then(|it| it.raw.get()).unwrap_or(SeveralDevices::One),
+            several_devices: target
+                .and_then(|target| target.raw.get())
+                .unwrap_or(SeveralDevices::One),
             published,
             text: text.to_owned(),
-            region: target.and_then(|it| region(it)),
+            region: target.and_then(|target| region(target)),
             on_filesystem,
             on_devices,
         })
@@ -141,29 +141,29 @@ impl StackBench {
 }
 
 /// What of a device is touched: as it says, else as much as of a file.
-fn region(target: &file::StackTargetTable) -> Option<Amount> {
+fn region(target: &StackTargetTable) -> Option<Amount> {
     // A share is of the free space on a filesystem and of the device here: only bytes mean the
     // same.
     let size = target.size.get().filter(|size| matches!(size, Amount::Bytes(_)));
     target.region.get().or(size)
 }
 
-/// The campaign on a filesystem or on devices: they differ in what is said of files.
+/// The campaign on a filesystem or on devices: they differ in the keys about files.
 fn campaign_file(file: &StackFile, on_files: bool) -> CampaignFile {
     let said = file.target.as_ref();
     let of_files = said.filter(|_| on_files);
     let target = CampaignTargetTable {
         name: PlacedValue { value: Name(TARGET_NAME.to_owned()), at: 0 },
         path: OptionalValue::default(),
-        size: of_files.map(|it| it.size.clone()).unwrap_or_default(),
-        layout: of_files.map(|it| it.layout.clone()).unwrap_or_default(),
-        files: of_files.map(|it| it.files.clone()).unwrap_or_default(),
+        size: of_files.map(|target| target.size.clone()).unwrap_or_default(),
+        layout: of_files.map(|target| target.layout.clone()).unwrap_or_default(),
+        files: of_files.map(|target| target.files.clone()).unwrap_or_default(),
         // A ladder that begins with one job has a point on eight devices too.
         few_jobs: OptionalValue::of(FewJobs::FirstPaths),
         declared: None,
         sheet: None,
     };
-    let at = said.map_or(0, |it| it.at);
+    let at = said.map_or(0, |target| target.at);
     let target = vec![PlacedValue { value: target, at }];
     CampaignFile { head: file.head.clone(), steps: file.steps.clone(), target }
 }
@@ -179,7 +179,7 @@ fn stacks<'a>(
     for (at, table) in stack_tables(source, tables)? {
         for ExpandedTable { table, suffix } in expanded(source, table, axes, &mut used)? {
             let table: StackTable = source.table("stack", at, &table)?;
-            let ReadStack { stack, at, degraded } = layers::stack(source, table, at, &suffix)?;
+            let ReadStack { stack, at, degraded } = file::stack(source, table, at, &suffix)?;
             for stack in std::iter::once(stack).chain(degraded) {
                 add(source, at, stack, &mut all)?;
             }
@@ -249,4 +249,116 @@ fn add(
     }
     all.push(stack);
     Ok(())
+}
+
+/// Reads all of them; each must be of a stack, a layer and a workload that are there.
+fn published(
+    source: SpecText<'_>,
+    file: &StackFile,
+    stacks: &[DeclaredStack],
+    campaign: &CampaignSpec,
+) -> Result<Vec<PublishedShare>, SpecError> {
+    let workloads = workloads(campaign)?;
+    file.published.iter().map(|table| one(source, file, table, stacks, &workloads)).collect()
+}
+
+/// What a step gives.
+struct Workloads<'a> {
+    step: &'a str,
+    /// The names of its workloads.
+    names: Vec<String>,
+    /// The jobs of its points, if they are an axis.
+    jobs: Vec<u32>,
+}
+
+fn workloads(campaign: &CampaignSpec) -> Result<Vec<Workloads<'_>>, SpecError> {
+    let of_step = |step| {
+        // As in the spec, whatever the scale of the bench: published results name these points.
+        let ladder = StepLadder::new(campaign, false, step, TimeScale::WHOLE)?;
+        let step = step.name.0.as_str();
+        Ok(Workloads { step, names: ladder.section_names(), jobs: ladder.jobs() })
+    };
+    campaign.file.steps.step.iter().map(of_step).collect()
+}
+
+/// The workload of that name.
+fn workload<'w>(
+    source: SpecText<'_>,
+    name: &PlacedValue<String>,
+    workloads: &'w [Workloads<'_>],
+) -> Result<&'w Workloads<'w>, SpecError> {
+    // A share of a step with several workloads would be compared with one of them by chance.
+    let several =
+        workloads.iter().find(|workload| workload.step == name.value && workload.names.len() > 1);
+    if let Some(Workloads { step, names, .. }) = several {
+        let text = format!("'{step}' is {} workloads", names.len());
+        return Err(source.error(name.at, text).hint(format!("name one: {}", names.join("; "))));
+    }
+    let found = workloads.iter().find(|workload| workload.names.contains(name));
+    found.ok_or_else(|| {
+        let names = workloads.iter().flat_map(|workload| &workload.names).map(String::as_str);
+        unknown(source, "step", name, name.at, &names.collect::<Vec<_>>())
+    })
+}
+
+/// Which point of a workload's ladder is meant.
+fn jobs(
+    source: SpecText<'_>,
+    table: &PublishedEntry,
+    workload: &Workloads<'_>,
+) -> Result<Option<u32>, SpecError> {
+    let Some(jobs) = table.jobs.get() else { return Ok(None) };
+    if workload.jobs.contains(&jobs) {
+        return Ok(Some(jobs));
+    }
+    let known: Vec<String> = workload.jobs.iter().map(u32::to_string).collect();
+    let text = format!("'{}' has no point of {jobs} jobs", workload.step);
+    Err(source.error(table.jobs.at, text).hint(match known.is_empty() {
+        true => "jobs are no axis of it; leave them out".to_owned(),
+        false => format!("its jobs are {}", known.join(", ")),
+    }))
+}
+
+fn one(
+    source: SpecText<'_>,
+    file: &StackFile,
+    table: &PlacedValue<PublishedEntry>,
+    stacks: &[DeclaredStack],
+    workloads: &[Workloads<'_>],
+) -> Result<PublishedShare, SpecError> {
+    let Some(stack) = stacks.iter().find(|stack| stack.name == *table.stack) else {
+        let names: Vec<&str> = stacks.iter().map(|stack| stack.name.as_str()).collect();
+        return Err(unknown(source, "stack", &table.stack, table.stack.at, &names));
+    };
+    let of_step = workload(source, &table.workload, workloads)?;
+    let missing = "'share_of_raw' of what was published is missing";
+    Ok(PublishedShare {
+        stack: stack.name.clone(),
+        layer: layer(source, table, stack)?,
+        workload: table.workload.value.clone(),
+        jobs: jobs(source, table, of_step)?,
+        share_of_raw: table.share_of_raw.get().ok_or_else(|| source.error(table.at, missing))?,
+        rate: table.rate.get(),
+        source: table.source.or(&file.head.source).get(),
+    })
+}
+
+/// The uppermost layer, or the uppermost one of the word.
+fn layer(
+    source: SpecText<'_>,
+    table: &PublishedEntry,
+    stack: &DeclaredStack,
+) -> Result<usize, SpecError> {
+    let Some(word) = table.layer.one() else {
+        return Ok(stack.layers.len().saturating_sub(1));
+    };
+    let words: Vec<&str> = stack.layers.iter().map(|layer| layer.kind.name()).collect();
+    // In nested arrays the one on top is meant.
+    let found = words.iter().rposition(|known| known == word);
+    found.ok_or_else(|| unknown(source, "layer of this stack", word, table.layer.at, &words))
+}
+
+fn unknown(source: SpecText<'_>, what: &str, name: &str, at: usize, known: &[&str]) -> SpecError {
+    let what = format!("there is no {what} '{}'", name.escape_debug());
+    source.unknown(name, at, what, known, "there are")
 }

@@ -1,4 +1,4 @@
-//! Tables of a spec file as structs: every key is a field, every fault has its place.
+//! Tables of specs and profiles as structs: every key is a field, every fault has its place.
 //!
 //! Fills structs made with [`table!`] from TOML, or returns the error at its line and column. The
 //! JSON schema and the references in docs/formats come from the same fields and their doc comments
@@ -22,7 +22,7 @@ use durio_base::{did_you_mean, line_and_column};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-pub(crate) use field::{Field, Levels, OptionalValue, PlacedValue};
+pub(crate) use field::{Field, Levels, OptionalValue, PlacedValue, Texts};
 pub(crate) use reference::{ReferenceKey, ValueForm};
 
 use crate::SpecError;

@@ -77,11 +77,13 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
         }
     };
     let workloads = check_workloads();
-    let workload = workloads.iter().find(|(_, it)| it.name == name).ok_or_else(|| {
-        let names: Vec<&str> = workloads.iter().map(|(_, it)| it.name.as_str()).collect();
-        let meant = did_you_mean(name, &names, "expected");
-        wrong(format!("'{name}' is no workload of check; {meant}"))
-    })?;
+    let workload =
+        workloads.iter().find(|(_, workload)| workload.name == name).ok_or_else(|| {
+            let names: Vec<&str> =
+                workloads.iter().map(|(_, workload)| workload.name.as_str()).collect();
+            let meant = did_you_mean(name, &names, "expected");
+            wrong(format!("'{name}' is no workload of check; {meant}"))
+        })?;
     let bound = match (figure, is_below, operation) {
         ("rate", false, None) => ThresholdBound::RateAtLeast { at_least_per_second: rate(value)? },
         ("bandwidth", false, None) => {
@@ -113,7 +115,7 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
                 Some(named) => operations
                     .iter()
                     .find(|(word, _)| *word == named)
-                    .map(|it| it.1)
+                    .map(|found| found.1)
                     .ok_or_else(|| {
                         let words: Vec<&str> = operations.iter().map(|(word, _)| *word).collect();
                         wrong(format!("'{named}' is no operation; {}", known(&words)))

@@ -73,7 +73,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_one_does_not() {
     let of = |seed| written(&Workload::default(), seed, 4096, 3);
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));
-    // What was written once is written again by every later version.
+    // Every later version writes the same bytes.
     assert_eq!(of(1)[0][..8], FIRST_OF_SEED_1);
 }
 
@@ -183,9 +183,9 @@ fn each_unit_has_the_next_key_and_ends_with_its_zeros() {
     let mut data = vec![7; 4096 + 1000];
     fill_units(&mut data, 5, PerMille(750));
     assert_eq!(data[..3072], plain(3072, 5));
-    assert!(data[3072..4096].iter().all(|&it| it == 0));
+    assert!(data[3072..4096].iter().all(|&byte| byte == 0));
     assert_eq!(data[4096..4846], plain(750, 6));
-    assert!(data[4846..].iter().all(|&it| it == 0));
+    assert!(data[4846..].iter().all(|&byte| byte == 0));
     // A write takes as many keys as it has units, from the seed on.
     let all = written(&Workload::default(), 40, 5000, 2);
     assert_eq!(all[0], [plain(4096, 42), plain(904, 43)].concat());
@@ -214,11 +214,11 @@ fn a_scrambled_sector_has_its_number_at_one_place_and_the_stamp_at_another() {
         let begin = sector * 512;
         assert_eq!(word(begin + place), 3 + ((sector as u64) << 9), "sector {sector}");
         assert_eq!(word(begin + 56), 3);
-        let changed = data[begin..begin + 512].iter().filter(|&&it| it != 0).count();
+        let changed = data[begin..begin + 512].iter().filter(|&&byte| byte != 0).count();
         assert!((2..=4).contains(&changed), "{changed}");
     }
     // A last sector that is shorter than the place keeps its bytes there.
-    let tail: Vec<_> = data[1024..].iter().filter(|&&it| it != 0).collect();
+    let tail: Vec<_> = data[1024..].iter().filter(|&&byte| byte != 0).collect();
     assert!(tail.len() <= 4, "{tail:?}");
     assert_eq!(word(1024 + 56), 3);
 }
@@ -251,7 +251,7 @@ fn which_earlier_write_is_repeated_is_drawn_and_the_search_goes_round() {
     let at = |place: u64| if place < 39 { 960 + place } else { 896 + place };
     for key in 999..1040 {
         let begin = spread(key ^ 1000) % 64;
-        let wanted = (0..64).map(|step| at((begin + step) % 64)).find(|it| it % 3 == 0);
+        let wanted = (0..64).map(|step| at((begin + step) % 64)).find(|found| found % 3 == 0);
         let mut draws = all.clone();
         assert_eq!(draws.next(512, key), wanted, "{key}");
     }

@@ -16,11 +16,11 @@ fn log() -> Workload {
     Workload { read_share, sync, group_commit: Some(GroupCommit::of(8)), ..Workload::default() }
 }
 
-/// What is wrong with a definition that was changed.
+/// The fault of a definition that was changed.
 fn fault(mut workload: Workload, change: impl Fn(&mut Workload)) -> Option<String> {
     assert_eq!(workload.validate(), Ok(()));
     change(&mut workload);
-    workload.validate().err().map(|it| it.0)
+    workload.validate().err().map(|error| error.0)
 }
 
 fn is_fine(workload: &Workload, change: impl Fn(&mut Workload)) {
@@ -35,31 +35,37 @@ fn is_refused(workload: &Workload, words: &str, change: impl Fn(&mut Workload)) 
 #[test]
 fn each_number_has_its_bounds() {
     let good = random();
-    is_fine(&good, |it| it.block_size = Bytes::new(1));
-    is_fine(&good, |it| it.block_size = Bytes::new(1 << 30));
-    is_refused(&good, "block size must be 1 B to 1 GiB, not 0 B", |it| it.block_size = Bytes::ZERO);
-    is_refused(&good, "block size must be", |it| it.block_size = Bytes::new((1 << 30) + 1));
-    is_fine(&good, |it| it.jobs = 4096);
-    is_refused(&good, "jobs must be 1 to 4096, not 4097", |it| it.jobs = 4097);
-    is_refused(&good, "jobs must be 1 to 4096, not 0", |it| it.jobs = 0);
-    is_fine(&good, |it| it.depth = 32_768);
-    is_refused(&good, "depth must be 1 to 32768, not 32769", |it| it.depth = 32_769);
-    is_refused(&good, "depth must be", |it| it.depth = 0);
-    is_fine(&good, |it| it.read_share = PerMille(1000));
-    is_refused(&good, "share of reads is 1001 of 1000", |it| it.read_share = PerMille(1001));
-    is_refused(&good, "end of its region", |it| it.at_end = AtEnd::Reallocate);
-    is_fine(&Workload::default(), |it| it.at_end = AtEnd::Reallocate);
-    is_fine(&good, |it| it.duplicates = PerMille(1000));
-    is_refused(&good, "share of duplicates", |it| it.duplicates = PerMille(1001));
+    is_fine(&good, |workload| workload.block_size = Bytes::new(1));
+    is_fine(&good, |workload| workload.block_size = Bytes::new(1 << 30));
+    is_refused(&good, "block size must be 1 B to 1 GiB, not 0 B", |workload| {
+        workload.block_size = Bytes::ZERO
+    });
+    is_refused(&good, "block size must be", |workload| {
+        workload.block_size = Bytes::new((1 << 30) + 1)
+    });
+    is_fine(&good, |workload| workload.jobs = 4096);
+    is_refused(&good, "jobs must be 1 to 4096, not 4097", |workload| workload.jobs = 4097);
+    is_refused(&good, "jobs must be 1 to 4096, not 0", |workload| workload.jobs = 0);
+    is_fine(&good, |workload| workload.depth = 32_768);
+    is_refused(&good, "depth must be 1 to 32768, not 32769", |workload| workload.depth = 32_769);
+    is_refused(&good, "depth must be", |workload| workload.depth = 0);
+    is_fine(&good, |workload| workload.read_share = PerMille(1000));
+    is_refused(&good, "share of reads is 1001 of 1000", |workload| {
+        workload.read_share = PerMille(1001)
+    });
+    is_refused(&good, "end of its region", |workload| workload.at_end = AtEnd::Reallocate);
+    is_fine(&Workload::default(), |workload| workload.at_end = AtEnd::Reallocate);
+    is_fine(&good, |workload| workload.duplicates = PerMille(1000));
+    is_refused(&good, "share of duplicates", |workload| workload.duplicates = PerMille(1001));
     let zeros = |share| Contents::Compressible { zeros: PerMille(share) };
-    is_fine(&good, |it| it.contents = zeros(1000));
-    is_refused(&good, "share of zeros", |it| it.contents = zeros(1001));
-    is_fine(&good, |it| it.contents = Contents::Pattern { bytes: vec![1] });
-    is_refused(&good, "a pattern has bytes", |it| {
-        it.contents = Contents::Pattern { bytes: Vec::new() }
+    is_fine(&good, |workload| workload.contents = zeros(1000));
+    is_refused(&good, "share of zeros", |workload| workload.contents = zeros(1001));
+    is_fine(&good, |workload| workload.contents = Contents::Pattern { bytes: vec![1] });
+    is_refused(&good, "a pattern has bytes", |workload| {
+        workload.contents = Contents::Pattern { bytes: Vec::new() }
     });
     let words = "would else be new";
-    let repeated = |it: &mut Workload| it.duplicates = PerMille(1);
+    let repeated = |workload: &mut Workload| workload.duplicates = PerMille(1);
     is_refused(&Workload { renewal: Renewal::Never, ..random() }, words, repeated);
     is_refused(&Workload { contents: zeros(1000), ..random() }, words, repeated);
 }
@@ -72,38 +78,40 @@ fn orders_that_contradict_each_other_are_refused() {
         Skew::Zones { zones: vec![Zone { accesses: PerMille(1000), size: PerMille(1000) }] };
     let jumps =
         |reads, writes| Some(JumpShares { reads: PerMille(reads), writes: PerMille(writes) });
-    is_refused(&random, "a run has at least one block", |it| it.run_length = 0);
+    is_refused(&random, "a run has at least one block", |workload| workload.run_length = 0);
     for change in [
-        |it: &mut Workload| it.run_length = 2,
-        |it: &mut Workload| it.skew = Skew::Zipf { theta_per_mille: 1200 },
-        |it: &mut Workload| it.cursors_wrap = true,
-        |it: &mut Workload| it.coverage = Coverage::EachOnce,
-        |it: &mut Workload| it.coverage = Coverage::JumpsOnce,
+        |workload: &mut Workload| workload.run_length = 2,
+        |workload: &mut Workload| workload.skew = Skew::Zipf { theta_per_mille: 1200 },
+        |workload: &mut Workload| workload.cursors_wrap = true,
+        |workload: &mut Workload| workload.coverage = Coverage::EachOnce,
+        |workload: &mut Workload| workload.coverage = Coverage::JumpsOnce,
     ] {
         is_fine(&random, change);
         is_refused(&sequential, "are for random patterns", change);
     }
-    is_fine(&sequential, |it| it.hole = Bytes::new(1));
-    is_refused(&random, "holes between blocks", |it| it.hole = Bytes::new(1));
-    is_fine(&random, |it| it.align = Bytes::new(1));
-    is_refused(&sequential, "an alignment is one of", |it| it.align = Bytes::new(1));
+    is_fine(&sequential, |workload| workload.hole = Bytes::new(1));
+    is_refused(&random, "holes between blocks", |workload| workload.hole = Bytes::new(1));
+    is_fine(&random, |workload| workload.align = Bytes::new(1));
+    is_refused(&sequential, "an alignment is one of", |workload| workload.align = Bytes::new(1));
     let once = Workload { coverage: Coverage::EachOnce, ..random.clone() };
-    is_refused(&once, "an alignment is one of", |it| it.align = Bytes::new(1));
-    is_refused(&once, "none is hot", |it| it.skew = zipf.clone());
-    is_fine(&once, |it| it.skew = zones.clone());
+    is_refused(&once, "an alignment is one of", |workload| workload.align = Bytes::new(1));
+    is_refused(&once, "none is hot", |workload| workload.skew = zipf.clone());
+    is_fine(&once, |workload| workload.skew = zones.clone());
     let own = Workload { own_cursors: true, ..random.clone() };
-    is_fine(&own, |it| it.jumps = jumps(1000, 0));
-    is_refused(&own, "a share of jumps", |it| it.jumps = jumps(1001, 0));
-    is_refused(&own, "a share of jumps", |it| it.jumps = jumps(0, 1001));
-    is_refused(&random, "last of their kind ended", |it| it.jumps = jumps(1, 1));
+    is_fine(&own, |workload| workload.jumps = jumps(1000, 0));
+    is_refused(&own, "a share of jumps", |workload| workload.jumps = jumps(1001, 0));
+    is_refused(&own, "a share of jumps", |workload| workload.jumps = jumps(0, 1001));
+    is_refused(&random, "last of their kind ended", |workload| workload.jumps = jumps(1, 1));
     let words = "zones of their own are independent draws";
     let hot = Workload { skew: zones.clone(), ..random.clone() };
-    is_fine(&hot, |it| it.write_skew = Some(zones.clone()));
-    is_refused(&random, words, |it| it.write_skew = Some(zones.clone()));
-    is_refused(&hot, words, |it| it.write_skew = Some(Skew::Uniform));
+    is_fine(&hot, |workload| workload.write_skew = Some(zones.clone()));
+    is_refused(&random, words, |workload| workload.write_skew = Some(zones.clone()));
+    is_refused(&hot, words, |workload| workload.write_skew = Some(Skew::Uniform));
     let hot_once = Workload { skew: zones.clone(), ..once };
-    is_refused(&hot_once, words, |it| it.write_skew = Some(zones.clone()));
-    is_refused(&hot, "zipf theta", |it| it.write_skew = Some(Skew::Zipf { theta_per_mille: 0 }));
+    is_refused(&hot_once, words, |workload| workload.write_skew = Some(zones.clone()));
+    is_refused(&hot, "zipf theta", |workload| {
+        workload.write_skew = Some(Skew::Zipf { theta_per_mille: 0 })
+    });
 }
 
 #[test]
@@ -154,43 +162,48 @@ fn each_skew_has_its_bounds() {
 fn a_log_of_batches_has_one_order_and_one_sync_for_each() {
     let good = log();
     let words = "one batch after the other";
-    is_refused(&good, words, |it| it.read_share = PerMille(1));
-    is_refused(&good, words, |it| it.pattern = Pattern::Random);
-    is_refused(&good, words, |it| it.hole = Bytes::new(1));
+    is_refused(&good, words, |workload| workload.read_share = PerMille(1));
+    is_refused(&good, words, |workload| workload.pattern = Pattern::Random);
+    is_refused(&good, words, |workload| workload.hole = Bytes::new(1));
     let words = "one batch in flight";
-    is_refused(&good, words, |it| it.depth = 2);
-    is_refused(&good, words, |it| it.sync.every = 2);
-    is_refused(&good, "starts over at its end", |it| it.at_end = AtEnd::Reallocate);
+    is_refused(&good, words, |workload| workload.depth = 2);
+    is_refused(&good, words, |workload| workload.sync.every = 2);
+    is_refused(&good, "starts over at its end", |workload| workload.at_end = AtEnd::Reallocate);
     let words = "synced by fsync";
-    is_refused(&good, words, |it| it.sync.method = SyncMethod::LinkedFsync);
-    is_refused(&good, words, |it| it.sync.method = SyncMethod::FileRange);
+    is_refused(&good, words, |workload| workload.sync.method = SyncMethod::LinkedFsync);
+    is_refused(&good, words, |workload| workload.sync.method = SyncMethod::FileRange);
     for method in [SyncMethod::Fsync, SyncMethod::ODsync, SyncMethod::RwfSync, SyncMethod::None] {
-        is_fine(&good, |it| it.sync.method = method);
+        is_fine(&good, |workload| workload.sync.method = method);
     }
     let threads = |jobs, committers| {
-        move |it: &mut Workload| {
+        move |workload: &mut Workload| {
             let policy = GroupCommit { committers, ..GroupCommit::of(1) };
-            it.group_commit = Some(GroupCommit { threads: CommitterThreads::OneEach, ..policy });
-            it.jobs = jobs;
+            workload.group_commit =
+                Some(GroupCommit { threads: CommitterThreads::OneEach, ..policy });
+            workload.jobs = jobs;
         }
     };
     is_fine(&good, threads(4, 1024));
     is_refused(&good, "4100 committers with a thread each are more than 4096", threads(4, 1025));
-    is_fine(&good, |it| (it.jobs, it.group_commit) = (4, Some(GroupCommit::of(1025))));
-    is_refused(&good, "committers must be", |it| it.group_commit = Some(GroupCommit::of(0)));
+    is_fine(&good, |workload| {
+        (workload.jobs, workload.group_commit) = (4, Some(GroupCommit::of(1025)))
+    });
+    is_refused(&good, "committers must be", |workload| {
+        workload.group_commit = Some(GroupCommit::of(0))
+    });
 }
 
 #[test]
 fn a_segment_is_written_in_blocks_of_one_size_at_one_place() {
     let share = |kib| vec![BlockShare { size: Bytes::from_kib(kib), weight: PerMille(1000) }];
     let segment = Workload { at_end: AtEnd::Reallocate, ..Workload::default() };
-    is_refused(&segment, "blocks of one size", |it| it.block_mix = share(4));
-    is_refused(&segment, "blocks of one size", |it| it.write_block_mix = share(4));
-    is_refused(&segment, "at one place", |it| it.own_cursors = true);
-    is_fine(&random(), |it| it.block_mix = share(4));
+    is_refused(&segment, "blocks of one size", |workload| workload.block_mix = share(4));
+    is_refused(&segment, "blocks of one size", |workload| workload.write_block_mix = share(4));
+    is_refused(&segment, "at one place", |workload| workload.own_cursors = true);
+    is_fine(&random(), |workload| workload.block_mix = share(4));
     let words = "larger than the block size 4 KiB";
-    is_refused(&random(), words, |it| it.block_mix = share(5));
-    is_refused(&random(), words, |it| it.write_block_mix = share(5));
+    is_refused(&random(), words, |workload| workload.block_mix = share(5));
+    is_refused(&random(), words, |workload| workload.write_block_mix = share(5));
 }
 
 #[test]
@@ -240,7 +253,7 @@ fn sizes_that_occur_are_told_once_in_order() {
             ..random()
         };
         assert_eq!(it.has_mix(), !reads.is_empty() || !writes.is_empty());
-        it.block_sizes().into_iter().map(|it| it.get() >> 10).collect::<Vec<_>>()
+        it.block_sizes().into_iter().map(|size| size.get() >> 10).collect::<Vec<_>>()
     };
     assert_eq!(of(500, &[], &[]), [64]);
     assert_eq!(of(500, &[16, 4], &[]), [4, 16]);
@@ -262,7 +275,7 @@ fn parts_of_a_target_are_whole_blocks_and_hold_one() {
     let part = |region, place, sharers, size: u64| {
         let workload = Workload { region, ..random() };
         let found = workload.region_among(place, sharers, Bytes::new(size));
-        found.map(|it| (it.offset.get(), it.length.get())).map_err(|error| error.0)
+        found.map(|region| (region.offset.get(), region.length.get())).map_err(|error| error.0)
     };
     assert_eq!(part(RegionRule::Shared, 1, 3, 4096), Ok((0, 4096)));
     assert_eq!(part(RegionRule::Shared, 1, 3, 12_287), Ok((0, 8192)));
@@ -281,7 +294,9 @@ fn parts_of_a_target_are_whole_blocks_and_hold_one() {
     let of_log = |pad_to, size: u64| {
         let policy = GroupCommit { pad_to, batch_max: Bytes::from_kib(8), ..GroupCommit::of(64) };
         let log = Workload { group_commit: Some(policy), block_size: Bytes::new(256), ..log() };
-        log.region_of(0, Bytes::new(size)).map(|it| it.length.get()).map_err(|error| error.0)
+        log.region_of(0, Bytes::new(size))
+            .map(|region| region.length.get())
+            .map_err(|error| error.0)
     };
     assert_eq!(of_log(Bytes::new(4096), 12_287), Ok(8192));
     assert_eq!(of_log(Bytes::ZERO, 12_287), Ok(12_032));
@@ -294,7 +309,7 @@ fn a_region_within_a_target_ends_where_that_does() {
     let within = |offset: u64, length: u64, size: u64| {
         let within = Some(Region { offset: Bytes::new(offset), length: Bytes::new(length) });
         let found = Workload { within, ..random() }.region_of(0, Bytes::new(size));
-        found.map(|it| (it.offset.get(), it.length.get())).ok()
+        found.map(|region| (region.offset.get(), region.length.get())).ok()
     };
     assert_eq!(within(8192, 4096, 12_288), Some((8192, 4096)));
     assert_eq!(within(8192, 4096, 12_287), None);
@@ -344,14 +359,14 @@ fn group_commit_and_software_have_their_bounds() {
     assert_eq!(software.validate(), Ok(()));
     let more = Nanos::new(1_000_000_001);
     for change in [
-        |it: &mut Software, more| it.client = more,
-        |it: &mut Software, more| it.before = more,
-        |it: &mut Software, more| it.after = more,
-        |it: &mut Software, more| it.batch = more,
-        |it: &mut Software, more| it.apply = Some(more),
-        |it: &mut Software, more| it.yields = Some(more),
-        |it: &mut Software, more| it.turn = Some(more),
-        |it: &mut Software, more| it.wake = more,
+        |software: &mut Software, more| software.client = more,
+        |software: &mut Software, more| software.before = more,
+        |software: &mut Software, more| software.after = more,
+        |software: &mut Software, more| software.batch = more,
+        |software: &mut Software, more| software.apply = Some(more),
+        |software: &mut Software, more| software.yields = Some(more),
+        |software: &mut Software, more| software.turn = Some(more),
+        |software: &mut Software, more| software.wake = more,
     ] {
         let mut wrong = software;
         change(&mut wrong, more);

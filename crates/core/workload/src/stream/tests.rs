@@ -42,13 +42,13 @@ fn jumping(reads: u16, writes: u16) -> Workload {
 fn orders() -> Vec<(&'static str, Workload, u64)> {
     let sequential = || base(Pattern::Sequential, 700);
     let mixed = || mix(&[(4 * KIB, 500), (8 * KIB, 300), (12 * KIB, 200)]);
-    let writes_of_sizes = |it: Workload| Workload {
+    let writes_of_sizes = |workload: Workload| Workload {
         block_size: Bytes::from_kib(12),
         block_mix: mix(&[(6 * KIB, 1000)]),
         write_block_mix: mix(&[(2 * KIB, 500), (8 * KIB, 500)]),
         ..it
     };
-    let of_sizes = |it: Workload| Workload {
+    let of_sizes = |workload: Workload| Workload {
         block_size: Bytes::from_kib(12),
         block_mix: mix(&[(4 * KIB, 500), (8 * KIB, 300), (12 * KIB, 200)]),
         ..it
@@ -198,9 +198,9 @@ fn seeds_of_jobs_and_steps_are_those_of_splitmix64() {
 
 #[test]
 fn only_what_ends_a_pass_has_passes() {
-    let passes = |it: &Workload| {
+    let passes = |workload: &Workload| {
         let region = Region { offset: Bytes::ZERO, length: Bytes::from_kib(64) };
-        Stream::new(it, region, 1).has_passes()
+        Stream::new(workload, region, 1).has_passes()
     };
     assert!(!passes(&random()));
     assert!(passes(&Workload { drops_cache_each_pass: true, ..random() }));
@@ -241,7 +241,10 @@ fn a_sync_follows_by_its_method_and_after_as_many_writes() {
         let workload = Workload { sync, ..base(Pattern::Sequential, 0) };
         let region = Region { offset: Bytes::ZERO, length: Bytes::from_kib(64) };
         let mut stream = Stream::new(&workload, region, 1);
-        kinds.iter().map(|&it| stream.follow_up(it).map(|it| it.kind)).collect::<Vec<_>>()
+        kinds
+            .iter()
+            .map(|&kind| stream.follow_up(kind).map(|access| access.kind))
+            .collect::<Vec<_>>()
     };
     use AccessKind::{Fdatasync, Fsync, Read, SyncFileRange, Write};
     let syncs = follows(SyncMethod::Fsync, 3, &[Write, Read, Write, Write, Write, Write, Write]);

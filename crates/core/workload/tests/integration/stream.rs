@@ -203,9 +203,11 @@ fn a_block_size_mix_has_its_weights_and_stays_within_the_region() {
         assert!(found.abs_diff(weight * 200) < 1000, "{kib} KiB: {found}");
     }
     let end = region.offset.get() + region.length.get();
-    assert!(all.iter().all(|it| it.offset >= 65_536 && it.offset + it.length <= end));
-    assert!(all.iter().all(|it| it.offset % 4096 == 0));
-    let last = all.iter().filter(|it| it.offset + it.length == end).count();
+    assert!(
+        all.iter().all(|access| access.offset >= 65_536 && access.offset + access.length <= end)
+    );
+    assert!(all.iter().all(|access| access.offset % 4096 == 0));
+    let last = all.iter().filter(|access| access.offset + access.length == end).count();
     assert!(last > 0, "the region's end is reached");
 }
 
@@ -232,14 +234,14 @@ fn runs_of_blocks_follow_each_other_and_then_jump() {
     let all = accesses(&workload, region(100_000), 8000);
     let follows: Vec<bool> =
         all.windows(2).map(|pair| pair[0].offset + 4096 == pair[1].offset).collect();
-    assert_eq!(follows.iter().filter(|&&it| it).count(), 7000, "seven of eight follow");
+    assert_eq!(follows.iter().filter(|&&follows| follows).count(), 7000, "seven of eight follow");
 }
 
 #[test]
 fn holes_are_left_out_between_sequential_blocks() {
     let workload = Workload { hole: Bytes::from_kib(12), ..definition(Pattern::Sequential, 0) };
     let all = accesses(&workload, region(8), 5);
-    let offsets: Vec<u64> = all.iter().map(|it| (it.offset - 65_536) / 4096).collect();
+    let offsets: Vec<u64> = all.iter().map(|access| (access.offset - 65_536) / 4096).collect();
     assert_eq!(offsets, [0, 4, 0, 4, 0]);
 }
 
@@ -252,7 +254,7 @@ fn blocks_that_each_come_once_cover_the_region_in_every_pass_in_another_order() 
         let all = accesses(&workload, region(blocks), 2000);
         let (first, second) = all.split_at(1000);
         for pass in [first, second] {
-            let mut offsets: Vec<u64> = pass.iter().map(|it| it.offset).collect();
+            let mut offsets: Vec<u64> = pass.iter().map(|access| access.offset).collect();
             offsets.sort_unstable();
             offsets.dedup();
             assert_eq!(offsets.len(), 1000, "run of {run_length}");
@@ -267,11 +269,13 @@ fn a_skewed_stream_is_skewed_and_within_its_region() {
     let workload = Workload { skew, ..definition(Pattern::Random, 0) };
     let all = accesses(&workload, region(10_000), 100_000);
     let mut counts = std::collections::BTreeMap::new();
-    all.iter().for_each(|it| *counts.entry(it.offset).or_insert(0_u32) += 1);
+    all.iter().for_each(|access| *counts.entry(access.offset).or_insert(0_u32) += 1);
     let hottest = *counts.values().max().unwrap();
     assert!(hottest > 10_000, "{hottest}");
     let end = 65_536 + 10_000 * 4096;
-    assert!(all.iter().all(|it| it.offset >= 65_536 && it.offset + it.length <= end));
+    assert!(
+        all.iter().all(|access| access.offset >= 65_536 && access.offset + access.length <= end)
+    );
 }
 
 #[test]
@@ -398,11 +402,11 @@ fn sizes_of_a_mix_fill_a_pass_to_its_end() {
             }
             let first = usize::try_from((access.offset - 65_536) / 4096).unwrap();
             let count = usize::try_from(access.length / 4096).unwrap();
-            touched[first..first + count].iter_mut().for_each(|it| *it += 1);
+            touched[first..first + count].iter_mut().for_each(|count| *count += 1);
             bytes += access.length;
             taken += 1;
         }
-        assert!(touched.iter().all(|&it| it == 1), "{pattern:?}");
+        assert!(touched.iter().all(|&count| count == 1), "{pattern:?}");
         assert!((180..400).contains(&taken), "{pattern:?}: {taken}");
     }
 }
@@ -415,7 +419,7 @@ fn several_files_are_accessed_in_turn_each_in_its_own_order() {
     let accesses: Vec<_> = (0..48).map(|_| stream.next_access()).collect();
     assert!((0..3).cycle().zip(&accesses).all(|(file, access)| access.file == file));
     let offsets = |file| -> Vec<u64> {
-        accesses.iter().filter(|it| it.file == file).map(|it| it.offset).collect()
+        accesses.iter().filter(|access| access.file == file).map(|access| access.offset).collect()
     };
     assert_ne!(offsets(0), offsets(1));
     for file in 0..3 {
@@ -438,10 +442,14 @@ fn offsets_are_multiples_of_the_alignment_and_blocks_end_within_the_region() {
     let mut stream = Stream::new(&workload, region(16), 3);
     let accesses: Vec<_> = (0..1000).map(|_| stream.next_access()).collect();
     let end = 65_536 + 16 * 4096;
-    assert!(accesses.iter().all(|it| it.offset % 4096 == 0 && it.offset + it.length <= end));
+    assert!(
+        accesses
+            .iter()
+            .all(|access| access.offset % 4096 == 0 && access.offset + access.length <= end)
+    );
     // Also where a small block alone fits, and where large blocks overlap.
-    assert!(accesses.iter().any(|it| it.offset == end - 4096 && it.length == 512));
-    assert!(accesses.iter().any(|it| it.offset == 65_536 + 4096 && it.length == 8192));
+    assert!(accesses.iter().any(|access| access.offset == end - 4096 && access.length == 512));
+    assert!(accesses.iter().any(|access| access.offset == 65_536 + 4096 && access.length == 8192));
     let sequential = Workload { pattern: Pattern::Sequential, ..workload };
     assert!(sequential.validate().is_err());
 }

@@ -91,7 +91,8 @@ pub(crate) fn axes(
     if step.settings.limit != LimitSettings::default() {
         defaults.limit = LimitSettings::default();
     } else if said.limit != LimitSettings::default()
-        && let Some((key, list)) = defaults.limit.fields().iter().find(|(_, it)| it.is_axis())
+        && let Some((key, list)) =
+            defaults.limit.fields().iter().find(|(_, setting)| setting.is_axis())
     {
         let text = format!("'{key}' is swept, and points say when they end; give one of them");
         return Err(source.error(list.at(), text));

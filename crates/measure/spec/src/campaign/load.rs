@@ -335,7 +335,8 @@ mod tests {
     fn committers_and_delays_make_a_map_and_delays_are_not_scaled() {
         let ladder = "committers = [0, 8]\ncommit_delay = [\"0us\", \"200us\"]\n";
         let plan = plan(ladder).unwrap();
-        let delays = policies(&plan).into_iter().map(|it| it.map(|it| it.delay.get()));
+        let delays =
+            policies(&plan).into_iter().map(|policy| policy.map(|policy| policy.delay.get()));
         assert_eq!(delays.collect::<Vec<_>>(), [None, None, Some(0), Some(200_000)]);
         let last = plan.measured_steps().last().unwrap();
         let labels: Vec<_> = last.levels.iter().map(|level| level.label.as_str()).collect();

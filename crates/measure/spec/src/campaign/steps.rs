@@ -1,18 +1,22 @@
-//! Blocks of a spec to sections and steps.
+//! Blocks of a spec to sections and steps, and what ends the rounds of a section.
 
 use durio_base::{Bytes, Nanos};
-use durio_plan::{Limit, Load, ParameterValue, PlanSection, Role, SectionKind, Step, Target};
+use durio_plan::{
+    Limit, Load, ParameterValue, PlanSection, Role, Rounds, SectionKind, Step, Target, Tracking,
+    Until,
+};
+use durio_workload::PerMille;
 
 use super::axes::{AxisPoint, SweepAxis, axes, no_axis, words};
-use super::file::{JobCount, LimitSettings, LoadSettings, Over, PointSettings, StepTable};
+use super::file::CampaignSpec;
+use super::file::{
+    JobCount, LimitSettings, LoadSettings, Over, PointSettings, RoundsTable, StepTable,
+};
 use super::load::load;
-use super::rounds::rounds;
-use super::spec::CampaignSpec;
 use super::targets::TargetGroup;
-use crate::check::DURATION_MAX;
 use crate::table::value::{SpecTime, TimeScale};
-use crate::table::{OptionalValue, PlacedValue};
-use crate::{INTERVALS_MAX, SpecError, interval_for, intervals};
+use crate::table::{OptionalValue, PlacedValue, SpecText};
+use crate::{DURATION_MAX, INTERVALS_MAX, SpecError, interval_for, intervals};
 
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(60);
 
@@ -108,7 +112,7 @@ impl<'a> StepLadder<'a> {
     pub(crate) fn jobs(&self) -> Vec<u32> {
         let (own, rows) = (&self.block.settings.load.jobs, &self.block.points);
         let jobs = own.or(&self.defaults.load.jobs);
-        let swept = jobs.values().iter().filter(|_| self.axes.iter().any(|it| it.is_of(&jobs)));
+        let swept = jobs.values().iter().filter(|_| self.axes.iter().any(|axis| axis.is_of(&jobs)));
         // Rows of points are a ladder over jobs as well, though no list stands at the key.
         let in_rows = rows.iter().filter_map(|row| row.load.jobs.one());
         swept.chain(in_rows).copied().collect()
@@ -301,10 +305,10 @@ impl<'a> StepContext<'a> {
         Ok(Step {
             beside,
             first_job_ends_all: said.first_job_ends_all.get() == Some(true),
-            memory_bound: said.memory_bound.get().map(|it| self.scale.amount(it, whole)),
+            memory_bound: said.memory_bound.get().map(|amount| self.scale.amount(amount, whole)),
             read_ahead: said.read_ahead.get(),
             drop_cache: said.drop_cache.get() == Some(true),
-            pause_before: said.pause.get().map_or(Nanos::ZERO, |it| self.scale.time(it.0)),
+            pause_before: said.pause.get().map_or(Nanos::ZERO, |pause| self.scale.time(pause.0)),
             levels,
             ..step
         })
@@ -357,8 +361,12 @@ impl<'a> StepContext<'a> {
     }
 
     fn limit(self, said: &LimitSettings, whole: Bytes) -> Result<Limit, String> {
-        let names: Vec<&str> =
-            said.fields().iter().filter(|(_, it)| it.is_said()).map(|(name, _)| *name).collect();
+        let names: Vec<&str> = said
+            .fields()
+            .iter()
+            .filter(|(_, setting)| setting.is_said())
+            .map(|(name, _)| *name)
+            .collect();
         if let [first, second, ..] = names[..] {
             return Err(format!("'{first}' and '{second}' both say when it ends; give one"));
         }
@@ -402,5 +410,99 @@ fn full_name(section: &str, levels: &[ParameterValue]) -> String {
     match words(levels) {
         words if words.is_empty() => section.to_owned(),
         words => format!("{section}, {words}"),
+    }
+}
+
+// SNIA Solid State Storage Performance Test Specification 2.0.2 (2020): at most 25 rounds, the last
+// five of which are judged: excursion at most 20 %, slope of the fitted line at most 10 %.
+const ROUNDS_MAX: u32 = 25;
+const WINDOW: u32 = 5;
+const EXCURSION: PerMille = PerMille(200);
+const SLOPE: PerMille = PerMille(100);
+/// The precision of a searched rate: 2 %.
+const PRECISION: PerMille = PerMille(20);
+
+/// The rounds of a section, if its block has any.
+fn rounds(
+    source: SpecText<'_>,
+    ladder: &StepLadder<'_>,
+    points: &[AxisPoint<'_>],
+    steps: &[Step],
+) -> Result<Option<Rounds>, SpecError> {
+    let Some(table) = &ladder.block.rounds else { return Ok(None) };
+    let fail = |text: &str| Err(source.error(table.at, text));
+    if ladder.is_precondition {
+        return fail("a precondition has no rounds; a step with rounds conditions by itself");
+    }
+    if steps.len() != points.len() {
+        return fail("rounds repeat the section already; leave out 'repeats'");
+    }
+    let max = table.max.get().unwrap_or(ROUNDS_MAX);
+    let until = match (table.steady_state.get(), table.goal.get()) {
+        (Some(tracking), None) => steady_state(source, table, tracking, ladder, points, max)?,
+        (None, Some(goal)) => {
+            // Each round has one rate, which the search chooses by the round before.
+            let [step] = steps else {
+                return fail("a goal is searched with one step: no ladders");
+            };
+            if step.load.arrivals.is_closed() {
+                return fail("a goal is searched from a rate: give 'rate'");
+            }
+            let precision_per_mille = table.precision.get().unwrap_or(PRECISION).0;
+            Until::GoalFound { goal, precision_per_mille, ceiling_step: None }
+        }
+        _ => return fail("rounds need either 'steady_state' or 'goal'"),
+    };
+    match max {
+        0 => fail("there is at least one round"),
+        max => Ok(Some(Rounds { max, until })),
+    }
+}
+
+fn steady_state(
+    source: SpecText<'_>,
+    table: &PlacedValue<RoundsTable>,
+    tracking: Tracking,
+    ladder: &StepLadder<'_>,
+    points: &[AxisPoint<'_>],
+    max: u32,
+) -> Result<Until, SpecError> {
+    let window = table.window.get().unwrap_or(WINDOW);
+    // One round has neither range nor slope.
+    if window < 2 || window > max {
+        let text = format!("a window of {window} rounds does not fit into 2 to {max}");
+        return Err(source.error(table.at, text));
+    }
+    Ok(Until::SteadyState {
+        tracked: tracked(source, table, ladder, points)?,
+        tracking,
+        window,
+        excursion_per_mille: table.excursion.get().unwrap_or(EXCURSION).0,
+        slope_per_mille: table.slope.get().unwrap_or(SLOPE).0,
+    })
+}
+
+/// The one step that has all the values that `tracked` says.
+fn tracked(
+    source: SpecText<'_>,
+    table: &RoundsTable,
+    ladder: &StepLadder<'_>,
+    points: &[AxisPoint<'_>],
+) -> Result<u32, SpecError> {
+    let Some(wanted) = &table.tracked else { return Ok(0) };
+    let is_it = |point: &AxisPoint<'_>| {
+        let load = ladder.at(point).all.load;
+        // Put over those of the step, values that it has already change nothing.
+        wanted.or(&load) == load
+    };
+    let found = (0..).zip(points).filter(|(_, point)| is_it(point));
+    let found: Vec<u32> = found.map(|(index, _)| index).collect();
+    match found[..] {
+        [one] => Ok(one),
+        _ => {
+            let count = found.len();
+            let text = format!("'tracked' must be one step of the section, and is {count}");
+            Err(source.error(wanted.at, text))
+        }
     }
 }

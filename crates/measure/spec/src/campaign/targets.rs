@@ -9,8 +9,8 @@ use durio_plan::{
     TargetKind,
 };
 
+use super::file::CampaignSpec;
 use super::file::{CampaignTargetTable, FewJobs, Files};
-use super::spec::CampaignSpec;
 use crate::SpecError;
 use crate::table::PlacedValue;
 use crate::table::value::{Amount, TimeScale};
@@ -32,7 +32,7 @@ pub(crate) struct TargetGroup {
     pub(crate) may_be_few: bool,
 }
 
-/// All targets.
+/// The targets of a campaign's plan, and how its groups map to them.
 #[derive(Debug, Default)]
 pub(crate) struct CampaignTargets {
     pub(crate) targets: Vec<Target>,

@@ -1,4 +1,4 @@
-//! Specs to plans: known expansions, what is refused and where, all built-in specs, and
+//! Specs to plans: known expansions, errors with their places, all built-in specs, and
 //! damaged files.
 
 use std::path::Path;
@@ -155,7 +155,7 @@ fn the_snia_iops_test_is_56_steps_of_a_minute_that_follow_the_4_kib_writes() {
 fn every_spec_that_durio_brings_along_plans_on_a_directory_and_on_devices() {
     for shipped in shipped_specs() {
         for facts in [DIRECTORY, DEVICE] {
-            let made = request(shipped.text, facts).and_then(|it| plan_campaign(&it));
+            let made = request(shipped.text, facts).and_then(|request| plan_campaign(&request));
             let per_job_files = shipped.name.starts_with("write-back-cliff");
             match (made, facts) {
                 (Ok(made), _) => {
@@ -510,12 +510,14 @@ fn damaged_specs_are_errors_or_plans_and_never_a_panic() {
                 }
                 3 => {
                     let word = words[next(words.len())].bytes();
-                    let end =
-                        bytes[at..].iter().position(|&byte| byte == b'\n').map_or(at, |it| at + it);
+                    let end = bytes[at..]
+                        .iter()
+                        .position(|&byte| byte == b'\n')
+                        .map_or(at, |length| at + length);
                     let begin = bytes[at..end]
                         .iter()
                         .position(|&byte| byte == b'=')
-                        .map_or(end, |it| at + it + 1);
+                        .map_or(end, |length| at + length + 1);
                     bytes.splice(begin..end, word);
                 }
                 _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte = b' ' + (*byte % 90)),

@@ -240,7 +240,7 @@ impl KeyedValue for Mix {
 
 impl LevelValue for Mix {
     fn label(&self) -> String {
-        let share = |it: &BlockShare| format!("{} of {}", it.weight.label(), it.size);
+        let share = |block: &BlockShare| format!("{} of {}", block.weight.label(), block.size);
         format!("mix: {}", self.iter().map(share).collect::<Vec<_>>().join(" + "))
     }
 }

@@ -1,13 +1,14 @@
 //! The parts of an experiment: points, each with its workload, its files and its time; and the
-//! values of its axes by length.
+//! values of its axes by length. The run's time is divided among the points.
 
 use std::fmt::Display;
 
 use durio_base::{Bytes, Nanos};
-use durio_plan::{EngineKind, Experiment, FileLayout, ParameterValue, Role};
+use durio_plan::{EngineKind, Experiment, FileLayout, Limit, ParameterValue, Role};
 use durio_workload::{CacheMode, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload};
 
 use super::DurableLength;
+use crate::interval_for;
 
 /// An experiment before its steps have targets and times.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(super) struct ExperimentDraft {
     pub(super) points: Vec<DurablePoint>,
 }
 
-/// A step-to-be.
+/// A point of an experiment, from which a step is made.
 #[derive(Debug, Clone)]
 pub(super) struct DurablePoint {
     pub(super) workload: Workload,
@@ -161,7 +162,7 @@ impl<'a> AxisChoices<'a> {
             return all.to_vec();
         }
         let others: Vec<String> =
-            all.iter().filter(|value| !quick.contains(value)).map(|&it| words(it)).collect();
+            all.iter().filter(|value| !quick.contains(value)).map(|&value| words(value)).collect();
         if !others.is_empty() {
             left_out.push(format!("{}: {} (--quick)", self.experiment, shortened(&others, ", ")));
         }
@@ -181,4 +182,85 @@ pub(super) fn shortened(words: &[String], between: &str) -> String {
         count if count <= SHOWN + 1 => words.join(between),
         count => format!("{}{between}and {} more", words[..SHOWN].join(between), count - SHOWN),
     }
+}
+
+/// The time of one share.
+#[derive(Debug)]
+pub(super) struct Times {
+    share: Nanos,
+}
+
+/// When a step ends, and how it is recorded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct StepTiming {
+    pub(super) limit: Limit,
+    pub(super) ramp: Nanos,
+    pub(super) interval: Nanos,
+}
+
+/// The promised time less laying out files, tracing commits and starting jobs: what remains for
+/// steps that last by the clock.
+fn budget(length: DurableLength) -> Nanos {
+    match length {
+        DurableLength::Quick => Nanos::from_secs(22),
+        DurableLength::Usual => Nanos::from_secs(160),
+        DurableLength::Full => Nanos::from_secs(320),
+    }
+}
+
+/// The shortest time of one point.
+// Ten commits of a disk that turns 7200 times a minute and takes two turns for each (the write, and
+// the flush), so that a mean is one of several.
+const SHARE_MIN: Nanos = Nanos::from_millis(170);
+
+/// From this number of jobs on, a step is one interval. Their histograms are merged at the end of
+/// each interval, on processors that measure.
+const MANY_JOBS: u32 = 16;
+
+impl Times {
+    pub(super) fn of(length: DurableLength, drafts: &[ExperimentDraft]) -> Self {
+        let shares = |span: &PointSpan| match span {
+            PointSpan::Shares(count) => u64::from(*count),
+            PointSpan::Within(_) => 1,
+            // The cross would leave the other experiments no time, and twenty commits take none
+            // worth dividing.
+            PointSpan::Fixed(..) | PointSpan::Operations(_) => 0,
+        };
+        let points = drafts.iter().flat_map(|draft| &draft.points);
+        let sum: u64 = points.map(|point| shares(&point.span)).sum();
+        let share = Nanos::new(budget(length).get() / sum.max(1));
+        // With few points, none lasts longer than with many.
+        let most = Nanos::new(budget(length).get() / 60);
+        Self { share: share.min(most).max(SHARE_MIN) }
+    }
+
+    pub(super) fn timing(&self, span: PointSpan, jobs: u32) -> StepTiming {
+        match span {
+            PointSpan::Shares(count) => {
+                let whole = self.share.get().saturating_mul(count.into());
+                // A tenth is for one-time work: threads start, pages are touched.
+                let ramp = Nanos::new(whole / 10);
+                let duration = Nanos::new(whole - ramp.get());
+                let interval = interval(duration, ramp, jobs);
+                StepTiming { limit: Limit::Duration(duration), ramp, interval }
+            }
+            PointSpan::Within(volume) => within(volume, self.share, jobs),
+            PointSpan::Fixed(duration, volume) => within(volume, duration, jobs),
+            PointSpan::Operations(count) => StepTiming {
+                limit: Limit::Operations(count),
+                ramp: Nanos::ZERO,
+                interval: Nanos::from_secs(1),
+            },
+        }
+    }
+}
+
+fn within(volume: Bytes, duration: Nanos, jobs: u32) -> StepTiming {
+    let interval = interval(duration, Nanos::ZERO, jobs);
+    StepTiming { limit: Limit::VolumeWithin { volume, duration }, ramp: Nanos::ZERO, interval }
+}
+
+fn interval(duration: Nanos, ramp: Nanos, jobs: u32) -> Nanos {
+    let usual = interval_for(duration, ramp);
+    if jobs >= MANY_JOBS { usual.max(duration) } else { usual }
 }

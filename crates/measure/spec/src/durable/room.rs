@@ -21,7 +21,7 @@ pub(super) struct FileRoom {
     pub(super) makes_files: bool,
 }
 
-/// The smallest log.
+/// The least bytes of a log.
 // A batch of the largest bound four times.
 const LOG_MIN: Bytes = Bytes::from_mib(4);
 

@@ -168,7 +168,7 @@ fn every_writer_has_room_for_its_writes() {
     }
 }
 
-/// Files whose last step is over are gone, so what counts is what is there at the same time.
+/// Files whose last step is over are gone: only those that exist at the same time count.
 #[test]
 fn files_that_are_there_together_take_at_most_a_tenth_of_the_free_space() {
     for free_mib in [80, 100, 3000] {
@@ -182,7 +182,7 @@ fn files_that_are_there_together_take_at_most_a_tenth_of_the_free_space() {
             let mut there = BTreeSet::new();
             for step in &plan.steps[1..] {
                 there.extend(step.load.targets());
-                let sum: u64 = there.iter().map(|&it| plan.targets[it].size.get()).sum();
+                let sum: u64 = there.iter().map(|&target| plan.targets[target].size.get()).sum();
                 assert!(sum <= free.get() / 10, "{length:?}, {free}");
                 there.retain(|&target| last[target] > step.index);
             }

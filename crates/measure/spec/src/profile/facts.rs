@@ -64,7 +64,7 @@ impl<T: KeyedValue> Field for Option<SourcedValue<T>> {
     }
 }
 
-/// One field.
+/// A field of a profile, as reports show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ShownFact {
     /// `log`, the name of another stream, or empty for the profile as a whole.

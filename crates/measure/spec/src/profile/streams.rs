@@ -68,7 +68,6 @@ pub enum StreamPace {
 pub struct AccessOrderProfile {
     /// One after the other, or at random.
     pub pattern: Pattern,
-    /// Which are hot.
     pub skew: Skew,
 }
 
@@ -117,7 +116,7 @@ facts_table! {
         commit_siblings: Option<SourcedValue<NonZeroU32>>,
         /// How often records come.
         rate: SourcedValue<StreamPace>,
-        /// What is done otherwise than by the database.
+        /// How durio differs from the database, where it cannot do the same.
         #[serde(skip_serializing_if = "Option::is_none")]
         fitting: Option<String>,
     }
@@ -126,7 +125,7 @@ facts_table! {
 facts_table! {
     /// What the database does itself for a commit, as [`crate::Software`] has it.
     pub struct SoftwareProfile "[software]" {
-        /// Who sends transactions.
+        /// Who sends transactions, and by how many threads.
         clients: SourcedValue<ClientThreads>,
         /// Who writes and syncs the log.
         writer: SourcedValue<LogWriter>,
@@ -141,19 +140,19 @@ facts_table! {
         turn: Option<SourcedValue<Nanos>>,
         /// Processor time of the client for a transaction.
         client: SourcedValue<Nanos>,
-        /// Of the server, before the record is handed to the log.
+        /// Processor time of the server, before the record is handed to the log.
         before: SourcedValue<Nanos>,
-        /// Of the server, from the acknowledgement to the answer.
+        /// Processor time of the server, from the acknowledgement to the answer.
         after: SourcedValue<Nanos>,
-        /// Of whoever writes the log, for each batch.
+        /// Processor time of the log's writer, for each batch.
         batch: SourcedValue<Nanos>,
-        /// Of each committer of a batch that is flushed, before the next one begins.
+        /// Processor time of each committer of a flushed batch, before the next one begins.
         #[serde(skip_serializing_if = "Option::is_none")]
         apply: Option<SourcedValue<Nanos>>,
-        /// For so long a committer yields its processor before it sleeps, if that was worth it before.
+        /// How long a committer yields its processor before it sleeps, if that was worth it before.
         #[serde(skip_serializing_if = "Option::is_none")]
         yields: Option<SourcedValue<Nanos>>,
-        /// Of a thread of the server each time it has slept.
+        /// Processor time of a server thread each time it has slept, until its caches are warm.
         wake: SourcedValue<Nanos>,
     }
 }
@@ -209,13 +208,13 @@ facts_table! {
         summary: String,
         /// Which list it stands in.
         kind: StreamKind,
-        /// In which order.
+        /// In which order blocks are touched.
         access: SourcedValue<AccessOrderProfile>,
         /// Bytes per access, by weight in thousandths.
         sizes: SourcedValue<SizesByWeight>,
         /// The way to the file.
         cache: SourcedValue<CachePath>,
-        /// Workers.
+        /// Workers, each with its own operations in flight.
         jobs: SourcedValue<NonZeroU32>,
         /// Operations that each keeps in flight.
         depth: SourcedValue<NonZeroU32>,
@@ -233,7 +232,7 @@ facts_table! {
         /// True for a part of every commit: it runs also where the log is measured idle.
         #[serde(skip_serializing_if = "Option::is_none")]
         with_every_commit: Option<SourcedValue<bool>>,
-        /// What is done otherwise than by the database.
+        /// How durio differs from the database, where it cannot do the same.
         #[serde(skip_serializing_if = "Option::is_none")]
         fitting: Option<String>,
     }
@@ -402,7 +401,7 @@ impl LogProfile {
         }
     }
 
-    /// When records come.
+    /// Records of a rate in bytes come at equal distances, of a rate per second at random.
     #[must_use]
     pub fn arrivals(&self) -> Arrivals {
         arrivals(self.rate.value, &self.records.value.0)

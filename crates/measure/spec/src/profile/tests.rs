@@ -83,7 +83,7 @@ pub(crate) fn told(error: SpecError) -> String {
     error.hint.iter().fold(error.message, |message, hint| format!("{message}; {hint}"))
 }
 
-/// What is said of the good profile with one place changed.
+/// The error for the good profile with one place changed.
 #[track_caller]
 fn refused(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from}");
@@ -140,9 +140,9 @@ fn general_knowledge_and_guesses_never_carry_an_address_that_would_make_them_loo
 fn check_knows_all_databases_and_the_second_threshold_of_etcd() {
     let known = known_databases().unwrap();
     for name in profile_names() {
-        assert!(known.iter().any(|it| it == name), "{name}");
+        assert!(known.iter().any(|database| database == name), "{name}");
     }
-    assert!(known.iter().any(|it| it == "etcd-openshift"));
+    assert!(known.iter().any(|database| database == "etcd-openshift"));
     assert_eq!(known.len(), 23);
     assert_eq!(known[0], "etcd", "{known:?}");
 }
@@ -150,8 +150,9 @@ fn check_knows_all_databases_and_the_second_threshold_of_etcd() {
 #[test]
 fn what_is_documented_is_what_the_project_cites() {
     let all = check_thresholds().unwrap();
-    let of =
-        |name: &str| -> Vec<&Threshold> { all.iter().filter(|it| it.database == name).collect() };
+    let of = |name: &str| -> Vec<&Threshold> {
+        all.iter().filter(|threshold| threshold.database == name).collect()
+    };
     let sync = |limit| ThresholdBound::LatencyBelow {
         operation: TimedOperation::Sync,
         figure: LatencyFigure::P99,
@@ -182,7 +183,7 @@ fn the_good_profile_says_what_it_does() {
     assert_eq!(reads.workload().cache, CacheMode::Buffered);
     assert_eq!(reads.arrivals().rate_per_second(), Some(1024.0));
     assert_eq!(profile.fittings().collect::<Vec<_>>(), [("reads", "reads stand for page faults")]);
-    let shown: BTreeSet<String> = profile.facts().into_iter().map(|it| it.value).collect();
+    let shown: BTreeSet<String> = profile.facts().into_iter().map(|fact| fact.value).collect();
     assert!(shown.contains("4 KiB 70 %, 8 KiB 30 %"), "{shown:?}");
 }
 
@@ -351,17 +352,18 @@ fn evidence(name: &str) -> String {
 #[test]
 fn what_a_profile_calls_traced_is_what_the_trace_shows() {
     let traced = |profile: &Profile| profile.source("traced").cloned();
-    let all: Vec<Profile> = profile_names().into_iter().map(|it| profile(it).unwrap()).collect();
-    let all: Vec<&Profile> = all.iter().filter(|it| traced(it).is_some()).collect();
+    let all: Vec<Profile> =
+        profile_names().into_iter().map(|database| profile(database).unwrap()).collect();
+    let all: Vec<&Profile> = all.iter().filter(|profile| traced(profile).is_some()).collect();
     assert_eq!(all.len(), 7);
     for profile in all {
         let (name, evidence) = (&profile.name, evidence(&profile.name));
         let document = traced(profile).unwrap().document;
         let is_version =
-            |it: &&str| it.contains('.') && it.starts_with(|it: char| it.is_ascii_digit());
+            |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
         let version = document.split_whitespace().find(is_version).unwrap();
         assert!(evidence.contains(version), "{name}: {version}");
-        let date = document.split_whitespace().find_map(|it| it.strip_suffix(':')).unwrap();
+        let date = document.split_whitespace().find_map(|word| word.strip_suffix(':')).unwrap();
         assert!(evidence.contains(&format!("traced on {date},")), "{name}: {date}");
         let log = profile.log.as_ref().unwrap();
         let fact = |key: &str| {
@@ -380,7 +382,7 @@ fn what_a_profile_calls_traced_is_what_the_trace_shows() {
         let grows =
             fact("file").starts_with("grows by what") || fact("file").starts_with("made anew");
         assert_eq!(grows, is_extended, "{name}");
-        // Of one client, whose commits share nothing: the mean of the records.
+        // The row of one client, whose commits share nothing: the mean of the records.
         let row = evidence.lines().find(|line| line.starts_with("|       1 |")).unwrap();
         let bytes: f64 = row.split('|').nth(8).unwrap().trim().parse().unwrap();
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -389,7 +391,7 @@ fn what_a_profile_calls_traced_is_what_the_trace_shows() {
             .value
             .0
             .iter()
-            .map(|it| it.size.get() as f64 * f64::from(it.weight.0) / 1000.0)
+            .map(|record| record.size.get() as f64 * f64::from(record.weight.0) / 1000.0)
             .sum();
         assert!((records / bytes - 1.0).abs() < 0.05, "{name}: {records} and {bytes}");
     }

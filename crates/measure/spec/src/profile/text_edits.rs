@@ -1,7 +1,7 @@
 //! Changes to the text of a profile: values of the log as a user has set them in the database
 //! (`commit_delay=200us`), and times of the software as they were measured on another machine.
 //!
-//! The text is changed, and not the [`Profile`]: reading it again reports what is wrong in its place.
+//! The text is changed, and not the [`Profile`]: reading it again reports a fault at its line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -145,8 +145,8 @@ pub fn calibrated_text(
     };
     let mut changes: Vec<_> = software.times().into_iter().filter_map(time).collect();
     // An earlier calibration's document is replaced.
-    let earlier = inner(table.get_ref(), "sources").and_then(|it| inner(it, SOURCE));
-    let earlier = earlier.and_then(|it| entry(it, "document"));
+    let earlier = inner(table.get_ref(), "sources").and_then(|sources| inner(sources, SOURCE));
+    let earlier = earlier.and_then(|source| entry(source, "document"));
     changes.extend(earlier.map(|(_, old)| (old.span(), quoted(document))));
     // From the end, so that places before it stay where they are.
     changes.sort_by_key(|(place, _)| std::cmp::Reverse(place.start));
@@ -165,11 +165,11 @@ pub fn calibrated_text(
         }
     }
     // Tables in other forms than the built-in profiles have.
-    let is_right = |it: &Profile| {
-        (&it.log, &it.streams, &it.thresholds)
+    let is_right = |calibrated: &Profile| {
+        (&calibrated.log, &calibrated.streams, &calibrated.thresholds)
             == (&profile.log, &profile.streams, &profile.thresholds)
     };
-    if Profile::parse(name, &changed).is_ok_and(|it| is_right(&it)) {
+    if Profile::parse(name, &changed).is_ok_and(|calibrated| is_right(&calibrated)) {
         return Ok(changed);
     }
     Err(SpecError::wrong_use(format!(
@@ -182,7 +182,10 @@ pub fn calibrated_text(
 fn remove_table(text: &mut String, header: &str) {
     let Some(begin) = text.find(&format!("\n{header}\n")) else { return };
     let behind = begin + 1 + header.len();
-    let end = text.get(behind..).and_then(|it| it.find("\n[")).map_or(text.len(), |it| behind + it);
+    let end = text
+        .get(behind..)
+        .and_then(|rest| rest.find("\n["))
+        .map_or(text.len(), |rest| behind + rest);
     text.replace_range(begin..end, "");
 }
 
@@ -198,10 +201,10 @@ fn times_as_long(time: Nanos, factor: f64) -> Nanos {
 
 /// As a TOML string, without characters that need escapes.
 fn quoted(text: &str) -> String {
-    let plain = |it: char| match it {
+    let plain = |c: char| match c {
         '"' | '\\' => '\'',
-        it if it.is_control() => ' ',
-        it => it,
+        c if c.is_control() => ' ',
+        c => c,
     };
     format!("\"{}\"", text.chars().map(plain).collect::<String>())
 }
@@ -253,7 +256,8 @@ mod tests {
         for name in profile_names() {
             let before = profile(name).unwrap();
             let text = profile_text(name).unwrap();
-            let Some(software) = before.software.as_ref().map(|it| it.software()) else {
+            let Some(software) = before.software.as_ref().map(|software| software.software())
+            else {
                 let error = calibrated_text(name, text, 2.0, "x").unwrap_err();
                 assert!(error.to_string().contains("no [software]"), "{error}");
                 continue;
@@ -265,7 +269,11 @@ mod tests {
             let now = after.software.as_ref().unwrap().software();
             assert_eq!(now.before.get(), 3 * software.before.get(), "{name}");
             assert_eq!(now.wake.get(), 3 * software.wake.get(), "{name}");
-            assert_eq!(now.apply.map(Nanos::get), software.apply.map(|it| 3 * it.get()), "{name}");
+            assert_eq!(
+                now.apply.map(Nanos::get),
+                software.apply.map(|apply| 3 * apply.get()),
+                "{name}"
+            );
             assert_eq!((now.yields, now.turn), (software.yields, software.turn), "{name}");
             assert_eq!((after.log, after.streams), (before.log, before.streams), "{name}");
             calibrated += 1;

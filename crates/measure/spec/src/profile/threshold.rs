@@ -16,9 +16,9 @@ table! {
         /// The name by which it is asked for, where it is not the profile's.
         #[serde(skip_serializing_if = "Option::is_none")]
         asked_as: Option<String>,
-        /// In a sentence.
+        /// The limit in a sentence, for reports.
         criterion: String,
-        /// What must hold.
+        /// The limit, from `figure` and `below` or `at_least`.
         #[serde(flatten)]
         bound: ThresholdBound,
         /// The stream of the profile that it limits; none if only a workload of `durio check` shows it.
@@ -29,10 +29,10 @@ table! {
         check: Option<String>,
         /// Name of the source.
         from: String,
-        /// What is to be known of the comparison with the profile's stream.
+        /// How far results of the profile's stream can be compared with it.
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<String>,
-        /// What is to be known of the comparison with check's workload.
+        /// How far results of check's workload can be compared with it.
         #[serde(skip_serializing_if = "Option::is_none")]
         check_note: Option<String>,
     }
@@ -41,7 +41,7 @@ table! {
 table! {
     /// What of a threshold says how large.
     pub(crate) struct BoundTable "[[threshold]]" {
-        /// What is limited.
+        /// The result that is limited: "p99 of sync".
         figure: PlacedValue<ThresholdFigure>,
         /// The limit of a latency.
         below: OptionalValue<Nanos>,

@@ -115,7 +115,8 @@ fn workloads_that_only_the_documents_ask_for_are_measured_too() {
     let names: Vec<&str> =
         measured(&plan).iter().map(|step| step.load.workload.name.as_str()).collect();
     assert_eq!(names, ["log", "log", "scan", "mixed"]);
-    let judged: Vec<&str> = plan.thresholds.iter().map(|it| it.workload.as_str()).collect();
+    let judged: Vec<&str> =
+        plan.thresholds.iter().map(|threshold| threshold.workload.as_str()).collect();
     assert_eq!(judged, ["log", "log", "mixed", "scan"]);
 }
 

@@ -59,7 +59,7 @@ pub(super) fn series(
                 liars => liars.iter().copied().map(Some).collect(),
             };
             for liar in liars {
-                if liar.is_some_and(|it| it >= members) {
+                if liar.is_some_and(|liar| liar >= members) {
                     let message = format!("'liar' is 0 to {}, one of the members", members - 1);
                     return Err(source.error(table.liar.at, message));
                 }
@@ -100,7 +100,7 @@ pub(super) fn data(target: &ArrayTarget) -> Bytes {
 
 /// Whether a series of a folder could have been asked for.
 pub(super) fn is_possible(target: &ArrayTarget) -> bool {
-    let is_member = target.liar.is_none_or(|it| it < target.members);
+    let is_member = target.liar.is_none_or(|liar| liar < target.members);
     let has_disks = named(&target.profile).is_some() && is_size(target.size);
     has_disks && is_member && target.level.takes(target.members)
 }

@@ -61,7 +61,7 @@ pub(super) fn series(
     let kernel = table.kernel.get();
     let states = states(source, table)?;
     let engines = levels(&table.engine, EngineKind::Uring);
-    if engines.iter().any(|&it| !is_engine(it, arm.depth)) {
+    if engines.iter().any(|&engine| !is_engine(engine, arm.depth)) {
         let message = "'engine' takes sync, uring or aio, and sync has one write in flight";
         return Err(source.error(table.engine.at, message));
     }
@@ -72,7 +72,7 @@ pub(super) fn series(
                 for layers in levels(&table.layers, GuestLayers::RAW) {
                     let size = size(source, &table.size, layers)?;
                     let liar = table.liar.get();
-                    if liar.is_some_and(|it| !is_liar(it, layers)) {
+                    if liar.is_some_and(|liar| !is_liar(liar, layers)) {
                         let message = "'liar' is one of the disks of an array, from 0";
                         return Err(source.error(table.liar.at, message));
                     }
@@ -108,7 +108,7 @@ fn states(source: SpecText<'_>, table: &GuestTable) -> Result<Option<u32>, SpecE
     if !profiles(source, &table.profile)?.into_iter().all(is_enumerable) {
         return wrong("a disk that keeps its word: write-back or write-through".to_owned());
     }
-    if levels(&table.layers, GuestLayers::RAW).into_iter().any(|it| it.disks() > 1) {
+    if levels(&table.layers, GuestLayers::RAW).into_iter().any(|layers| layers.disks() > 1) {
         return wrong("layers of one disk".to_owned());
     }
     Ok(Some(states))
@@ -121,12 +121,12 @@ fn is_enumerable(named: &NamedProfile) -> bool {
 
 /// Whether a series of a folder could have been asked for.
 pub(super) fn is_possible(guest: &GuestTarget) -> bool {
-    let is_profile = |it: &NamedProfile| !guest.enumerated || is_enumerable(it);
+    let is_profile = |profile: &NamedProfile| !guest.enumerated || is_enumerable(profile);
     named(&guest.profile).is_some_and(is_profile)
         && !(guest.enumerated && guest.layers.disks() > 1)
         && is_size(guest.size, guest.layers)
         && is_engine(guest.engine, 1)
-        && guest.liar.is_none_or(|it| is_liar(it, guest.layers))
+        && guest.liar.is_none_or(|liar| is_liar(liar, guest.layers))
 }
 
 fn is_liar(disk: u32, layers: GuestLayers) -> bool {
@@ -203,7 +203,7 @@ fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofS
         other => format!("/{other}"),
     };
     let (front_end, layers, path) = (target.front_end.word(), target.layers, arm.words());
-    let liar = target.liar.map_or_else(String::new, |it| format!("@{it}"));
+    let liar = target.liar.map_or_else(String::new, |liar| format!("@{liar}"));
     let device = format!("{}{liar}/{front_end}{cache}", named.name);
     let name = format!("{device}/{layers}/{path}/{}{}{engine}", arm.depth, written(arm));
     let states = if target.enumerated { "/states" } else { "" };

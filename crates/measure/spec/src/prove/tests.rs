@@ -1,4 +1,4 @@
-//! Proof specs to plans, and what is wrong with one.
+//! Proof specs to plans, and errors with their places.
 
 use super::*;
 use crate::table::tests::check_reference;
@@ -7,7 +7,7 @@ use crate::{shipped_proof_spec, shipped_proof_specs};
 const HEAD: &str = "schema = 1\nname = \"x\"\n";
 
 fn plan(rest: &str) -> Result<ProofPlan, String> {
-    let error = |it: SpecError| format!("{}; {}", it.message, it.hint.unwrap_or_default());
+    let error = |error: SpecError| format!("{}; {}", error.message, error.hint.unwrap_or_default());
     plan_proof("x.toml", &format!("{HEAD}{rest}"), 7).map_err(error)
 }
 
@@ -24,10 +24,10 @@ fn the_example_of_the_book_is_a_plan() {
     let (_, rest) = text.split_once("```toml\n").unwrap();
     let plan = plan_proof("book", rest.split_once("```").unwrap().0, 7).unwrap();
     assert_eq!(plan.series.len(), 2 * (4 + 1));
-    let holds = plan.series.iter().filter(|it| it.expected == Some(ExpectedVerdict::Holds));
-    let names: Vec<&str> = holds.map(|it| it.name.as_str()).collect();
+    let holds = plan.series.iter().filter(|series| series.expected == Some(ExpectedVerdict::Holds));
+    let names: Vec<&str> = holds.map(|series| series.name.as_str()).collect();
     assert!(names.contains(&"flush-ignored/rwf_dsync/8"), "FUA is kept: {names:?}");
-    assert!(!names.iter().any(|it| it.ends_with("flush-ignored/fdatasync/1")), "{names:?}");
+    assert!(!names.iter().any(|name| name.ends_with("flush-ignored/fdatasync/1")), "{names:?}");
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn every_built_in_proof_is_a_plan_with_a_summary_and_series_of_different_names()
     for shipped in shipped_proof_specs() {
         let plan = plan_proof(shipped.name, shipped.text, 7).unwrap();
         assert_eq!((plan.name.as_str(), plan.summary.is_empty()), (shipped.name, false));
-        let mut names: Vec<&str> = plan.series.iter().map(|it| it.name.as_str()).collect();
+        let mut names: Vec<&str> = plan.series.iter().map(|series| series.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), plan.series.len());
@@ -84,7 +84,7 @@ fn how_a_file_is_written_stands_in_the_name_of_a_series_and_takes_a_filesystem()
     let guest = "[[guest]]\nprofile = \"write-back\"\nlayers = \"ext4\"\n";
     let arm = "[[arm]]\npath = \"fsync\"\nwrites = [\"overwrite\", \"append\", \"replace\"]\n";
     let mut plan = plan(&format!("{guest}{arm}")).unwrap();
-    let names: Vec<&str> = plan.series.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<&str> = plan.series.iter().map(|series| series.name.as_str()).collect();
     let of = |writes: &str| format!("write-back/virtio-blk/ext4/{writes}fsync/1");
     assert_eq!(names, [of(""), of("append/"), of("replace/")]);
     assert!(impossible_series(&plan).is_none());

@@ -35,7 +35,7 @@ pub(crate) struct ExpandedTable<'a> {
     pub(crate) suffix: Vec<String>,
 }
 
-/// Reads `[matrix]`.
+/// The axes of `[matrix]`, in the order of the file.
 pub(crate) fn axes<'a>(
     source: SpecText<'_>,
     matrix: &Spanned<DeValue<'a>>,

@@ -1,4 +1,4 @@
-//! Stack specs: what is read, what is refused and where, and the built-in ones.
+//! Stack specs: their values, errors with their places, and the built-in ones.
 
 use durio_base::{Bytes, Nanos};
 use durio_layers::check_declared;
@@ -98,7 +98,7 @@ fn an_array_of_durios_own_has_a_chunk_and_a_front_unless_it_says_others() {
         ]"#,
     )
     .unwrap();
-    let labels: Vec<String> = bench.stacks[0].layers.iter().map(|it| it.label()).collect();
+    let labels: Vec<String> = bench.stacks[0].layers.iter().map(|layer| layer.label()).collect();
     assert_eq!(labels[1], "2 × durio RAID1 chunk 64 KiB ublk");
     assert_eq!(labels[2], "durio RAID0 chunk 16 KiB ublk");
 }
@@ -233,7 +233,10 @@ fn a_head_or_a_step_that_is_missing_is_an_error() {
     let stack = "[[stack]]\nname = \"s\"\nlayers = [{ ram = { size = \"64MiB\" } }]\n";
     for (text, expected) in [
         (format!("name = \"x\"\n{stack}{STEP}"), "'schema' is missing"),
-        (format!("schema = 2\nname = \"x\"\n{stack}{STEP}"), "schema 2 is not known; this durio reads 1"),
+        (
+            format!("schema = 2\nname = \"x\"\n{stack}{STEP}"),
+            "schema 2 is not known; this durio reads 1",
+        ),
         (format!("schema = 1\n{stack}{STEP}"), "'name' is missing"),
         (format!("schema = 1\nname = \"x\"\n{stack}"), "there is no step to measure"),
         (format!("schema = 1\nname = \"x\"\n{stack}{STEP}\ntarget = \"y\""), "no target 'y'"),
@@ -276,7 +279,7 @@ proptest! {
         prop_assert_eq!(bench.stacks.len(), sizes.iter().product::<usize>());
         let mut seen: Vec<_> = bench.stacks.iter().map(|stack| {
             let DeclaredKind::Loop(Loop { directory, .. }) = &stack.layers[0].kind else { panic!() };
-            // The name tells the same as what was put in.
+            // The name says the same as the values that were put in.
             assert_eq!(format!("s{}", directory.as_ref().unwrap().replace('/', "-")), stack.name);
             directory.clone()
         }).collect();
@@ -467,7 +470,7 @@ fn the_lab_suite_takes_a_second_per_workload() {
 #[test]
 fn published_shares_belong_to_points_that_are_there() {
     let bench = StackBench::parse("s", shipped_stack_spec("ram-layers").unwrap().text).unwrap();
-    let md = bench.published.iter().find(|it| it.share_of_raw == 0.0191).unwrap();
+    let md = bench.published.iter().find(|share| share.share_of_raw == 0.0191).unwrap();
     assert_eq!((md.stack.as_str(), md.layer, md.workload.as_str()), ("ext4-on-raid5", 1, "write"));
     assert_eq!(bench.published.len(), 9);
     let text = shipped_stack_spec("raid-modes").unwrap().text;
@@ -475,7 +478,7 @@ fn published_shares_belong_to_points_that_are_there() {
     assert_eq!(modes.published.len(), 5 * 4);
     let text = shipped_stack_spec("raid-10-flagship").unwrap().text;
     let flagship = StackBench::parse("s", text).unwrap();
-    let points = flagship.published.iter().map(|it| (it.workload.as_str(), it.jobs));
+    let points = flagship.published.iter().map(|share| (share.workload.as_str(), share.jobs));
     assert_eq!(points.collect::<Vec<_>>(), [("write, no sync", Some(96)), ("read", Some(192))]);
     let fails = |from: &str, to: &str, expected: &str| {
         let error = StackBench::parse("s", &text.replace(from, to)).unwrap_err();
@@ -489,7 +492,7 @@ fn published_shares_belong_to_points_that_are_there() {
     fails(ladder, "reads\"\njobs = 192", "jobs are no axis of it");
     let points = ladder.replace("jobs = [192,", "points = [{ jobs = 192, depth = 1 }]\n# [");
     StackBench::parse("s", &text.replace(ladder, &points)).unwrap();
-    let n2 = modes.published.iter().find(|it| it.stack == "raid10-n2-64KiB").unwrap();
+    let n2 = modes.published.iter().find(|share| share.stack == "raid10-n2-64KiB").unwrap();
     assert_eq!((n2.layer, n2.jobs, n2.rate), (2, Some(1), Some(11612.89)));
 }
 

@@ -15,11 +15,11 @@ pub(crate) const LIST_MAX: usize = 100_000;
 /// What a key of a table becomes.
 pub(crate) trait Field: Sized {
     fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
-        // Of a field that is made of other keys; its own name is reported as unknown before.
+        // A field that is made of other keys; its name in a file is reported as unknown before.
         Err(item.fail("not a key"))
     }
 
-    /// Without the key.
+    /// The field of a table that lacks the key: its default, or an error.
     fn absent(entries: &TableEntries<'_>, key: &'static str) -> Result<Self, SpecError>;
 
     /// The keys that it is read from: its own, unless it is made of others, which [`Self::absent`]
@@ -149,12 +149,11 @@ impl<T: Clone, const SWEPT: bool> OptionalKey<T, SWEPT> {
         self.values.first()
     }
 
-    /// The value itself.
     pub(crate) fn get(&self) -> Option<T> {
         self.one().cloned()
     }
 
-    /// Every value.
+    /// The values of a list, or the one value; none without the key.
     pub(crate) fn values(&self) -> &[T] {
         &self.values
     }
@@ -206,6 +205,46 @@ pub(crate) fn values<T: KeyedValue>(
         return Err(item.source.error(item.at(), text));
     }
     list.iter().map(|value| T::read(item.of(value))).collect()
+}
+
+/// A text or a list of texts that belong together (no axis).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Texts(pub(crate) Vec<PlacedValue<String>>);
+
+impl Texts {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|text| text.value.as_str())
+    }
+
+    pub(crate) fn to_vec(&self) -> Vec<String> {
+        self.iter().map(str::to_owned).collect()
+    }
+}
+
+impl KeyedValue for Texts {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
+        Ok(Self(match item.value.get_ref() {
+            DeValue::Array(list) => values(item, list)?,
+            _ => vec![KeyedValue::read(item)?],
+        }))
+    }
+
+    fn form() -> ValueForm {
+        ValueForm { shown: "text, or a list of texts".to_owned(), ..String::form().or_list() }
+    }
+}
+
+impl LevelValue for Texts {
+    fn label(&self) -> String {
+        self.iter().collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// So that texts know their places in a list.
+impl KeyedValue for PlacedValue<String> {
+    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
+        <String as KeyedValue>::read(item).map(|value| Self { value, at: item.at() })
+    }
 }
 
 /// A setting of any type, for the axes.

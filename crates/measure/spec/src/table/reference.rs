@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 /// How the value of a key is written.
 #[derive(Debug, Clone)]
 pub(crate) struct ValueForm {
-    /// In the reference.
+    /// As the tables of docs/formats show it.
     pub(crate) shown: String,
     pub(crate) schema: Json,
 }

@@ -1,11 +1,11 @@
-//! Values: what is read of each type, and what is refused; and that docs/formats is what the code says.
+//! Values of each type and their errors; and that docs/formats agrees with the code.
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::{Goal, Placement};
 use durio_workload::{PerMille, Skew, SyncMethod};
 
-use super::value::{Amount, KeyedValue, SpecTime, Texts, Time};
-use super::{Field, ReferenceKey, SpecText, TableItem};
+use super::value::{Amount, KeyedValue, SpecTime, Time};
+use super::{Field, ReferenceKey, SpecText, TableItem, Texts};
 use crate::SpecError;
 use crate::campaign::value::{Mix, Regions};
 

@@ -10,7 +10,6 @@ use serde_json::json;
 use toml::de::DeValue;
 
 use super::TableItem;
-use super::field::{PlacedValue, values};
 use super::reference::ValueForm;
 use crate::SpecError;
 use crate::written::{has_unit, time};
@@ -249,7 +248,6 @@ impl<const N: u32> KeyedValue for FormatVersion<N> {
     }
 }
 
-/// Any text.
 impl KeyedValue for String {
     fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         item.text(|text| Ok(text.to_owned()))
@@ -259,46 +257,6 @@ impl KeyedValue for String {
 impl LevelValue for String {
     fn label(&self) -> String {
         self.clone()
-    }
-}
-
-/// A text or a list of texts that belong together (no axis).
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Texts(pub(crate) Vec<PlacedValue<String>>);
-
-impl Texts {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|text| text.value.as_str())
-    }
-
-    pub(crate) fn to_vec(&self) -> Vec<String> {
-        self.iter().map(str::to_owned).collect()
-    }
-}
-
-impl KeyedValue for Texts {
-    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
-        Ok(Self(match item.value.get_ref() {
-            DeValue::Array(list) => values(item, list)?,
-            _ => vec![KeyedValue::read(item)?],
-        }))
-    }
-
-    fn form() -> ValueForm {
-        ValueForm { shown: "text, or a list of texts".to_owned(), ..String::form().or_list() }
-    }
-}
-
-impl LevelValue for Texts {
-    fn label(&self) -> String {
-        self.iter().collect::<Vec<_>>().join(" ")
-    }
-}
-
-/// So that texts know their places in a list.
-impl KeyedValue for PlacedValue<String> {
-    fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
-        <String as KeyedValue>::read(item).map(|value| Self { value, at: item.at() })
     }
 }
 

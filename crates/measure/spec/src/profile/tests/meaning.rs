@@ -156,7 +156,7 @@ fn each_rule_of_contradictions_is_told_in_its_place() {
     let good = parse(&GOOD.replacen("[[read]]", &software(""), 1)).unwrap();
     let found = good.software.as_ref().unwrap();
     assert_eq!(found.software().flushes, 1);
-    let times: Vec<_> = found.times().into_iter().map(|(key, it)| (key, it.get())).collect();
+    let times: Vec<_> = found.times().into_iter().map(|(key, time)| (key, time.get())).collect();
     assert_eq!(
         times,
         [("client", 1000), ("before", 2000), ("after", 3000), ("batch", 4000), ("wake", 7000)]
@@ -278,7 +278,7 @@ fn thresholds_of_a_run_are_of_its_streams_and_those_of_check_of_its_workloads() 
 fn facts_are_shown_in_words_with_their_sources() {
     let shown = |changes: &[(&str, &str)], stream: &str, field: &str| {
         let facts = changed(changes).facts();
-        let of = |it: &&ShownFact| it.stream == stream && it.field == field;
+        let of = |fact: &&ShownFact| fact.stream == stream && fact.field == field;
         let found = facts.iter().find(of).unwrap();
         (found.value.clone(), found.source.line())
     };
@@ -300,6 +300,6 @@ fn facts_are_shown_in_words_with_their_sources() {
         "rewrites_tail = { value = false, from = \"doc\" }\nsync_every = { value = 1,",
     );
     assert_eq!(shown(&[tail], "log", "rewrites_tail").0, "no");
-    let published = Provenance::WORDS.map(|(_, it)| it.is_published());
+    let published = Provenance::WORDS.map(|(_, provenance)| provenance.is_published());
     assert_eq!(published, [true, false, true, true, false, false, false, false]);
 }
