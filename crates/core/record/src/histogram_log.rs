@@ -3,18 +3,19 @@
 use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use crate::payload::PayloadReader;
-use crate::{LatencyHistogram, SparseHistogram};
+use crate::{LATENCY_NS_MAX, SIGNIFICANT_DIGITS, SparseHistogram};
 
 /// Writes entries behind a header that every HdrHistogram library accepts.
 pub(crate) struct HistogramLogWriter<W> {
     writer: W,
     serializer: V2DeflateSerializer,
     /// The form that the serializer takes, for one entry after the other.
-    full: LatencyHistogram,
+    full: Histogram<u64>,
 }
 
 impl<W: Write> HistogramLogWriter<W> {
@@ -27,7 +28,9 @@ impl<W: Write> HistogramLogWriter<W> {
 
     /// Continues a log that has its header.
     pub(crate) fn resumed(writer: W) -> Self {
-        Self { writer, serializer: V2DeflateSerializer::new(), full: LatencyHistogram::new() }
+        let full = Histogram::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS)
+            .expect("constant bounds");
+        Self { writer, serializer: V2DeflateSerializer::new(), full }
     }
 
     pub(crate) fn write(
@@ -39,13 +42,15 @@ impl<W: Write> HistogramLogWriter<W> {
     ) -> io::Result<()> {
         let tag = Tag::new(tag);
         assert!(tag.is_some(), "a tag has no comma and no blank");
-        // One full histogram for all entries: a new one clears 264 KiB, which this one need not.
-        self.full.clear();
-        histogram.count_in(&mut self.full);
+        // One full histogram for all entries: a new one would be allocated for each.
+        self.full.reset();
+        for (lowest, _, count) in histogram.buckets() {
+            self.full.saturating_record_n(lowest, count);
+        }
         // Without options the builder writes no header, so this adds exactly one line.
         IntervalLogWriterBuilder::new()
             .begin_log_with(&mut self.writer, &mut self.serializer)?
-            .write_histogram(self.full.histogram(), start, length, tag)
+            .write_histogram(&self.full, start, length, tag)
             .map_err(io::Error::other)
     }
 

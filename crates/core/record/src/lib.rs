@@ -5,7 +5,6 @@
 //! derives the results.
 
 pub mod bench;
-mod bucket_counts;
 mod error;
 mod event;
 mod folder;
@@ -20,11 +19,9 @@ pub mod proof;
 mod reader;
 mod resume;
 mod setting_journal;
-mod sparse;
 mod state_folder;
 mod writer;
 
-pub use bucket_counts::BucketCounts;
 pub use error::{RecordError, RecordErrorKind};
 pub use event::{
     Accounting, Batches, CommitsTraced, ContextSwitches, Event, Interval, JobEnded,
@@ -36,7 +33,7 @@ pub use event::{
 };
 pub use folder::{Environment, FolderName, Manifest, RUN_FOLDER_SCHEMA, file_names};
 pub use journal::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};
-pub use latency::{Exact, LATENCY_NS_MAX, Latency, LatencyHistogram, SIGNIFICANT_DIGITS};
+pub use latency::{Exact, LATENCY_NS_MAX, Latency, SIGNIFICANT_DIGITS, SparseHistogram};
 pub use manifest_file::{FolderManifest, ManifestFolder};
 pub use operation_trace::{
     OPERATION_TRACE_SCHEMA, OPERATIONS_MAX, OperationTrace, ReplayedOperation, TracedOperation,
@@ -44,6 +41,5 @@ pub use operation_trace::{
 pub use reader::{EventReader, RunFolder};
 pub use resume::{ResumePoint, resume_point};
 pub use setting_journal::{ChangedSetting, SettingJournal, restore_left_settings};
-pub use sparse::SparseHistogram;
 pub use state_folder::{StateFolder, StatePart};
 pub use writer::RecordWriter;

@@ -12,7 +12,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::{Decompress, FlushDecompress, Status};
 
-use crate::bucket_counts::BUCKETS;
 use crate::{LATENCY_NS_MAX, SIGNIFICANT_DIGITS, SparseHistogram};
 
 /// The compressed form's first four bytes; 0x10 says that numbers are LEB128.
@@ -23,6 +22,8 @@ const COOKIE: u32 = 0x1c84_9313;
 
 /// Bytes of the form within before its counts.
 const HEADER: usize = 40;
+
+const BUCKETS: usize = SparseHistogram::BUCKETS;
 
 /// Bytes of a number at most.
 const NUMBER_MAX: usize = 9;

@@ -122,7 +122,7 @@ impl<'a> Watcher<'a> {
                     it.written = Bytes::new(it.written.get() + written.get());
                     let commits = findings.workloads.iter().filter_map(commits);
                     let kept = commits.filter_map(|commits| commits.kept.as_ref());
-                    kept.for_each(|kept| kept.service.add_to(&mut it.latencies));
+                    kept.for_each(|kept| it.latencies.add(&kept.service));
                 });
                 self.show_history(at);
                 self.tell(at);

@@ -160,14 +160,13 @@ fn size_quantile(sizes: &[(u32, u64)], count: u64, percent: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use durio_base::Bytes;
-    use durio_record::LatencyHistogram;
 
     use super::*;
 
     fn of(values: impl IntoIterator<Item = u64>) -> Latency {
-        let mut latency = LatencyHistogram::new();
+        let mut latency = Latency::default();
         values.into_iter().for_each(|value| latency.record(value));
-        Latency::from(latency)
+        latency
     }
 
     #[test]

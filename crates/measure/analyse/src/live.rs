@@ -100,13 +100,12 @@ mod tests {
     use super::*;
     use crate::sample::sample;
     use durio_base::Bytes;
-    use durio_record::{LatencyHistogram, OperationName};
+    use durio_record::OperationName;
     use durio_workload::{PerMille, SyncPolicy};
 
     fn record(operation: OperationName, count: u64) -> OperationRecord {
-        let mut service = LatencyHistogram::new();
+        let mut service = Latency::default();
         (0..count).for_each(|_| service.record(1000));
-        let service = Latency::from(service);
         OperationRecord {
             operation,
             bytes: Bytes::ZERO,

@@ -7,7 +7,7 @@ use std::io;
 
 use durio_analyse::history::{FigureHistory, Percentiles};
 use durio_base::{Bytes, Nanos};
-use durio_record::LatencyHistogram;
+use durio_record::{Latency, SparseHistogram};
 
 use crate::document::{Cell, Document, Section, Table, Tone};
 use crate::figures::{counted, precise};
@@ -37,7 +37,7 @@ pub struct WatchedLocation {
     /// What the probes wrote.
     pub written: Bytes,
     /// The latencies of all their commits.
-    pub latencies: LatencyHistogram,
+    pub latencies: Latency,
     /// The latest probe that ended, also of an earlier watcher: begin in RFC 3339, percentiles.
     pub latest: Option<(String, Percentiles)>,
     /// Begin of the latest probe that ended, in seconds since 1970.
@@ -58,7 +58,7 @@ impl WatchedLocation {
             failures: 0,
             error: None,
             written: Bytes::ZERO,
-            latencies: LatencyHistogram::new(),
+            latencies: Latency::default(),
             latest: None,
             succeeded_at: None,
             running_since: None,
@@ -195,14 +195,14 @@ impl WatchedProbe {
     }
 }
 
-fn add_histogram(family: &mut MetricFamily, location: (&str, &str), latencies: &LatencyHistogram) {
+fn add_histogram(family: &mut MetricFamily, location: (&str, &str), latencies: &Latency) {
     let histogram = latencies.histogram();
     for bound in BUCKETS {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "10 s at most")]
-        let count = histogram.count_between(0, (bound * 1e9) as u64);
+        let count = histogram.map_or(0, |histogram| histogram.count_up_to((bound * 1e9) as u64));
         family.add_part("_bucket", &[location, ("le", &bound.to_string())], precise(count));
     }
-    let count = precise(histogram.len());
+    let count = precise(histogram.map_or(0, SparseHistogram::count));
     family.add_part("_bucket", &[location, ("le", "+Inf")], count);
     family.add_part("_sum", &[location], precise(latencies.exact.sum_ns) / 1e9);
     family.add_part("_count", &[location], count);

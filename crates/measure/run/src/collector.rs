@@ -5,14 +5,11 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use durio_base::Nanos;
 use durio_plan::Step;
-use durio_record::{Event, Interval, Phase};
+use durio_record::{Event, Interval, OperationRecord, Phase};
 use durio_workload::Workload;
 
 use crate::grid::Grid;
-use crate::recorder::{
-    ClosedInterval, IntervalBuffer, IntervalCounts, OperationTotals, PerOperation,
-    operation_records, per_operation,
-};
+use crate::recorder::{ClosedInterval, IntervalBuffer, add_counts, finish_records};
 
 /// How many intervals without a completion are separate events. The rest of a longer gap is one
 /// event: a stall of hours must not make millions of them.
@@ -30,14 +27,8 @@ pub(crate) struct StepStream {
 /// The counts of an interval of one stream so far.
 #[derive(Default)]
 struct OpenInterval {
-    counted: PerOperation<OperationTotals>,
+    operations: Vec<OperationRecord>,
     unwatched_ns: u64,
-}
-
-impl OpenInterval {
-    fn new(workload: &Workload) -> Self {
-        Self { counted: per_operation(workload), unwatched_ns: 0 }
-    }
 }
 
 pub(crate) struct Collector {
@@ -53,7 +44,7 @@ pub(crate) struct Collector {
     /// Per job: below which interval it will not record again.
     passed: Vec<u64>,
     /// Per job: totals of the measured phase.
-    pub(crate) totals: Vec<PerOperation<OperationTotals>>,
+    pub(crate) totals: Vec<Vec<OperationRecord>>,
     empty: Vec<SyncSender<IntervalBuffer>>,
     next: u64,
     highest: u64,
@@ -82,10 +73,7 @@ impl Collector {
             grid: Grid::new(step.ramp.get(), step.interval.get()),
             open: BTreeMap::new(),
             passed: vec![0; stream_of.len()],
-            totals: stream_of
-                .iter()
-                .map(|&stream| per_operation(&streams[stream].workload))
-                .collect(),
+            totals: vec![Vec::new(); stream_of.len()],
             streams,
             stream_of,
             empty,
@@ -135,13 +123,12 @@ impl Collector {
         let stream = self.stream_of[job];
         let streams = self.streams.len();
         let open = self.open.entry(index).or_insert_with(|| (0..streams).map(|_| None).collect());
-        let workload = &self.streams[stream].workload;
-        let open = open[stream].get_or_insert_with(|| OpenInterval::new(workload));
+        let open = open[stream].get_or_insert_default();
         open.unwatched_ns = open.unwatched_ns.max(unwatched_ns);
-        add(&mut open.counted, &buffer.operations);
+        add_counts(&mut open.operations, &buffer.operations);
         // Totals are summed up from the intervals that are recorded, so the two cannot disagree.
         if self.grid.span(index).0 == Phase::Measure {
-            add(&mut self.totals[job], &buffer.operations);
+            add_counts(&mut self.totals[job], &buffer.operations);
         }
         // The job that ended takes no buffer back.
         let _ = self.empty[job].try_send(buffer);
@@ -173,7 +160,7 @@ impl Collector {
                 // would be too low.
                 to: Nanos::new(to.min(step_end).max(from)),
                 unwatched_max,
-                operations: operation_records(open.counted, Default::default()),
+                operations: finish_records(open.operations, Default::default()),
             }));
         }
     }
@@ -183,14 +170,6 @@ impl Collector {
         let occupied = self.open.keys().next().copied();
         let ramp_end = Some(self.grid.ramp_intervals()).filter(|&end| self.next < end);
         [occupied, ramp_end].into_iter().flatten().fold(bound, u64::min)
-    }
-}
-
-fn add(total: &mut PerOperation<OperationTotals>, part: &PerOperation<IntervalCounts>) {
-    for (total, part) in total.iter_mut().zip(part) {
-        if let (Some(total), Some(part)) = (total, part) {
-            total.add(part);
-        }
     }
 }
 

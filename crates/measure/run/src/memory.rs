@@ -4,11 +4,10 @@
 use durio_base::Bytes;
 use durio_observe::{Host, read_host};
 use durio_plan::{EngineKind, Plan, Step};
-use durio_record::BucketCounts;
 use durio_workload::Workload;
 
 use crate::error::RunError;
-use crate::recorder::per_operation;
+use crate::recorder::{BucketCounts, per_operation};
 
 /// Histograms that exist per job and kind of operation: those of its interval buffers, and the two
 /// parts of a latency. Its total is sparse.

@@ -79,6 +79,20 @@ pub struct OperationRecord {
 pub(super) const QUANTITY_MAX: u64 = 1 << 56;
 
 impl OperationRecord {
+    /// No operation of this kind so far.
+    #[must_use]
+    pub fn new(operation: OperationName) -> Self {
+        Self {
+            operation,
+            bytes: Bytes::ZERO,
+            service: Latency::default(),
+            submit: None,
+            completion: None,
+            response: None,
+            fio_bins: Vec::new(),
+        }
+    }
+
     /// Its latencies, each with the part of its histogram's tag.
     pub(super) fn latencies_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut Latency)> {
         let some = [

@@ -9,13 +9,8 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer,
 use proptest::prelude::*;
 
 use super::*;
-use crate::LatencyHistogram;
-
-fn of(values: &[(u64, u64)]) -> LatencyHistogram {
-    let mut latency = LatencyHistogram::new();
-    values.iter().for_each(|&(value, times)| latency.record_bucket(value, times));
-    latency
-}
+use crate::latency::lowest_of;
+use crate::latency::tests::{full as of, sparse};
 
 fn compressed(histogram: &Histogram<u64>) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -43,20 +38,19 @@ fn read(bytes: &[u8]) -> Option<SparseHistogram> {
 
 /// What is read at all is what the crate reads too.
 fn agrees_if_read(bytes: &[u8]) {
-    let Some(sparse) = read(bytes) else { return };
+    let Some(found) = read(bytes) else { return };
     let theirs: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
-    assert_eq!(sparse, SparseHistogram::of(&theirs));
+    assert_eq!(found, sparse(&theirs));
 }
 
 #[test]
 fn the_smallest_and_the_largest_entry_are_read() {
-    assert_eq!(read(&compressed(of(&[]).histogram())).unwrap().count(), 0);
+    assert_eq!(read(&compressed(&of(&[]))).unwrap().count(), 0);
     // Counts of nine bytes in every bucket.
-    let every: Vec<_> =
-        (0..BUCKETS).map(|bucket| (crate::bucket_counts::lowest_of(bucket), 1 << 40)).collect();
-    let sparse = read(&compressed(of(&every).histogram())).unwrap();
-    assert_eq!(sparse.count(), (BUCKETS as u64) << 40);
-    assert_eq!(sparse.buckets().count(), BUCKETS);
+    let every: Vec<_> = (0..BUCKETS).map(|bucket| (lowest_of(bucket), 1 << 40)).collect();
+    let read = read(&compressed(&of(&every))).unwrap();
+    assert_eq!(read.count(), (BUCKETS as u64) << 40);
+    assert_eq!(read.buckets().count(), BUCKETS);
 }
 
 #[test]
@@ -64,9 +58,9 @@ fn the_buffers_of_one_entry_leave_nothing_in_the_next() {
     let mut reader = PayloadReader::new();
     let entries = [of(&[(5, 1), (1 << 40, 3)]), of(&[(7, 2)]), of(&[])];
     for entry in &entries {
-        let text = STANDARD.encode(compressed(entry.histogram()));
+        let text = STANDARD.encode(compressed(entry));
         let read = reader.read(text.as_bytes()).unwrap();
-        assert_eq!(read, SparseHistogram::of(entry.histogram()));
+        assert_eq!(read, sparse(entry));
         assert!(reader.read(&text.as_bytes()[..text.len() / 2]).is_none());
     }
 }
@@ -82,7 +76,7 @@ fn histograms_of_other_bounds_are_refused() {
 
 #[test]
 fn an_entry_that_promises_more_than_it_has_is_refused_without_the_memory_for_it() {
-    let whole = inner(of(&[(5, 1)]).histogram());
+    let whole = inner(&of(&[(5, 1)]));
     let promise = [&whole[..4], &u32::MAX.to_be_bytes(), &whole[8..]].concat();
     assert!(read(&wrapped(&promise)).is_none());
     // A stream that inflates to more than any histogram has.
@@ -93,7 +87,7 @@ fn an_entry_that_promises_more_than_it_has_is_refused_without_the_memory_for_it(
 #[test]
 fn runs_of_any_length_never_overflow() {
     let header = |counts: &[u8]| {
-        let whole = inner(of(&[]).histogram());
+        let whole = inner(&of(&[]));
         let length = u32::try_from(counts.len()).unwrap().to_be_bytes();
         wrapped(&[&whole[..4], &length, &whole[8..HEADER], counts].concat())
     };
@@ -147,8 +141,8 @@ proptest! {
         small in prop::collection::vec((0_u64..5000, 1_u64..200), 0..60),
     ) {
         let histogram = of(&[values, small].concat());
-        let bytes = compressed(histogram.histogram());
-        prop_assert_eq!(read(&bytes).unwrap(), SparseHistogram::of(histogram.histogram()));
+        let bytes = compressed(&histogram);
+        prop_assert_eq!(read(&bytes).unwrap(), sparse(&histogram));
         agrees_if_read(&bytes);
     }
 
@@ -160,7 +154,7 @@ proptest! {
     ) {
         let histogram = of(&values);
         let (mut outer, mut within) =
-            (compressed(histogram.histogram()), inner(histogram.histogram()));
+            (compressed(&histogram), inner(&histogram));
         for (place, byte) in changes {
             let (outside, inside) = (place.index(outer.len()), place.index(within.len()));
             outer[outside] = byte;

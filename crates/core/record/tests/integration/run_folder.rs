@@ -9,9 +9,9 @@ use durio_base::{Bytes, Nanos};
 use durio_block::testkit::note_skip;
 use durio_plan::Plan;
 use durio_record::{
-    Environment, Event, Exact, Interval, Latency, LatencyHistogram, Manifest, OperationName,
-    OperationRecord, Outcome, Phase, RUN_FOLDER_SCHEMA, RecordError, RecordErrorKind, RecordWriter,
-    RoundDecision, RunEnded, RunFolder, SparseHistogram, file_names,
+    Environment, Event, Exact, Interval, Latency, Manifest, OperationName, OperationRecord,
+    Outcome, Phase, RUN_FOLDER_SCHEMA, RecordError, RecordErrorKind, RecordWriter, RoundDecision,
+    RunEnded, RunFolder, SparseHistogram, file_names,
 };
 use proptest::prelude::*;
 
@@ -74,7 +74,7 @@ fn plan_and_environment() -> (Plan, Environment) {
 }
 
 fn interval(index: u64, latencies: &[u64]) -> Event {
-    let mut service = LatencyHistogram::new();
+    let mut service = Latency::default();
     latencies.iter().for_each(|&latency| service.record(latency));
     Event::Interval(Interval {
         step: 0,
@@ -90,7 +90,7 @@ fn interval(index: u64, latencies: &[u64]) -> Event {
         operations: vec![OperationRecord {
             operation: OperationName::Read,
             bytes: Bytes::new(4096 * latencies.len() as u64),
-            service: Latency::from(service),
+            service,
             submit: None,
             completion: None,
             response: None,

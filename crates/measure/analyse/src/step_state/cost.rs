@@ -171,8 +171,7 @@ mod tests {
     use durio_observe::CpuCounters;
     use durio_plan::EngineKind;
     use durio_record::{
-        Accounting, ContextSwitches, Exact, Latency, LatencyHistogram, Outcome, StepEnded,
-        StreamStarted,
+        Accounting, ContextSwitches, Exact, Latency, Outcome, StepEnded, StreamStarted,
     };
     use durio_workload::{Arrivals, RegionRule};
 
@@ -233,9 +232,9 @@ mod tests {
 
     fn by_threads(process: Option<Nanos>, threads: u32) -> CpuFindings {
         let mut state = StreamState::new(started());
-        let mut service = LatencyHistogram::new();
+        let mut service = Latency::default();
         service.exact = Exact { count: 1000, ..Exact::default() };
-        state.total(OperationName::Sync).service = Latency::from(service);
+        state.total(OperationName::Sync).service = service;
         let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
         let (cpu_user, cpu_system) = (Nanos::from_millis(4), Nanos::from_millis(6));
         let measured = Nanos::from_secs(1);
@@ -265,9 +264,9 @@ mod tests {
     /// A step of 1 s with 1000 writes in its measured half, by two jobs with these switches.
     fn switched(jobs: [Option<ContextSwitches>; 2], machine: Option<u64>) -> StreamState {
         let mut state = StreamState::new(started());
-        let mut service = LatencyHistogram::new();
+        let mut service = Latency::default();
         service.exact = Exact { count: 1000, ..Exact::default() };
-        state.total(OperationName::Write).service = Latency::from(service);
+        state.total(OperationName::Write).service = service;
         let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
         let measured = Nanos::from_millis(500);
         state.jobs.extend(jobs.map(|context_switches| JobEnded {

@@ -4,7 +4,7 @@
 use durio_base::Bytes;
 use durio_observe::DeviceCounters;
 use durio_plan::{RawPath, Target, TargetKind};
-use durio_record::{ContextSwitches, LatencyHistogram};
+use durio_record::ContextSwitches;
 use durio_workload::{Arrivals, PerMille, RegionRule, SyncPolicy};
 
 use super::*;
@@ -13,9 +13,9 @@ use crate::{DeviceTime, Distribution};
 
 /// So many latencies, 1 ns apart, the first 1 ns above `above`.
 fn latencies(count: u64, above: u64) -> Latency {
-    let mut histogram = LatencyHistogram::new();
+    let mut histogram = Latency::default();
     (1..=count).for_each(|nanos| histogram.record(above + nanos));
-    Latency::from(histogram)
+    histogram
 }
 
 fn record(operation: OperationName, count: u64, above: u64, bytes: u64) -> OperationRecord {
@@ -309,9 +309,9 @@ fn device_time(requests: u64, cache: CacheMode) -> Option<DeviceTime> {
     let mut state = streams(&started);
     let write = OperationRecord {
         service: {
-            let mut histogram = LatencyHistogram::new();
+            let mut histogram = Latency::default();
             (0..1000).for_each(|at| histogram.record(at * 1000 + 1000));
-            Latency::from(histogram)
+            histogram
         },
         ..record(OperationName::Write, 1, 0, 1000 * 4096)
     };

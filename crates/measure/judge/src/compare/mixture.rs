@@ -192,15 +192,15 @@ impl<'a> Rows<'a> {
 
 #[cfg(test)]
 mod tests {
-    use durio_record::{Latency, LatencyHistogram};
+    use durio_record::Latency;
     use proptest::prelude::*;
 
     use super::*;
 
     fn bins(values: &[u64]) -> Bins {
-        let mut latency = LatencyHistogram::new();
+        let mut latency = Latency::default();
         values.iter().for_each(|&value| latency.record(value));
-        Latency::from(latency).histogram().map(Bins::of).unwrap_or_default()
+        latency.histogram().map(Bins::of).unwrap_or_default()
     }
 
     /// By merging all that was drawn and walking through it.

@@ -276,14 +276,14 @@ mod tests {
 
     fn interval(operations: &[(OperationName, u64, u64, u64)]) -> Interval {
         use durio_base::{Bytes, Nanos};
-        use durio_record::{Latency, LatencyHistogram, OperationRecord};
+        use durio_record::{Latency, OperationRecord};
         let record = |&(operation, count, bytes, nanos): &(OperationName, u64, u64, u64)| {
-            let mut service = LatencyHistogram::new();
+            let mut service = Latency::default();
             (0..count).for_each(|_| service.record(nanos));
             OperationRecord {
                 operation,
                 bytes: Bytes::new(bytes),
-                service: Latency::from(service),
+                service,
                 submit: None,
                 completion: None,
                 response: None,

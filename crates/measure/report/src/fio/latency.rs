@@ -100,12 +100,11 @@ fn deviation(latency: &Latency, mean_ns: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use durio_record::LatencyHistogram;
 
     fn of(values: impl IntoIterator<Item = u64>) -> Latency {
-        let mut latency = LatencyHistogram::new();
+        let mut latency = Latency::default();
         values.into_iter().for_each(|value| latency.record(value));
-        Latency::from(latency)
+        latency
     }
 
     #[test]

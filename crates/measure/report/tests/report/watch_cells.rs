@@ -4,7 +4,7 @@
 use durio_analyse::history::{FigureHistory, HistoryPoint, Metric, Percentiles, RunFigure, RunRow};
 use durio_analyse::{Headline, RunState};
 use durio_base::{Bytes, Nanos};
-use durio_record::LatencyHistogram;
+use durio_record::Latency;
 use durio_report::{Format, ShownRuns, WatchedLocation, WatchedProbe};
 
 use crate::cells::{assert_csv, assert_table, grids, in_full, panels};
@@ -12,7 +12,7 @@ use crate::cells::{assert_csv, assert_table, grids, in_full, panels};
 /// A watcher of two places, of which *n*00 000 µs are the latencies.
 fn watched() -> WatchedProbe {
     let location = |number: u64, name: &str| {
-        let mut latencies = LatencyHistogram::new();
+        let mut latencies = Latency::default();
         (0..number).for_each(|_| latencies.record(80_000));
         (0..10 * number).for_each(|_| latencies.record(1_000_000 * number));
         let at = |hundreds: u64| Some((100 * hundreds + number) * 1000);

@@ -10,8 +10,7 @@ use durio_fio::histogram::FioBins;
 use durio_fio::json::{DirectionFigures, FioJob, LatencyBlock};
 use durio_plan::{Load, Step};
 use durio_record::{
-    Accounting, Exact, Interval, JobEnded, Latency, LatencyHistogram, OperationName,
-    OperationRecord, Phase,
+    Accounting, Exact, Interval, JobEnded, Latency, OperationName, OperationRecord, Phase,
 };
 use durio_workload::SyncMethod;
 
@@ -55,12 +54,7 @@ impl JobLatencies {
     }
 
     fn latency(&self) -> Latency {
-        let mut histogram = LatencyHistogram::new();
-        for (middle_ns, count) in self.bins.iter() {
-            histogram.record_bucket(middle_ns, count);
-        }
-        histogram.exact = self.exact;
-        histogram.into()
+        Latency::about(self.exact, self.bins.iter())
     }
 
     fn native(&self) -> Vec<(u32, u64)> {

@@ -14,7 +14,7 @@ use durio_block::{
     NullEngine, Operation, Ticks, VirtualClock, WriteFlags,
 };
 use durio_plan::{CompletionTime, DrainPolicy};
-use durio_record::{LatencyHistogram, OperationName};
+use durio_record::{Latency, OperationName, OperationRecord};
 use durio_workload::{
     ArrivalSchedule, Arrivals, BlockFiller, BlockShare, Pattern, PerMille, SyncMethod, SyncPolicy,
     Workload, check_workloads, self_cost_workload,
@@ -112,11 +112,11 @@ fn run_with_parts<E: Engine>(
     (result.unwrap(), intervals, parts)
 }
 
-fn total(intervals: &Receiver<ClosedInterval>, name: OperationName) -> LatencyHistogram {
-    let mut total = LatencyHistogram::new();
+fn total(intervals: &Receiver<ClosedInterval>, name: OperationName) -> Latency {
+    let mut total = Latency::default();
     for closed in intervals.try_iter() {
         if let Some(counted) = &closed.buffer.operations[name as usize] {
-            counted.service.latency().add_to(&mut total);
+            counted.service.add_to(&mut total);
         }
     }
     total
@@ -403,9 +403,11 @@ fn a_volume_of_mixed_sizes_ends_when_its_bytes_are_issued() {
     let mut engine = null_engine(&[1000], 4);
     let (_, intervals) = run_bounded(&mut engine, &workload, bounds, None);
     let closed: Vec<_> = intervals.try_iter().collect();
-    let mut counted = crate::recorder::OperationTotals::default();
-    counted.add(closed[0].buffer.operations[OperationName::Read as usize].as_ref().unwrap());
-    assert!((bytes..bytes + 8192).contains(&counted.bytes), "{}", counted.bytes);
+    let mut records = Vec::<OperationRecord>::new();
+    crate::recorder::add_counts(&mut records, &closed[0].buffer.operations);
+    assert_eq!(records.len(), 1, "reads");
+    let counted = records[0].bytes.get();
+    assert!((bytes..bytes + 8192).contains(&counted), "{counted}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::counters::CounterChanges;
 use crate::error::{RunError, RunErrorKind};
 use crate::job::JobOutcome;
 use crate::measured_loop::{EarlyEnding, JobFailure};
-use crate::recorder::operation_records;
+use crate::recorder::finish_records;
 
 /// Emits the remaining events of a step whose jobs have ended.
 pub(super) fn conclude(
@@ -51,7 +51,7 @@ pub(super) fn conclude(
             exchanges: result.exchanges,
             accounting: result.accounting,
             pacing: result.pacing,
-            operations: operation_records(counted, outcome.parts),
+            operations: finish_records(counted, outcome.parts),
         }));
     }
     // The end of the step comes last, and is synced: a reader who finds it has all of the step.

@@ -4,7 +4,7 @@
 //! which the gate ignores, stay.
 
 use durio_base::Nanos;
-use durio_record::{Event, Exact, Latency, LatencyHistogram, OperationRecord};
+use durio_record::{Event, Exact, Latency, OperationRecord};
 
 /// Makes the times of an event longer by `factor`.
 pub(super) fn stretch(event: &mut Event, factor: f64) {
@@ -35,19 +35,17 @@ fn stretch_all(operations: &mut [OperationRecord], factor: f64) {
 
 fn latency(latency: &Latency, factor: f64) -> Latency {
     let exact = latency.exact;
-    let mut stretched = LatencyHistogram::new();
-    let buckets = latency.histogram().into_iter().flat_map(|it| it.buckets());
-    for (lowest, highest, count) in buckets {
-        // The record does not have a latency's place in its bucket.
-        stretched.record_bucket(longer(lowest.midpoint(highest), factor), count);
-    }
-    stretched.exact = Exact {
+    let stretched = Exact {
         count: exact.count,
         sum_ns: longer(exact.sum_ns, factor),
         min_ns: longer(exact.min_ns, factor),
         max_ns: longer(exact.max_ns, factor),
     };
-    Latency::from(stretched)
+    let buckets = latency.histogram().into_iter().flat_map(|histogram| histogram.buckets());
+    // The record does not have a latency's place in its bucket.
+    let counts =
+        buckets.map(|(lowest, highest, count)| (longer(lowest.midpoint(highest), factor), count));
+    Latency::about(stretched, counts)
 }
 
 #[expect(
@@ -66,9 +64,9 @@ mod tests {
 
     #[test]
     fn every_latency_and_their_sum_are_longer_and_none_is_lost() {
-        let mut full = LatencyHistogram::new();
+        let mut full = Latency::default();
         (1..=1000_u64).for_each(|it| full.record(it * 1000));
-        let found = latency(&Latency::from(full), 1.1);
+        let found = latency(&full, 1.1);
         assert_eq!(found.exact.count, 1000);
         assert_eq!((found.exact.min_ns, found.exact.max_ns), (1100, 1_100_000));
         let median = found.histogram().expect("latencies").value_at_quantile(0.5);

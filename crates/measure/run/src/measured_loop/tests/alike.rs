@@ -4,7 +4,7 @@ use durio_block::OperationKind;
 use durio_workload::Stream;
 
 use super::*;
-use crate::recorder::operation_records;
+use crate::recorder::finish_records;
 
 /// The null engine, which notes what it is asked for and gives completions some time after it saw them.
 struct Noting {
@@ -141,11 +141,9 @@ fn what_is_complete_when_it_is_submitted_is_counted_in_both_histograms() {
     let (_, intervals, parts) = run_with_parts(&mut engine, &workload, bounds, (None, None));
     let service = total(&intervals, OperationName::Read).exact;
     assert_eq!((service.count, service.sum_ns), (90, 60 * 300 + 30 * 5000));
-    let mut counted: PerOperation<crate::recorder::OperationTotals> = Default::default();
-    let mut read = crate::recorder::OperationTotals::default();
+    let mut read = durio_record::OperationRecord::new(OperationName::Read);
     read.service.exact = service;
-    counted[OperationName::Read as usize] = Some(Box::new(read));
-    let records = operation_records(counted, parts);
+    let records = finish_records(vec![read], parts);
     let of = |part: &Option<durio_record::Latency>| part.as_ref().unwrap().exact;
     assert_eq!(of(&records[0].submit), service);
     let completion = of(&records[0].completion);

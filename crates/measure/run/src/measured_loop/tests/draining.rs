@@ -5,7 +5,7 @@ use durio_plan::{DrainPolicy, ThinkTime};
 use durio_record::OperationName;
 use durio_workload::self_cost_workload;
 
-use super::{JobBounds, LatencyHistogram, null_engine, run_draining, total};
+use super::{JobBounds, null_engine, run_draining, total};
 
 const US: u64 = 1000;
 /// Of successive operations, over and over.
@@ -18,12 +18,11 @@ fn drained(policy: DrainPolicy, operations: u64) -> (Vec<u64>, u64) {
     let mut engine = null_engine(&LATENCIES, depth);
     let (result, intervals) =
         run_draining(&mut engine, &self_cost_workload(depth), bounds, (None, Some(policy)));
-    let latency: LatencyHistogram = total(&intervals, OperationName::Read);
+    let latency = total(&intervals, OperationName::Read);
     assert_eq!(latency.exact.sum_ns, result.accounting.in_flight_ns, "Little's law");
-    let values = latency.histogram().iter_recorded().flat_map(|bucket| {
+    let values = latency.histogram().unwrap().buckets().flat_map(|(_, highest, count)| {
         // Buckets of this size are below a microsecond wide.
-        let times = usize::try_from(bucket.count_at_value()).unwrap();
-        std::iter::repeat_n(bucket.value_iterated_to() / US, times)
+        std::iter::repeat_n(highest / US, usize::try_from(count).unwrap())
     });
     (values.collect(), result.end_ns / US)
 }
