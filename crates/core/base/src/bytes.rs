@@ -32,10 +32,8 @@ const TIB: u64 = 1 << 40;
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// No bytes.
     pub const ZERO: Self = Self(0);
 
-    /// `count` bytes.
     #[must_use]
     pub const fn new(count: u64) -> Self {
         Self(count)

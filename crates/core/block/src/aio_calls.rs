@@ -8,13 +8,9 @@
 
 use std::io;
 
-/// IOCB_CMD_PREAD.
 pub(crate) const PREAD: u16 = 0;
-/// IOCB_CMD_PWRITE.
 pub(crate) const PWRITE: u16 = 1;
-/// IOCB_CMD_FSYNC.
 pub(crate) const FSYNC: u16 = 2;
-/// IOCB_CMD_FDSYNC.
 pub(crate) const FDSYNC: u16 = 3;
 
 /// `struct iocb`: what to do. The kernel copies it during the submission and looks at it no more.
@@ -32,7 +28,7 @@ pub(crate) struct ControlBlock {
     pub(crate) opcode: u16,
     pub(crate) priority: i16,
     pub(crate) file: u32,
-    /// Address.
+    /// Address of the slot's memory.
     pub(crate) buffer: u64,
     pub(crate) length: u64,
     pub(crate) offset: i64,
@@ -45,7 +41,7 @@ pub(crate) struct ControlBlock {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct IoEvent {
-    /// [`ControlBlock::data`].
+    /// [`ControlBlock::data`] of the operation that completed.
     pub(crate) data: u64,
     /// Address of the control block, which durio may have reused by then.
     pub(crate) block: u64,
@@ -63,7 +59,7 @@ const _: () = assert!(size_of::<ControlBlock>() == 64 && size_of::<IoEvent>() ==
 pub(crate) struct AioContext(libc::c_ulong);
 
 impl AioContext {
-    /// io_setup.
+    /// A context for this many operations in flight (io_setup).
     pub(crate) fn new(depth: u32) -> io::Result<Self> {
         let mut context: libc::c_ulong = 0;
         // Justification: no crate in use wraps these calls, here and below.

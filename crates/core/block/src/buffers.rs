@@ -125,7 +125,6 @@ impl Buffers {
         self.count
     }
 
-    /// Bytes per slot.
     #[must_use]
     pub fn slot_length(&self) -> usize {
         self.length

@@ -30,7 +30,6 @@ impl Ticks {
 
 /// Reads time for the measured loop.
 pub trait Clock {
-    /// The reading now.
     fn now(&self) -> Ticks;
 
     /// Converts a span of this clock to nanoseconds.
@@ -71,7 +70,6 @@ pub fn wait_until(clock: &impl Clock, deadline: Ticks) {
     }
 }
 
-/// CLOCK_MONOTONIC in nanoseconds.
 #[inline]
 fn monotonic_nanos() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);

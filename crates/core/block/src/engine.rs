@@ -32,9 +32,9 @@ impl OperationKind {
 pub enum WriteFlags {
     #[default]
     None,
-    /// RWF_DSYNC.
+    /// The data is durable when the write completes (RWF_DSYNC).
     Dsync,
-    /// RWF_SYNC.
+    /// Data and metadata are durable when the write completes (RWF_SYNC).
     Sync,
 }
 
@@ -71,10 +71,8 @@ pub struct Operation {
     pub intended_start: Ticks,
 }
 
-/// One finished operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Completion {
-    /// The operation's slot.
     pub slot: u32,
     /// Bytes moved, zero for syncs, or a negated errno.
     pub result: i32,
@@ -93,7 +91,7 @@ pub struct Capabilities {
     pub asynchronous: bool,
     /// [`WriteFlags`] other than `None`.
     pub write_flags: bool,
-    /// [`OperationKind::SyncFileRange`].
+    /// [`OperationKind::SyncFileRange`] is possible.
     pub range_syncs: bool,
     pub links: bool,
 }

@@ -23,7 +23,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::regular_file::open_regular_at;
+use crate::open::open_regular_at;
 
 /// Only the owner may write, whatever the umask.
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);

@@ -226,7 +226,7 @@ pub struct Usage {
 /// Why something that existed before may be written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteReason {
-    /// `--destroy` named it.
+    /// The user named it with `--destroy`.
     Named {
         /// `--force-signature` was given: signatures on it may be lost.
         force_signature: bool,
@@ -326,7 +326,6 @@ pub enum TargetAccess {
 }
 
 impl TargetAccess {
-    /// The thing.
     #[must_use]
     pub const fn target(&self) -> &HeldTarget {
         match self {
@@ -352,7 +351,6 @@ impl TargetAccess {
 pub struct HeldTargets(Vec<Arc<TargetAccess>>);
 
 impl HeldTargets {
-    /// One more.
     pub fn hold(&mut self, access: TargetAccess) {
         self.0.push(Arc::new(access));
     }

@@ -51,14 +51,13 @@
 //! witness that hashes all other files. Its small scale is a stage of `cargo xtask test`.
 //!
 //! Reads of others' folders and files are bounded and take only regular files
-//! (`core/block/src/regular_file.rs`); programs that are asked something have a time limit and end
+//! (`core/block/src/open.rs`); programs that are asked something have a time limit and end
 //! as a group (`program.rs`); names from others are spelt out where they enter a page, a table, a
 //! cell or a line of stderr (`measure/report/src/visible.rs`), while JSON carries them whole.
 #![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
 
 mod aio_calls;
 mod buffers;
-mod bus_error;
 mod clock;
 mod device_identity;
 mod engine;
@@ -69,9 +68,7 @@ mod guard;
 mod made_file;
 mod member_ring;
 mod open;
-mod page_cache;
 mod program;
-mod regular_file;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 mod ublk;
@@ -104,12 +101,13 @@ pub use made_file::{
 pub use member_ring::{
     LentBuffer, MemberAction, MemberCompletion, MemberOperation, MemberRing, RingWaker,
 };
-pub use open::{Alignment, DirectIo, OpenMode, OpenTarget, direct_io, supports_reallocate};
-pub use page_cache::{drop_cached, probe_range_sync, probe_write_flags, start_write_back};
+pub use open::{
+    Alignment, DirectIo, OpenMode, OpenTarget, direct_io, drop_cached, open_input, open_regular,
+    probe_range_sync, probe_write_flags, read_bounded, start_write_back, supports_reallocate,
+};
 pub use program::{
     ANSWER_LIMIT, ProcessGroup, ProgramAnswer, ask, ask_stoppable, end_with_this_thread,
 };
-pub use regular_file::{open_input, open_regular, read_bounded};
 pub use ublk::{
     UBLK_NEEDS, UblkControl, UblkDevice, UblkKind, UblkQueue, UblkRequest, UblkShape, UblkState,
 };

@@ -75,7 +75,6 @@ pub struct MemberOperation {
 /// An operation that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberCompletion {
-    /// The operation's tag.
     pub tag: u32,
     /// Bytes moved, zero for a flush, or a negated errno.
     pub result: i32,

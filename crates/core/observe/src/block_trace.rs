@@ -5,7 +5,7 @@
 //! request that was issued and completed a write at its place, durable if it has FUA, a flush a
 //! sync.
 
-mod line;
+pub(crate) mod line;
 #[cfg(test)]
 mod tests;
 
@@ -15,18 +15,16 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::io::BufRead;
 
 use crate::capture_events::{CaptureEnd, CaptureEvent, CapturedFile, OPEN_FLAGS};
-use crate::strace::traced_call;
+use crate::strace::{is_call, traced_call};
 use crate::trace_text::{TraceTextError, each_line, not_of_requests};
 use crate::tracefs::{DeviceRequest, TracedCall};
-use line::{Columns, Dialect, RequestLine, RequestStage};
-
-const SECTOR: u64 = 512;
+use line::{Columns, Dialect, RequestLine, RequestStage, SECTOR};
 
 /// Completed requests that wait until no earlier one can come: tracers write ends in their order, and a capture
 /// begins in theirs. More than devices have in flight.
 const HELD_MAX: usize = 4096;
 
-/// What is issued and not completed: by device and sector, since two requests never write the same at once. Flushes
+/// Requests that are issued and not completed: by device and sector, since two requests never write the same at once. Flushes
 /// have none, and there may be several, one of each hardware queue: which of them ended is not said, and the last
 /// one is taken.
 type Issued = HashMap<(usize, Option<u64>), Vec<(u64, u32, DeviceRequest)>>;
@@ -46,7 +44,7 @@ pub fn read_block_trace(
         trace.lost += lost_events(line);
         match RequestLine::of(line, &mut columns) {
             Some(line) => trace.line(&line),
-            None if other.is_none() => other = not_of_requests(line),
+            None if other.is_none() => other = not_of_requests(line, is_call),
             None => {}
         }
     })?;
@@ -60,11 +58,6 @@ pub fn read_block_trace(
         return Err(TraceTextError::new(why));
     }
     Ok(trace.finish(ended_early))
-}
-
-/// True for a line of a request, of a tracer that is read here.
-pub(crate) fn is_request(line: &str) -> bool {
-    RequestLine::of(line, &mut Columns::default()).is_some()
 }
 
 /// A trace that is read.

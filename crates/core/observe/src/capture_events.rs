@@ -12,7 +12,7 @@ pub enum CaptureEvent {
     File(CapturedFile),
     /// A descriptor is this file from now on.
     Opened {
-        /// Process and descriptor.
+        /// Process and descriptor; threads of a process share it.
         holder: (u32, i32),
         file: usize,
         /// Where the next write without an offset goes, if that is known.
@@ -20,12 +20,11 @@ pub enum CaptureEvent {
     },
     /// A thread enters a call.
     Entered {
-        /// When, nanoseconds.
+        /// When it entered, in nanoseconds of the trace's clock.
         at: u64,
-        /// The thread.
         task: u32,
         call: &'static TracedCall,
-        /// Process and descriptor.
+        /// The process, and the descriptor that the call names.
         holder: (u32, i32),
         /// The descriptor's file; none if it was gone before it could be looked at.
         file: Option<usize>,
@@ -34,13 +33,11 @@ pub enum CaptureEvent {
         /// The write is durable by its own flags.
         durable: bool,
     },
-    /// The call returns.
     Left {
         at: u64,
-        /// The thread.
         task: u32,
         call: &'static TracedCall,
-        /// What it returned.
+        /// What it returned: bytes, or a negated errno.
         result: i64,
     },
     /// A device got a request, from any process.
@@ -152,7 +149,7 @@ pub struct CaptureEnd {
     pub events: u64,
     /// Events of calls that the kernel could not keep.
     pub lost_calls: u64,
-    /// Events of devices.
+    /// Requests to devices that the kernel could not keep.
     pub lost_requests: u64,
     /// Processor time of the capturing process, nanoseconds.
     pub cpu_ns: u64,

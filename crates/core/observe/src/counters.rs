@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::block_node;
-use crate::cgroup::throttled_usec;
+use crate::process_facts::throttled_usec;
 use crate::system_dir::{SystemDir, line_after};
 use crate::{StackError, StackErrorKind};
 
@@ -162,19 +162,15 @@ fn parse_device_stat(name: &str, text: &str) -> Option<DeviceCounters> {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuCounters {
-    /// In programs.
+    /// In programs, those with a lower priority (nice) left out.
     pub user: u64,
     /// In programs of lowered priority.
     pub nice: u64,
-    /// In the kernel.
     pub system: u64,
-    /// Doing nothing.
     pub idle: u64,
     /// Doing nothing while I/O was under way; unreliable, says the kernel.
     pub iowait: u64,
-    /// Serving interrupts.
     pub irq: u64,
-    /// Serving soft interrupts.
     pub softirq: u64,
     /// Taken by the hypervisor for others.
     pub steal: u64,

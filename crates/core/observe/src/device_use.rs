@@ -16,9 +16,9 @@ use crate::block_facts::{from_sectors, serial_of, size_of};
 use crate::block_node::{self, DeviceNumber};
 use crate::family::{DeviceFamily, Holder, Subject};
 use crate::identity::{ObservedSystem, identify};
+use crate::identity::{btrfs_of_member, device_of_source};
 use crate::mountinfo::{MountEntry, decode_octal, parse_mountinfo};
 use crate::signature::{Signature, find_signatures, is_claimed, read_sample, size_of_file};
-use crate::source::{btrfs_of_member, device_of_source};
 use crate::system_dir::SystemDir;
 use crate::{StackError, StackErrorKind};
 

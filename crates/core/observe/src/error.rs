@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What went wrong.
+/// What callers can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StackErrorKind {
     /// Nothing has this name.
@@ -35,7 +35,6 @@ impl fmt::Display for StackErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[error("{kind} '{}'", path.display())]
 pub struct StackError {
-    /// What went wrong.
     pub kind: StackErrorKind,
     pub path: PathBuf,
     /// The system's answer, where there is one.

@@ -6,14 +6,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::block_node::{self, DeviceNumber};
+use crate::identity::device_of_source;
 use crate::identity::{ObservedSystem, PathIdentity};
-use crate::source::device_of_source;
 use crate::system_dir::SystemDir;
 
 /// A device or filesystem built on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// The device below.
     pub device: String,
     /// The holder: an array, a volume, a loop device, a filesystem of several devices.
     pub holder: String,
@@ -25,11 +24,11 @@ pub(crate) enum Subject {
     Device(SystemDir),
     /// A regular file: a name of it, and by what all its names are known.
     File {
-        /// For messages.
+        /// Only for messages: a path may lead elsewhere by now.
         path: PathBuf,
         /// Device of its filesystem.
         device: DeviceNumber,
-        /// Within that.
+        /// Within that filesystem.
         inode: u64,
     },
 }

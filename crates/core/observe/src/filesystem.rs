@@ -13,13 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::device_probe::DeviceProbe;
 use crate::identity::PathIdentity;
+use crate::identity::btrfs_of_member;
 use crate::layer::LayerKind;
 use crate::mountinfo::MountEntry;
-use crate::source::btrfs_of_member;
 use crate::superblock::superblock_facts;
 use crate::system_dir::{Fact, SystemDir};
 
-/// A mounted filesystem.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FilesystemFacts {

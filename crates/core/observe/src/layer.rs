@@ -10,7 +10,6 @@ use crate::{BlockFacts, Fact, FilesystemFacts};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
-    /// A regular file.
     File,
     Directory,
     /// A character device such as `/dev/zero`.
@@ -57,7 +56,6 @@ pub struct Layer {
     /// Major and minor number, as `8:1`.
     pub device: Option<String>,
     pub filesystem: Option<FilesystemFacts>,
-    /// For block devices.
     pub block: Option<BlockFacts>,
     /// What only this kind of layer has.
     #[serde(default)]

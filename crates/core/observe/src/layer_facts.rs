@@ -6,9 +6,9 @@
 
 use crate::Fact;
 use crate::block_facts::from_sectors;
+use crate::block_facts::{nvme_paths, path_facts};
 use crate::block_node::scsi_disk_of;
 use crate::layer::LayerKind;
-use crate::nvme_paths::{nvme_paths, path_facts};
 use crate::system_dir::{ContentForm, SystemDir};
 
 /// The fact's name, the file, and its form.

@@ -37,7 +37,7 @@ impl MountEntry {
 /// A mount at a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedThing {
-    /// Its type: `ext4`.
+    /// Its type, as the kernel names it: `ext4`.
     pub filesystem: String,
     /// The kernel's number of its device: `8:1`.
     pub device: String,

@@ -31,7 +31,6 @@ fn numbers(folder: &Path) -> Vec<u32> {
     all
 }
 
-/// Every process.
 fn processes(root: &Path) -> Vec<u32> {
     numbers(&root.join("proc"))
 }

@@ -16,8 +16,11 @@
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 
+use crate::block_trace::line::is_request;
 use crate::capture_events::{CaptureEnd, CaptureEvent, CapturedFile, OPEN_FLAGS};
-use crate::trace_text::{TraceTextError, each_line, not_of_calls};
+use crate::trace_text::{
+    TraceTextError, each_line, is_call_of_perf, nanoseconds, not_of_requests, seconds,
+};
 use crate::tracefs::{CallRole, TRACED_CALLS, TracedCall};
 
 /// A call that a capture reports.
@@ -344,24 +347,25 @@ fn process(word: &str) -> Option<u32> {
     word.split('<').next()?.parse().ok()
 }
 
-/// `0.000012`.
-pub(crate) fn seconds(text: &str) -> Option<u64> {
-    let (whole, part) = text.split_once('.')?;
-    nanoseconds(whole.parse().ok()?, part)
-}
-
-fn nanoseconds(seconds: u64, part: &str) -> Option<u64> {
-    let digits = part.len().min(9);
-    let part: u64 = part.get(..digits)?.parse().ok()?;
-    let nanos = part * 10_u64.pow(9 - u32::try_from(digits).ok()?);
-    seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
-}
-
 /// A call of those that count, and its arguments: `pwrite64`, `7</pg/wal/1>, "\320\227"..., 8192, 0`.
 fn call_of(text: &str) -> Option<(&'static TracedCall, &str)> {
     let (name, arguments) = text.split_once('(')?;
     // The name may follow its number (-n), or an address (-i).
     Some((traced_call(name.rsplit(' ').next()?)?, arguments))
+}
+
+/// Recognises by one of its lines a text without system calls: its type, and what to do.
+fn not_of_calls(line: &str) -> Option<&'static str> {
+    if line.contains("usecs/call") {
+        return Some("it is the table of strace -c, which has sums: run it without -c");
+    }
+    if is_call_of_perf(line) {
+        return Some("it is the output of perf trace: run strace -f -ttt -T -y");
+    }
+    if is_request(line) {
+        return Some("it has requests of block devices: read it with --block-trace");
+    }
+    not_of_requests(line, is_call)
 }
 
 /// True for a line of a call that counts.

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use crate::block_facts::read_block_facts;
 use crate::block_node::{self, DeviceNumber};
 use crate::device_probe::{DeviceProbe, LiveDevices};
+use crate::device_probe::{DeviceServer, served};
 use crate::dm_facts::dm_facts;
 use crate::filesystem::{filesystem_facts, filesystem_state, geometry, layer_kind};
 use crate::identity::{FileKind, ObservedSystem, PathIdentity, identify};
+use crate::identity::{btrfs_devices, device_of_source, devices_of_source};
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::{bus_of, layer_facts};
 use crate::mountinfo::{MountEntry, mount_of, parse_mountinfo};
-use crate::served::{DeviceServer, served};
-use crate::source::{btrfs_devices, device_of_source, devices_of_source};
 use crate::system_dir::SystemDir;
 use crate::{Fact, StackError};
 

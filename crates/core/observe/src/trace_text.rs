@@ -3,9 +3,6 @@
 
 use std::io::{BufRead, Read};
 
-use crate::block_trace::is_request;
-use crate::strace::is_call;
-
 /// Why a text cannot be taken.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -70,8 +67,9 @@ const BINARY: [(&[u8], &str); 6] = [
     (b"\x07taee", "it is what blktrace writes: give what blkparse makes of it"),
 ];
 
-/// Recognises by one of its lines a text without requests: its type, and what to do.
-pub(crate) fn not_of_requests(line: &str) -> Option<&'static str> {
+/// Recognises by one of its lines a text without requests: its type, and what to do. `is_call` knows
+/// lines of strace.
+pub(crate) fn not_of_requests(line: &str, is_call: impl Fn(&str) -> bool) -> Option<&'static str> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let has = |word: &str| words.contains(&word);
     if has("LATms") && has("COMM") && !has("STARTs") && !has("ENDs") {
@@ -104,23 +102,23 @@ pub(crate) fn not_of_requests(line: &str) -> Option<&'static str> {
     is_table.then_some("it is a table of another tracer: biosnoop of bcc shows each request")
 }
 
-/// The same for a text without system calls.
-pub(crate) fn not_of_calls(line: &str) -> Option<&'static str> {
-    if line.contains("usecs/call") {
-        return Some("it is the table of strace -c, which has sums: run it without -c");
-    }
-    if is_call_of_perf(line) {
-        return Some("it is the output of perf trace: run strace -f -ttt -T -y");
-    }
-    if is_request(line) {
-        return Some("it has requests of block devices: read it with --block-trace");
-    }
-    not_of_requests(line)
+/// `0.123 ( 0.010 ms): dd/123 write(fd: 1</d/x>, …`.
+pub(crate) fn is_call_of_perf(line: &str) -> bool {
+    line.contains(" ms): ") && line.contains("(fd: ")
 }
 
-/// `0.123 ( 0.010 ms): dd/123 write(fd: 1</d/x>, …`.
-fn is_call_of_perf(line: &str) -> bool {
-    line.contains(" ms): ") && line.contains("(fd: ")
+/// Nanoseconds of `0.000012`.
+pub(crate) fn seconds(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.')?;
+    nanoseconds(whole.parse().ok()?, part)
+}
+
+/// Seconds and the digits behind their point, in nanoseconds.
+pub(crate) fn nanoseconds(seconds: u64, part: &str) -> Option<u64> {
+    let digits = part.len().min(9);
+    let part: u64 = part.get(..digits)?.parse().ok()?;
+    let nanos = part * 10_u64.pow(9 - u32::try_from(digits).ok()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 mod binary;
 #[cfg(test)]
 mod binary_tests;
-mod calls;
 #[cfg(test)]
 mod path_text_tests;
 mod text;
@@ -21,10 +20,10 @@ use crate::block_node;
 use crate::mountinfo::{MountEntry, parse_mountinfo};
 use crate::system_dir::{Fact, SystemDir};
 
-pub use binary::{BinaryEvent, EventFormat, SubBuffer, TraceField};
-pub(crate) use calls::request;
-pub use calls::{
-    CallRole, CaptureEventKind, CaptureFormats, DeviceRequest, TRACED_CALLS, TracedCall,
+pub(crate) use binary::request;
+pub use binary::{
+    BinaryEvent, CallRole, CaptureEventKind, CaptureFormats, DeviceRequest, EventFormat, SubBuffer,
+    TRACED_CALLS, TraceField, TracedCall,
 };
 pub use text::{
     BlockRequest, BufferStats, TraceClock, TraceEvent, TraceEventKind, TraceText,

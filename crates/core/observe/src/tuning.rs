@@ -11,11 +11,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::block_node;
-use crate::cgroup::read_cgroup_limits;
 use crate::host;
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::hardware_queues;
 use crate::process_facts::names_of_processes;
+use crate::process_facts::read_cgroup_limits;
 use crate::system_dir::{ContentForm, SystemDir};
 
 // Longer contents are cut: no setting is that long, and a wrong file must not fill a report.
@@ -52,7 +52,6 @@ pub struct LayerReadings {
     /// The kernel's name of the device.
     pub name: String,
     pub kind: LayerKind,
-    /// Its settings.
     pub readings: Vec<TuningReading>,
 }
 

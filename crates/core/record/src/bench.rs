@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
-use crate::manifest_file::{FolderManifest, ManifestFolder, within};
+use crate::folder::{FolderManifest, ManifestFolder, within};
 
 /// Version of the bench folder. A reader reads its own version and older ones.
 pub const BENCH_FOLDER_SCHEMA: u32 = 1;
@@ -56,7 +56,7 @@ pub struct BenchManifest<S> {
     pub label: Option<String>,
     /// Name of the spec.
     pub name: String,
-    /// What it shows.
+    /// What the stack shows, in a sentence of the user's spec.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub summary: String,
     /// The spec as it was.

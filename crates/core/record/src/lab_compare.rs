@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
-use crate::manifest_file::{FolderManifest, ManifestFolder, within};
+use crate::folder::{FolderManifest, ManifestFolder, within};
 
 /// Version of the folder. A reader reads its own version and older ones.
 pub const LAB_COMPARE_FOLDER_SCHEMA: u32 = 1;
@@ -54,11 +54,10 @@ pub struct LabCompareBench {
     pub folder: String,
 }
 
-/// Which kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabCompareSide {
-    /// The baseline.
+    /// The kernel that the other is compared with.
     A,
     B,
 }

@@ -31,7 +31,6 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// Takes one latency.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
         // Without a latency it is 0, which no later one would get below.
@@ -125,7 +124,7 @@ impl SparseHistogram {
     /// How many latencies lie in buckets up to that of `nanos`; saturates.
     #[must_use]
     pub fn count_up_to(&self, nanos: u64) -> u64 {
-        let last = Self::bucket_of(nanos);
+        let last = unbounded_bucket(nanos);
         let counted = self.buckets.iter().take_while(|bucket| usize::from(bucket.0) <= last);
         counted.fold(0, |sum, bucket| sum.saturating_add(bucket.1))
     }
@@ -210,7 +209,6 @@ impl Latency {
         self.histogram.as_ref()
     }
 
-    /// Takes one latency.
     pub fn record(&mut self, nanos: u64) {
         self.exact.record(nanos);
         self.count_in_bucket(nanos, 1);

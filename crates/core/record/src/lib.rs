@@ -12,14 +12,11 @@ mod histogram_log;
 mod journal;
 pub mod lab_compare;
 mod latency;
-mod manifest_file;
 mod operation_trace;
-mod payload;
 pub mod proof;
 mod reader;
 mod resume;
 mod setting_journal;
-mod state_folder;
 mod writer;
 
 pub use error::{RecordError, RecordErrorKind};
@@ -31,15 +28,16 @@ pub use event::{
     StreamStarted, SyncCaller, SyncCallsProbed, TargetPreparation, TargetPrepared, TimedEvent,
     TracedRequest, TracedSequence, Warning,
 };
-pub use folder::{Environment, FolderName, Manifest, RUN_FOLDER_SCHEMA, file_names};
+pub use folder::{
+    Environment, FolderManifest, FolderName, Manifest, ManifestFolder, RUN_FOLDER_SCHEMA,
+    StateFolder, StatePart, file_names,
+};
 pub use journal::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};
 pub use latency::{Exact, LATENCY_NS_MAX, Latency, SIGNIFICANT_DIGITS, SparseHistogram};
-pub use manifest_file::{FolderManifest, ManifestFolder};
 pub use operation_trace::{
     OPERATION_TRACE_SCHEMA, OPERATIONS_MAX, OperationTrace, ReplayedOperation, TracedOperation,
 };
 pub use reader::{EventReader, RunFolder};
 pub use resume::{ResumePoint, resume_point};
 pub use setting_journal::{ChangedSetting, SettingJournal, restore_left_settings};
-pub use state_folder::{StateFolder, StatePart};
 pub use writer::RecordWriter;

@@ -51,7 +51,7 @@ pub struct ReplayedOperation {
     pub due: u64,
     /// When all operations that it had to wait for were done.
     pub ready: u64,
-    /// When it began.
+    /// When it began, in nanoseconds since the first operation.
     pub begin: u64,
     pub end: u64,
 }

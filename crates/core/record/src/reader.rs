@@ -9,8 +9,7 @@ use durio_plan::Plan;
 
 use crate::histogram_log::HistogramLogReader;
 use crate::{
-    Environment, Latency, Manifest, RUN_FOLDER_SCHEMA, RecordError, TimedEvent, file_names,
-    manifest_file,
+    Environment, Latency, Manifest, RUN_FOLDER_SCHEMA, RecordError, TimedEvent, file_names, folder,
 };
 
 /// A run folder that is read.
@@ -35,15 +34,14 @@ impl RunFolder {
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         const OPERATION: &str = "read the run folder";
         // Held from here on: all reads are from one folder, whatever becomes of its name.
-        let folder = manifest_file::open_folder(path, OPERATION)?;
-        let manifest =
-            manifest_file::read(&folder, file_names::MANIFEST, RUN_FOLDER_SCHEMA, OPERATION)?;
-        let plan: Plan = manifest_file::read_json(&folder, file_names::PLAN)?;
+        let folder = folder::open_folder(path, OPERATION)?;
+        let manifest = folder::read(&folder, file_names::MANIFEST, RUN_FOLDER_SCHEMA, OPERATION)?;
+        let plan: Plan = folder::read_json(&folder, file_names::PLAN)?;
         // Events are looked up in it by index.
         plan.validate().map_err(|reason| {
             RecordError::malformed("read", &path.join(file_names::PLAN), reason)
         })?;
-        let environment = manifest_file::read_json(&folder, file_names::ENVIRONMENT)?;
+        let environment = folder::read_json(&folder, file_names::ENVIRONMENT)?;
         Ok(Self { folder, manifest, plan, environment })
     }
 
@@ -58,7 +56,7 @@ impl RunFolder {
     /// # Errors
     /// [`crate::RecordErrorKind::NotOurs`] with the reason.
     pub fn check_owner(&self) -> Result<(), RecordError> {
-        manifest_file::check_owner(&self.folder)
+        folder::check_owner(&self.folder)
     }
 
     /// The events, from the first.

@@ -25,7 +25,7 @@ const ENTRY_BYTES_MAX: Bytes = Bytes::from_kib(64);
 /// A setting of the kernel that is changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedSetting {
-    /// Its file.
+    /// The kernel's file of the setting, below /sys or /proc.
     pub path: RawPath,
     /// The value that must come back.
     pub before: String,
@@ -38,7 +38,7 @@ pub struct ChangedSetting {
 pub struct SettingJournal {
     folder: Folder,
     name: String,
-    /// Holds the lock.
+    /// Holds the journal's lock as long as it is open.
     _file: File,
 }
 

@@ -11,9 +11,7 @@ use durio_plan::{Plan, Role};
 use serde::Serialize;
 
 use crate::histogram_log::HistogramLogWriter;
-use crate::{
-    Environment, Event, Latency, Manifest, RecordError, TimedEvent, file_names, manifest_file,
-};
+use crate::{Environment, Event, Latency, Manifest, RecordError, TimedEvent, file_names, folder};
 
 /// Writes the events of one run. A failed record must fail the run, because the record is the
 /// product: every error is returned.
@@ -43,7 +41,7 @@ impl RecordWriter {
         environment: &Environment,
     ) -> Result<Self, RecordError> {
         let parent = folder.parent().unwrap_or(Path::new(""));
-        let folder = manifest_file::make_folder(folder, "make the run folder")?;
+        let folder = folder::make_folder(folder, "make the run folder")?;
         write_json(&folder, file_names::PLAN, plan)?;
         write_json(&folder, file_names::ENVIRONMENT, environment)?;
         // Both are there before the manifest: a folder without one of them is damaged, not young.
@@ -58,10 +56,10 @@ impl RecordWriter {
         writer.sync_histograms()?;
         sync_names(&writer.folder)?;
         // Last: a folder with a manifest is a run folder, and has all that was written before it.
-        manifest_file::replace(&writer.folder, file_names::MANIFEST, manifest)?;
+        folder::replace(&writer.folder, file_names::MANIFEST, manifest)?;
         // The folder's own name is in its parent, which syncing the folder does not make last
         // (fsync(2)).
-        sync_names(&manifest_file::open_folder(parent, "sync")?)?;
+        sync_names(&folder::open_folder(parent, "sync")?)?;
         Ok(writer)
     }
 
@@ -72,8 +70,8 @@ impl RecordWriter {
     /// # Errors
     /// If a file cannot be written.
     pub fn resume(folder: &Path, part: u32, whole_bytes: u64) -> Result<Self, RecordError> {
-        let folder = manifest_file::open_folder(folder, "go on with the run folder")?;
-        manifest_file::check_owner(&folder)?;
+        let folder = folder::open_folder(folder, "go on with the run folder")?;
+        folder::check_owner(&folder)?;
         let events = append(&folder, file_names::EVENTS, |_| Ok(whole_bytes))?;
         let log = append(&folder, file_names::HISTOGRAMS, end_of_whole_lines)?;
         let histograms = HistogramLogWriter::resumed(log);
@@ -160,7 +158,7 @@ impl RecordWriter {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, name: &str, contents: &[u8]) -> Result<(), RecordError> {
-        manifest_file::replace_bytes(&self.folder, name, contents)
+        folder::replace_bytes(&self.folder, name, contents)
     }
 }
 
@@ -228,7 +226,7 @@ fn create(folder: &Folder, name: &str) -> Result<BufWriter<File>, RecordError> {
 
 fn write_json(folder: &Folder, name: &str, value: &impl Serialize) -> Result<(), RecordError> {
     let path = folder.path().join(name);
-    let text = manifest_file::to_json(&path, value)?;
+    let text = folder::to_json(&path, value)?;
     let written = folder.make_file(name).and_then(|mut file| {
         file.write_all(&text)?;
         file.sync_all()

@@ -125,7 +125,7 @@ pub struct CaptureCost {
 /// How much less was done with a trace than after it, 0 to 1; none if it is not less by as much as the halves of the
 /// trace differ from each other, and as so few calls differ by chance: three times the square root of their number.
 fn slowdown(rates: WriteCallRates, seconds: f64) -> Option<f64> {
-    // After it was looked for a tenth of the time, at most 4 s (measure/run/src/capture/write_calls.rs).
+    // After it was looked for a tenth of the time, at most 4 s (measure/run/src/capture.rs).
     let calls = rates.after * (seconds / 10.0).min(4.0);
     let WriteCallRates { halves: [first, second], after } = rates;
     let less = 1.0 - f64::midpoint(first, second) / after;

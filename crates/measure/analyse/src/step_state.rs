@@ -118,15 +118,7 @@ impl StreamState {
 
     /// The sums of one kind of operation.
     fn total(&mut self, operation: OperationName) -> &mut OperationRecord {
-        self.totals.entry(operation).or_insert_with(|| OperationRecord {
-            operation,
-            bytes: Bytes::ZERO,
-            service: Latency::default(),
-            submit: None,
-            completion: None,
-            response: None,
-            fio_bins: Vec::new(),
-        })
+        self.totals.entry(operation).or_insert_with(|| OperationRecord::new(operation))
     }
 
     /// Takes an interval; with `keep`, its counts by operation too.

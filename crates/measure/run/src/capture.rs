@@ -8,11 +8,13 @@
 //! buffers are read raw, twenty times a second. The watched processes are not touched: their
 //! descriptors are looked up in `/proc`, so a file that is opened and closed between two looks has
 //! no name here.
+//!
+//! Before it, durio looks how often the processes call to write, as the kernel counts it for each of
+//! them, traced or not.
 
 mod instances;
-mod watched;
-mod write_calls;
 
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -20,19 +22,19 @@ use std::time::{Duration, Instant};
 
 use durio_base::Nanos;
 use durio_observe::{
-    CallRole, CaptureEnd, CaptureEvent, CaptureEventKind, WriteCallRates, family_of, holders_below,
-    processes_of_unit,
+    CallRole, CaptureEnd, CaptureEvent, CaptureEventKind, CapturedDevice, CapturedFile,
+    WriteCallRates, block_device_number, descriptors, family_of, has_request_queue, holders_below,
+    leaf_devices, open_file, process_of, processes_of_unit, read_stack, write_calls,
 };
+use instances::{RawEvent, TraceFiles, Tracing};
+use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::RunError;
 use crate::sink::StopFlag;
-pub use instances::remove_dead_captures;
-use instances::{RawEvent, TraceFiles, Tracing};
-use watched::WatchedFiles;
-use write_calls::{WriteCalls, untraced};
 
-/// Whom to watch.
+pub use instances::remove_dead_captures;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CaptureTarget {
     /// A process and its children.
@@ -46,7 +48,6 @@ pub enum CaptureTarget {
 /// The request for a capture.
 #[derive(Debug, Clone)]
 pub struct CaptureWish {
-    /// Whom to watch.
     pub target: CaptureTarget,
     pub duration: Nanos,
 }
@@ -61,7 +62,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 impl CaptureTarget {
-    /// The processes now.
     fn processes(&self, root: &Path) -> Result<Vec<u32>, RunError> {
         let (found, none) = match self {
             Self::Process(process) => {
@@ -252,4 +252,226 @@ fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+/// What a descriptor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DescriptorKind {
+    /// The file of this number.
+    File(usize),
+    /// A socket, a pipe, a terminal, a file elsewhere: nothing that is looked for.
+    Other,
+    /// It was gone before we could look.
+    Gone,
+}
+
+/// The files of the watched processes.
+#[derive(Debug)]
+struct WatchedFiles<'a> {
+    root: &'a Path,
+    /// Only files below it count.
+    below: Option<&'a Path>,
+    descriptors: HashMap<(u32, i32), DescriptorKind>,
+    /// By path and those flags that decide how a write becomes durable.
+    files: HashMap<(PathBuf, u32), usize>,
+    /// Their paths, by the numbers in `files`.
+    paths: Vec<PathBuf>,
+    /// Processes by thread; none of threads that were gone.
+    threads: HashMap<u32, Option<u32>>,
+}
+
+/// O_APPEND, O_DSYNC, O_SYNC, O_DIRECT of this machine (arm has another O_DIRECT).
+const WRITE_FLAGS: u32 =
+    OFlags::APPEND.bits() | OFlags::DSYNC.bits() | OFlags::SYNC.bits() | OFlags::DIRECT.bits();
+
+impl<'a> WatchedFiles<'a> {
+    fn new(root: &'a Path, below: Option<&'a Path>) -> Self {
+        Self {
+            root,
+            below,
+            descriptors: HashMap::new(),
+            files: HashMap::new(),
+            paths: Vec::new(),
+            threads: HashMap::new(),
+        }
+    }
+
+    /// Looks at all open files of these processes; gives the devices below those that they may
+    /// write.
+    fn begin(
+        &mut self,
+        processes: &[u32],
+        emit: &mut dyn FnMut(CaptureEvent),
+    ) -> Vec<CapturedDevice> {
+        let mut folders = BTreeSet::new();
+        folders.extend(self.below.map(Path::to_path_buf));
+        for &process in processes {
+            for fd in descriptors(self.root, process) {
+                let Ok(number) = i32::try_from(fd) else { continue };
+                let Some(file) = open_file(self.root, process, fd) else { continue };
+                // O_RDONLY is zero.
+                if file.flags & OFlags::ACCMODE.bits() != 0 {
+                    folders.extend(file.path.parent().map(Path::to_path_buf));
+                }
+                self.look((process, number), Position::AsItIs, emit);
+            }
+            // A database that holds no file yet has its data where it runs.
+            folders.extend(fs::read_link(self.root.join(format!("proc/{process}/cwd"))));
+        }
+        self.devices(&folders)
+    }
+
+    fn devices(&self, folders: &BTreeSet<PathBuf>) -> Vec<CapturedDevice> {
+        let mut seen = HashSet::new();
+        let mut found: Vec<CapturedDevice> = Vec::new();
+        for folder in folders {
+            use std::os::unix::fs::MetadataExt;
+            // Files of one filesystem have one stack.
+            let is_new = fs::metadata(folder).is_ok_and(|facts| seen.insert(facts.dev()));
+            let Some(stack) = is_new.then(|| read_stack(folder).ok()).flatten() else { continue };
+            for name in leaf_devices(&stack) {
+                let Some(number) = block_device_number(self.root, &name) else { continue };
+                if found.iter().all(|device| device.number != number) {
+                    let has_requests = has_request_queue(self.root, &name);
+                    found.push(CapturedDevice { name, number, has_requests });
+                }
+            }
+        }
+        found
+    }
+
+    /// The process of a thread.
+    fn process(&mut self, thread: u32) -> Option<u32> {
+        let root = self.root;
+        *self.threads.entry(thread).or_insert_with(|| process_of(root, thread))
+    }
+
+    fn processes(&self) -> usize {
+        self.threads.values().flatten().collect::<HashSet<_>>().len()
+    }
+
+    fn closed(&mut self, holder: (u32, i32)) {
+        self.descriptors.remove(&holder);
+    }
+
+    fn opened(&mut self, holder: (u32, i32), emit: &mut dyn FnMut(CaptureEvent)) {
+        self.look(holder, Position::Begin, emit);
+    }
+
+    /// The file of a descriptor; none if it is not a watched file, and `usize::MAX` if the file is
+    /// unknown.
+    fn file(&mut self, holder: (u32, i32), emit: &mut dyn FnMut(CaptureEvent)) -> Option<usize> {
+        let known = self.descriptors.get(&holder).copied();
+        match known.unwrap_or_else(|| self.look(holder, Position::Unknown, emit)) {
+            DescriptorKind::File(file) => Some(file),
+            DescriptorKind::Other => None,
+            DescriptorKind::Gone => self.below.is_none().then_some(usize::MAX),
+        }
+    }
+
+    fn look(
+        &mut self,
+        holder: (u32, i32),
+        position: Position,
+        emit: &mut dyn FnMut(CaptureEvent),
+    ) -> DescriptorKind {
+        let (process, fd) = holder;
+        let link = self.root.join(format!("proc/{process}/fd/{fd}"));
+        let open = u32::try_from(fd).ok().and_then(|fd| open_file(self.root, process, fd));
+        let found = match open {
+            Some(open) if self.below.is_none_or(|folder| open.path.starts_with(folder)) => {
+                let number = self.number(&open.path, open.flags, open.size, emit);
+                let position = match position {
+                    Position::AsItIs => open.position,
+                    Position::Begin => Some(0),
+                    Position::Unknown => None,
+                };
+                emit(CaptureEvent::Opened { holder, file: number, position });
+                DescriptorKind::File(number)
+            }
+            Some(_) => DescriptorKind::Other,
+            None if fs::symlink_metadata(&link).is_ok() => DescriptorKind::Other,
+            None => DescriptorKind::Gone,
+        };
+        self.descriptors.insert(holder, found);
+        found
+    }
+
+    fn number(
+        &mut self,
+        path: &Path,
+        flags: u32,
+        size: Option<u64>,
+        emit: &mut dyn FnMut(CaptureEvent),
+    ) -> usize {
+        let key = (path.to_owned(), flags & WRITE_FLAGS);
+        if let Some(number) = self.files.get(&key) {
+            return *number;
+        }
+        let number = self.paths.len();
+        self.files.insert(key, number);
+        self.paths.push(path.to_owned());
+        let path = path.to_string_lossy().into_owned();
+        emit(CaptureEvent::File(CapturedFile { path, flags, size }));
+        number
+    }
+
+    /// Bytes of each file now; none of those that are gone.
+    fn sizes(&self) -> Vec<Option<u64>> {
+        self.paths.iter().map(|path| fs::metadata(path).ok().map(|facts| facts.len())).collect()
+    }
+}
+
+/// The known position of a descriptor when it is looked at.
+#[derive(Debug, Clone, Copy)]
+enum Position {
+    /// Not written since the look, so that the position is as it was seen.
+    AsItIs,
+    /// It was just opened.
+    Begin,
+    Unknown,
+}
+
+/// How long is looked after a capture, at most.
+const LOOK_MAX: Duration = Duration::from_secs(4);
+/// And which part of the capture's own time.
+const LOOK_PART: u32 = 10;
+/// Between two looks at the wish to stop.
+const STOP_LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The calls of each process, at a time.
+#[derive(Debug, Clone)]
+struct WriteCalls {
+    at: Instant,
+    calls: BTreeMap<u32, u64>,
+}
+
+impl WriteCalls {
+    fn now(root: &Path, processes: &[u32]) -> Self {
+        let calls =
+            processes.iter().filter_map(|process| Some((*process, write_calls(root, *process)?)));
+        Self { calls: calls.collect(), at: Instant::now() }
+    }
+
+    /// Calls per second since then, of processes that existed then and still do; none without such
+    /// processes.
+    fn rate(&self, root: &Path) -> Option<f64> {
+        let since = |(process, before): (&u32, &u64)| {
+            Some(write_calls(root, *process)?.saturating_sub(*before))
+        };
+        let calls: Vec<u64> = self.calls.iter().filter_map(since).collect();
+        #[expect(clippy::cast_precision_loss, reason = "calls of minutes")]
+        let sum = calls.iter().sum::<u64>() as f64;
+        (!calls.is_empty()).then(|| sum / self.at.elapsed().as_secs_f64().max(f64::MIN_POSITIVE))
+    }
+}
+
+/// The rate without a trace, for a part of `duration`; none if `stop` is set during it.
+fn untraced(root: &Path, processes: &[u32], duration: Duration, stop: &StopFlag) -> Option<f64> {
+    let begin = WriteCalls::now(root, processes);
+    let until = begin.at + LOOK_MAX.min(duration / LOOK_PART);
+    while Instant::now() < until && !stop.is_set() {
+        sleep(STOP_LOOK_PAUSE.min(until.saturating_duration_since(Instant::now())));
+    }
+    if stop.is_set() { None } else { begin.rate(root) }
 }

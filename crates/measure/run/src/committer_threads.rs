@@ -10,11 +10,8 @@
 //! when the flush has returned. The leader then copies the batch as a whole into the engine's buffer.
 
 mod committer;
-mod leader;
 mod state;
 mod transactions;
-mod turns;
-mod yields;
 
 use std::num::NonZero;
 use std::os::unix::net::UnixStream;
@@ -32,15 +29,11 @@ use durio_workload::{
 use crate::counters::ThreadUsage;
 use crate::error::RunError;
 use crate::grid::JobBounds;
-use crate::job::{JobInput, JobOutcome, JobShared, write_flags};
+use crate::job_input::{JobInput, JobOutcome, JobShared, StartBarrier, StartSignal, write_flags};
 use crate::measured_loop::{ClockPair, LoopResult};
-use crate::start_barrier::{StartBarrier, StartSignal};
-use committer::TellOfPanic;
-use leader::Leader;
-use state::CommitterState;
+use committer::{Leader, TellOfPanic};
+use state::{CommitterState, Turns, Yields};
 use transactions::SocketPair;
-use turns::Turns;
-use yields::Yields;
 
 // A committer needs little: a record is on the heap, and nothing recurses.
 const STACK_BYTES: usize = 128 << 10;

@@ -106,7 +106,6 @@ pub(crate) struct IntervalClock {
 const END_MAX_NANOS: u64 = 10 * 366 * 86_400 * 1_000_000_000;
 
 impl IntervalClock {
-    /// Before its begin.
     pub(crate) fn new(grid: Grid) -> Self {
         Self { grid, started: Ticks::default(), index: 0, end: Ticks::default() }
     }

@@ -1,97 +1,24 @@
 //! One worker: builds its engine in its own thread, waits for the common start, runs the loop.
 
-use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
-use std::sync::mpsc::{Receiver, SyncSender};
-
 use durio_base::Nanos;
 use durio_block::{
-    BlockError, Buffers, Clock, Engine, EngineSetup, EngineUser, MonotonicClock, NullAnswers,
-    NullEngine, SyncEngine, Ticks, TscClock, WriteFlags,
+    BlockError, Buffers, Clock, Engine, EngineSetup, EngineUser, NullAnswers, NullEngine,
+    SyncEngine,
 };
-use durio_plan::{CompletionTime, DrainPolicy, EngineKind, NullScript};
-use durio_workload::{
-    ArrivalSchedule, BlockFiller, CommitterThreads, FileOrder, Region, Stream, SyncMethod, Workload,
-};
-use rustix::fs::Advice;
+use durio_plan::{EngineKind, NullScript};
+use durio_workload::{BlockFiller, Stream, Workload};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::committer_threads;
 use crate::counters::ThreadUsage;
 use crate::error::RunError;
-use crate::grid::JobBounds;
+use crate::job_input::{
+    JobInput, JobOutcome, JobShared, RunClock, StartSignal, has_committer_threads, write_flags,
+};
 use crate::log::Log;
-use crate::measured_loop::{Idle, LoopInput, LoopResult, MeasuredLoop, slots_per_operation};
-use crate::recorder::{ClosedInterval, IntervalBuffer, JobRecorder, Parts, PerOperation};
+use crate::measured_loop::{Idle, LoopInput, MeasuredLoop, slots_per_operation};
+use crate::recorder::JobRecorder;
 use crate::sink::StopFlag;
-use crate::start_barrier::{Readiness, StartBarrier, StartSignal};
-
-/// The clock of a run's engines; the null engine has its own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum RunClock {
-    Tsc(TscClock),
-    Monotonic(MonotonicClock),
-}
-
-/// What all jobs of a step share.
-#[derive(Default)]
-pub(crate) struct JobShared {
-    /// The user's wish to end.
-    pub(crate) stop: StopFlag,
-    /// A job has failed, or was the first to be done where that ends all: the others end too.
-    pub(crate) failed: StopFlag,
-    pub(crate) first_ends_all: bool,
-    /// Where all jobs wait for the common start.
-    pub(crate) barrier: StartBarrier,
-    /// The common begin, set by the first to pass the barrier.
-    pub(crate) started: OnceLock<Ticks>,
-}
-
-pub(crate) struct JobInput {
-    pub(crate) index: u32,
-    pub(crate) engine: EngineKind,
-    pub(crate) workload: Workload,
-    /// Buffers for each operation in flight.
-    pub(crate) slots_each: u32,
-    pub(crate) batch: u32,
-    pub(crate) script: Option<NullScript>,
-    pub(crate) region: Region,
-    pub(crate) seed: u64,
-    pub(crate) bounds: JobBounds,
-    /// When operations start, in an open loop.
-    pub(crate) schedule: Option<ArrivalSchedule>,
-    /// The same for each committer with a separate thread, instead.
-    pub(crate) committer_schedules: Vec<ArrivalSchedule>,
-    /// The processors that it may run on; none for any.
-    pub(crate) processors: Vec<u32>,
-    /// The files that it works on in turn; one, but for a few loads, and none with the null engine.
-    pub(crate) files: Vec<OwnedFd>,
-    pub(crate) files_each: u32,
-    pub(crate) file_order: FileOrder,
-    pub(crate) drain: Option<DrainPolicy>,
-    pub(crate) completion_time: CompletionTime,
-    /// A second descriptor of each file, if each pass over one drops its cached pages.
-    pub(crate) pass_files: Vec<OwnedFd>,
-    /// A sync holds up the job.
-    pub(crate) blocking_syncs: bool,
-    /// The advice given to the kernel on the order of accesses.
-    pub(crate) advice: Option<Advice>,
-    pub(crate) clock: RunClock,
-    pub(crate) closed: SyncSender<ClosedInterval>,
-    pub(crate) empty: Receiver<IntervalBuffer>,
-    pub(crate) ready: Readiness,
-}
-
-pub(crate) struct JobOutcome {
-    pub(crate) index: u32,
-    pub(crate) result: LoopResult,
-    pub(crate) parts: PerOperation<Parts>,
-    /// What its thread used, from the common start to its end.
-    pub(crate) usage: ThreadUsage,
-    pub(crate) recorder_waits: u64,
-    /// The end of the job, since the step's begin.
-    pub(crate) end: Nanos,
-}
 
 /// The body of a job's thread; `None` if the step never began.
 pub(crate) fn run_job(mut input: JobInput, shared: &JobShared) -> Option<JobOutcome> {
@@ -218,11 +145,6 @@ fn ring_entries(workload: &Workload) -> u32 {
     u32::try_from(workload.depth as usize * each).unwrap_or(u32::MAX)
 }
 
-/// True if each committer of the log has a separate thread.
-pub(crate) fn has_committer_threads(workload: &Workload) -> bool {
-    workload.group_commit.is_some_and(|policy| policy.threads == CommitterThreads::OneEach)
-}
-
 /// Buffers with the workload's contents, different for each job.
 fn filled_buffers(input: &JobInput, filler: &mut BlockFiller) -> Result<Buffers, BlockError> {
     let length = usize::try_from(input.workload.transfer_max().get()).unwrap_or(usize::MAX);
@@ -309,12 +231,4 @@ fn drive<E: Engine>(
         recorder_waits,
         end,
     })
-}
-
-pub(crate) fn write_flags(method: SyncMethod) -> WriteFlags {
-    match method {
-        SyncMethod::RwfDsync => WriteFlags::Dsync,
-        SyncMethod::RwfSync => WriteFlags::Sync,
-        _ => WriteFlags::None,
-    }
 }

@@ -29,7 +29,6 @@ pub(crate) const CHUNK: Bytes = Bytes::from_mib(1);
 #[derive(Debug)]
 pub(crate) struct PreparedTarget {
     origin: Origin,
-    /// O_DIRECT works.
     pub(crate) direct: bool,
     /// The alignment that it asks for, where the kernel says.
     pub(crate) alignment: Option<Alignment>,
@@ -47,7 +46,7 @@ enum Origin {
     Created(NewFile),
     /// What existed, held since it was looked up.
     Existing(Arc<TargetAccess>),
-    /// The null engine's.
+    /// The null engine has no file.
     Nowhere,
 }
 

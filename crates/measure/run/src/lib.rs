@@ -37,7 +37,7 @@
 //! `step.rs` adapts the step to what the target and the kernel allow, and says so in the record
 //! (`fallbacks`); nothing falls back silently. Each job is a thread that builds its engine itself
 //! (a ring belongs to its thread), reports that it is ready, and starts with all others
-//! (`start_barrier.rs`).
+//! (`job_input.rs`).
 //!
 //! The measured loop (`measured_loop.rs`) is generic over the engine, and through it over the
 //! clock: stream → engine → recorder. It allocates nothing (a test counts), prints nothing and
@@ -50,22 +50,21 @@
 //!
 //! | part of `measured_loop/` | task |
 //! |---|---|
-//! | `blocking.rs` | the loop of an engine that does one operation at a time: no queue |
+//! | `closed.rs` | the loop of an engine that does one operation at a time, without a queue; the loop that lets its queue drain |
 //! | `open.rs` | the open loop: a seeded schedule says when operations should start |
-//! | `in_flight.rs` | the number in flight over time, on the reference clock: the other side of Little's law |
+//! | `group_commit.rs` | the loop of a log with virtual committers |
+//! | `accounting.rs` | the number in flight over time, on the reference clock: the other side of Little's law; the outcomes of arrivals and of the job |
 //! | `alike.rs` | operations that were started, submitted and seen together, recorded at once |
-//! | `data.rs` | makes the data of writes before they start; that time is counted apart and in no latency (docs/design/0010) |
-//! | `passes.rs` | drops the page cache where a further pass begins, syncs at the job's end |
-//! | `syncs.rs` | the sync that follows a write, called or linked |
+//! | `syncs.rs` | what surrounds an access: the data of writes, made before they start (docs/design/0010), syncs, called or linked, and the begin of a pass |
 //!
 //! Every exchange with an engine asks the kernel for completions, also one that has some left over,
 //! and stamps all that this look shows, however few of them it gives (docs/design/0002). An
 //! asynchronous engine also notes the longest time between two looks while something was in flight
-//! (`watch.rs` of durio-block); the loop takes it with `take_unwatched` at the end of each
+//! (`LookGap` of durio-block); the loop takes it with `take_unwatched` at the end of each
 //! interval.
 //!
 //! In an open loop service latency begins with the real start, response latency with the intended
-//! one. The outcomes of arrivals are counted once the ramp is over (`pacer.rs`): how many were due
+//! one. The outcomes of arrivals are counted once the ramp is over (`measured_loop/accounting.rs`): how many were due
 //! and started, and the generator's lag, over arrivals that found a free place. The window is as
 //! long as was asked for, whenever the last operation completed, so the rate does not depend on the
 //! last arrival.
@@ -79,11 +78,11 @@
 //! (`measured_loop/group_commit.rs` for virtual committers, `committer_threads/` for a thread
 //! each), with the same recorder, bounds and accounting; docs/design/0007 has the reason.
 //!
-//! A step that the plan lets be declined (`refusal.rs`) is recorded with the reason when the kernel
+//! A step that the plan lets be declined (`step/effective_load.rs`) is recorded with the reason when the kernel
 //! or the target refuses it, and the run continues; an error of the storage ends the run all the
 //! same.
 //!
-//! A thread that only ticks reports when durio itself did not run (`process_gaps.rs`): stopped, or
+//! A thread that only ticks reports when durio itself did not run (`counters.rs`): stopped, or
 //! without a processor. Such a time is recorded, and no warning blames the storage for it.
 //!
 //! Three kinds of steps give no results and are done by the coordinator alone. One makes a few
@@ -106,25 +105,22 @@ mod error;
 mod fio_step;
 mod grid;
 mod job;
+mod job_input;
 mod layout;
 mod log;
 mod measured_loop;
 mod memory;
-mod memory_bandwidth;
 mod one_by_one;
-mod pacer;
 mod placement;
-mod process_gaps;
 mod recorder;
-mod refusal;
 mod replay;
 mod session;
 mod sink;
-mod start_barrier;
 mod step;
 mod step_schedule;
 mod sync_probe;
 mod trace_step;
+mod tracefs;
 mod unmeasured;
 
 pub use capture::{CaptureTarget, CaptureWish, capture, remove_dead_captures};
@@ -134,4 +130,5 @@ pub use placement::Processors;
 pub use replay::{Replay, ReplayProgress, ReplayWish, replay};
 pub use session::{Resume, RunContext, run};
 pub use sink::{EventSink, LayoutProgress, StopFlag};
-pub use trace_step::{probe_tracing, remove_dead_trace_instances, trace_instance_name};
+pub use trace_step::probe_tracing;
+pub use tracefs::{remove_dead_trace_instances, trace_instance_name};

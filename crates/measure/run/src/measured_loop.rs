@@ -5,15 +5,11 @@
 //! clock value, so no time between two operations is lost. Nothing is allocated, nothing is
 //! printed.
 
+mod accounting;
 mod alike;
-mod blocking;
-mod data;
-mod draining;
+mod closed;
 mod group_commit;
-mod in_flight;
 mod open;
-mod passes;
-mod result;
 mod syncs;
 #[cfg(test)]
 mod tests;
@@ -33,12 +29,13 @@ use durio_workload::{Access, AccessKind, BlockFiller, Stream, SyncMethod};
 use crate::grid::{IntervalClock, JobBounds};
 use crate::recorder::JobRecorder;
 use alike::{Alike, LookTraits};
-use data::FillTime;
-use syncs::Follows;
+use syncs::{FillTime, Follows};
 
+pub(crate) use accounting::{
+    ClockPair, EarlyEnding, InFlightCount, JobFailure, Lateness, LoopResult, MISSED_MAX, Pacer,
+    is_done,
+};
 pub(crate) use group_commit::Idle;
-pub(crate) use in_flight::{ClockPair, InFlightCount};
-pub(crate) use result::{EarlyEnding, JobFailure, LoopResult, is_done};
 
 /// A place in the queue.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +127,6 @@ pub(crate) struct LoopInput<'a> {
     pub(crate) batch: u32,
     /// Blocks have several sizes.
     pub(crate) varied: bool,
-    /// What writes write.
     pub(crate) filler: BlockFiller,
     /// Of which a further pass drops the cached pages.
     pub(crate) pass_files: Vec<OwnedFd>,
@@ -183,7 +179,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         *started.get_or_init(|| self.engine.clock().now())
     }
 
-    /// Runs to the limit, to the first error or until it is stopped; waits for what is in flight.
+    /// Runs to the limit, to the first error or until it is stopped; waits for operations in flight.
     ///
     /// `started` is the common begin of all jobs; this one may have been woken later.
     pub(crate) fn run(self, started: Ticks) -> LoopResult {
@@ -435,10 +431,10 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     #[cold]
     fn fail(&mut self, slot: usize, result: i32) {
         let Slot { kind, offset, length, .. } = self.slots[slot];
-        // No further access; what is in flight is waited for.
+        // No further access; operations in flight are waited for.
         self.remaining = 0;
         self.input.failed.store(true, Ordering::Relaxed);
-        // Nothing is tried again: after a failed sync the kernel may have dropped what was not written.
+        // Nothing is tried again: after a failed sync the kernel may have dropped dirty pages.
         self.result.ending.keep(JobFailure { kind: kind_of(kind), offset, length, result });
     }
 
@@ -458,7 +454,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     /// The end of an open loop's window: as long as was asked for, whenever its last operation
-    /// completed; else its rate would depend on what was due last. None where all was done before.
+    /// completed; else its rate would depend on the last arrival. None where all was done before.
     fn window_end(&self) -> Ticks {
         match self.bounds.end {
             // A job that had issued all it was to issue ended with that: nothing was due any more.

@@ -11,7 +11,7 @@ use durio_plan::EngineKind;
 use durio_workload::{Access, AccessKind, BlockFiller, Region, Stream, Workload};
 
 use crate::error::RunError;
-use crate::job::write_flags;
+use crate::job_input::write_flags;
 use crate::measured_loop::{
     EarlyEnding, JobFailure, blank_operation, is_done, kind_of, slots_per_operation,
 };

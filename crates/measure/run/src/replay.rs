@@ -9,7 +9,6 @@
 //! written yet. Only the parts of a file's old contents that are written again are laid out; the
 //! rest is a hole, so that a database of terabytes needs only the room of the parts it touched.
 
-mod order;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -30,22 +29,22 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::counters::CounterReading;
 use crate::error::RunError;
+use crate::job_input::{StartBarrier, StartSignal};
 use crate::layout::{CHUNK, PreparedTarget, prepare_ranges};
 use crate::memory;
 use crate::sink::StopFlag;
-use crate::start_barrier::{StartBarrier, StartSignal};
-use order::ReplayOrder;
+use worker::ReplayOrder;
 use worker::Worker;
 
-/// What is wished of a replay.
+/// How a trace is replayed.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplayWish<'a> {
-    /// What is done again.
+    /// The operations to repeat.
     pub trace: &'a OperationTrace,
     pub directory: &'a Path,
     /// So many times as fast; above 0.
     pub speed: f64,
-    /// Seed of what is written.
+    /// Seed of the written data.
     pub seed: u64,
 }
 
@@ -82,7 +81,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Replays a trace; what it made is gone afterwards, however it ends.
 ///
 /// # Errors
-/// If there is no room, or the storage answers an operation with an error.
+/// If the filesystem is full, or the storage answers an operation with an error.
 pub fn replay(
     wish: ReplayWish<'_>,
     journal: &mut Journal,
@@ -116,7 +115,7 @@ pub fn replay(
     }
 }
 
-/// What helps where there is no room.
+/// What helps on a full filesystem.
 const ROOM: &str = "make room, or capture for a shorter time";
 
 /// Each thread has a buffer of the size of its largest write.
@@ -143,7 +142,7 @@ fn check_threads(threads: usize) -> Result<(), RunError> {
     )))
 }
 
-/// What a process has open besides: streams, the trace, the journal and others.
+/// Descriptors of the process for other uses: streams, the trace, the journal and others.
 const DESCRIPTORS_BESIDE: u64 = 64;
 
 /// Files that a replay has open, at most.
@@ -206,7 +205,7 @@ struct Need {
 }
 
 impl Need {
-    /// Bytes that it has before. Where nobody knows, what is written was there: a log that is written again.
+    /// Bytes that it has before. Where that is not known, written ranges were there before: a log is written again.
     fn begins_with(&self) -> u64 {
         self.size.unwrap_or(self.highest)
     }
@@ -237,7 +236,7 @@ impl Need {
         });
     }
 
-    /// What of it is laid out: what is written again.
+    /// The ranges that are laid out: those that the trace writes.
     fn laid_out(&self) -> Vec<Range<u64>> {
         let size = self.begins_with();
         let before = self.touched.iter().filter(|range| range.start < size);

@@ -14,14 +14,12 @@ use crate::conditions::{HeldConditions, remove_left};
 use crate::counters::memory_max;
 use crate::error::RunError;
 use crate::fio_step::{self, FioStep};
-use crate::job::RunClock;
+use crate::job_input::RunClock;
 use crate::layout::{PreparedTarget, prepare};
 use crate::memory;
-use crate::memory_bandwidth;
 use crate::placement::Processors;
-use crate::refusal;
 use crate::sink::{EventSink, LayoutProgress, StopFlag};
-use crate::step::{Ended, PreparedStep, StepSetup};
+use crate::step::{Ended, PreparedStep, StepSetup, effective_load};
 use crate::step_schedule::{ScheduledStep, StepSchedule};
 use crate::sync_probe::run_sync_probe;
 use crate::trace_step::{run_path, run_trace};
@@ -187,7 +185,7 @@ fn run_steps(
         // The machine was measured when the run began.
         emitter.emit(Event::RunResumed(resume));
     } else if measures_machine(plan)
-        && let Some(measured) = memory_bandwidth::measure()
+        && let Some(measured) = memory::measure_bandwidth()
     {
         emitter.emit(Event::MemoryMeasured(measured));
     }
@@ -282,8 +280,8 @@ impl RunSession<'_, '_, '_> {
         result: Result<Outcome, RunError>,
     ) -> Result<Outcome, RunError> {
         match result {
-            Err(error) if refusal::declines(step, &error) => {
-                self.emitter.emit(refusal::event(step.index, run.round, &error));
+            Err(error) if effective_load::declines(step, &error) => {
+                self.emitter.emit(effective_load::declined(step.index, run.round, &error));
                 // The machine's work in between is unknown.
                 self.idle_since = None;
                 Ok(Outcome::Complete)

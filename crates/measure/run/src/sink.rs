@@ -9,9 +9,7 @@ use durio_record::{Event, RoundDecision};
 pub struct LayoutProgress {
     /// Index of the target in the plan.
     pub target: usize,
-    /// Bytes written.
     pub done: Bytes,
-    /// Bytes to write.
     pub total: Bytes,
 }
 

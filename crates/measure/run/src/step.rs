@@ -3,7 +3,6 @@
 
 mod conclusion;
 pub(crate) mod effective_load;
-mod sync_method;
 #[cfg(test)]
 mod tests;
 
@@ -20,20 +19,22 @@ use durio_workload::{ArrivalSchedule, Arrivals, CacheMode, Workload, job_seed};
 
 use crate::collector::{Collector, StepStream};
 use crate::counters::CounterReading;
+use crate::counters::GapWatch;
 use crate::error::RunError;
 use crate::grid::JobBounds;
-use crate::job::{JobInput, JobOutcome, JobShared, RunClock, has_committer_threads, run_job};
+use crate::job::run_job;
+use crate::job_input::{
+    JobAnswer, JobInput, JobOutcome, JobShared, Readiness, RunClock, StartSignal,
+    has_committer_threads,
+};
 use crate::layout::PreparedTarget;
 use crate::placement::Processors;
-use crate::process_gaps::GapWatch;
 use crate::recorder::{ClosedInterval, IntervalBuffer};
-use crate::refusal::{self, is_refusal};
 use crate::sink::StopFlag;
-use crate::start_barrier::{JobAnswer, Readiness, StartSignal};
 use conclusion::{conclude, first_error};
 pub(crate) use conclusion::{job_error, outcome_of};
 pub(crate) use effective_load::EffectiveLoad;
-use effective_load::{advice_of, effective, open_files, region_of};
+use effective_load::{advice_of, check_declinable, effective, is_refusal, open_files, region_of};
 
 /// Buffers per job: one that is filled, one with the collector, and one in reserve.
 pub(crate) const BUFFERS_PER_JOB: usize = 3;
@@ -97,7 +98,7 @@ struct Part<'a> {
     load: &'a Load,
     effective: EffectiveLoad,
     arrivals: Arrivals,
-    /// Of each job.
+    /// The open files of each job.
     files: Vec<Vec<OwnedFd>>,
 }
 
@@ -194,7 +195,7 @@ impl PreparedStep {
 fn part<'a>(setup: StepSetup<'a>, stream: u32, load: &'a Load) -> Result<Part<'a>, RunError> {
     let mut effective = effective(setup, load)?;
     let files = open_files(&mut effective, setup, load)?;
-    refusal::check(setup.step, load, &effective, setup.targets)?;
+    check_declinable(setup.step, load, &effective, setup.targets)?;
     Ok(Part { load, effective, arrivals: setup.arrivals(stream, load), files })
 }
 
@@ -305,7 +306,7 @@ fn pass_files(workload: &Workload, files: &[OwnedFd]) -> Result<Vec<OwnedFd>, Ru
     again.map_err(|error| RunError::target("cannot open the target once more").because(error))
 }
 
-/// The schedules of committers with a thread each: together they offer what was asked for.
+/// The schedules of committers with a thread each: together they offer the rate of the plan.
 fn committer_schedules(
     arrivals: &Arrivals,
     place: u32,
@@ -340,7 +341,7 @@ fn spare_buffers(part: &Part<'_>) -> (SyncSender<IntervalBuffer>, Receiver<Inter
     (sender, receiver)
 }
 
-/// What is known of a load before its jobs are there.
+/// A load before its jobs are there.
 fn started_stream(setup: StepSetup<'_>, part: &Part<'_>) -> StreamStarted {
     let clock = match (part.effective.engine, setup.clock) {
         (EngineKind::Null, _) => "virtual",
@@ -399,7 +400,7 @@ fn wait_until_ready(
                     }
                 }
             }
-            // The first refusal is what is told.
+            // The first refusal is reported.
             Err(error) => refusal = refusal.or(Some(error)),
         }
     }

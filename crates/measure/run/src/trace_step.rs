@@ -9,10 +9,10 @@
 //! here. Other requests to the same devices are in the trace too: a request belongs to the commit
 //! during which its driver got it, no matter which thread sent it, because other threads send the
 //! journal's requests.
+//!
+//! A mark is written before and after each commit. A commit is as many writes as the workload's sync policy makes durable together, and the sync; for
+//! methods that sync each write by itself, one write.
 
-mod commits;
-pub(crate) mod instance;
-pub(crate) mod owner;
 mod path;
 mod sequences;
 #[cfg(test)]
@@ -20,21 +20,23 @@ mod tests;
 
 use std::path::Path;
 
+use durio_block::{Engine, MonotonicClock};
 use durio_observe::{block_device_number, has_request_queue};
 use durio_plan::EngineKind;
 use durio_record::{CommitsTraced, Event, Outcome, Warning};
-use durio_workload::Workload;
+use durio_workload::{Access, AccessKind, Workload, job_seed};
 use rustix::io::Errno;
+use sequences::{Sequences, TracedDevice, trace_requests};
 
 use crate::error::RunError;
 use crate::measured_loop::EarlyEnding;
+use crate::one_by_one::{EndedEarly, OneByOne, with_engine};
+use crate::sink::StopFlag;
 use crate::step::StepSetup;
+use crate::tracefs::{InstanceTrace, TraceInstance, tracefs};
 use crate::unmeasured::{SingleLoad, Watching, started};
-use commits::{CommitRun, make_commits};
-use instance::{InstanceTrace, TraceInstance, tracefs};
-pub use owner::{remove_dead_trace_instances, trace_instance_name};
+
 pub(crate) use path::run_path;
-use sequences::{Sequences, TracedDevice};
 
 /// Tries whether this process may trace the kernel: makes an instance that traces nothing, and removes it
 /// at once. `root` is the folder in which `proc` and `sys` are.
@@ -106,7 +108,7 @@ fn begin_instance(
     if devices.is_empty() {
         return Err("no block device is known below the target".to_owned());
     }
-    TraceInstance::begin(&tracefs(root)?, root, devices, events)
+    trace_requests(&tracefs(root)?, root, devices, events)
 }
 
 /// A request is cut at this size by most devices (max_sectors_kb is 128 or more).
@@ -129,7 +131,7 @@ fn traced_devices(root: &Path, names: &[String]) -> Vec<TracedDevice> {
     names.iter().filter_map(device).collect()
 }
 
-/// Tells what was traced, or why nothing.
+/// Emits the event of the traced commits, or of the reason why nothing was traced.
 fn tell(
     setup: StepSetup<'_>,
     commits: u64,
@@ -162,4 +164,94 @@ fn refused(made: &CommitRun) -> Option<String> {
     let failure = made.ending.failure.as_ref().filter(|_| made.commits == 0)?;
     let is_refusal = failure.result == -Errno::OPNOTSUPP.raw_os_error();
     is_refusal.then(|| "the kernel or the filesystem does not have this sync method".to_owned())
+}
+
+/// What became of the commits.
+#[derive(Debug, Default)]
+struct CommitRun {
+    /// Commits that were acknowledged.
+    commits: u64,
+    ending: EarlyEnding,
+    mark_error: Option<String>,
+}
+
+/// Makes the commits of a step; with the null engine, none.
+fn make_commits(
+    setup: StepSetup<'_>,
+    single: &mut SingleLoad,
+    marks: Option<&mut TraceInstance>,
+) -> Result<CommitRun, RunError> {
+    let workload = &single.effective.workload;
+    let Some(file) = single.file.take() else { return Ok(CommitRun::default()) };
+    let seed = job_seed(setup.plan.seed, setup.step.index.into(), 0);
+    let mut committing = TracedCommits {
+        operations: OneByOne::new(workload, single.region, seed),
+        writes_each: workload.sync.every,
+        count: single.count,
+        stop: setup.stop,
+        marks,
+        made: CommitRun::default(),
+    };
+    let engine = (single.effective.engine, MonotonicClock);
+    with_engine(engine, workload, file, seed, &mut |engine| committing.run(engine))?;
+    Ok(CommitRun { ending: committing.operations.ending, ..committing.made })
+}
+
+struct TracedCommits<'a> {
+    operations: OneByOne<'a>,
+    writes_each: u32,
+    count: u64,
+    stop: &'a StopFlag,
+    marks: Option<&'a mut TraceInstance>,
+    made: CommitRun,
+}
+
+impl TracedCommits<'_> {
+    fn run(&mut self, engine: &mut dyn Engine<Clock = MonotonicClock>) {
+        while self.made.commits < self.count && !self.stop.is_set() {
+            if self.commit(engine).is_err() {
+                return;
+            }
+            self.made.commits += 1;
+        }
+    }
+
+    fn commit(
+        &mut self,
+        engine: &mut dyn Engine<Clock = MonotonicClock>,
+    ) -> Result<(), EndedEarly> {
+        // Resetting a segment to its first state at its end is not part of a commit.
+        let mut access = self.next_write(engine)?;
+        self.mark("begin");
+        for left in (0..self.writes_each).rev() {
+            self.operations.access_and_syncs(engine, access)?;
+            if left > 0 {
+                access = self.next_write(engine)?;
+            }
+        }
+        self.mark("end");
+        Ok(())
+    }
+
+    fn next_write(
+        &mut self,
+        engine: &mut dyn Engine<Clock = MonotonicClock>,
+    ) -> Result<Access, EndedEarly> {
+        loop {
+            let access = self.operations.next(engine);
+            if access.kind == AccessKind::Write {
+                return Ok(access);
+            }
+            self.operations.access(engine, access)?;
+        }
+    }
+
+    fn mark(&mut self, word: &str) {
+        let Some(marks) = &mut self.marks else { return };
+        if let Err(reason) = marks.mark(word, self.made.commits) {
+            // Commits without marks cannot be separated: the others need none either.
+            self.made.mark_error = Some(reason);
+            self.marks = None;
+        }
+    }
 }

@@ -23,7 +23,6 @@ const REPEATS_MAX: usize = 1000;
 /// A mean, and how sure it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mean {
-    /// The mean itself.
     pub value: f64,
     /// Variance of the mean, not of a single repeat.
     pub variance: f64,
@@ -59,9 +58,9 @@ pub enum ShiftAnswer {
 /// How far one mean lies from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shift {
-    /// Other − baseline.
+    /// The other mean less the baseline's, in logarithms.
     pub value: f64,
-    /// Its standard error.
+    /// Standard error of the shift.
     pub error: f64,
     /// Degrees of freedom of the error.
     pub freedom: f64,

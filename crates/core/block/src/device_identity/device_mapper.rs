@@ -195,7 +195,7 @@ fn parse_line(line: &str) -> Option<DmSegment> {
 const OPEN_TARGETS: &str = "linear striped raid mirror snapshot snapshot-origin snapshot-merge thin \
     thin-pool cache writecache clone delay flakey error zero multipath";
 
-/// Replaces a key.
+/// Stands for a key, which no record may hold.
 const HIDDEN: &str = "-";
 
 fn segment(target: &str, length_sectors: u64, parameters: &str) -> DmSegment {

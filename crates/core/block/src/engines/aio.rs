@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::looks::LookGap;
+use super::LookGap;
 use super::sync::{file_of, no_transfer};
 use super::{EngineDescriptor, EngineSetup, EngineUser};
 use crate::aio_calls::{AioContext, ControlBlock, FDSYNC, FSYNC, IoEvent, PREAD, PWRITE};

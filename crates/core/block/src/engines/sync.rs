@@ -10,7 +10,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::{EngineDescriptor, EngineSetup, EngineUser};
 use crate::clock::wait_until;
 use crate::open::reallocate;
-use crate::page_cache::sync_file_range;
+use crate::open::sync_file_range;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks, WriteFlags,
@@ -34,7 +34,7 @@ pub struct SyncEngine<C, T = FileCalls> {
 pub trait BlockingCalls: Debug {
     /// [`WriteFlags`] other than `None`.
     const WRITE_FLAGS: bool;
-    /// [`OperationKind::SyncFileRange`].
+    /// [`OperationKind::SyncFileRange`] is possible.
     const RANGE_SYNCS: bool;
 
     /// Does it, with the data in the operation's slot; gives the bytes moved.

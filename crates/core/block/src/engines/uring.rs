@@ -13,7 +13,6 @@
 //! work in the job's own thread (what current fio sets too); SQPOLL, IOPOLL and COOP_TASKRUN are not
 //! used, as no gain has been measured for them.
 
-mod descriptor;
 mod entries;
 
 use std::io;
@@ -24,16 +23,14 @@ use std::time::Duration;
 use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squeue, types};
 use rustix::io::Errno;
 
-use super::looks::{CompletionBatch, LookGap, Looks};
-use super::{EngineDescriptor, EngineSetup, EngineUser};
+use super::{CompletionBatch, EngineDescriptor, EngineSetup, EngineUser, LookGap, Looks};
 use crate::clock::{WATCHED, wait_until};
-use crate::page_cache::RANGE_SYNC_FLAGS;
+use crate::open::RANGE_SYNC_FLAGS;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks,
 };
-use descriptor::RingDescriptor;
-use entries::SlotEntries;
+use entries::{RingDescriptor, SlotEntries};
 
 /// The kernel registers at most this many buffers (IORING_MAX_REG_BUFFERS, io_uring/rsrc.c).
 const REGISTERED_BUFFERS_MAX: usize = 1 << 14;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::made_file::removal::Removal::{Absent, Kept, Removed};
+use crate::made_file::Removal::{Absent, Kept, Removed};
 
 const CONTENTS: &[u8] = b"what durio wrote";
 

@@ -2,7 +2,7 @@
 //!
 //! In: a way to build the engine ([`Suite::lend`]), what stores its data ([`Store`]), what to expect.
 //! Out: a [`Report`] of what passed, was skipped (with the reason) or failed (with the message).
-//! Not here: figures, printing, and what is one engine's own, such as the null engine's script.
+//! Not here: rates, printing, and abilities of one engine alone, such as the null engine's script.
 //!
 //! [`Files`] is the store of engines that go to the kernel. An engine over something else (a network
 //! block device, a simulated disk) brings a store of its own, and is spared the bodies that are about
@@ -14,19 +14,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::{Buffers, Clock, Engine};
 
 mod bench;
-mod chains;
 mod completions;
-mod deadlines;
 mod errors;
-mod range_syncs;
-mod ranges;
-mod slots;
-mod store;
 mod syncs;
 mod transfers;
 
 use bench::Bench;
-pub use store::{Files, Store, Target};
+pub use transfers::{Files, Store, Target};
 
 /// What an engine is to be built over.
 #[derive(Debug)]
@@ -35,11 +29,11 @@ pub struct Setup {
     pub target: Target,
     /// Buffers, at least as many as the depth.
     pub buffers: Buffers,
-    /// Operations in flight.
+    /// The most operations in flight at a time.
     pub depth: u32,
 }
 
-/// What is done with an engine.
+/// The work of a case with an engine.
 pub type Body<'b, C> = dyn FnMut(&mut dyn Engine<Clock = C>) + 'b;
 
 /// Builds an engine, lends it to a body, and drops it.
@@ -58,7 +52,7 @@ pub struct Suite<'s, C> {
     pub maps_files: bool,
     /// The errno of a write to /dev/full by this interface of the kernel.
     pub full_device_errno: i32,
-    /// The errno of a write to what was opened for reading only.
+    /// The errno of a write to a target that was opened for reading only.
     pub read_only_errno: i32,
 }
 
@@ -67,7 +61,7 @@ pub struct Suite<'s, C> {
 pub struct Skip {
     /// The body's name, a sentence.
     pub body: &'static str,
-    /// What is missing here.
+    /// The reason: the missing part.
     pub reason: String,
 }
 
@@ -87,7 +81,6 @@ pub struct Report {
     pub passed: Vec<&'static str>,
     /// Those that could not be run here.
     pub skipped: Vec<Skip>,
-    /// Those that failed.
     pub failed: Vec<Failure>,
 }
 
@@ -116,11 +109,10 @@ enum Outcome {
 /// What a body is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
-    /// Any engine.
     Nothing,
     /// An engine with I/O: data and errors.
     Storage,
-    /// As storage, with objects that are no whole number of blocks.
+    /// As storage, with objects whose length need not be a multiple of a block.
     AnySize,
     /// As storage, with files of the kernel.
     Files,
@@ -132,7 +124,7 @@ enum Needs {
     DirectFiles,
 }
 
-/// One body.
+/// One body of the suite, and what it needs.
 struct Case<C> {
     name: &'static str,
     needs: Needs,
@@ -156,17 +148,7 @@ impl<'s, C: Clock> Suite<'s, C> {
     #[must_use]
     pub fn run(&self) -> Report {
         let mut report = Report::default();
-        let cases = [
-            transfers::cases(),
-            completions::cases(),
-            slots::cases(),
-            syncs::cases(),
-            ranges::cases(),
-            range_syncs::cases(),
-            chains::cases(),
-            errors::cases(),
-            deadlines::cases(),
-        ];
+        let cases = [transfers::cases(), completions::cases(), syncs::cases(), errors::cases()];
         for case in cases.into_iter().flatten() {
             if self.fits(case.needs) {
                 self.run_case(&case, &mut report);

@@ -14,7 +14,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::CpuSet;
 
-use super::queue::UblkQueue;
+use super::UblkQueue;
 use super::{ControlCommand, DeviceInfo, Parameters, READ, READ_WRITE, SECTOR, UblkShape, command};
 use crate::BlockError;
 
@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub enum UblkState {
     /// Never started, or stopped.
     Dead,
-    /// Served.
+    /// A server answers its requests.
     Live,
     /// Its server has died, and its users wait.
     Waiting,
@@ -52,7 +52,7 @@ pub struct UblkDevice {
     pub state: UblkState,
     /// The process that serves it, or did.
     pub server: u32,
-    /// [`UblkShape::mark`].
+    /// [`UblkShape::mark`] that it was made with.
     pub mark: u64,
     pub queues: u16,
     depth: u16,

@@ -17,13 +17,15 @@
 
 use std::borrow::Cow;
 
-use super::SECTOR;
-use crate::strace::seconds;
+use crate::trace_text::seconds;
 use crate::tracefs::{DeviceRequest, request};
+
+/// Bytes of a sector: tracers count in it whatever the size of a device's blocks.
+pub(crate) const SECTOR: u64 = 512;
 
 /// Who wrote a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Dialect {
+pub(crate) enum Dialect {
     Blkparse,
     /// perf script, perf trace and the kernel's own text: events of one name.
     Events,
@@ -36,18 +38,18 @@ pub(super) enum Dialect {
 
 /// A request, and how far it is.
 #[derive(Debug)]
-pub(super) struct RequestLine<'t> {
-    pub(super) dialect: Dialect,
-    pub(super) device: Cow<'t, str>,
-    pub(super) at: u64,
-    pub(super) task: u32,
-    pub(super) request: DeviceRequest,
-    pub(super) sector: Option<u64>,
-    pub(super) stage: RequestStage,
+pub(crate) struct RequestLine<'t> {
+    pub(crate) dialect: Dialect,
+    pub(crate) device: Cow<'t, str>,
+    pub(crate) at: u64,
+    pub(crate) task: u32,
+    pub(crate) request: DeviceRequest,
+    pub(crate) sector: Option<u64>,
+    pub(crate) stage: RequestStage,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum RequestStage {
+pub(crate) enum RequestStage {
     Issued,
     /// It was issued, and will be again.
     Requeued,
@@ -61,7 +63,7 @@ pub(super) enum RequestStage {
 
 /// The head of a table, as far as the rows below depend on it.
 #[derive(Debug, Default)]
-pub(super) struct Columns {
+pub(crate) struct Columns {
     /// True if the only time of iosnoop is the end (`-t`), false if it is the start (`-s`).
     only_ends: Option<bool>,
     /// The last time of the day, of a text that has those.
@@ -90,7 +92,7 @@ const DAY: u64 = 86_400_000_000_000;
 
 impl<'t> RequestLine<'t> {
     /// None for other events, and for other lines.
-    pub(super) fn of(line: &'t str, columns: &mut Columns) -> Option<Self> {
+    pub(crate) fn of(line: &'t str, columns: &mut Columns) -> Option<Self> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         match *words {
             ["STARTs", "COMM", ..] => columns.only_ends = Some(false),
@@ -223,7 +225,7 @@ impl<'t> RequestLine<'t> {
     }
 }
 
-/// `254,0`.
+/// A device's numbers as words of a trace have them: `254,0`.
 fn number(word: &str) -> Option<&str> {
     let (major, minor) = word.split_once(',')?;
     [major, minor].iter().all(|part| part.parse::<u32>().is_ok()).then_some(word)
@@ -286,4 +288,9 @@ fn place(rest: &[&str], flags: &str) -> Option<(Option<u64>, DeviceRequest)> {
 fn error(rest: &[&str]) -> i64 {
     let last = rest.last().map(|word| word.trim_matches(['[', ']']));
     last.and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// True for a line of a request, of a tracer that is read here.
+pub(crate) fn is_request(line: &str) -> bool {
+    RequestLine::of(line, &mut Columns::default()).is_some()
 }

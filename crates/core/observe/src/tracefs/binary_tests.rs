@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
+use super::binary::{CaptureEventKind, CaptureFormats, DeviceRequest};
 use super::binary::{EventFormat, SubBuffer};
-use super::calls::{CaptureEventKind, CaptureFormats, DeviceRequest};
 
 const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
 \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;

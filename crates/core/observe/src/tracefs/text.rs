@@ -73,7 +73,7 @@ pub enum TraceEventKind {
     },
     /// This other task takes a processor.
     SwitchedIn {
-        /// Its number.
+        /// The kernel's number of the thread.
         task: u32,
     },
     /// A filesystem, the page cache or a layer wants something done (block_bio_queue).

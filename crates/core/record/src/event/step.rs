@@ -42,7 +42,7 @@ impl OperationName {
     }
 }
 
-/// Whether results count.
+/// Results count in the measured phase alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -62,7 +62,7 @@ pub struct OperationRecord {
     /// From preparation to the return of the submitting call; asynchronous engines only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submit: Option<Latency>,
-    /// The rest.
+    /// From the return of the submitting call to completion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion: Option<Latency>,
     /// From the intended start to completion; open loops only.
@@ -161,7 +161,7 @@ pub struct TargetPrepared {
 pub struct StreamStarted {
     /// The engine in use.
     pub engine: EngineKind,
-    /// Jobs in use.
+    /// Jobs that the load has, each a thread.
     pub jobs: u32,
     /// Operations that each job keeps in flight.
     pub depth: u32,
@@ -182,7 +182,6 @@ pub struct StreamStarted {
     pub arrivals: Arrivals,
 }
 
-/// A step begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepStarted {
     /// Index in the plan.
@@ -191,7 +190,6 @@ pub struct StepStarted {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub round: u32,
     // Written as it was when a step had only one load.
-    /// The first load.
     #[serde(flatten)]
     pub stream: StreamStarted,
     /// The other loads, in the order of the plan.
@@ -225,7 +223,6 @@ pub struct Interval {
     pub stream: u32,
     /// Index of the (first) target in the plan.
     pub target: usize,
-    /// Whether it counts.
     pub phase: Phase,
     /// Number within the step, from 0.
     pub index: u64,
@@ -270,7 +267,7 @@ pub struct Pacing {
     pub punctual: u64,
     /// Sum of the times from the intended start to the real one: the generator's own lag.
     pub lag_ns_sum: u64,
-    /// The largest.
+    /// The largest lag of a punctual arrival.
     pub lag_ns_max: u64,
     /// The longest time by which any arrival was started late, for whatever reason.
     pub behind_ns_max: u64,
@@ -330,7 +327,6 @@ pub struct JobEnded {
     pub operations: Vec<OperationRecord>,
 }
 
-/// Who ended something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -407,7 +403,6 @@ pub struct StepDeclined {
 /// A fact that a reader of the results must know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
-    /// The text.
     pub message: String,
 }
 
@@ -418,7 +413,6 @@ pub struct RoundEnded {
     pub section: u32,
     /// The round, from 0.
     pub round: u32,
-    /// The next step.
     pub decision: RoundDecision,
 }
 
@@ -426,13 +420,10 @@ pub struct RoundEnded {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoundDecision {
-    /// The same again.
+    /// Another round at the same rate.
     Again,
     /// Again at another rate.
-    AgainAt {
-        /// Accesses per second.
-        rate_per_second: f64,
-    },
+    AgainAt { rate_per_second: f64 },
     /// What the rounds were for is reached.
     Reached,
     /// The rounds are used up, and it is not.
@@ -453,7 +444,6 @@ pub struct RunResumed {
 /// How fast memory was copied before the first step, by all processors at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryMeasured {
-    /// Threads that copied.
     pub threads: u32,
     /// Bytes copied per second, over all threads: each was read once and written once.
     #[serde(rename = "copied_bytes_per_second")]

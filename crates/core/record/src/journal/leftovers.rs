@@ -30,7 +30,7 @@ const JOURNAL_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leftover {
     Removed(RawPath),
-    /// It stays.
+    /// The file stays, for a reason that the user is told.
     Kept {
         path: RawPath,
         reason: &'static str,

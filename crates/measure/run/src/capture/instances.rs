@@ -11,8 +11,7 @@ use durio_observe::{
 };
 use rustix::io::Errno;
 
-use crate::trace_step::instance::{TraceInstance, detached_mount, device_filter};
-use crate::trace_step::owner::remove_dead_in;
+use crate::tracefs::{TraceInstance, detached_mount, device_filter, remove_dead_in};
 
 /// Events that each processor's buffer can hold between two looks.
 const EVENTS: u64 = 80_000;

@@ -1,13 +1,29 @@
 //! The state behind the log's lock: the queue, the next batch's bytes, the outcome of each
 //! committer's record, the recorder, and the leader's tools while no thread leads.
+//!
+//! How committers wait for a processor and for each other is here too. A database may give turns on
+//! the processors to its threads itself ([`Turns`]), in the order in which they became ready, instead
+//! of leaving that to the kernel; threads are known by their place in the list of all. As many have a turn as there are processors. A thread that waits for a client or for storage has
+//! none, and joins the end of the queue when it continues.
+//!
+//! RocksDB waits at first by yielding the processor, if waits are short and no other thread wants it,
+//! else asleep ([`Yields`]). The rule is that of AwaitState in db/write_thread.cc: a yield that takes long has let another
+//! thread run, and after three of those the thread sleeps. A balance of such waits says whether the
+//! next one yields at all; one in 256 does it anyway, to find out.
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::yield_now;
+
+use durio_base::Nanos;
 use durio_block::{Clock, SyncEngine, Ticks};
 use durio_record::OperationName;
 use durio_workload::{AccessKind, BlockFiller, Stream, Workload};
 
-use super::Leader;
+use super::{CommitterTeam, Leader};
 use crate::grid::{IntervalClock, JobBounds};
-use crate::job::JobInput;
+use crate::job_input::JobInput;
 use crate::log::{Log, Record, put_record};
 use crate::measured_loop::{ClockPair, EarlyEnding};
 use crate::recorder::JobRecorder;
@@ -172,5 +188,224 @@ impl<C: Clock> CommitterState<C> {
             self.outcomes[record.committer as usize] = CommitOutcome::Failed;
             woken.push(record.committer);
         }
+    }
+}
+
+pub(super) struct Turns {
+    /// After this time a thread gives its turn to the next one that is ready.
+    pub(super) longest: Nanos,
+    queue: Mutex<TurnQueue>,
+    /// By thread: it was given a turn while it waited for one.
+    given: Box<[AtomicBool]>,
+}
+
+struct TurnQueue {
+    free: usize,
+    waiting: VecDeque<u32>,
+}
+
+impl Turns {
+    /// For this many threads, of which `at_once` run at the same time.
+    pub(super) fn new(threads: usize, at_once: usize, longest: Nanos) -> Self {
+        let waiting = VecDeque::with_capacity(threads);
+        Self {
+            longest,
+            queue: Mutex::new(TurnQueue { free: at_once, waiting }),
+            given: (0..threads).map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// Waits for a turn: `sleep` until another thread may have given it. If it `is_over` before,
+    /// the thread continues without: it only has to end.
+    pub(super) fn take(&self, me: u32, sleep: impl Fn(), is_over: impl Fn() -> bool) {
+        {
+            let mut queue = self.lock();
+            // A free turn while others wait was given to one of them.
+            if queue.free > 0 {
+                queue.free -= 1;
+                return;
+            }
+            queue.waiting.push_back(me);
+        }
+        let given = &self.given[me as usize];
+        while !given.swap(false, Ordering::Acquire) {
+            if is_over() {
+                self.lock().waiting.retain(|waiting| *waiting != me);
+                return;
+            }
+            sleep();
+        }
+    }
+
+    /// Ends a turn; gives the thread that has it next, to be woken.
+    pub(super) fn give(&self) -> Option<u32> {
+        let mut queue = self.lock();
+        let next = queue.waiting.pop_front();
+        match next {
+            Some(next) => self.given[next as usize].store(true, Ordering::Release),
+            None => queue.free += 1,
+        }
+        next
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TurnQueue> {
+        // Nothing in it can be half done.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A yield that takes so long was a slow one (write_thread_slow_yield_usec).
+const SLOW: Nanos = Nanos::from_micros(3);
+
+/// After this many slow yields a thread sleeps.
+const SLOW_MAX: u32 = 3;
+
+/// One in this many waits is counted regardless of its outcome.
+const SAMPLED: u32 = 256;
+
+/// What a wait adds to the balance, which decays by a 1024th each time.
+const STEP: i32 = 131_072;
+
+/// The balance of waits of one kind.
+#[derive(Debug, Default)]
+pub(super) struct Yields {
+    balance: AtomicI32,
+    waits: AtomicU32,
+}
+
+impl Yields {
+    /// Whether the next wait yields, and whether it is counted.
+    fn begin(&self) -> (bool, bool) {
+        let is_sampled = self.waits.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLED);
+        (is_sampled || self.balance.load(Ordering::Relaxed) >= 0, is_sampled)
+    }
+
+    fn count(&self, was_worth_it: bool) {
+        let before = self.balance.load(Ordering::Relaxed);
+        let step = if was_worth_it { STEP } else { -STEP };
+        // Two at the same time lose one of them, which does no harm.
+        self.balance.store(before - before / 1024 + step, Ordering::Relaxed);
+    }
+}
+
+/// Slow yields of a wait.
+struct SlowYields(u32);
+
+impl SlowYields {
+    /// True if, after a yield of this many nanoseconds, the thread sleeps.
+    fn are_enough(&mut self, nanos: u64) -> bool {
+        self.0 += u32::from(nanos >= SLOW.get());
+        self.0 == SLOW_MAX
+    }
+}
+
+impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
+    /// Yields until something is to do for this committer; false if it is to sleep.
+    pub(super) fn yield_until_ready(&self, me: u32, has_applied: bool) -> bool {
+        let Some(longest) = self.policy.software.and_then(|software| software.yields) else {
+            return false;
+        };
+        let yields = &self.yields[usize::from(has_applied)];
+        let (begins, mut is_counted) = yields.begin();
+        if !begins {
+            return false;
+        }
+        let nanos = |from, to: durio_block::Ticks| self.clock.nanos(to.since(from));
+        let begin = self.clock.now();
+        let (mut last, mut slow, mut came) = (begin, SlowYields(0), false);
+        while nanos(begin, last) <= longest.get() {
+            yield_now();
+            if self.is_ready(me) {
+                came = true;
+                break;
+            }
+            let now = self.clock.now();
+            if slow.are_enough(nanos(last, now)) {
+                is_counted = true;
+                break;
+            }
+            last = now;
+        }
+        if is_counted {
+            yields.count(came);
+        }
+        came
+    }
+
+    /// True if its record has an outcome, or it may lead.
+    fn is_ready(&self, me: u32) -> bool {
+        match self.state.try_lock() {
+            Ok(state) => {
+                state.outcomes[me as usize] != CommitOutcome::Waiting || state.leader.is_some()
+            }
+            // The holder of the lock is about to change the outcome.
+            Err(TryLockError::WouldBlock) => false,
+            Err(TryLockError::Poisoned(_)) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_given_in_the_order_of_those_who_wait() {
+        let turns = Turns::new(4, 1, Nanos::ZERO);
+        turns.take(0, || unreachable!(), || false);
+        turns.lock().waiting.extend([2, 1]);
+        assert_eq!((turns.give(), turns.give(), turns.give()), (Some(2), Some(1), None));
+        turns.take(3, || unreachable!(), || false);
+    }
+
+    #[test]
+    fn who_is_over_waits_for_none_and_is_given_none() {
+        let turns = Turns::new(2, 1, Nanos::ZERO);
+        turns.take(0, || unreachable!(), || false);
+        turns.take(1, || unreachable!(), || true);
+        assert_eq!(turns.give(), None);
+    }
+
+    #[test]
+    fn waits_that_are_not_worth_it_end_yielding_but_for_one_in_256() {
+        let yields = Yields::default();
+        // The first one is sampled.
+        assert_eq!(yields.begin(), (true, true));
+        yields.count(false);
+        let begun = (0..512).filter(|_| yields.begin().0).count();
+        assert_eq!(begun, 2);
+        for _ in 0..2 {
+            yields.count(true);
+        }
+        assert_eq!(yields.begin(), (true, false));
+    }
+
+    /// The numbers are those of RocksDB's options and of db/write_thread.cc.
+    #[test]
+    fn a_thread_sleeps_after_three_yields_of_3_us_and_a_wait_weighs_131_072() {
+        let mut slow = SlowYields(0);
+        let enough = [2999, 3000, 2999, 9000, 0, 3000].map(|nanos| slow.are_enough(nanos));
+        assert_eq!(enough, [false, false, false, false, false, true]);
+        let yields = Yields::default();
+        let after = |was_worth_it| {
+            yields.count(was_worth_it);
+            yields.balance.load(Ordering::Relaxed)
+        };
+        // A 1024th of the balance is lost each time.
+        assert_eq!([after(true), after(true), after(false)], [131_072, 262_016, 130_689]);
+    }
+
+    #[test]
+    fn the_balance_stays_within_bounds() {
+        let yields = Yields::default();
+        for _ in 0..10_000 {
+            yields.count(true);
+        }
+        let most = yields.balance.load(Ordering::Relaxed);
+        assert!(most > 0 && most <= STEP * 1024, "{most}");
+        for _ in 0..20_000 {
+            yields.count(false);
+        }
+        assert!(yields.balance.load(Ordering::Relaxed) >= -STEP * 1024);
     }
 }

@@ -25,11 +25,10 @@ use durio_workload::{ArrivalSchedule, ClientThreads, LogWriter, Software};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::committer::Arriving;
-use super::state::CommitOutcome;
-use super::turns::Turns;
+use super::state::{CommitOutcome, Turns};
 use super::{CommitterResult, CommitterTeam};
 use crate::counters::ThreadUsage;
-use crate::start_barrier::StartSignal;
+use crate::job_input::StartSignal;
 
 /// About as long as a short statement: when it was sent, and how long the one before took.
 const REQUEST_BYTES: usize = 128;
@@ -90,7 +89,6 @@ struct WaitTimes {
     since_due: Option<u64>,
 }
 
-/// A client's connection.
 struct ClientConnection {
     connection: UnixStream,
     /// When its transaction was sent; none while it has none.

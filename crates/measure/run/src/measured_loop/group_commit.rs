@@ -12,26 +12,33 @@
 //! so in a closed loop every record arrives when a flush returns, and a blocking engine lets it see
 //! arrivals only then: the two differ only in an open loop with an asynchronous engine. Committers
 //! with separate threads (`committer_threads`) show the difference.
+//!
+//! A record that arrives while every committer waits for an acknowledgement is handed over when one
+//! has it: that is the storage's doing, and in its response. A record that arrives while the loop is
+//! in the kernel with a batch would only have waited for that batch: its hand-over is when it
+//! arrived. Only when the log was free is lateness the generator's own.
 
-mod arrivals;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
+
 use durio_block::{Clock, Completion, Engine, Ticks};
-use durio_record::OperationName;
+use durio_record::{OperationName, Pacing};
 use durio_workload::{Access, AccessKind, ArrivalSchedule};
 
-use super::{LoopResult, MeasuredLoop, RECORDED_AS, kind_of};
+use super::open::DueSchedule;
+use super::{Lateness, LoopResult, MeasuredLoop, Pacer, RECORDED_AS, kind_of};
 use crate::log::{Log, LogBatch, Record, put_record};
-use arrivals::Committers;
 
 /// What the log does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing.
     Free,
     /// A leader waits for more records.
-    Delaying { until: Ticks },
+    Delaying {
+        until: Ticks,
+    },
     /// A batch is written or made durable.
     Busy,
 }
@@ -61,7 +68,6 @@ struct LogLoop<'a, 'b, E: Engine> {
 }
 
 /// The memory of an open loop's committers, allocated before it begins.
-pub(crate) use arrivals::Idle;
 
 impl<'a, E: Engine> MeasuredLoop<'a, E> {
     /// Runs a log to the limit, to the first error or until it is stopped. Records that were handed
@@ -223,7 +229,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         self.stage = Stage::Busy;
     }
 
-    /// Zeros what fills the batch up: what was there is of an older one.
+    /// Zeros fill the batch up: the buffer still has bytes of an older one.
     #[inline]
     fn fill_up(&mut self, bytes: u64, length: u64) {
         let as_index = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -340,5 +346,114 @@ impl<E: Engine> LogLoop<'_, '_, E> {
             }
             self.hand_over(now, now);
         }
+    }
+}
+
+/// Since when each committer has no record, the longest first.
+pub(crate) type Idle = VecDeque<Ticks>;
+
+struct Committers<'b> {
+    /// What arrives; none in a closed loop.
+    due: Option<DueSchedule>,
+    idle: &'b mut Idle,
+    pacer: Pacer,
+}
+
+impl<'b> Committers<'b> {
+    fn new(schedule: Option<ArrivalSchedule>, idle: &'b mut Idle, ramp_end: Ticks) -> Self {
+        let due = schedule.map(|schedule| DueSchedule { schedule, next: Ticks::default() });
+        Self { due, idle, pacer: Pacer::new(ramp_end) }
+    }
+
+    #[inline]
+    fn are_closed(&self) -> bool {
+        self.due.is_none()
+    }
+
+    /// A committer's record is acknowledged.
+    #[inline]
+    fn release(&mut self, now: Ticks) {
+        self.idle.push_back(now);
+    }
+}
+
+impl<E: Engine> LogLoop<'_, '_, E> {
+    /// The first records: of all committers in a closed loop, those that the schedule has in an open
+    /// one.
+    fn greet(&mut self) {
+        let now = self.base.engine.clock().now();
+        let committers = self.log.policy.committers;
+        if self.committers.are_closed() {
+            if !self.base.is_over() {
+                self.hand_over_next(committers as usize, now);
+            }
+            return;
+        }
+        // Free from the beginning: the first arrivals need not wait.
+        for _ in 0..committers {
+            self.committers.release(Ticks::default());
+        }
+        if let Some(due) = &mut self.committers.due {
+            self.base.advance(due);
+        }
+    }
+
+    /// Hands over the arrived records, as far as committers have none.
+    fn hand_over_due(&mut self) {
+        if self.committers.are_closed() {
+            return;
+        }
+        let now = self.base.engine.clock().now();
+        if now >= self.base.end {
+            self.base.end_now();
+        }
+        while let Some(due) = self.committers.due.as_ref().map(|due| due.next)
+            && due <= now
+            && self.base.may_start(due)
+            && let Some(idle_since) = self.committers.idle.pop_front()
+        {
+            self.arrive(due, now, idle_since);
+        }
+    }
+
+    fn arrive(&mut self, due: Ticks, now: Ticks, idle_since: Ticks) {
+        let free_since = self.base.last_completion;
+        let could = due.max(idle_since);
+        // Until its last completion the loop was in the kernel.
+        let handed = if could <= free_since { could } else { now };
+        let clock = self.base.engine.clock();
+        let late = Lateness {
+            punctual: idle_since <= due,
+            behind_ns: clock.nanos(handed.since(due)),
+            lag_ns: clock.nanos(handed.since(could)),
+        };
+        self.committers.pacer.started(due, late);
+        self.hand_over(handed, due);
+        if let Some(due) = &mut self.committers.due {
+            self.base.advance(due);
+        }
+    }
+
+    /// True if more may arrive before the end.
+    fn expects_arrivals(&self) -> bool {
+        self.committers.due.is_some() && self.base.remaining > 0
+    }
+
+    /// Until when nothing has to be handed over.
+    fn next_arrival(&self) -> Ticks {
+        let latest = self.base.next_look();
+        match &self.committers.due {
+            Some(due) if !self.committers.idle.is_empty() && self.base.may_start(due.next) => {
+                due.next.min(latest)
+            }
+            _ => latest,
+        }
+    }
+
+    /// What became of the schedule, with the arrivals that found no committer until the end.
+    fn count_missed(&mut self) -> Option<Pacing> {
+        let mut due = self.committers.due.take()?;
+        self.base.count_missed(&mut due, &mut self.committers.pacer);
+        Some(self.committers.pacer.pacing())
     }
 }

@@ -10,8 +10,7 @@ use durio_record::OperationName;
 use durio_workload::{AccessKind, ArrivalSchedule};
 
 use super::syncs::Follows;
-use super::{LoopResult, MeasuredLoop, Origin};
-use crate::pacer::{Lateness, MISSED_MAX, Pacer};
+use super::{Lateness, LoopResult, MISSED_MAX, MeasuredLoop, Origin, Pacer};
 
 // No wait is longer, so that a wish to stop is heard.
 const WAIT_MAX_NANOS: u64 = 100_000_000;

@@ -1,20 +1,29 @@
-//! One thread of a trace: its operations, one after the other.
+//! One thread of a trace: its operations, one after the other. An operation waits for its thread's
+//! last one, and for those of its file that had ended before it began.
+//!
+//! The operations of a file that had ended when another began are always the first ones in the
+//! order of their ends. So an operation's condition is a number, and a file only needs to know how
+//! many of its first ends have all come.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{Thread, current, park_timeout};
+use std::time::Duration;
 
 use durio_base::Bytes;
 use durio_block::{
     Buffers, Clock, Completion, Engine, MonotonicClock, OpenMode, Operation, OperationKind,
     SyncEngine, Ticks, WriteFlags, start_write_back, wait_until,
 };
-use durio_record::{ReplayedOperation, TracedOperation};
+use durio_record::{OperationTrace, ReplayedOperation, TracedOperation};
 use durio_workload::BlockFiller;
 use rustix::io::Errno;
 use rustix::thread::set_current_timer_slack;
 
-use super::order::ReplayOrder;
 use super::{Files, ReplayWish};
 use crate::error::RunError;
 use crate::layout::PreparedTarget;
@@ -213,5 +222,234 @@ fn check_alignment<'t>(
             Bytes::new(unit)
         ))
         .hint("choose storage with blocks as small as those of the trace's")),
+    }
+}
+
+/// How often a waiting thread checks for the end.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(super) struct ReplayOrder {
+    /// The operations of each worker, in order.
+    threads: Vec<Vec<usize>>,
+    /// One for each operation of the trace.
+    places: Vec<ReplayPlace>,
+    /// One for each file of the trace.
+    ends: Vec<Ends>,
+    done: AtomicUsize,
+    is_ended: AtomicBool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct ReplayPlace {
+    file: usize,
+    /// Its place among the ends of the file.
+    rank: usize,
+    /// The number of the file's ends that come before it begins.
+    needs: usize,
+}
+
+/// The ends of a file's operations.
+#[derive(Default)]
+struct Ends {
+    /// The number of first ends that have all come.
+    whole: AtomicUsize,
+    state: Mutex<EndsState>,
+}
+
+#[derive(Default)]
+struct EndsState {
+    came: Vec<bool>,
+    /// Who waits for how many.
+    waiting: Vec<(usize, Thread)>,
+}
+
+impl Ends {
+    fn lock(&self) -> MutexGuard<'_, EndsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReplayOrder {
+    /// The order of a trace; `file_of` says for each captured file which one it is.
+    pub(super) fn of(trace: &OperationTrace, file_of: &[usize]) -> Self {
+        let mut threads: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        let files = file_of.iter().max().map_or(0, |last| last + 1);
+        let mut by_end: Vec<Vec<(u64, usize)>> = vec![Vec::new(); files];
+        for (index, operation) in trace.operations.iter().enumerate() {
+            threads.entry(operation.task).or_default().push(index);
+            by_end[file_of[operation.file]].push((operation.end(), index));
+        }
+        let mut places = vec![ReplayPlace::default(); trace.operations.len()];
+        for (file, ends) in by_end.iter_mut().enumerate() {
+            ends.sort_unstable();
+            for (rank, &(_, index)) in ends.iter().enumerate() {
+                let begin = trace.operations[index].begin;
+                let needs = ends.partition_point(|ended| ended.0 <= begin);
+                places[index] = ReplayPlace { file, rank, needs };
+            }
+        }
+        let ends = by_end
+            .iter()
+            .map(|file| EndsState { came: vec![false; file.len()], waiting: Vec::new() })
+            .map(|state| Ends { whole: AtomicUsize::new(0), state: Mutex::new(state) });
+        Self {
+            threads: joined(threads.into_values().collect(), trace),
+            places,
+            ends: ends.collect(),
+            done: AtomicUsize::new(0),
+            is_ended: AtomicBool::new(false),
+        }
+    }
+
+    /// The operations of each thread of the replay, in order.
+    pub(super) fn threads(&self) -> &[Vec<usize>] {
+        &self.threads
+    }
+
+    /// Waits until all that the operation needs is done; true if it had to.
+    pub(super) fn wait(&self, operation: usize, is_over: &dyn Fn() -> bool) -> bool {
+        let ReplayPlace { file, needs, .. } = self.places[operation];
+        let ends = &self.ends[file];
+        if ends.whole.load(Ordering::Acquire) >= needs {
+            return false;
+        }
+        let mut state = ends.lock();
+        if ends.whole.load(Ordering::Acquire) < needs {
+            state.waiting.push((needs, current()));
+        }
+        drop(state);
+        while ends.whole.load(Ordering::Acquire) < needs && !is_over() {
+            park_timeout(LOOK);
+        }
+        true
+    }
+
+    /// The operation is done.
+    pub(super) fn is_done(&self, operation: usize) {
+        let ReplayPlace { file, rank, .. } = self.places[operation];
+        let ends = &self.ends[file];
+        let mut state = ends.lock();
+        state.came[rank] = true;
+        let before = ends.whole.load(Ordering::Relaxed);
+        let whole = before + state.came[before..].iter().take_while(|came| **came).count();
+        ends.whole.store(whole, Ordering::Release);
+        // Only threads whose wait is over: waking all others too would keep a late replay late.
+        state.waiting.retain(|(needs, thread)| {
+            let waits = *needs > whole;
+            if !waits {
+                thread.unpark();
+            }
+            waits
+        });
+        drop(state);
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many are done.
+    pub(super) fn done(&self) -> usize {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// No operation begins any more.
+    pub(super) fn end(&self) {
+        self.is_ended.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended.load(Ordering::Relaxed)
+    }
+}
+
+/// Threads of which one ended before the other began are one: a server may start thousands, one after the other.
+fn joined(mut threads: Vec<Vec<usize>>, trace: &OperationTrace) -> Vec<Vec<usize>> {
+    threads.sort_by_key(|thread| thread.first().copied());
+    let mut joined: Vec<Vec<usize>> = Vec::new();
+    // By the end of its last operation, the earliest first.
+    let mut free: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    for thread in threads {
+        let begin = thread.first().map_or(0, |first| trace.operations[*first].begin);
+        let end = thread.iter().map(|place| trace.operations[*place].end()).max().unwrap_or(0);
+        match free.peek().copied() {
+            Some(Reverse((before, place))) if before <= begin => {
+                free.pop();
+                joined[place].extend(thread);
+                free.push(Reverse((end, place)));
+            }
+            _ => {
+                free.push(Reverse((end, joined.len())));
+                joined.push(thread);
+            }
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_observe::{CapturedFile, TRACED_CALLS};
+    use durio_record::TracedOperation;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Operations of two files: begin, end, thread, file.
+    fn trace(spans: &[(u64, u64, u32, usize)]) -> OperationTrace {
+        let file = |path: &str| CapturedFile { path: path.into(), flags: 0, size: None };
+        let operation = |&(begin, end, task, file): &(u64, u64, u32, usize)| TracedOperation {
+            begin,
+            nanos: end - begin,
+            task,
+            file,
+            call: &TRACED_CALLS[0],
+            offset: Some(0),
+            bytes: 1,
+            durable: false,
+        };
+        let operations = spans.iter().map(operation).collect();
+        OperationTrace::new(Value::Null, vec![file("a"), file("b")], operations)
+    }
+
+    #[test]
+    fn an_operation_waits_for_those_of_its_file_that_had_ended_and_for_no_other() {
+        // Two at once, then one that saw the first end, one of another file, and one that saw both end.
+        let spans = [(0, 10, 1, 0), (5, 30, 2, 0), (12, 20, 3, 0), (25, 40, 4, 1), (30, 50, 5, 0)];
+        let order = ReplayOrder::of(&trace(&spans), &[0, 1]);
+        let may_begin = |operation| !order.wait(operation, &|| true);
+        assert!(may_begin(0) && may_begin(1) && may_begin(3));
+        assert!(!may_begin(2) && !may_begin(4));
+        order.is_done(1);
+        assert!(!may_begin(2), "another one was done");
+        order.is_done(0);
+        assert!(may_begin(2) && !may_begin(4));
+        order.is_done(2);
+        assert!(may_begin(4));
+        // Never more than two at once, of two files.
+        assert_eq!((order.done(), order.threads().len()), (3, 2));
+    }
+
+    #[test]
+    fn what_ended_when_an_operation_began_ended_before_it() {
+        // One of its file ends a nanosecond before, one just then, one a nanosecond later.
+        let spans = [(0, 29, 1, 0), (1, 30, 2, 0), (2, 31, 3, 0), (30, 50, 4, 0)];
+        let order = ReplayOrder::of(&trace(&spans), &[0, 1]);
+        let may_begin = || !order.wait(3, &|| true);
+        order.is_done(0);
+        order.is_done(2);
+        assert!(!may_begin(), "the one that ended just then is not done");
+        order.is_done(1);
+        assert!(may_begin());
+        let order = ReplayOrder::of(&trace(&spans), &[0, 1]);
+        order.is_done(0);
+        order.is_done(1);
+        assert!(!order.wait(3, &|| true), "the one that ended later is none of its");
+    }
+
+    #[test]
+    fn threads_that_came_one_after_the_other_are_one() {
+        let spans: Vec<_> = (0..1000_u32)
+            .map(|number| (u64::from(10 * number), u64::from(10 * number + 10), 7 + number, 0))
+            .collect();
+        let order = ReplayOrder::of(&trace(&spans), &[0, 1]);
+        assert_eq!(order.threads(), [(0..1000).collect::<Vec<usize>>()]);
     }
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::collector::Collector;
 use crate::counters::CounterChanges;
 use crate::error::{RunError, RunErrorKind};
-use crate::job::JobOutcome;
+use crate::job_input::JobOutcome;
 use crate::measured_loop::{EarlyEnding, JobFailure};
 use crate::recorder::finish_records;
 

@@ -1,19 +1,26 @@
 //! The load as it really runs, where its targets or the kernel do not allow the planned one: said
 //! in the record, never silently.
+//!
+//! If the planned sync method is not possible on the targets of a load, another one replaces it, with
+//! a sentence that says so.
+//!
+//! The plan says which steps may be declined: for those the adapted step and its error decide whether
+//! the run continues without it, with an event that says so. Other errors end the run all the same.
 
 use std::os::fd::OwnedFd;
 
 use durio_base::Bytes;
-use durio_block::OpenMode;
-use durio_plan::{AccessAdvice, EngineKind, Load, Role};
+use durio_block::{BlockError, OpenMode, WriteFlags, probe_range_sync, probe_write_flags};
+use durio_plan::{AccessAdvice, EngineKind, Load, Role, Step};
+use durio_record::{Event, StepDeclined};
 use durio_workload::{AtEnd, CacheMode, Pattern, Region, SyncMethod, Workload};
 use rustix::fs::{Advice, fadvise};
+use rustix::io::Errno;
 
-use crate::error::RunError;
+use super::StepSetup;
+use crate::error::{RunError, RunErrorKind};
 use crate::layout::PreparedTarget;
 use crate::memory;
-use crate::step::StepSetup;
-use crate::step::sync_method::adapt_sync;
 
 /// A load as it is in effect.
 pub(crate) struct EffectiveLoad {
@@ -258,4 +265,243 @@ pub(super) fn stand_in(
     effective.fallbacks.push(fallback);
     effective.engine = EngineKind::Sync;
     Ok(())
+}
+
+/// Replaces a method that is not possible here; fio brings its own.
+pub(super) fn adapt_sync<'a>(
+    effective: &mut EffectiveLoad,
+    targets: impl Iterator<Item = &'a PreparedTarget>,
+) -> Result<(), RunError> {
+    if !effective.workload.is_durable() || effective.engine == EngineKind::Fio {
+        return Ok(());
+    }
+    // First: methods that the engine lacks need not be probed in the kernel.
+    adapt_to_engine(effective);
+    for target in targets {
+        let method = effective.workload.sync.method;
+        let Some(probe) = probe_of(method) else { return Ok(()) };
+        let file = target.open(OpenMode::default())?.file;
+        adapt_to_answer(effective, probe(&file));
+    }
+    Ok(())
+}
+
+/// The limits of engines, whatever the kernel and the target.
+pub(super) fn adapt_to_engine(effective: &mut EffectiveLoad) {
+    let (engine, method) = (effective.engine, effective.workload.sync.method);
+    if method.is_linked() && !engine.links_syncs() {
+        let call = method.unlinked();
+        effective.workload.sync.method = call;
+        effective.fallbacks.push(format!(
+            "{method} needs io_uring: with {engine}, write and {call} are two calls, one after the \
+             other"
+        ));
+    }
+    if method == SyncMethod::FileRange && engine == EngineKind::Aio {
+        replace(effective, "aio has no such call");
+    }
+}
+
+type SyncAttempt = fn(&std::os::fd::OwnedFd) -> Result<(), BlockError>;
+
+/// How it is found out that a method is possible, if it may be missing.
+fn probe_of(method: SyncMethod) -> Option<SyncAttempt> {
+    match method {
+        SyncMethod::RwfDsync => Some(|file| probe_write_flags(file, WriteFlags::Dsync)),
+        SyncMethod::RwfSync => Some(|file| probe_write_flags(file, WriteFlags::Sync)),
+        SyncMethod::FileRange => Some(|file| probe_range_sync(file)),
+        _ => None,
+    }
+}
+
+/// Switches to another method if a probe fails.
+pub(super) fn adapt_to_answer(effective: &mut EffectiveLoad, answer: Result<(), BlockError>) {
+    if let Err(error) = answer {
+        replace(effective, &error.source.to_string());
+    }
+}
+
+/// The nearest method that every kernel has: as durable, by other calls.
+fn replace(effective: &mut EffectiveLoad, reason: &str) {
+    let method = effective.workload.sync.method;
+    let nearest = match method {
+        // RWF_DSYNC is the O_DSYNC of a single write (pwritev2(2)), RWF_SYNC its O_SYNC.
+        SyncMethod::RwfDsync => SyncMethod::ODsync,
+        SyncMethod::RwfSync => SyncMethod::OSync,
+        // A range's sync makes nothing durable by itself (sync_file_range(2)): the file's follows anyway.
+        SyncMethod::FileRange => SyncMethod::Fdatasync,
+        other => other,
+    };
+    effective.workload.sync.method = nearest;
+    effective
+        .fallbacks
+        .push(format!("{method} is not possible here ({reason}): {nearest} was measured"));
+}
+
+/// True if the run continues without `step`: it may be declined, and the target or the kernel
+/// refused it. An error of the storage is not a refusal.
+pub(crate) fn declines(step: &Step, error: &RunError) -> bool {
+    step.declinable && is_refusal(error)
+}
+
+/// True if the target or the kernel refused the request; false if the storage failed.
+pub(crate) fn is_refusal(error: &RunError) -> bool {
+    match error.kind {
+        RunErrorKind::Unsupported => true,
+        RunErrorKind::Target => error.errno().is_some_and(|errno| REFUSALS.contains(&errno)),
+        RunErrorKind::Sink => false,
+    }
+}
+
+/// What the kernel answers to a flag or a call that a filesystem, or the kernel itself, does not
+/// have: EOPNOTSUPP (pwritev2(2)), EINVAL (open(2) of O_DIRECT, write(2) of an alignment that is not
+/// enough), ENOSYS (a call of a newer kernel).
+const REFUSALS: [i32; 3] =
+    [Errno::OPNOTSUPP.raw_os_error(), Errno::INVAL.raw_os_error(), Errno::NOSYS.raw_os_error()];
+
+/// The event for a declined step.
+pub(crate) fn declined(step: u32, round: u32, error: &RunError) -> Event {
+    let (message, errno) = (error.to_string(), error.errno());
+    Event::StepDeclined(StepDeclined { step, round, message, errno })
+}
+
+/// A declinable step gets no substitutes: neither the page cache for the device, nor another
+/// engine, nor zeros for preallocated blocks.
+pub(super) fn check_declinable(
+    step: &Step,
+    load: &Load,
+    effective: &EffectiveLoad,
+    targets: &[Option<PreparedTarget>],
+) -> Result<(), RunError> {
+    if !step.declinable {
+        return Ok(());
+    }
+    // A result of something else under the requested name would be worse than none.
+    if effective.workload.cache != load.workload.cache {
+        return Err(RunError::unsupported("O_DIRECT is not possible here"));
+    }
+    let is_replaced = effective.workload.sync != load.workload.sync;
+    if is_replaced
+        || effective.engine != load.engine
+        || effective.workload.at_end != load.workload.at_end
+    {
+        return Err(RunError::unsupported(effective.fallbacks.join("; ")));
+    }
+    let zeros = |index: usize| targets[index].as_ref().is_some_and(|target| target.zeros_stand_in);
+    match load.targets().any(zeros) {
+        true => Err(RunError::unsupported("fallocate is not possible here")),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Error, pipe};
+
+    use durio_base::Nanos;
+    use durio_block::ErrorKind;
+    use durio_plan::{EngineKind, Limit, Load, Role};
+    use durio_workload::{PerMille, SyncPolicy, Workload};
+    use rustix::io::Errno;
+
+    use super::*;
+
+    fn load(engine: EngineKind, method: SyncMethod) -> EffectiveLoad {
+        let sync = SyncPolicy::each(method);
+        let workload = Workload { sync, read_share: PerMille::NONE, ..Workload::default() };
+        EffectiveLoad::of(&Load::new(0, workload, engine))
+    }
+
+    /// The method in effect, and whether a fallback says that it is another.
+    fn after(effective: &EffectiveLoad, planned: SyncMethod) -> SyncMethod {
+        let method = effective.workload.sync.method;
+        let told = effective.fallbacks.iter().any(|text| text.starts_with(planned.name()));
+        assert_eq!(told, method != planned, "{:?}", effective.fallbacks);
+        effective.workload.validate().unwrap();
+        method
+    }
+
+    #[test]
+    fn a_linked_sync_is_a_call_of_its_own_where_there_are_no_links() {
+        use SyncMethod::{Fdatasync, Fsync, LinkedFdatasync, LinkedFsync};
+        for (method, call) in [(LinkedFsync, Fsync), (LinkedFdatasync, Fdatasync)] {
+            for engine in [EngineKind::Sync, EngineKind::Aio] {
+                let mut effective = load(engine, method);
+                adapt_to_engine(&mut effective);
+                assert_eq!(after(&effective, method), call);
+            }
+            for engine in [EngineKind::Uring, EngineKind::Null] {
+                let mut effective = load(engine, method);
+                adapt_to_engine(&mut effective);
+                assert_eq!(after(&effective, method), method);
+            }
+        }
+    }
+
+    #[test]
+    fn aio_cannot_sync_a_range() {
+        for engine in [EngineKind::Sync, EngineKind::Uring, EngineKind::Aio] {
+            let mut effective = load(engine, SyncMethod::FileRange);
+            adapt_to_engine(&mut effective);
+            let expected = if engine == EngineKind::Aio {
+                SyncMethod::Fdatasync
+            } else {
+                SyncMethod::FileRange
+            };
+            assert_eq!(after(&effective, SyncMethod::FileRange), expected);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_know_is_replaced_by_what_is_as_durable() {
+        use SyncMethod::{Fdatasync, FileRange, ODsync, OSync, RwfDsync, RwfSync};
+        for (method, nearest) in [(RwfDsync, ODsync), (RwfSync, OSync), (FileRange, Fdatasync)] {
+            for errno in [Errno::OPNOTSUPP, Errno::NOSYS] {
+                let mut effective = load(EngineKind::Sync, method);
+                let source = Error::from_raw_os_error(errno.raw_os_error());
+                let (kind, operation, path) = (ErrorKind::Unsupported, "planted", None);
+                adapt_to_answer(&mut effective, Err(BlockError { kind, operation, path, source }));
+                assert_eq!(after(&effective, method), nearest);
+            }
+        }
+    }
+
+    #[test]
+    fn every_method_that_may_be_missing_is_asked_for() {
+        let (reader, _writer) = pipe().unwrap();
+        let pipe = reader.into();
+        // A pipe has no ranges: the kernel's own no.
+        let probe = probe_of(SyncMethod::FileRange).unwrap();
+        let mut effective = load(EngineKind::Sync, SyncMethod::FileRange);
+        adapt_to_answer(&mut effective, probe(&pipe));
+        assert_eq!(after(&effective, SyncMethod::FileRange), SyncMethod::Fdatasync);
+        assert!(effective.fallbacks[0].contains("Illegal seek"), "{:?}", effective.fallbacks);
+        let asked = SyncMethod::ALL.into_iter().filter(|&method| probe_of(method).is_some());
+        let missing = [SyncMethod::RwfDsync, SyncMethod::RwfSync, SyncMethod::FileRange];
+        assert_eq!(asked.collect::<Vec<_>>(), missing);
+    }
+
+    fn step(declinable: bool) -> Step {
+        let load = Load::new(0, Workload::default(), EngineKind::Sync);
+        let step = Step::new(Role::Measure, load, Limit::Operations(1), Nanos::from_secs(1));
+        Step { declinable, ..step }
+    }
+
+    fn system(errno: i32) -> RunError {
+        RunError::target("planted").because(io::Error::from_raw_os_error(errno))
+    }
+
+    #[test]
+    fn only_a_refusal_of_a_declinable_step_lets_the_run_go_on() {
+        for errno in REFUSALS {
+            assert!(declines(&step(true), &system(errno)));
+            assert!(!declines(&step(false), &system(errno)));
+        }
+        assert!(declines(&step(true), &RunError::unsupported("planted")));
+        let (eio, enospc) = (5, 28);
+        for errno in [eio, enospc] {
+            assert!(!declines(&step(true), &system(errno)));
+        }
+        assert!(!declines(&step(true), &RunError::sink("planted".into())));
+    }
 }

@@ -1,16 +1,17 @@
-//! From a trace to the sequences of requests that commits sent.
+//! The trace of requests, and the sequences of them that commits sent.
 //!
 //! Commits are the same if they sent the same requests, by letters and bytes, in the same order to
 //! each device; how the requests to one device lie between those to another is left to chance by
 //! the kernel, and does not make another sequence.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use durio_base::{Bytes, Nanos};
 use durio_observe::{BlockRequest, TraceEventKind};
 use durio_record::{TracedRequest, TracedSequence};
 
-use super::instance::InstanceTrace;
+use crate::tracefs::{InstanceTrace, TraceInstance, device_filter};
 
 /// The most reported sequences; their commits and the rest add up to the number of all.
 const SEQUENCES_MAX: usize = 8;
@@ -39,7 +40,39 @@ impl TracedDevice {
     }
 }
 
-/// What commits sent.
+/// Starts tracing the requests to `devices`; the error text says why it cannot.
+pub(super) fn trace_requests(
+    tracefs: &Path,
+    root: &Path,
+    devices: &[TracedDevice],
+    events: u64,
+) -> Result<TraceInstance, String> {
+    // One clock for all processors; the other one for kernels before 3.18.
+    let (instance, _) = TraceInstance::make(tracefs, root, &["mono", "global"], events)?;
+    let simple: Vec<_> = devices.iter().filter(|device| !device.has_requests).collect();
+    switch_on(&instance, &["block_rq_issue", "block_rq_complete"], devices.iter())?;
+    if !simple.is_empty() {
+        let events = ["block_bio_queue", "block_bio_complete"];
+        switch_on(&instance, &events, simple.into_iter())?;
+    }
+    instance.set("tracing_on", "1")?;
+    Ok(instance)
+}
+
+fn switch_on<'d>(
+    instance: &TraceInstance,
+    events: &[&str],
+    devices: impl Iterator<Item = &'d TracedDevice>,
+) -> Result<(), String> {
+    let filter = device_filter(devices.map(|device| device.number));
+    for event in events {
+        // Without a filter the buffer holds more of others' events; ours are found all the same.
+        let _ = instance.set(&format!("events/block/{event}/filter"), &filter);
+        instance.set(&format!("events/block/{event}/enable"), "1")?;
+    }
+    Ok(())
+}
+
 #[derive(Debug, PartialEq)]
 pub(super) struct Sequences {
     /// The most frequent first.

@@ -7,8 +7,8 @@ use durio_observe::{TraceClock, parse_trace};
 use durio_record::TracedSequence;
 
 use super::begin_instance;
-use super::instance::InstanceTrace;
 use super::sequences::{Sequences, TracedDevice, sequences};
+use crate::tracefs::InstanceTrace;
 
 fn device(name: &str, number: (u32, u32)) -> TracedDevice {
     TracedDevice { name: name.to_owned(), number, has_requests: true }
@@ -157,7 +157,7 @@ fn a_device_without_requests_of_its_own_shows_what_is_queued_to_it() {
     let found = sequences(&traced(&lines.map(str::to_owned)), &[zram.clone(), disks()[0].clone()]);
     assert_eq!(words(&found.sequences[0]), "zram0 WS 4096 @1 1, zram0 FWS 0 @4 3");
     assert!(zram.note().unwrap().contains("zram0") && disks()[0].note().is_none());
-    let filter = super::instance::device_filter([zram.number, (8, 1)].into_iter());
+    let filter = crate::tracefs::device_filter([zram.number, (8, 1)].into_iter());
     assert_eq!(filter, "dev == 264241152 || dev == 8388609");
 }
 

@@ -1,5 +1,4 @@
-//! Commits that the kernel traces, and sync calls that are compared, on the disk below the build
-//! folder.
+//! Commits that the kernel traces, and sync calls that are compared, on the build folder's disk.
 //!
 //! Tracing needs root and a mounted tracefs. A test that finds none runs itself again where it may
 //! mount one: in a mount namespace of its own, of which the system sees nothing.
@@ -12,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use durio_base::{Bytes, Nanos};
 use durio_block::testkit::note_skip;
-use durio_observe::{find_tracefs, leaf_devices, read_stack};
+use durio_observe::{find_tracefs, leaf_devices, read_device_counters, read_stack};
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,
     Step, Target, TargetKind,
@@ -135,9 +134,8 @@ fn probed(events: &[Event]) -> Option<Vec<ProbedCalls>> {
 /// True if others write to the disk now, more than now and then.
 fn is_written_to() -> bool {
     let devices = devices_below(Path::new(env!("CARGO_TARGET_TMPDIR")));
-    let counters =
-        || devices.iter().filter_map(|device| durio_observe::read_device_counters(device).ok());
-    let writes = || counters().map(|counters| counters.writes_completed).sum::<u64>();
+    let writes_of = |device: &String| Some(read_device_counters(device).ok()?.writes_completed);
+    let writes = || devices.iter().filter_map(writes_of).sum::<u64>();
     let before = writes();
     std::thread::sleep(std::time::Duration::from_millis(50));
     writes() > before + 5
@@ -301,11 +299,9 @@ fn writes_that_share_a_sync_are_one_commit() {
     let workload = Workload { sync, cache: CacheMode::Direct, ..commits(SyncMethod::Fdatasync) };
     let Some(traced) = quiet_trace(NAME, &workload, EngineKind::Sync) else { return };
     let first = &traced.sequences[0];
-    let writes = first.requests.iter().filter(|request| request.flags.starts_with('W'));
-    let data: u64 = writes
-        .filter(|request| !request.flags.contains('M'))
-        .map(|request| request.bytes.get())
-        .sum();
+    let is_data = |flags: &str| flags.starts_with('W') && !flags.contains('M');
+    let writes = first.requests.iter().filter(|request| is_data(&request.flags));
+    let data: u64 = writes.map(|request| request.bytes.get()).sum();
     let flushes = first.requests.iter().filter(|request| request.flags == "FF").count();
     assert_eq!((data, flushes), (4 * 4096, 1), "{traced:?}");
 }
@@ -516,10 +512,9 @@ fn operations_that_cannot_be_followed_are_made_all_the_same() {
         run_plan(&plan(TargetKind::Scripted, step), folder.path(), Vec::new(), false);
     assert_eq!(result.unwrap(), Outcome::Complete);
     let told = events.iter().any(|event| {
-        let reason = |traced: &PathTraced| {
-            traced.unavailable.as_ref().is_some_and(|reason| reason.contains("null"))
-        };
-        matches!(event, Event::PathTraced(found) if reason(found) && found.operations.is_empty())
+        let Event::PathTraced(found) = event else { return false };
+        let reason = found.unavailable.as_deref().unwrap_or_default();
+        found.operations.is_empty() && reason.contains("null")
     });
     assert!(told, "{events:?}");
 }

@@ -1,12 +1,14 @@
-//! Completions: how many, whose, when.
+//! Completions: how many, whose, when; waits with an end neither end early for nothing nor hold back
+//! completions.
 
 use std::time::{Duration, Instant};
 
 use super::bench::{
-    BLOCK, Bench, DEPTH, SLOT_BLOCKS, exchange, exchange_all, fill, read, result, sync, write,
+    BLOCK, Bench, DEPTH, SLOT_BLOCKS, WHOLE, exchange, exchange_all, fill, read, result, sync,
+    write,
 };
 use super::{Case, Needs, Outcome, case};
-use crate::{Clock, Completion, Operation, OperationKind, Ticks};
+use crate::{Clock, Completion, Engine, Operation, OperationKind, Ticks};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
@@ -40,6 +42,13 @@ pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
             "completions_that_are_there_are_stamped_before_they_are_asked_for",
             stamped_when_seen,
         ),
+        case(
+            Needs::Nothing,
+            "a_wait_with_nothing_in_flight_ends_at_its_deadline",
+            nothing_in_flight,
+        ),
+        case(Needs::Nothing, "completions_do_not_wait_for_a_far_deadline", a_far_deadline),
+        case(Needs::Nothing, "a_past_deadline_submits_and_loses_nothing", a_past_deadline),
     ]
 }
 
@@ -202,7 +211,8 @@ fn a_delayed_completion_among_inline_ones<C: Clock>(bench: &Bench<'_, C>) -> Out
     Outcome::Passed
 }
 
-/// What is complete when the first exchange returns does not become slower by being taken later.
+/// An operation that is complete when the first exchange returns does not become slower by being
+/// taken later.
 fn stamped_when_seen<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     bench.engine(bench.open(&bench.object(1, 0)), &mut |engine| {
         if !engine.capabilities().asynchronous {
@@ -217,6 +227,70 @@ fn stamped_when_seen<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
         }
         let late = given.iter().filter(|completion| completion.completed_at > seen).count();
         assert_eq!(late, 0, "completions that were stamped when they were asked for");
+    });
+    Outcome::Passed
+}
+
+/// Long enough that no machine reaches it by accident.
+const FAR_NANOS: u64 = 60_000_000_000;
+
+fn until<C: Clock>(
+    engine: &mut dyn Engine<Clock = C>,
+    operations: &[Operation],
+    deadline: Ticks,
+) -> Vec<Completion> {
+    let mut completions = vec![Completion::default(); 2];
+    let count = engine.exchange_until(operations, &mut completions, deadline);
+    completions.truncate(count.expect("the exchange"));
+    completions
+}
+
+fn after<C: Clock>(engine: &dyn Engine<Clock = C>, nanos: u64) -> Ticks {
+    let clock = engine.clock();
+    clock.now().plus(clock.ticks(nanos))
+}
+
+fn nothing_in_flight<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let name = bench.object(1, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
+        for nanos in [0, 3_000, 2_000_000] {
+            let deadline = after(engine, nanos);
+            assert_eq!(until(engine, &[], deadline), []);
+            assert!(engine.clock().now() >= deadline, "ended before {nanos} ns were over");
+        }
+    });
+    Outcome::Passed
+}
+
+fn a_far_deadline<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let name = bench.object(4, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
+        let deadline = after(engine, FAR_NANOS);
+        let mut seen = until(engine, &[read(0, 0), read(1, 1), read(2, 2)], deadline);
+        while seen.len() < 3 {
+            let more = until(engine, &[], deadline);
+            assert!(!more.is_empty(), "nothing came of what is in flight");
+            seen.extend(more);
+        }
+        assert!(engine.clock().now() < deadline, "completions waited for the deadline");
+        assert!(seen.iter().all(|completion| completion.result == WHOLE));
+    });
+    Outcome::Passed
+}
+
+fn a_past_deadline<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let name = bench.object(2, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
+        engine.slot_mut(1)[..BLOCK].fill(0);
+        let mut seen = until(engine, &[read(1, 1)], Ticks::default());
+        while seen.is_empty() {
+            let deadline = after(engine, 1_000_000);
+            seen.extend(until(engine, &[], deadline));
+        }
+        assert_eq!((seen.len(), seen[0].slot, seen[0].result), (1, 1, WHOLE));
+        // Nothing is left: the place can be used again.
+        let deadline = after(engine, FAR_NANOS);
+        assert_eq!(until(engine, &[read(1, 0)], deadline).len(), 1);
     });
     Outcome::Passed
 }

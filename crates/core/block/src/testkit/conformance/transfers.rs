@@ -1,15 +1,22 @@
-//! Data: what is written is read back, lengths, the end of the file, the null target.
+//! Data: writes are read back, lengths, the end of the file, the null target; a reallocated
+//! range reads as zeros, and the size stays.
+//!
+//! [`Store`] keeps the data of the suite: the bodies prepare it, and look at it past the engine,
+//! through it alone.
 
 use std::fs;
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use durio_base::Bytes;
 
 use super::bench::{
     BLOCK, Bench, DEPTH, SLOT_BLOCKS, WHOLE, exchange, exchange_all, fill, pattern, read, result,
     results, write,
 };
-use super::{Case, Needs, Outcome, Target, case};
+use super::{Case, Needs, Outcome, case};
 use crate::testkit::open_path;
-use crate::{Clock, Engine, OpenMode, Operation};
+use crate::{Clock, Engine, OpenMode, Operation, OperationKind, supports_reallocate};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
@@ -24,6 +31,8 @@ pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
         case(Needs::AnySize, "a_read_past_the_end_gives_what_is_there", a_read_past_the_end),
         case(Needs::FilesByCalls, "a_write_past_the_end_grows_the_file", a_write_past_the_end),
         case(Needs::Files, "dev_zero_is_a_null_target", dev_zero_is_a_null_target),
+        case(Needs::Files, "reallocation_zeroes_the_range_and_keeps_the_size", reallocation),
+        case(Needs::Files, "a_reallocation_that_fails_says_so", a_reallocation_that_fails_says_so),
     ]
 }
 
@@ -37,7 +46,7 @@ fn shuffled(n: u64) -> u64 {
 
 fn what_is_written_is_read_back<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     let name = bench.object(BLOCKS, 0);
-    // Not what is there already.
+    // Not the blocks' contents so far.
     let new = |block| block + 1000;
     bench.engine(bench.open(&name), &mut |engine| {
         keep_in_flight(engine, &mut |engine, slot, block| {
@@ -158,4 +167,146 @@ fn dev_zero_is_a_null_target<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
         assert!(engine.slot_mut(1)[..BLOCK] == pattern(1), "a write changed its slot");
     });
     Outcome::Passed
+}
+
+fn reallocate(slot: u32, block: u64, blocks: u64) -> Operation {
+    Operation {
+        kind: OperationKind::Reallocate,
+        length: blocks * BLOCK as u64,
+        ..write(slot, block)
+    }
+}
+
+fn reallocation<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let probe = bench.open(&bench.object(1, 0)).into_file();
+    if !supports_reallocate(probe.as_fd(), Bytes::new(BLOCK as u64)) {
+        return Outcome::Skipped("the filesystem has no FALLOC_FL_ZERO_RANGE".to_owned());
+    }
+    let name = bench.object(8, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
+        engine.slot_mut(1).copy_from_slice(&[pattern(5); 4].concat());
+        // Longer than a slot, as it moves no data, and beyond the end of the file.
+        let operations = [write(1, 0), reallocate(0, 2, 3), reallocate(3, 7, 9)];
+        assert_eq!(results(engine, &operations), [WHOLE, 0, 0]);
+    });
+    let contents = fs::read(bench.path(&name)).expect("reading the file of the suite");
+    assert_eq!(contents.len(), 8 * BLOCK, "size of the file");
+    for (place, data) in contents.chunks_exact(BLOCK).enumerate() {
+        let expected = match place {
+            0 => pattern(5),
+            2..=4 | 7 => [0; BLOCK],
+            _ => pattern(place as u64),
+        };
+        assert!(data == expected, "contents of block {place}");
+    }
+    Outcome::Passed
+}
+
+fn a_reallocation_that_fails_says_so<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    bench.engine(bench.open_as(&bench.object(8, 0), false), &mut |engine| {
+        assert_eq!(result(engine, reallocate(0, 2, 3)), -libc::EBADF);
+    });
+    Outcome::Passed
+}
+
+/// Objects with a name, each a row of bytes. A fault of the store itself is a panic.
+pub trait Store {
+    /// Makes an object of these contents, durable, in place of one of that name.
+    fn create(&self, name: &str, contents: &[u8]);
+
+    /// What the object holds. Asked when no engine is over it.
+    fn contents(&self, name: &str) -> Vec<u8>;
+
+    /// The object, for an engine that may write or not.
+    fn open(&self, name: &str, write: bool) -> Target {
+        Target::Object { name: name.to_owned(), write }
+    }
+
+    /// True if an object can end within a block.
+    fn takes_any_size(&self) -> bool {
+        true
+    }
+
+    /// The files that the objects are, for bodies that need more of them than data.
+    fn files(&self) -> Option<&Files> {
+        None
+    }
+}
+
+/// What an engine is built over.
+#[derive(Debug)]
+pub enum Target {
+    File(OwnedFd),
+    /// An object of a store without files, and whether it is to be written to.
+    Object {
+        /// Its name in the store.
+        name: String,
+        /// False if writes have to fail.
+        write: bool,
+    },
+}
+
+impl Target {
+    /// The open file.
+    ///
+    /// # Panics
+    /// If the store has no file: it does not fit the engine.
+    #[must_use]
+    pub fn into_file(self) -> OwnedFd {
+        match self {
+            Self::File(file) => file,
+            Self::Object { name, .. } => panic!("'{name}' is no file"),
+        }
+    }
+}
+
+/// Files of a directory.
+#[derive(Debug)]
+pub struct Files {
+    directory: PathBuf,
+    direct: bool,
+}
+
+impl Files {
+    /// Files of an existing directory, opened with O_DIRECT or not.
+    #[must_use]
+    pub fn new(directory: &Path, direct: bool) -> Self {
+        Self { directory: directory.to_owned(), direct }
+    }
+
+    /// True if they are opened with O_DIRECT.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Where the object is.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+impl Store for Files {
+    fn create(&self, name: &str, contents: &[u8]) {
+        let path = self.path(name);
+        fs::write(&path, contents).expect("writing the file of the suite");
+        // Blocks without a place on the disk would turn asynchronous writes into blocking ones.
+        fs::File::open(&path).and_then(|file| file.sync_all()).expect("syncing it");
+    }
+
+    fn contents(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).expect("reading the file of the suite")
+    }
+
+    fn open(&self, name: &str, write: bool) -> Target {
+        let mode = OpenMode { write, direct: self.direct, ..OpenMode::default() };
+        let target = open_path(&self.path(name), mode).expect("opening the file of the suite");
+        assert_eq!(target.direct, self.direct, "O_DIRECT is not possible here");
+        Target::File(target.file)
+    }
+
+    fn files(&self) -> Option<&Files> {
+        Some(self)
+    }
 }

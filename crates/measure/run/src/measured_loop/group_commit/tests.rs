@@ -194,7 +194,7 @@ fn all_committers_share_a_write_and_a_sync() {
 }
 
 /// 64 independent writers on one log device, whose flushes it does one at a time: each writes, and
-/// waits for a flush of its own. With a flush of 1 ms and writes that cost nothing beside it, their
+/// waits for a flush of its own. With a flush of 1 ms and writes that cost nothing next to it, their
 /// flushes follow each other, so the device gives 1000 commits per second however many writers
 /// there are: exactly what one writer of depth 1 gets from a script of one flush after the other.
 /// (A device that merges concurrent flushes does a group commit of its own; that is not this one.)

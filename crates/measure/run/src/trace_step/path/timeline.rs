@@ -3,8 +3,10 @@
 //! Events in the order of time, with the begin and end of each operation on the same clock, give an
 //! [`OperationPath`] for each. At every moment an operation is in one component
 //! ([`LatencyComponents`]); the sum of the components is its time.
-
-mod device;
+//!
+//! [`DeviceState`] is the part of an operation that is under way at one block device. A device with requests does its queued I/O by requests, which may be parts of it, or several
+//! joined; its driver may give a request back and be given it again. Other devices take queued I/O
+//! as it is, whole or in parts.
 
 use std::collections::VecDeque;
 
@@ -12,10 +14,7 @@ use durio_base::{Bytes, Nanos};
 use durio_observe::{BlockRequest, TraceClock, TraceEvent, TraceEventKind};
 use durio_record::{LatencyComponents, OperationPath, PathIo};
 
-use super::Stamps;
-use super::devices::TracedLayer;
-use super::tracer::PathTrace;
-use device::DeviceState;
+use super::{PathTrace, Stamps, TracedLayer};
 
 /// Where the time of each operation went that the trace holds whole.
 pub(super) fn timelines(
@@ -73,7 +72,6 @@ enum TimelineComponent {
     Done,
 }
 
-/// Ticks by component.
 #[derive(Debug, Clone, Copy, Default)]
 struct SpentTicks([u64; 7]);
 
@@ -253,5 +251,132 @@ fn count(all: &mut Vec<PathIo>, position: usize, request: &BlockRequest) {
                 .saturating_add(u32::from(rest.get(1..).is_some_and(|rest| rest.contains('F'))));
         }
         _ => {}
+    }
+}
+
+/// Bytes of a sector in events, whatever the device.
+const SECTOR: u64 = 512;
+
+/// A range of sectors; empty for a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    from: u64,
+    to: u64,
+}
+
+impl Range {
+    fn of(request: &BlockRequest) -> Self {
+        let sectors = request.bytes / SECTOR;
+        // A flush has no place; the kernel names zero, or all ones.
+        let from = if sectors == 0 { 0 } else { request.sector };
+        Self { from, to: from.saturating_add(sectors) }
+    }
+
+    fn is_empty(self) -> bool {
+        self.from >= self.to
+    }
+
+    /// The rest of it without `other`: nothing, one part, or two.
+    fn without(self, other: Self) -> impl Iterator<Item = Self> {
+        let before = Self { from: self.from, to: self.to.min(other.from) };
+        let after = Self { from: self.from.max(other.to), to: self.to };
+        [before, after].into_iter().filter(|part| !part.is_empty())
+    }
+
+    fn meets(self, other: Self) -> bool {
+        self.from < other.to && other.from < self.to
+    }
+}
+
+/// Cuts a range out of others; an empty one takes all empty ones, because one flush of a device
+/// serves all that wait for it.
+fn cut(ranges: &mut Vec<Range>, range: Range) {
+    if range.is_empty() {
+        ranges.retain(|other| !other.is_empty());
+        return;
+    }
+    let parts = |other: &Range| -> Vec<Range> {
+        if other.is_empty() { vec![*other] } else { other.without(range).collect() }
+    };
+    *ranges = ranges.iter().flat_map(parts).collect();
+}
+
+/// The state of a device; everything in it is the operation's.
+#[derive(Debug)]
+struct DeviceState {
+    requests: bool,
+    /// Queued, and not with the driver.
+    queued: Vec<Range>,
+    /// With the driver, of devices with requests.
+    issued: Vec<Range>,
+    /// A flush was asked for: flushes of the device are the operation's.
+    flushes: bool,
+}
+
+impl DeviceState {
+    fn new(requests: bool) -> Self {
+        Self { requests, queued: Vec::new(), issued: Vec::new(), flushes: false }
+    }
+
+    fn clear(&mut self) {
+        self.queued.clear();
+        self.issued.clear();
+        self.flushes = false;
+    }
+
+    /// Its driver has something; of a device without requests, it was given something.
+    fn has_work(&self) -> bool {
+        if self.requests { !self.issued.is_empty() } else { !self.queued.is_empty() }
+    }
+
+    /// Something waits to be given to the driver.
+    fn has_queued(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
+    fn queue(&mut self, request: &BlockRequest) {
+        self.flushes |= request.flags.contains('F');
+        self.queued.push(Range::of(request));
+    }
+
+    fn issue(&mut self, request: &BlockRequest) {
+        let range = Range::of(request);
+        // A driver may give a request back and be given it again.
+        if self.take(range) && !self.issued.contains(&range) {
+            self.issued.push(range);
+        }
+    }
+
+    /// Takes a range out of the queued ones; false if none of it belongs to the operation.
+    fn take(&mut self, range: Range) -> bool {
+        let is_own = match range.is_empty() {
+            true => self.flushes,
+            false => self.queued.iter().any(|queued| queued.meets(range)),
+        };
+        cut(&mut self.queued, range);
+        is_own
+    }
+
+    fn complete(&mut self, request: &BlockRequest) {
+        cut(&mut self.issued, Range::of(request));
+    }
+
+    /// Queued I/O is done, on devices without requests: its end may name the remainder, which is
+    /// empty, at the place where it ended.
+    fn end(&mut self, request: &BlockRequest) {
+        if self.requests {
+            return;
+        }
+        let range = Range::of(request);
+        if !range.is_empty() {
+            self.take(range);
+            return;
+        }
+        let ended =
+            self.queued.iter().position(|range| !range.is_empty() && range.to == request.sector);
+        let flush = || self.queued.iter().position(|range| range.is_empty());
+        if let Some(place) = ended.or_else(flush) {
+            self.queued.remove(place);
+        }
     }
 }

@@ -9,10 +9,10 @@ use durio_observe::{
 use durio_record::{LatencyComponents, OperationPath, PathDevice, PathIo};
 use proptest::prelude::*;
 
+use super::PathTrace;
 use super::Stamps;
-use super::devices::TracedLayer;
+use super::TracedLayer;
 use super::timeline::timelines;
-use super::tracer::PathTrace;
 
 const JOB: u32 = 7;
 const WORKER: u32 = 50;

@@ -1,8 +1,11 @@
 //! A trace of durio's own: an instance in tracefs, which leaves the traces of others alone.
 //!
 //! It is gone when it is dropped, also by a panic. What a killed run left behind the next run removes:
-//! the name of an instance says whose it is ([`super::owner`]).
+//! the name of an instance says whose it is.
+//!
+//! Steps and captures switch events on in it and read it; durio-observe makes data of its texts.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,9 +19,6 @@ use durio_observe::{
 };
 use rustix::fs::OFlags;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-
-use super::owner::{remove_dead_in, trace_instance_name};
-use super::sequences::TracedDevice;
 
 /// The largest text that is read: more than the buffers below hold.
 const TEXT_MAX: u64 = 256 << 20;
@@ -114,19 +114,6 @@ pub(crate) struct InstanceTrace {
 }
 
 impl TraceInstance {
-    /// Starts tracing the requests to `devices`; the error text says why it cannot.
-    pub(super) fn begin(
-        tracefs: &Path,
-        root: &Path,
-        devices: &[TracedDevice],
-        events: u64,
-    ) -> Result<Self, String> {
-        // One clock for all processors; the other one for kernels before 3.18.
-        let (instance, _) = Self::make(tracefs, root, &["mono", "global"], events)?;
-        instance.set_up(devices)?;
-        Ok(instance)
-    }
-
     /// An instance that traces nothing yet, with the first of these clocks that the kernel has,
     /// that clock's position, and room for this many events.
     pub(crate) fn make(
@@ -159,30 +146,6 @@ impl TraceInstance {
             }
         }
         Err(refusal)
-    }
-
-    fn set_up(&self, devices: &[TracedDevice]) -> Result<(), String> {
-        let simple: Vec<_> = devices.iter().filter(|device| !device.has_requests).collect();
-        self.switch_on(&["block_rq_issue", "block_rq_complete"], devices.iter())?;
-        if !simple.is_empty() {
-            self.switch_on(&["block_bio_queue", "block_bio_complete"], simple.into_iter())?;
-        }
-        self.set("tracing_on", "1")
-    }
-
-    fn switch_on<'d>(
-        &self,
-        events: &[&str],
-        devices: impl Iterator<Item = &'d TracedDevice>,
-    ) -> Result<(), String> {
-        let filter = device_filter(devices.map(|device| device.number));
-        for event in events {
-            // Without a filter the buffer holds more of others' events; ours are found all the
-            // same.
-            let _ = self.set(&format!("events/block/{event}/filter"), &filter);
-            self.set(&format!("events/block/{event}/enable"), "1")?;
-        }
-        Ok(())
     }
 
     /// Writes to one of its files.
@@ -307,6 +270,71 @@ fn reason(what: &str, path: &Path, error: &io::Error) -> String {
     }
 }
 
+/// How the name of an instance begins that durio makes; the process follows.
+const OWN_NAME: &str = "durio-";
+
+/// A process that makes instances: its number is given out again, with another start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OwnerProcess {
+    process: u32,
+    /// In ticks since the machine started; none in names that earlier versions gave.
+    started: Option<u64>,
+}
+
+/// The name of this process's trace instance of this number.
+#[must_use]
+pub fn trace_instance_name(root: &Path, number: u32) -> String {
+    let process = std::process::id();
+    let started = start_ticks(root, process).unwrap_or_default();
+    format!("{OWN_NAME}{process}-{started}-{number}")
+}
+
+/// Removes the trace instances of dead durio processes, with their traces; gives their folders.
+///
+/// Whether a process of another container lives cannot be seen. But a tracing process holds a file
+/// of its instance open, and the kernel keeps such an instance (EBUSY).
+#[must_use]
+pub fn remove_dead_trace_instances(root: &Path) -> Vec<PathBuf> {
+    find_tracefs(root).map_or_else(Vec::new, |tracefs| remove_dead_in(&tracefs, root))
+}
+
+/// The same where the tracing files are at `tracefs`.
+pub(crate) fn remove_dead_in(tracefs: &Path, root: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(tracefs.join("instances")) else { return Vec::new() };
+    let is_dead =
+        |entry: &fs::DirEntry| owner(&entry.file_name()).is_some_and(|owner| owner.is_dead(root));
+    let dead = entries.flatten().filter(is_dead).map(|entry| entry.path());
+    dead.filter(|folder| fs::remove_dir(folder).is_ok()).collect()
+}
+
+/// The process that made an instance, if durio did.
+fn owner(name: &OsStr) -> Option<OwnerProcess> {
+    let numbers = name.to_str()?.strip_prefix(OWN_NAME)?.split('-').map(str::parse::<u64>);
+    let (process, started) = match numbers.collect::<Result<Vec<_>, _>>().ok()?[..] {
+        [process, _number] => (process, None),
+        // Zero is unknown: no process but those of the kernel started with the machine.
+        [process, started, _number] => (process, Some(started).filter(|&ticks| ticks > 0)),
+        _ => return None,
+    };
+    Some(OwnerProcess { process: u32::try_from(process).ok()?, started })
+}
+
+impl OwnerProcess {
+    fn is_dead(self, root: &Path) -> bool {
+        if !root.join("proc").join(self.process.to_string()).exists() {
+            return true;
+        }
+        let now = start_ticks(root, self.process);
+        self.started.zip(now).is_some_and(|(then, now)| then != now)
+    }
+}
+
+/// The 22nd field of `/proc/PID/stat`, counted from behind the name (proc_pid_stat(5)).
+fn start_ticks(root: &Path, process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(root.join(format!("proc/{process}/stat"))).ok()?;
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,10 +355,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("instances")).unwrap();
         // A folder of no tracefs: nothing is in it.
-        let error = TraceInstance::begin(root.path(), root.path(), &[], 1).unwrap_err();
+        let error = TraceInstance::make(root.path(), root.path(), &["mono"], 1).unwrap_err();
         assert!(error.contains("trace_marker"), "{error}");
         assert_eq!(fs::read_dir(root.path().join("instances")).unwrap().count(), 0);
-        let error = TraceInstance::begin(Path::new("/nowhere"), root.path(), &[], 1).unwrap_err();
+        let error =
+            TraceInstance::make(Path::new("/nowhere"), root.path(), &["mono"], 1).unwrap_err();
         assert!(error.contains("make the trace instance"), "{error}");
     }
 
@@ -338,5 +367,55 @@ mod tests {
     fn a_buffer_has_96_bytes_for_each_event_between_64_and_4096_kib() {
         let kib = [0, 682, 683, 694, 43_690, 43_691, u64::MAX].map(buffer_kib);
         assert_eq!(kib, [64, 64, 64, 65, 4095, 4096, 4096]);
+    }
+
+    const MOUNT: &str = "25 23 0:12 / /sys/kernel/tracing rw - tracefs tracefs rw\n";
+    const TRACEFS: &str = "sys/kernel/tracing";
+
+    fn machine(instances: &[&str], processes: &[(u32, u64)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        fs::write(root.path().join("proc/self/mountinfo"), MOUNT).unwrap();
+        fs::create_dir_all(root.path().join(TRACEFS).join("instances")).unwrap();
+        for name in instances {
+            fs::create_dir(root.path().join(TRACEFS).join("instances").join(name)).unwrap();
+        }
+        for (process, started) in processes {
+            let folder = root.path().join("proc").join(process.to_string());
+            fs::create_dir(&folder).unwrap();
+            let fields = "S 1 812 812 0 -1 4194560 2039 0 1 0 3 4 0 0 20 0 1 0";
+            let text = format!("{process} (du) rio) {fields} {started} 0\n");
+            fs::write(folder.join("stat"), text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn only_durios_own_instances_have_an_owner() {
+        let of = |name: &str| owner(OsStr::new(name));
+        assert_eq!(of("durio-12-0"), Some(OwnerProcess { process: 12, started: None }));
+        assert_eq!(of("durio-12-345-0"), Some(OwnerProcess { process: 12, started: Some(345) }));
+        assert_eq!(of("durio-12-0-0"), Some(OwnerProcess { process: 12, started: None }));
+        for other in
+            ["durio-12", "durio-x-0", "durio-12-", "perf-12-0", "durio--1-0", "durio-1-2-3-4", ""]
+        {
+            assert_eq!(of(other), None, "{other}");
+        }
+        let machine = machine(&[], &[(std::process::id(), 77)]);
+        let own = trace_instance_name(machine.path(), 3);
+        assert_eq!(of(&own), Some(OwnerProcess { process: std::process::id(), started: Some(77) }));
+    }
+
+    #[test]
+    fn instances_of_the_dead_are_removed_and_those_of_the_living_stay() {
+        let names =
+            ["durio-7-0", "durio-7-500-0", "durio-8-0", "durio-8-500-0", "durio-8-499-1", "other"];
+        // Process 8 lives, and is not the one that started at tick 499.
+        let machine = machine(&names, &[(8, 500)]);
+        let removed = remove_dead_trace_instances(machine.path());
+        let left = names.map(|name| machine.path().join(TRACEFS).join("instances").join(name));
+        let left = left.map(|folder| folder.exists());
+        assert_eq!((removed.len(), left), (3, [false, false, true, true, false, true]));
+        assert!(remove_dead_trace_instances(machine.path()).is_empty());
     }
 }
