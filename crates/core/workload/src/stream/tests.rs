@@ -46,12 +46,12 @@ fn orders() -> Vec<(&'static str, Workload, u64)> {
         block_size: Bytes::from_kib(12),
         block_mix: mix(&[(6 * KIB, 1000)]),
         write_block_mix: mix(&[(2 * KIB, 500), (8 * KIB, 500)]),
-        ..it
+        ..workload
     };
     let of_sizes = |workload: Workload| Workload {
         block_size: Bytes::from_kib(12),
         block_mix: mix(&[(4 * KIB, 500), (8 * KIB, 300), (12 * KIB, 200)]),
-        ..it
+        ..workload
     };
     vec![
         ("sequential reads", base(Pattern::Sequential, 1000), 36),
