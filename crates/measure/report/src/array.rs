@@ -7,7 +7,10 @@ use durio_base::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Report;
-use crate::document::{Cell, DetailLevel, Document, LabelledFact, Section, Table, Tone};
+use crate::document::{
+    Cell, Column, DetailLevel, Document, LabelledFact, Section, Table, Tone, words,
+};
+use crate::figures::precise;
 
 /// The forms of the JSON documents.
 const STATUS_SCHEMA: &str = "durio-raid-status-1";
@@ -199,8 +202,11 @@ impl Report for ArrayStatus {
         section.fact("regions", regions(self));
         self.scrub.iter().for_each(|it| scrub(it, self, &mut section));
         document.push(section);
-        document.push(members(self));
-        document.records = records(&self.devices);
+        let rows = self.devices.iter().map(|member| (self, member));
+        let mut members = Section::new("Members");
+        members.table(Table::shown(&columns(), rows.clone()));
+        document.push(members);
+        document.records = Table::records(&columns(), rows);
         document
     }
 }
@@ -346,51 +352,37 @@ fn shape_facts(shape: &ArrayShape) -> [(&'static str, String); 2] {
     [("array", format!("{kind}, {size}")), ("id", shape.array.clone())]
 }
 
-fn members(status: &ArrayStatus) -> Section {
-    let mut section = Section::new("Members");
-    let columns =
-        ["role", "state", "device", "rebuilt", "on their way", "reads", "writes", "errors"];
-    let table = Table::new(columns).with_words(&columns[1..3]);
-    let row = |it: &MemberStatus| {
-        let rebuilt = it.rebuilt_bytes.map(|done| {
-            let of = status.shape.member_bytes.max(1);
-            #[expect(clippy::cast_precision_loss, reason = "a share that is shown")]
-            Cell::Share(done as f64 / of as f64)
-        });
-        vec![
-            Cell::of(it.role, |role| Cell::Count(role.into())),
-            Cell::Word(it.state.tone(), standing(it)),
-            Cell::of(it.path.as_ref(), Cell::text),
-            rebuilt.unwrap_or_default(),
-            Cell::Count(it.in_flight.into()),
-            Cell::Count(it.reads),
-            Cell::Count(it.writes),
-            Cell::Count(it.errors),
-        ]
-    };
-    section.table(table.with(status.devices.iter().map(row)));
-    section
-}
+/// A member with its array.
+type MemberRow<'s> = (&'s ArrayStatus, &'s MemberStatus);
 
-fn standing(it: &MemberStatus) -> String {
-    let word = it.state.word();
-    it.replaces.map_or_else(|| word.to_owned(), |role| format!("{word}, replaces {role}"))
-}
-
-fn records(devices: &[MemberStatus]) -> Table {
-    Table::with_columns(
-        devices,
-        [
-            ("role", |it| Cell::of(it.role, |role| Cell::Count(role.into()))),
-            ("state", |it| Cell::text(it.state.word())),
-            ("replaces", |it| Cell::of(it.replaces, |role| Cell::Count(role.into()))),
-            ("path", |it| Cell::of(it.path.as_ref(), Cell::text)),
-            ("in_flight", |it| Cell::Count(it.in_flight.into())),
-            ("reads", |it| Cell::Count(it.reads)),
-            ("writes", |it| Cell::Count(it.writes)),
-            ("errors", |it| Cell::Count(it.errors)),
-        ],
-    )
+fn columns<'s>() -> [Column<MemberRow<'s>>; 10] {
+    [
+        Column::new("role", "role", |(_, member)| {
+            Cell::of(member.role, |role| Cell::Count(role.into()))
+        }),
+        words(Column::shown("state", |(_, member)| {
+            let word = member.state.word();
+            let replaces = member.replaces.map(|role| format!(", replaces {role}"));
+            Cell::Word(member.state.tone(), format!("{word}{}", replaces.unwrap_or_default()))
+        })),
+        Column::record("state", |(_, member)| Cell::text(member.state.word())),
+        Column::record("replaces", |(_, member)| {
+            Cell::of(member.replaces, |role| Cell::Count(role.into()))
+        }),
+        words(Column::new("path", "device", |(_, member)| {
+            Cell::of(member.path.as_ref(), Cell::text)
+        })),
+        Column::shown("rebuilt", |(status, member)| {
+            let all = precise(status.shape.member_bytes.max(1));
+            Cell::of(member.rebuilt_bytes, |done| Cell::Share(precise(done) / all))
+        }),
+        Column::new("in_flight", "on their way", |(_, member)| {
+            Cell::Count(member.in_flight.into())
+        }),
+        Column::new("reads", "reads", |(_, member)| Cell::Count(member.reads)),
+        Column::new("writes", "writes", |(_, member)| Cell::Count(member.writes)),
+        Column::new("errors", "errors", |(_, member)| Cell::Count(member.errors)),
+    ]
 }
 
 /// What a superblock says.
@@ -499,13 +491,10 @@ fn device(device: &ExaminedDevice) -> Section {
     section.fact("data", format!("{bytes} from byte {at} on"));
     let (epoch, revision) = (member.epoch, member.revision);
     let newest = format!("epoch {epoch}, written {revision} times");
+    section.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Plain, "superblock", newest));
     section.fact_at(
         DetailLevel::Detail,
-        crate::document::LabelledFact::new(Tone::Plain, "superblock", newest),
-    );
-    section.fact_at(
-        DetailLevel::Detail,
-        crate::document::LabelledFact::new(Tone::Plain, "member", member.member.as_str()),
+        LabelledFact::new(Tone::Plain, "member", member.member.as_str()),
     );
     section
 }

@@ -11,7 +11,9 @@ use durio_base::Bytes;
 
 use crate::Report;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
-use crate::document::{Cell, DetailLevel, Document, LabelledFact, Row, Section, Table, Tone};
+use crate::document::{
+    Cell, Column, DetailLevel, Document, LabelledFact, Section, Table, Tone, words,
+};
 use crate::figures::{latency, percent, precise, rate};
 
 /// From here on the database was slowed down by the trace more than it should be.
@@ -51,7 +53,8 @@ impl Report for CaptureFindings {
         for it in &self.files {
             document.push(file(it));
         }
-        document.records = records(self);
+        document.records =
+            Table::records(&file_columns(), self.files.iter().map(|file| (file, "")));
         document
     }
 }
@@ -239,18 +242,15 @@ fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
         BesideFigure::SyncP50 | BesideFigure::SyncP99 => Cell::nanos(whole(value)),
         _ => Cell::Number(value.round()),
     };
-    let mut table = Table::new(heads);
-    let row = |it: &BesideRow| Row {
-        cells: vec![
+    let row = |it: &BesideRow| {
+        vec![
             Cell::text(name(it.figure)),
             value(it.figure, it.before),
             value(it.figure, it.now),
-            it.ratio.map_or(Cell::Empty, |it| Cell::text(format!("{it:.2}"))),
-        ],
-        ..Row::default()
+            Cell::of(it.ratio, |ratio| Cell::text(format!("{ratio:.2}"))),
+        ]
     };
-    table.rows.extend(rows.iter().map(row));
-    section.table(table);
+    section.table(Table::new(heads).with(rows.iter().map(row)));
     if *before_untraced > 0 && is_replay {
         section.say(
             Tone::Warning,
@@ -301,32 +301,47 @@ fn common_folder(files: &[CapturedFileFindings]) -> &str {
     parts.take_while(is_common).last().unwrap_or_default()
 }
 
+/// A file, and the folder in which all files of the capture are.
+type FileRow<'f> = (&'f CapturedFileFindings, &'f str);
+
+fn file_columns<'f>() -> [Column<FileRow<'f>>; 16] {
+    [
+        Column::shown("file", |(file, folder)| Cell::text(short_name(file, folder))),
+        Column::record("file", |(file, _)| Cell::text(&file.path)),
+        words(Column::new("class", "class", |(file, _)| Cell::text(file.class.word()))),
+        Column::new("writes", "writes", |(file, _)| Cell::Count(file.writes)),
+        Column::record("written_bytes", |(file, _)| Cell::Bytes(file.written_bytes)),
+        Column::record("new_bytes", |(file, _)| Cell::Bytes(file.new_bytes)),
+        Column::record("syncs", |(file, _)| Cell::Count(file.sync_calls())),
+        Column::record("durable_writes", |(file, _)| Cell::Count(file.durable_writes)),
+        words(Column::shown("sizes", |(file, _)| {
+            Cell::text(mix(&file.sizes, SIZES_SHOWN_IN_TABLE))
+        })),
+        words(Column::shown("offsets", |(file, _)| Cell::text(pattern(file)))),
+        Column::shown("durable", |(file, _)| Cell::Count(file.durable())),
+        Column::shown("new B/sync", |(file, _)| {
+            Cell::of(file.new_bytes_per_sync, |bytes| Cell::Number(bytes.round()))
+        }),
+        Column::new("syncing_threads", "threads", |(file, _)| {
+            Cell::Count(file.syncing_threads as u64)
+        }),
+        Column::new("syncs_at_once", "at once", |(file, _)| Cell::Count(file.syncs_at_once.into())),
+        Column::record("sync_p50_ns", |(file, _)| Cell::of(file.sync_p50_ns, Cell::nanos)),
+        Column::record("sync_p99_ns", |(file, _)| Cell::of(file.sync_p99_ns, Cell::nanos)),
+    ]
+}
+
+fn short_name(file: &CapturedFileFindings, folder: &str) -> String {
+    cut(file.path.get(folder.len()..).unwrap_or(&file.path))
+}
+
 fn files(it: &CaptureFindings) -> Section {
     let common = common_folder(&it.files);
     let below =
         if common.len() > 1 { format!("files, below {common}") } else { "files".to_owned() };
-    let name = |it: &CapturedFileFindings| cut(it.path.get(common.len()..).unwrap_or(&it.path));
     let mut section = Section::new(below);
-    let mut table = Table::with_columns(
-        &it.files,
-        [
-            ("file", |_: &&CapturedFileFindings| Cell::Empty),
-            ("class", |it| Cell::text(it.class.word())),
-            ("writes", |it| Cell::Count(it.writes)),
-            ("sizes", |it| Cell::text(mix(&it.sizes, SIZES_SHOWN_IN_TABLE))),
-            ("offsets", |it| Cell::text(pattern(it))),
-            ("durable", |it| Cell::Count(it.durable())),
-            ("new B/sync", |it| {
-                it.new_bytes_per_sync.map_or(Cell::Empty, |it| Cell::Number(it.round()))
-            }),
-            ("threads", |it| Cell::Count(it.syncing_threads as u64)),
-            ("at once", |it| Cell::Count(it.syncs_at_once.into())),
-        ],
-    )
-    .with_words(&["class", "sizes", "offsets"]);
-    for (row, file) in table.rows.iter_mut().zip(&it.files) {
-        row.cells.first_mut().into_iter().for_each(|cell| *cell = Cell::text(name(file)));
-    }
+    let rows = it.files.iter().map(|file| (file, common));
+    let mut table = Table::shown(&file_columns(), rows);
     for row in table.rows.iter_mut().skip(FILES_SHOWN) {
         row.level = DetailLevel::Detail;
     }
@@ -337,7 +352,7 @@ fn files(it: &CaptureFindings) -> Section {
     let most = it.files.iter().take(BARS_MAX);
     let bars = |title: &str, of: fn(&CapturedFileFindings) -> u64, text: fn(u64) -> String| {
         let bar = |it: &CapturedFileFindings| {
-            Bar::new(name(it), precise(of(it)), Colour::First, text(of(it)))
+            Bar::new(short_name(it, common), precise(of(it)), Colour::First, text(of(it)))
         };
         let group = BarGroup { title: String::new(), bars: most.clone().map(bar).collect() };
         Chart::bars(title, vec![group], Vec::<(String, Colour)>::new())
@@ -366,49 +381,24 @@ fn files(it: &CaptureFindings) -> Section {
 
 fn devices(it: &CaptureFindings) -> Section {
     let mut section = Section::new("devices, of all who use them");
-    let mut table = Table::new([
-        "device",
-        "writes",
-        "written",
-        "sizes",
-        "metadata",
-        "flushes",
-        "FUA",
-        "writes/sync",
-        "flushes/sync",
-    ])
-    .with_words(&["sizes"]);
-    let per_sync = |count: u64| match it.durable {
-        0 => Cell::Empty,
-        durable => Cell::Number(precise(count) / precise(durable)),
-    };
-    for device in &it.devices {
-        let CapturedDeviceFindings {
-            name,
-            writes,
-            written_bytes,
-            metadata_writes,
-            fua,
-            flushes,
-            sizes,
-            ..
-        } = device;
-        table.rows.push(Row {
-            cells: vec![
-                Cell::text(name),
-                Cell::Count(*writes),
-                Cell::Bytes(*written_bytes),
-                Cell::text(mix(sizes, SIZES_SHOWN_IN_TABLE)),
-                Cell::Count(*metadata_writes),
-                Cell::Count(*flushes),
-                Cell::Count(*fua),
-                per_sync(*writes),
-                per_sync(*flushes),
-            ],
-            ..Row::default()
-        });
+    fn per_sync(count: u64, durable: u64) -> Cell {
+        let rate = (durable > 0).then(|| precise(count) / precise(durable));
+        Cell::of(rate, Cell::Number)
     }
-    section.table(table);
+    let columns: [Column<(&CapturedDeviceFindings, u64)>; 9] = [
+        Column::shown("device", |(device, _)| Cell::text(&device.name)),
+        Column::shown("writes", |(device, _)| Cell::Count(device.writes)),
+        Column::shown("written", |(device, _)| Cell::Bytes(device.written_bytes)),
+        words(Column::shown("sizes", |(device, _)| {
+            Cell::text(mix(&device.sizes, SIZES_SHOWN_IN_TABLE))
+        })),
+        Column::shown("metadata", |(device, _)| Cell::Count(device.metadata_writes)),
+        Column::shown("flushes", |(device, _)| Cell::Count(device.flushes)),
+        Column::shown("FUA", |(device, _)| Cell::Count(device.fua)),
+        Column::shown("writes/sync", |(device, durable)| per_sync(device.writes, *durable)),
+        Column::shown("flushes/sync", |(device, durable)| per_sync(device.flushes, *durable)),
+    ];
+    section.table(Table::shown(&columns, it.devices.iter().map(|device| (device, it.durable))));
     if it.cost.lost_requests > 0 {
         section.say(
             Tone::Warning,
@@ -525,23 +515,4 @@ fn file(it: &CapturedFileFindings) -> Section {
         fact("failed calls", it.errors.to_string());
     }
     section
-}
-
-fn records(it: &CaptureFindings) -> Table {
-    Table::with_columns(
-        &it.files,
-        [
-            ("file", |it: &&CapturedFileFindings| Cell::text(&it.path)),
-            ("class", |it| Cell::text(it.class.word())),
-            ("writes", |it| Cell::Count(it.writes)),
-            ("written_bytes", |it| Cell::Bytes(it.written_bytes)),
-            ("new_bytes", |it| Cell::Bytes(it.new_bytes)),
-            ("syncs", |it| Cell::Count(it.sync_calls())),
-            ("durable_writes", |it| Cell::Count(it.durable_writes)),
-            ("syncing_threads", |it| Cell::Count(it.syncing_threads as u64)),
-            ("syncs_at_once", |it| Cell::Count(it.syncs_at_once.into())),
-            ("sync_p50_ns", |it| it.sync_p50_ns.map_or(Cell::Absent(""), Cell::nanos)),
-            ("sync_p99_ns", |it| it.sync_p99_ns.map_or(Cell::Absent(""), Cell::nanos)),
-        ],
-    )
 }

@@ -1,18 +1,21 @@
-//! A comparison as a document.
+//! Comparisons as documents: of runs with each other, and of a run's shapes with published ones.
 //!
 //! Shows a [`Comparison`]: its subject, the answer, other differences, the results of each step; as
-//! records one per step and result. No number or word is added to the comparison's.
+//! records one per step and result. Shapes have a table for each, and a record for each level.
 
 use durio_analyse::CurvePoint;
+use durio_judge::compare::published::AgainstPublished;
+use durio_judge::compare::shape::{ShapeLevel, TOLERANCE};
 use durio_judge::compare::{
     Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair, SideFacts, SideWord,
     StepComparison,
 };
+use serde::Serialize;
 
 use crate::Report;
 use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Style, tail};
 use crate::document::{
-    Cell, DetailLevel, Document, LabelledFact, Row, Section, SectionBody, Table, Tone,
+    Cell, Column, DetailLevel, Document, LabelledFact, Row, Section, SectionBody, Table, Tone,
 };
 use crate::figures::{counted, deviation, grouped, percent, rate};
 use crate::run::location_name;
@@ -187,9 +190,9 @@ fn step(pair: &Pair, step: &StepComparison, is_drawn: bool) -> Section {
     }
     if !step.figures.is_empty() {
         section.note(basis(step));
-        let mut table = Table::new([""].into_iter().chain(COLUMNS));
-        step.figures.iter().for_each(|it| table.row(row(step, it)));
-        section.table(table);
+        let lines = step.figures.iter().map(Some);
+        let lines = lines.map(|figure| ComparisonLine { pair, step, figure });
+        section.table(Table::shown(&columns(), lines));
         undecided(step).into_iter().for_each(|line| section.note(line));
     }
     section.charts(is_drawn.then(|| overlay(pair, step)));
@@ -234,13 +237,6 @@ const fn tone(figure: &FigureComparison) -> Tone {
     }
 }
 
-fn row(step: &StepComparison, figure: &FigureComparison) -> Vec<Cell> {
-    let mut row = vec![Cell::text(figure_name(step, figure.figure))];
-    row.extend(cells(figure));
-    row.push(Cell::Word(tone(figure), word(figure).to_owned()));
-    row
-}
-
 /// Two sides' latencies over the nines of the quantile, a line per repeat.
 fn overlay(pair: &Pair, step: &StepComparison) -> Chart {
     let sides = [(&pair.baseline, Colour::First), (&pair.other, Colour::Second)];
@@ -257,9 +253,6 @@ fn overlay(pair: &Pair, step: &StepComparison) -> Chart {
     );
     Chart::plot(title, AxisScale::Nines, AxisScale::Logarithmic(AxisUnit::Latency), series)
 }
-
-/// The headings of [`cells`], after the result's own.
-const COLUMNS: [&str; 5] = ["baseline", "other", "effect", "95 % interval", "other is"];
 
 fn side(side: &SideFacts) -> String {
     let runs = counted(side.runs.len() as u64, "run");
@@ -288,18 +281,6 @@ fn value(figure: FigureName, value: Option<f64>) -> Cell {
         FigureName::Bandwidth => Cell::Bandwidth(value),
         _ => Cell::Latency(value),
     })
-}
-
-/// The cells under [`COLUMNS`] but for the last.
-fn cells(it: &FigureComparison) -> [Cell; 4] {
-    let interval =
-        it.interval.map(|[low, high]| format!("{} to {}", deviation(low), deviation(high)));
-    [
-        value(it.figure, it.baseline),
-        value(it.figure, it.other),
-        Cell::of(it.effect, Cell::Deviation),
-        Cell::of(interval, Cell::Text),
-    ]
 }
 
 /// The word, as short as a table needs it.
@@ -418,70 +399,152 @@ fn step_differences(step: &StepComparison) -> Option<String> {
     }
 }
 
+/// A result of a step; none where the step cannot be compared.
 struct ComparisonLine<'c> {
     pair: &'c Pair,
     step: &'c StepComparison,
-    /// None where the step cannot be compared.
     figure: Option<&'c FigureComparison>,
 }
 
 impl ComparisonLine<'_> {
-    fn number(&self, figure: impl Fn(&FigureComparison) -> Option<f64>) -> Cell {
-        Cell::of(self.figure.and_then(figure), Cell::Number)
+    fn cell(&self, cell: impl Fn(&FigureComparison) -> Cell) -> Cell {
+        Cell::of(self.figure, cell)
     }
+
+    fn number(&self, figure: impl Fn(&FigureComparison) -> Option<f64>) -> Cell {
+        self.cell(|it| Cell::of(figure(it), Cell::Number))
+    }
+}
+
+fn columns<'c>() -> [Column<ComparisonLine<'c>>; 28] {
+    [
+        Column::record("baseline_side", |line| Cell::text(&line.pair.baseline)),
+        Column::record("other_side", |line| Cell::text(&line.pair.other)),
+        Column::record("workload", |line| Cell::text(&line.step.name)),
+        Column::record("baseline_location", |line| Cell::text(&line.step.locations[0])),
+        Column::record("other_location", |line| Cell::text(&line.step.locations[1])),
+        Column::record("target", |line| Cell::text(&line.step.target)),
+        Column::record("baseline_repeats", |line| Cell::text(line.step.repeats[0].to_string())),
+        Column::record("other_repeats", |line| Cell::text(line.step.repeats[1].to_string())),
+        Column::record("different_workload", |line| {
+            Cell::text(line.step.different_workload.to_string())
+        }),
+        Column::record("operation", |line| Cell::text(line.step.headline.name())),
+        Column::shown("", |line| line.cell(|it| Cell::text(figure_name(line.step, it.figure)))),
+        Column::record("figure", |line| line.cell(|it| Cell::text(it.figure.name()))),
+        Column::shown("baseline", |line| line.cell(|it| value(it.figure, it.baseline))),
+        Column::record("baseline", |line| line.number(|it| it.baseline)),
+        Column::shown("other", |line| line.cell(|it| value(it.figure, it.other))),
+        Column::record("other", |line| line.number(|it| it.other)),
+        Column::new("effect", "effect", |line| {
+            line.cell(|it| Cell::of(it.effect, Cell::Deviation))
+        }),
+        Column::shown("95 % interval", |line| {
+            let interval = line.figure.and_then(|it| it.interval);
+            Cell::of(interval, |[low, high]| {
+                Cell::text(format!("{} to {}", deviation(low), deviation(high)))
+            })
+        }),
+        Column::record("interval_low", |line| line.number(|it| Some(it.interval?[0]))),
+        Column::record("interval_high", |line| line.number(|it| Some(it.interval?[1]))),
+        Column::record("p_worse", |line| line.number(|it| it.p_worse)),
+        Column::record("worse_at_most", |line| line.number(|it| it.worse_at_most)),
+        Column::record("repeats_scatter", |line| line.number(|it| it.repeats_scatter)),
+        Column::record("visible", |line| line.number(|it| it.visible)),
+        Column::record("method", |line| line.cell(|it| Cell::of(it.method, |it| Cell::saved(&it)))),
+        Column::shown("other is", |line| line.cell(|it| Cell::Word(tone(it), word(it).to_owned()))),
+        Column::record("word", |line| match line.figure {
+            Some(it) => Cell::saved(&it.word),
+            None => Cell::text("not_comparable"),
+        }),
+        Column::record("reason", |line| match line.figure {
+            Some(it) => Cell::of(it.reason.as_ref(), Cell::text),
+            None => Cell::text(line.step.not_comparable.join("; ")),
+        }),
+    ]
 }
 
 fn records(comparison: &Comparison) -> Table {
     let steps =
-        comparison.pairs.iter().flat_map(|pair| pair.steps.iter().map(move |it| (pair, it)));
+        comparison.pairs.iter().flat_map(|pair| pair.steps.iter().map(move |step| (pair, step)));
     let lines = steps.flat_map(|(pair, step)| {
         // A step that cannot be compared has a record too: a missing row would look like no change.
         let none = step.figures.is_empty().then_some(None);
         let figures = step.figures.iter().map(Some).chain(none);
         figures.map(move |figure| ComparisonLine { pair, step, figure })
     });
-    Table::with_columns(
-        lines,
-        [
-            ("baseline_side", |it| Cell::text(&it.pair.baseline)),
-            ("other_side", |it| Cell::text(&it.pair.other)),
-            ("workload", |it| Cell::text(&it.step.name)),
-            ("baseline_location", |it| Cell::text(&it.step.locations[0])),
-            ("other_location", |it| Cell::text(&it.step.locations[1])),
-            ("target", |it| Cell::text(&it.step.target)),
-            ("baseline_repeats", |it| Cell::text(it.step.repeats[0].to_string())),
-            ("other_repeats", |it| Cell::text(it.step.repeats[1].to_string())),
-            ("different_workload", |it| Cell::text(it.step.different_workload.to_string())),
-            ("operation", |it| Cell::text(it.step.headline.name())),
-            ("figure", |it| Cell::of(it.figure, |it| Cell::text(it.figure.name()))),
-            ("baseline", |it| it.number(|it| it.baseline)),
-            ("other", |it| it.number(|it| it.other)),
-            ("effect", |it| it.number(|it| it.effect)),
-            ("interval_low", |it| it.number(|it| Some(it.interval?[0]))),
-            ("interval_high", |it| it.number(|it| Some(it.interval?[1]))),
-            ("p_worse", |it| it.number(|it| it.p_worse)),
-            ("worse_at_most", |it| it.number(|it| it.worse_at_most)),
-            ("repeats_scatter", |it| it.number(|it| it.repeats_scatter)),
-            ("visible", |it| it.number(|it| it.visible)),
-            ("method", |it| {
-                let method = it.figure.and_then(|it| it.method);
-                Cell::of(method, |it| Cell::text(format!("{it:?}").to_lowercase()))
-            }),
-            ("word", |it| Cell::text(it.figure.map_or("not_comparable", |it| saved_word(it.word)))),
-            ("reason", |it| match it.figure {
-                Some(it) => Cell::of(it.reason.as_ref(), Cell::text),
-                None => Cell::text(it.step.not_comparable.join("; ")),
-            }),
-        ],
-    )
+    Table::records(&columns(), lines)
 }
 
-/// As the JSON document has it.
-const fn saved_word(word: SideWord) -> &'static str {
-    match word {
-        SideWord::Faster => "faster",
-        SideWord::Slower => "slower",
-        SideWord::NoDifference => "no_difference",
-        SideWord::Undecided => "undecided",
+/// Shapes, as they are saved: with a separate schema, because no folder has them.
+#[derive(Debug, Serialize)]
+pub struct ShownShapes<'a> {
+    schema: &'static str,
+    tolerance: f64,
+    against: &'a [AgainstPublished],
+}
+
+impl<'a> ShownShapes<'a> {
+    /// Shapes with their schema.
+    #[must_use]
+    pub const fn new(against: &'a [AgainstPublished]) -> Self {
+        Self { schema: "durio-compare-published-1", tolerance: TOLERANCE, against }
     }
+}
+
+impl Report for ShownShapes<'_> {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio compare", "shapes against published results");
+        let mut head = Section::default();
+        head.note(format!(
+            "Ratios to the reference level within each table; within {} they are alike. Absolute \
+             rates of other machines are not compared.",
+            percent(TOLERANCE)
+        ));
+        document.push(head);
+        document.sections.extend(self.against.iter().map(shapes));
+        let rows = self.against.iter();
+        let rows = rows.flat_map(|it| it.shape.levels.iter().map(move |level| (it, level)));
+        document.records = Table::records(&shape_columns(), rows);
+        document
+    }
+}
+
+fn shapes(it: &AgainstPublished) -> Section {
+    let table = &it.table;
+    let mut section = Section::new(format!(
+        "{} at {} against {}: {}, {} {}, {}",
+        table.operation.name(),
+        location_name(&it.location),
+        table.source,
+        table.stack,
+        table.workload,
+        table.block_size,
+        table.method
+    ));
+    let rows = it.shape.levels.iter().map(|level| (it, level));
+    section.table(Table::shown(&shape_columns(), rows));
+    section
+}
+
+fn shape_columns<'s>() -> [Column<(&'s AgainstPublished, &'s ShapeLevel)>; 11] {
+    [
+        Column::record("location", |(it, _)| Cell::text(&it.location)),
+        Column::record("source", |(it, _)| Cell::text(&it.table.source)),
+        Column::record("stack", |(it, _)| Cell::text(&it.table.stack)),
+        Column::record("workload", |(it, _)| Cell::text(&it.table.workload)),
+        Column::record("block_size", |(it, _)| Cell::text(&it.table.block_size)),
+        Column::record("operation", |(it, _)| Cell::text(it.table.operation.name())),
+        Column::new("level", "in flight", |(_, level)| Cell::text(level.level.to_string())),
+        Column::new("measured_ratio", "measured ×", |(_, level)| {
+            Cell::of(level.measured_ratio, Cell::Number)
+        }),
+        Column::new("published_ratio", "published ×", |(_, level)| {
+            Cell::of(level.published_ratio, Cell::Number)
+        }),
+        Column::new("deviation", "deviation", |(_, level)| {
+            Cell::of(level.deviation, Cell::Deviation)
+        }),
+        Column::new("word", "", |(_, level)| Cell::text(level.word.words())),
+    ]
 }

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::{Cell, DetailLevel, Document, Section, Table, Tone};
+use crate::document::{Cell, Column, Document, Section, Table, Tone, detail, words};
 
 /// The form of the JSON document.
 const DOCTOR_SCHEMA: &str = "durio-doctor-1";
@@ -90,7 +90,7 @@ impl Report for Diagnosis {
         let mut document = Document::new("durio doctor", self.directory.as_str());
         document.push(summary(self));
         document.push(remedies(&self.rows));
-        document.records = records(&self.rows);
+        document.records = Table::records(&COLUMNS, &self.rows);
         document
     }
 }
@@ -102,14 +102,7 @@ fn summary(diagnosis: &Diagnosis) -> Section {
         true => section.say(Tone::Good, "durio check can run here"),
         false => section.say(Tone::Bad, format!("durio check cannot run: {}", names.join(", "))),
     }
-    let columns = ["what", "works", "found", "used for"];
-    let table =
-        Table::new(columns).with_words(&columns).with_level(DetailLevel::Detail, &columns[3..]);
-    let row = |row: &DiagnosisRow| {
-        let word = Cell::Word(row.tone(), row.state.word().to_owned());
-        vec![Cell::text(row.name), word, Cell::text(&row.found), Cell::text(row.used_for)]
-    };
-    section.table(table.with(diagnosis.rows.iter().map(row)));
+    section.table(Table::shown(&COLUMNS, &diagnosis.rows));
     section
 }
 
@@ -124,19 +117,14 @@ fn remedies(rows: &[DiagnosisRow]) -> Section {
     section
 }
 
-fn records(rows: &[DiagnosisRow]) -> Table {
-    Table::with_columns(
-        rows,
-        [
-            ("what", |row| Cell::text(row.name)),
-            ("state", |row| Cell::text(row.state.word())),
-            ("found", |row| Cell::text(&row.found)),
-            ("remedy", |row| Cell::text(&row.remedy)),
-            ("used_for", |row| Cell::text(row.used_for)),
-            ("needed_by_check", |row| Cell::text(row.needed_by_check.to_string())),
-        ],
-    )
-}
+const COLUMNS: [Column<DiagnosisRow>; 6] = [
+    words(Column::new("what", "what", |row| Cell::text(row.name))),
+    words(Column::new("state", "works", |row| Cell::Word(row.tone(), row.state.word().to_owned()))),
+    words(Column::new("found", "found", |row| Cell::text(&row.found))),
+    Column::record("remedy", |row| Cell::text(&row.remedy)),
+    detail(words(Column::new("used_for", "used for", |row| Cell::text(row.used_for)))),
+    Column::record("needed_by_check", |row| Cell::text(row.needed_by_check.to_string())),
+];
 
 #[cfg(test)]
 mod tests {

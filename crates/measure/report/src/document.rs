@@ -8,10 +8,12 @@
 
 pub(crate) mod chart;
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 use chart::Chart;
 use durio_base::Bytes;
+use serde::Serialize;
 
 use crate::figures::{self, decimal, precise, whole};
 
@@ -128,16 +130,62 @@ pub(crate) type LabelledText = (&'static str, String);
 /// Rows of values; the first cell of a row names it.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<ColumnHead>,
     pub(crate) rows: Vec<Row>,
 }
 
+/// The head of a column. In records the title is the column's id.
 #[derive(Debug, Default)]
-pub(crate) struct Column {
+pub(crate) struct ColumnHead {
     pub(crate) title: String,
     pub(crate) level: DetailLevel,
     /// True for words, which are aligned left; numbers are aligned right.
     pub(crate) is_words: bool,
+}
+
+/// A column of a report about things of type `T`, declared once for all formats: people see it under
+/// its title, programs (CSV, OpenMetrics) under its id.
+pub(crate) struct Column<T> {
+    /// With the unit, as `p99_ns` or `rate_per_s`: OpenMetrics reads it there. None for people only.
+    id: Option<&'static str>,
+    /// None for programs only.
+    pub(crate) title: Option<&'static str>,
+    pub(crate) level: DetailLevel,
+    is_words: bool,
+    pub(crate) cell: fn(&T) -> Cell,
+}
+
+impl<T> Column<T> {
+    /// For people and programs.
+    pub(crate) const fn new(id: &'static str, title: &'static str, cell: fn(&T) -> Cell) -> Self {
+        Self { id: Some(id), ..Self::shown(title, cell) }
+    }
+
+    /// For people only.
+    pub(crate) const fn shown(title: &'static str, cell: fn(&T) -> Cell) -> Self {
+        let (level, is_words) = (DetailLevel::Summary, false);
+        Self { id: None, title: Some(title), level, is_words, cell }
+    }
+
+    /// For programs only.
+    pub(crate) const fn record(id: &'static str, cell: fn(&T) -> Cell) -> Self {
+        Self { id: Some(id), title: None, ..Self::shown("", cell) }
+    }
+}
+
+/// A column of words.
+pub(crate) const fn words<T>(column: Column<T>) -> Column<T> {
+    Column { is_words: true, ..column }
+}
+
+/// A column that people see on request.
+pub(crate) const fn detail<T>(column: Column<T>) -> Column<T> {
+    Column { level: DetailLevel::Detail, ..column }
+}
+
+/// A column for which only a page has room.
+pub(crate) const fn page<T>(column: Column<T>) -> Column<T> {
+    Column { level: DetailLevel::Page, ..column }
 }
 
 #[derive(Debug, Default)]
@@ -147,9 +195,6 @@ pub(crate) struct Row {
     pub(crate) is_part: bool,
     pub(crate) cells: Vec<Cell>,
 }
-
-/// What a column takes of a thing.
-type ColumnFigure<T> = fn(&T) -> Cell;
 
 /// A value with its kind, from which its unit follows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -316,18 +361,60 @@ impl Card {
 
 impl Table {
     pub(crate) fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
-        let column = |title: T| Column { title: title.into(), ..Column::default() };
+        let column = |title: T| ColumnHead { title: title.into(), ..ColumnHead::default() };
         Self { columns: titles.into_iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// A column for each value, and a row for each of `things`.
+    /// What people see of the columns, and a row for each of `things`.
+    pub(crate) fn shown<T, R: Borrow<T>>(
+        columns: &[Column<T>],
+        things: impl IntoIterator<Item = R>,
+    ) -> Self {
+        Self::of(columns.iter().filter_map(|column| Some((column.title?, column))), things)
+    }
+
+    /// The shown columns with these titles: one of several tables of the same things.
+    pub(crate) fn part<T, R: Borrow<T>>(
+        columns: &[Column<T>],
+        titles: &[&str],
+        things: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let columns = columns.iter().filter_map(|column| Some((column.title?, column)));
+        Self::of(columns.filter(|(title, _)| titles.contains(title)), things)
+    }
+
+    /// What programs read of the columns, and a record for each of `things`.
+    pub(crate) fn records<T, R: Borrow<T>>(
+        columns: &[Column<T>],
+        things: impl IntoIterator<Item = R>,
+    ) -> Self {
+        Self::of(columns.iter().filter_map(|column| Some((column.id?, column))), things)
+    }
+
+    /// Columns with these heads, where people and programs share none.
     pub(crate) fn with_columns<T, const N: usize>(
         things: impl IntoIterator<Item = T>,
-        columns: [(&str, ColumnFigure<T>); N],
+        columns: [(&'static str, fn(&T) -> Cell); N],
     ) -> Self {
+        Self::shown(&columns.map(|(title, cell)| Column::shown(title, cell)), things)
+    }
+
+    fn of<'c, T: 'c, R: Borrow<T>>(
+        columns: impl Iterator<Item = (&'static str, &'c Column<T>)>,
+        things: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let head = |(title, column): (&str, &'c Column<T>)| {
+            let head = ColumnHead {
+                title: title.to_owned(),
+                level: column.level,
+                is_words: column.is_words,
+            };
+            (head, column.cell)
+        };
         // One list of pairs: a title cannot stand over the values of another column.
-        let row = |it: T| columns.iter().map(|(_, cell)| cell(&it)).collect();
-        Self::new(columns.iter().map(|(title, _)| *title)).with(things.into_iter().map(row))
+        let (columns, cells): (_, Vec<fn(&T) -> Cell>) = columns.map(head).unzip();
+        let row = |thing: R| cells.iter().map(|cell| cell(thing.borrow())).collect();
+        Self { columns, rows: Vec::new() }.with(things.into_iter().map(row))
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
@@ -421,6 +508,14 @@ impl Cell {
 
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
+    }
+
+    /// The word of an enumeration, as the JSON document has it.
+    pub(crate) fn saved(word: &impl Serialize) -> Self {
+        match serde_json::to_value(word) {
+            Ok(serde_json::Value::String(word)) => Self::Text(word),
+            _ => Self::Empty,
+        }
     }
 
     /// A latency that the histogram knows, or does not for want of samples.

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! findings ──► document (document.rs) ──► render/text, render/html, render/markdown, render/csv
-//!          a builder per kind: run, compare, published, stack, audit, plan, …
+//!          a builder per kind: run, compare, stack, audit, plan, …
 //! ```
 //!
 //! JSON is the serde form of the findings, fio's formats (`fio.rs`) imitate fio; all else is a document.
@@ -30,7 +30,6 @@ mod json;
 mod plan;
 mod profile;
 mod proof;
-mod published;
 mod render;
 mod run;
 mod runs;
@@ -49,14 +48,13 @@ pub use array::{
     ExaminedMember, MemberStanding, MemberStatus, MismatchPlace,
 };
 pub use audit::ShownAudit;
-pub use compare::gate_advice;
+pub use compare::{ShownShapes, gate_advice};
 pub use doctor::{Diagnosis, DiagnosisRow, DiagnosisState};
 pub use explain::{ShownExplanations, word_explanations};
 pub use fio::{FioLog, FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 pub use json::write_document;
 pub use plan::{ShownPlan, clock};
 pub use profile::ProfileList;
-pub use published::ShownShapes;
 pub use render::{Format, write};
 pub use runs::ShownRuns;
 pub use stack_tree::{STACK_SCHEMA, Stacks};

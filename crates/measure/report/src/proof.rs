@@ -7,18 +7,21 @@
 mod inventory;
 mod pictures;
 
-use durio_analyse::proof::{CONFIDENCE, LossFindings, ProofFindings, ProofVerdict, SeriesFindings};
+use durio_analyse::proof::{
+    CONFIDENCE, CheckedCut, LossFindings, ProofFindings, ProofVerdict, SeriesFindings,
+};
 use durio_base::counted;
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    CommandTarget, ExpectedVerdict, GuestTarget, ProofPlan, ProofTarget, SimulatedVia,
+    CommandTarget, ExpectedVerdict, GuestTarget, ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_record::Outcome;
 use durio_record::proof::{CheckFindings, Finding, InPlace};
 
 use crate::Report;
 use crate::document::{
-    Card, Cell, DetailLevel, Document, LabelledFact, Section, SectionBody, Table, Tone,
+    Card, Cell, Column, DetailLevel, Document, LabelledFact, Section, SectionBody, Table, Tone,
+    detail, words,
 };
 use crate::figures::{latency, percent};
 
@@ -57,7 +60,7 @@ impl Report for ProofFindings {
         }
         document.push(inventory::section(self));
         document.push(method(self));
-        document.records = records(self);
+        document.records = Table::records(&COLUMNS, &self.series);
         document
     }
 }
@@ -79,14 +82,12 @@ impl Report for ProofPlan {
             states => format!(" and {}", counted(states, "crash state")),
         };
         section.note(format!("{} series, {cuts}{states} if nothing is lost.", self.series.len()));
-        let table = Table::new(["series", "cuts", "expected"]).with_words(&["expected"]);
-        section.table(table.with(self.series.iter().map(|it| {
-            vec![
-                Cell::text(it.name.as_str()),
-                Cell::Count(it.cuts.into()),
-                expected_word(it.expected),
-            ]
-        })));
+        const COLUMNS: [Column<ProofSeries>; 3] = [
+            Column::shown("series", |series| Cell::text(series.name.as_str())),
+            Column::shown("cuts", |series| Cell::Count(series.cuts.into())),
+            words(Column::shown("expected", |series| expected_word(series.expected))),
+        ];
+        section.table(Table::shown(&COLUMNS, &self.series));
         document.push(section);
         document
     }
@@ -251,15 +252,12 @@ fn verdict_cell(series: &SeriesFindings) -> Cell {
         (_, ProofVerdict::Inconclusive) => Tone::Warning,
         _ => Tone::Bad,
     };
-    Cell::Word(tone, verdict_word(series).to_owned())
-}
-
-fn verdict_word(series: &SeriesFindings) -> &'static str {
-    match series.verdict {
+    let word = match series.verdict {
         ProofVerdict::Breaks { class } => class.word(),
         ProofVerdict::NoLoss => "no loss",
         ProofVerdict::Inconclusive => "inconclusive",
-    }
+    };
+    Cell::Word(tone, word.to_owned())
 }
 
 fn expected_word(expected: Option<ExpectedVerdict>) -> Cell {
@@ -274,42 +272,41 @@ fn expected_word(expected: Option<ExpectedVerdict>) -> Cell {
     }
 }
 
-fn bound(series: &SeriesFindings) -> Cell {
-    match (series.verdict, series.interval) {
+const COLUMNS: [Column<SeriesFindings>; 17] = [
+    Column::record("series", |series| Cell::text(&series.series.name)),
+    Column::shown("target", |series| Cell::text(target_word(&series.series.target))),
+    words(Column::new("path", "path", |series| {
+        Cell::of(series.series.arm, |arm| Cell::text(arm.words()))
+    })),
+    Column::new("depth", "depth", |series| {
+        Cell::of(series.series.arm, |arm| Cell::Count(arm.depth.into()))
+    }),
+    words(Column::new("verdict", "verdict", verdict_cell)),
+    words(Column::shown("expected", |series| expected_word(series.series.expected))),
+    Column::record("as_expected", |series| {
+        Cell::of(series.as_expected, |answer| Cell::text(answer.to_string()))
+    }),
+    Column::new("cuts", "cuts", |series| Cell::Count(series.cuts_done)),
+    Column::record("effective", |series| Cell::Count(series.effective)),
+    Column::record("losing", |series| Cell::Count(series.losing)),
+    Column::shown("below", |series| match (series.verdict, series.interval) {
         (ProofVerdict::NoLoss, Some([_, upper])) => Cell::Share(upper),
         _ => Cell::Absent(""),
-    }
-}
+    }),
+    Column::record("upper_bound", |series| {
+        Cell::of(series.interval, |[_, upper]| Cell::Share(upper))
+    }),
+    Column::record("acknowledged", |series| Cell::Count(series.acknowledged)),
+    Column::new("at_risk", "at risk", |series| Cell::Count(series.at_risk)),
+    detail(words(Column::shown("controls lost", |series| {
+        Cell::text(format!("{} of {}", series.controls.lost, series.controls.written))
+    }))),
+    Column::record("controls_written", |series| Cell::Count(series.controls.written)),
+    Column::record("controls_lost", |series| Cell::Count(series.controls.lost)),
+];
 
 fn table(findings: &ProofFindings) -> Table {
-    let columns = [
-        "target",
-        "path",
-        "depth",
-        "verdict",
-        "expected",
-        "cuts",
-        "below",
-        "at risk",
-        "controls lost",
-    ];
-    let table = Table::new(columns).with_words(&["path", "verdict", "expected", "controls lost"]);
-    let mut table = table.with(findings.series.iter().map(|series| {
-        let controls = format!("{} of {}", series.controls.lost, series.controls.written);
-        let arm = series.series.arm;
-        vec![
-            Cell::text(target_word(&series.series.target)),
-            arm.map_or(Cell::Empty, |it| Cell::text(it.words())),
-            arm.map_or(Cell::Empty, |it| Cell::Count(it.depth.into())),
-            verdict_cell(series),
-            expected_word(series.series.expected),
-            Cell::Count(series.cuts_done),
-            bound(series),
-            Cell::Count(series.at_risk),
-            Cell::text(controls),
-        ]
-    }));
-    table = table.with_level(DetailLevel::Detail, &["controls lost"]);
+    let mut table = Table::shown(&COLUMNS, &findings.series);
     if findings.series.len() > ROWS_MAX {
         for (row, series) in table.rows.iter_mut().zip(&findings.series) {
             if series.as_expected == Some(true) {
@@ -373,16 +370,16 @@ fn loss_facts(series: &SeriesFindings, loss: &LossFindings) -> Vec<(&'static str
 /// Each cut under a user's command.
 fn checks(series: &SeriesFindings) -> Section {
     let mut section = Section::detail(format!("Cuts: {}", series.series.name));
-    let columns = ["cut", "acknowledged", "came after", "check", "said"];
-    section.table(Table::new(columns).with_words(&["said"]).with(series.checks.iter().map(|it| {
-        vec![
-            Cell::Count(it.cut.into()),
-            Cell::Count(it.acknowledged),
-            Cell::Count(it.check.on_the_way),
-            it.check.exit_code.map_or(Cell::text("not mounted"), |it| Cell::Count(it.into())),
-            Cell::text(in_a_line(&it.check.said)),
-        ]
-    })));
+    const COLUMNS: [Column<CheckedCut>; 5] = [
+        Column::shown("cut", |cut| Cell::Count(cut.cut.into())),
+        Column::shown("acknowledged", |cut| Cell::Count(cut.acknowledged)),
+        Column::shown("came after", |cut| Cell::Count(cut.check.on_the_way)),
+        Column::shown("check", |cut| {
+            cut.check.exit_code.map_or(Cell::text("not mounted"), |it| Cell::Count(it.into()))
+        }),
+        words(Column::shown("said", |cut| Cell::text(in_a_line(&cut.check.said)))),
+    ];
+    section.table(Table::shown(&COLUMNS, &series.checks));
     section.note(
         "The simulated disk's own switch shows that the power was gone. Lines that came after it do not \
          count.",
@@ -484,27 +481,4 @@ fn method(findings: &ProofFindings) -> Section {
     }
     section.fact("not covered", NOT_COVERED);
     section
-}
-
-fn records(findings: &ProofFindings) -> Table {
-    Table::with_columns(
-        &findings.series,
-        [
-            ("series", |it| Cell::text(&it.series.name)),
-            ("path", |it| it.series.arm.map_or(Cell::Empty, |it| Cell::text(it.words()))),
-            ("depth", |it| it.series.arm.map_or(Cell::Empty, |it| Cell::Count(it.depth.into()))),
-            ("verdict", |it| Cell::text(verdict_word(it))),
-            ("as_expected", |it| {
-                it.as_expected.map_or(Cell::Empty, |it| Cell::text(it.to_string()))
-            }),
-            ("cuts", |it| Cell::Count(it.cuts_done)),
-            ("effective", |it| Cell::Count(it.effective)),
-            ("losing", |it| Cell::Count(it.losing)),
-            ("upper_bound", |it| it.interval.map_or(Cell::Empty, |[_, upper]| Cell::Share(upper))),
-            ("acknowledged", |it| Cell::Count(it.acknowledged)),
-            ("at_risk", |it| Cell::Count(it.at_risk)),
-            ("controls_written", |it| Cell::Count(it.controls.written)),
-            ("controls_lost", |it| Cell::Count(it.controls.lost)),
-        ],
-    )
 }

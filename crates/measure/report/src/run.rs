@@ -13,7 +13,6 @@ mod machine;
 mod over_time;
 mod prediction;
 mod profile;
-mod records;
 mod summary;
 mod times;
 mod verdicts;
@@ -85,7 +84,7 @@ impl Report for Findings {
         document.push(environment(self));
         // Last, where the cursor of a terminal is.
         document.push(summary::next(self));
-        document.records = records::records(self);
+        document.records = figures::records(self);
         document
     }
 

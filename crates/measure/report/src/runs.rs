@@ -10,7 +10,9 @@ use serde::Serialize;
 
 use crate::Report;
 use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Panel, Style};
-use crate::document::{Cell, DetailLevel, Document, Section, SectionBody, Table, Tone};
+use crate::document::{
+    Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone, words,
+};
 use crate::figures::{counted, deviation, mean_latency, precise, rate, sparkline};
 
 /// The form of the JSON document.
@@ -37,44 +39,53 @@ impl Report for ShownRuns<'_> {
         if self.runs.is_empty() {
             section.note("there are no runs yet; durio check DIR makes one");
         }
-        let columns =
-            ["run", "begun (UTC)", "machine", "command", "target", "found", "p99", "size"];
-        let table = Table::new(columns).with_words(&columns[1..6]);
         let mut times = BTreeMap::new();
-        self.runs.iter().for_each(|it| *times.entry(short_name(it)).or_insert(0) += 1);
-        let name = |it: &RunRow| match times.get(short_name(it)) {
-            Some(1) => short_name(it).to_owned(),
-            // Among several with one name, only the time is unique.
-            _ => it.run.get(..17).unwrap_or(&it.run).to_owned(),
-        };
-        section.table(table.with(self.runs.iter().map(|it| row(it, name(it)))));
+        self.runs.iter().for_each(|run| *times.entry(short_name(run)).or_insert(0) += 1);
+        let rows = self.runs.iter().map(|run| (run, times.get(short_name(run)) == Some(&1)));
+        section.table(Table::shown(&columns(), rows.clone()));
         for it in self.runs {
             let damage = it.damage.iter();
             damage.for_each(|why| section.toned(Tone::Warning, &it.run, format!("damaged: {why}")));
         }
         let mut document = Document { sections: vec![section], ..Document::default() };
-        document.records = records(self.runs);
+        document.records = Table::records(&columns(), rows);
         document
     }
 }
 
-fn row(it: &RunRow, name: String) -> Vec<Cell> {
-    let target = match it.targets.as_slice() {
-        [] => Cell::Empty,
-        [one] => Cell::text(one),
-        [first, more @ ..] => {
-            Cell::text(format!("{first} and {}", counted(more.len() as u64, "other")))
-        }
-    };
-    vec![
-        Cell::text(name),
-        Cell::text(minute(&it.started)),
-        Cell::text(&it.host),
-        Cell::text(&it.command),
-        target,
-        found(it),
-        Cell::of(it.headline.as_ref().and_then(|it| it.commit_latency_ns_p99), Cell::nanos),
-        Cell::Bytes(it.bytes),
+/// A run, and whether no other has its short name.
+type NamedRun<'r> = (&'r RunRow, bool);
+
+fn columns<'r>() -> [Column<NamedRun<'r>>; 13] {
+    [
+        Column::shown("run", |(run, is_unique)| match is_unique {
+            true => Cell::text(short_name(run)),
+            // Among several with one name, only the time is unique.
+            false => Cell::text(run.run.get(..17).unwrap_or(&run.run)),
+        }),
+        Column::record("run", |(run, _)| Cell::text(&run.run)),
+        Column::record("label", |(run, _)| Cell::of(run.label.as_ref(), Cell::text)),
+        words(Column::shown("begun (UTC)", |(run, _)| Cell::text(minute(&run.started)))),
+        Column::record("started", |(run, _)| Cell::text(&run.started)),
+        words(Column::new("host", "machine", |(run, _)| Cell::text(&run.host))),
+        words(Column::new("command", "command", |(run, _)| Cell::text(&run.command))),
+        words(Column::shown("target", |(run, _)| match run.targets.as_slice() {
+            [] => Cell::Empty,
+            [one] => Cell::text(one),
+            [first, more @ ..] => {
+                Cell::text(format!("{first} and {}", counted(more.len() as u64, "other")))
+            }
+        })),
+        Column::record("targets", |(run, _)| Cell::text(run.targets.join(";"))),
+        words(Column::shown("found", |(run, _)| found(run))),
+        Column::record("commit_rate_per_s", |(run, _)| {
+            Cell::of(run.headline.as_ref(), |it| Cell::Number(it.durable_commits_per_second))
+        }),
+        Column::new("commit_p99_ns", "p99", |(run, _)| {
+            let p99 = run.headline.as_ref().and_then(|headline| headline.commit_latency_ns_p99);
+            Cell::of(p99, Cell::nanos)
+        }),
+        Column::new("size_bytes", "size", |(run, _)| Cell::Bytes(run.bytes)),
     ]
 }
 
@@ -109,27 +120,6 @@ fn found(it: &RunRow) -> Cell {
             })
         }
     }
-}
-
-fn records(runs: &[RunRow]) -> Table {
-    Table::with_columns(
-        runs,
-        [
-            ("run", |it| Cell::text(&it.run)),
-            ("label", |it| Cell::of(it.label.as_ref(), Cell::text)),
-            ("started", |it| Cell::text(&it.started)),
-            ("host", |it| Cell::text(&it.host)),
-            ("command", |it| Cell::text(&it.command)),
-            ("targets", |it| Cell::text(it.targets.join(";"))),
-            ("commit_rate_per_s", |it| {
-                Cell::of(it.headline.as_ref(), |it| Cell::Number(it.durable_commits_per_second))
-            }),
-            ("commit_p99_ns", |it| {
-                Cell::of(it.headline.as_ref().and_then(|it| it.commit_latency_ns_p99), Cell::Count)
-            }),
-            ("size_bytes", |it| Cell::Count(it.bytes)),
-        ],
-    )
 }
 
 // The most characters of a line.
@@ -176,18 +166,23 @@ impl Report for FigureHistory {
             section.toned(Tone::Warning, &self.target, text);
         }
         section.charts([chart(self)]);
-        section.push(DetailLevel::Detail, SectionBody::Table(table(self)));
+        let points = self.points.iter().map(|point| (self, point));
+        let table = Table::shown(&point_columns(), points.clone());
+        section.push(DetailLevel::Detail, SectionBody::Table(table));
         document.push(section);
-        document.records = Table::with_columns(
-            &self.points,
-            [
-                ("run", |it| Cell::text(&it.run)),
-                ("started", |it| Cell::text(&it.started)),
-                ("value", |it| Cell::Number(it.value)),
-            ],
-        );
+        document.records = Table::records(&point_columns(), points);
         document
     }
+}
+
+fn point_columns<'h>() -> [Column<(&'h FigureHistory, &'h HistoryPoint)>; 5] {
+    [
+        Column::new("run", "run", |(_, point)| Cell::text(&point.run)),
+        Column::shown("begun (UTC)", |(_, point)| Cell::text(minute(&point.started))),
+        Column::record("started", |(_, point)| Cell::text(&point.started)),
+        Column::shown("value", |(history, point)| Cell::text(shown(history, point.value))),
+        Column::record("value", |(_, point)| Cell::Number(point.value)),
+    ]
 }
 
 fn shown(history: &FigureHistory, value: f64) -> String {
@@ -212,17 +207,6 @@ fn chart(history: &FigureHistory) -> Chart {
     let x = AxisScale::Linear(AxisUnit::Number);
     let series = series.into_iter().filter(|it| !it.points.is_empty()).collect();
     Chart::panels("From run to run".to_owned(), vec![Panel { x, y, series }])
-}
-
-fn table(history: &FigureHistory) -> Table {
-    let row = |it: &HistoryPoint| {
-        vec![
-            Cell::text(&it.run),
-            Cell::text(minute(&it.started)),
-            Cell::text(shown(history, it.value)),
-        ]
-    };
-    Table::new(["run", "begun (UTC)", "value"]).with(history.points.iter().map(row))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The results of a run without a campaign: a table of workloads, with locations side by side.
+//! The results of a run: a table of workloads, with locations side by side, and records.
 //!
 //! Makes sections with the bars that compare; charts of a single workload are in `over_time`.
 
@@ -6,24 +6,12 @@ use durio_analyse::grouping::each_once;
 use durio_analyse::{Distribution, Findings, OperationFindings, WorkloadFindings};
 use durio_record::{OperationName, Phase};
 
+use super::machine::cache_name;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
-use crate::document::{Cell, DetailLevel, Row, Section, SectionBody, Table, Tone};
+use crate::document::{
+    Cell, Column, DetailLevel, Section, SectionBody, Table, Tone, detail, page, words,
+};
 use crate::figures::{latency, precise, rate};
-
-// The columns of a table of workloads.
-const COLUMNS: [&str; 10] = [
-    "workload",
-    "at",
-    "per second",
-    "bandwidth",
-    "p50",
-    "p99",
-    "p99.9",
-    "p99.99",
-    "max",
-    OVER_TIME,
-];
-const OVER_TIME: &str = "rate over time";
 
 // In place of the rate of a workload that completed no operation.
 const NOT_MEASURED: &str = "nothing was measured";
@@ -42,17 +30,18 @@ pub(super) fn section(findings: &Findings) -> Section {
     } else {
         DetailLevel::Summary
     };
-    let mut table = Table::new(COLUMNS)
-        .with_level(DetailLevel::Detail, &["max"])
-        .with_level(DetailLevel::Page, &["p99.99"])
-        .with_words(&["at", OVER_TIME]);
-    for name in each_once(findings.workloads.iter().map(|it| it.name.as_str())) {
-        let same = findings.workloads.iter().filter(|it| it.name == name);
+    let mut rows = Vec::new();
+    for name in each_once(findings.workloads.iter().map(|workload| workload.name.as_str())) {
+        let same = findings.workloads.iter().filter(|workload| workload.name == name);
         for (at, workload) in same.enumerate() {
             let label = if several && at > 0 { String::new() } else { label(workload) };
             let place = if several { location_name(&workload.location) } else { "" };
-            table.rows.extend(rows(workload, &label, place));
+            rows.extend(shown_rows(findings, workload, label, place));
         }
+    }
+    let mut table = Table::shown(&columns(), &rows);
+    for (line, row) in table.rows.iter_mut().zip(&rows).filter(|(_, row)| row.is_part) {
+        (line.level, line.is_part) = (DetailLevel::Detail, row.is_part);
     }
     section.push(level, SectionBody::Table(table));
     let is_predicted = |it: &&WorkloadFindings| {
@@ -128,37 +117,159 @@ fn label(workload: &WorkloadFindings) -> String {
     }
 }
 
-/// The rows of one workload: itself, and its parts where it has several.
-fn rows(workload: &WorkloadFindings, label: &str, place: &str) -> Vec<Row> {
-    let operations = workload.operations.as_slice();
-    let parts = operations.iter().filter(|it| it.operation != OperationName::Commit);
-    let service = workload.operation(workload.headline).map(|it| &it.service);
-    // The bytes of a commit are counted with its write; the whole row has those of the workload.
-    let mut whole = cells([label, place], headline_rate(workload), workload.bandwidth, service);
-    if workload.operations.is_empty() {
-        whole[2] = Cell::Absent(NOT_MEASURED);
-    }
-    whole.push(trend(workload));
-    let part = |part: &OperationFindings| {
-        let label = operation_label(workload, part.operation);
-        let cells = cells([&label, ""], part.rate, part.bandwidth, Some(&part.service));
-        Row { level: DetailLevel::Detail, is_part: true, cells }
-    };
-    let parts = parts.filter(|_| operations.len() > 1);
-    let whole = Row { cells: whole, ..Row::default() };
-    std::iter::once(whole).chain(parts.map(part)).collect()
+/// A workload as a whole, or one of its operations.
+struct ResultRow<'f> {
+    findings: &'f Findings,
+    workload: &'f WorkloadFindings,
+    /// The row's own; of a whole workload its headline, if it completed any.
+    operation: Option<&'f OperationFindings>,
+    label: String,
+    place: &'f str,
+    rate: f64,
+    bandwidth: f64,
+    is_part: bool,
 }
 
-fn cells(names: [&str; 2], rate: f64, bytes: f64, service: Option<&Distribution>) -> Vec<Cell> {
-    let mut cells: Vec<Cell> =
-        names.map(|it| if it.is_empty() { Cell::Empty } else { Cell::text(it) }).into();
-    cells.extend([Cell::Rate(rate), Cell::bandwidth(bytes)]);
-    if let Some(it) = service {
-        cells.extend([it.p50_ns, it.p99_ns, it.p99_9_ns, it.p99_99_ns].map(Cell::percentile));
-        cells.push(Cell::nanos(it.max_ns));
+impl ResultRow<'_> {
+    fn cell(&self, cell: impl Fn(&OperationFindings) -> Cell) -> Cell {
+        Cell::of(self.operation, cell)
     }
-    cells.resize(COLUMNS.len() - 1, Cell::Empty);
-    cells
+
+    fn percentile(&self, percentile: impl Fn(&Distribution) -> Option<u64>) -> Cell {
+        self.cell(|it| Cell::percentile(percentile(&it.service)))
+    }
+}
+
+/// Every column of results: of the table of workloads, and of records, which are one for each
+/// workload and operation.
+fn columns<'f>() -> [Column<ResultRow<'f>>; 41] {
+    fn named(name: &str) -> Cell {
+        if name.is_empty() { Cell::Empty } else { Cell::text(name) }
+    }
+    [
+        Column::shown("workload", |row| named(&row.label)),
+        words(Column::shown("at", |row| named(row.place))),
+        Column::record("run", |row| Cell::text(&row.findings.run.run)),
+        Column::record("location", |row| Cell::text(&row.workload.location)),
+        Column::record("step", |row| Cell::Count(row.workload.step.into())),
+        Column::record("workload", |row| Cell::text(&row.workload.name)),
+        Column::record("operation", |row| row.cell(|it| Cell::text(it.operation.name()))),
+        Column::record("target", |row| Cell::text(&row.workload.target)),
+        Column::record("engine", |row| Cell::text(row.workload.effective.engine.name())),
+        Column::record("jobs", |row| Cell::Count(row.workload.effective.jobs.into())),
+        Column::record("depth", |row| Cell::Count(row.workload.effective.depth.into())),
+        Column::record("batch", |row| Cell::Count(row.workload.effective.batch.into())),
+        Column::record("cache", |row| Cell::text(cache_name(row.workload.effective.cache))),
+        Column::record("block_size_bytes", |row| {
+            Cell::Count(row.workload.definition.block_size.get())
+        }),
+        Column::record("read_share", |row| {
+            Cell::Number(f64::from(row.workload.definition.read_share.0) / 1000.0)
+        }),
+        Column::record("sync_method", |row| Cell::text(row.workload.definition.sync.method.name())),
+        Column::record("durable", |row| Cell::text(row.workload.durable.to_string())),
+        Column::record("complete", |row| Cell::text(row.workload.complete.to_string())),
+        Column::record("measured_ns", |row| Cell::Count(row.workload.measured.get())),
+        Column::record("count", |row| row.cell(|it| Cell::Count(it.service.count))),
+        Column::new("rate_per_s", "per second", |row| match row.workload.operations.is_empty() {
+            true => Cell::Absent(NOT_MEASURED),
+            false => Cell::Rate(row.rate),
+        }),
+        // A sync moves no bytes: people see an empty cell.
+        Column::shown("bandwidth", |row| Cell::bandwidth(row.bandwidth)),
+        Column::record("bandwidth_bytes_per_s", |row| Cell::Number(row.bandwidth)),
+        Column::record("mean_ns", |row| row.cell(|it| Cell::Latency(it.service.mean_ns))),
+        Column::record("min_ns", |row| row.cell(|it| Cell::nanos(it.service.min_ns))),
+        Column::new("p50_ns", "p50", |row| row.percentile(|it| it.p50_ns)),
+        Column::record("p90_ns", |row| row.percentile(|it| it.p90_ns)),
+        Column::new("p99_ns", "p99", |row| row.percentile(|it| it.p99_ns)),
+        Column::new("p99_9_ns", "p99.9", |row| row.percentile(|it| it.p99_9_ns)),
+        page(Column::new("p99_99_ns", "p99.99", |row| row.percentile(|it| it.p99_99_ns))),
+        detail(Column::new("max_ns", "max", |row| row.cell(|it| Cell::nanos(it.service.max_ns)))),
+        words(Column::shown("rate over time", |row| match row.is_part {
+            true => Cell::Empty,
+            false => trend(row.workload),
+        })),
+        Column::record("section", |row| {
+            let campaign = row.findings.plan.campaign.as_ref();
+            let section = campaign.zip(row.workload.section);
+            let section = section.and_then(|(campaign, at)| campaign.sections.get(at as usize));
+            Cell::of(section, |section| Cell::text(&section.name))
+        }),
+        Column::record("levels", |row| {
+            let levels = row.workload.levels.iter();
+            let levels = levels.map(|level| format!("{}={}", level.axis, level.value));
+            Cell::text(levels.collect::<Vec<_>>().join(";"))
+        }),
+        Column::record("round", |row| Cell::Count(row.workload.round.into())),
+        Column::record("repeat", |row| Cell::Count(row.workload.repeat.into())),
+        Column::record("stream", |row| Cell::Count(row.workload.stream.into())),
+        Column::record("offered_per_s", |row| {
+            Cell::of(row.workload.open_loop, |open| Cell::Number(open.offered_per_second))
+        }),
+        Column::record("response_mean_ns", |row| {
+            row.cell(|it| Cell::of(it.response.as_ref(), |it| Cell::Latency(it.mean_ns)))
+        }),
+        Column::record("response_p99_ns", |row| {
+            row.cell(|it| Cell::of(it.response.as_ref().and_then(|it| it.p99_ns), Cell::nanos))
+        }),
+        Column::record("idle_before_ns", |row| {
+            Cell::of(row.workload.idle_before, |it| Cell::Count(it.get()))
+        }),
+    ]
+}
+
+impl<'f> ResultRow<'f> {
+    /// One operation of a workload.
+    fn part(
+        findings: &'f Findings,
+        workload: &'f WorkloadFindings,
+        operation: &'f OperationFindings,
+    ) -> Self {
+        Self {
+            findings,
+            workload,
+            operation: Some(operation),
+            label: operation_label(workload, operation.operation),
+            place: "",
+            rate: operation.rate,
+            bandwidth: operation.bandwidth,
+            is_part: true,
+        }
+    }
+}
+
+/// A record for each workload and operation.
+pub(super) fn records(findings: &Findings) -> Table {
+    let rows = findings.workloads.iter().flat_map(|workload| {
+        let operations = workload.operations.iter();
+        operations.map(move |operation| ResultRow::part(findings, workload, operation))
+    });
+    Table::records(&columns(), rows)
+}
+
+/// The rows of one workload: itself, and its parts where it has several.
+fn shown_rows<'f>(
+    findings: &'f Findings,
+    workload: &'f WorkloadFindings,
+    label: String,
+    place: &'f str,
+) -> Vec<ResultRow<'f>> {
+    // The bytes of a commit are counted with its write; the whole row has those of the workload.
+    let whole = ResultRow {
+        findings,
+        workload,
+        operation: workload.operation(workload.headline),
+        label,
+        place,
+        rate: headline_rate(workload),
+        bandwidth: workload.bandwidth,
+        is_part: false,
+    };
+    let parts = workload.operations.iter().filter(|_| workload.operations.len() > 1);
+    let parts = parts.filter(|part| part.operation != OperationName::Commit);
+    let parts = parts.map(|part| ResultRow::part(findings, workload, part));
+    std::iter::once(whole).chain(parts).collect()
 }
 
 /// The rates of its intervals, of several that follow each other their mean.

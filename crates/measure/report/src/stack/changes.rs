@@ -10,7 +10,7 @@ use durio_analyse::attribution::{
 use super::icount_mark;
 use crate::Report;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
-use crate::document::{Cell, DetailLevel, Document, Section, SectionBody, Table, Tone};
+use crate::document::{Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone};
 use crate::figures::{counted, decimal, grouped, mean_latency};
 
 // Larger pages open slowly; further layers are in the tables.
@@ -52,12 +52,18 @@ fn head(comparison: &LabComparison) -> Section {
 fn workload(comparison: &LabComparison, it: &WorkloadChanges) -> Section {
     let mark = icount_mark(comparison.label.as_ref());
     let mut section = Section::new(format!("{}{mark}", it.label));
-    section.table(times(&it.layers));
+    let table = |titles: &[&str]| {
+        Table::part(&columns(), titles, it.layers.iter().map(|layer| (it, layer, None)))
+    };
+    section.table(table(&[
+        "layer", "A", "B", "B ÷ A", "95 %", "scatter", "added A", "added B", "B is",
+    ]));
     for line in untold(&it.layers) {
         section.toned(Tone::Warning, "NOTE", line);
     }
     // It is not judged, and in a summary would look as if it were.
-    section.push(DetailLevel::Detail, SectionBody::Table(processor(&it.layers)));
+    let processor = table(&["layer", "CPU A", "CPU B", "CPU B ÷ A", "switches A", "switches B"]);
+    section.push(DetailLevel::Detail, SectionBody::Table(processor));
     section.charts([chart(comparison, &it.layers)]);
     section
 }
@@ -96,21 +102,73 @@ fn what(comparison: &LabComparison) -> &str {
     }
 }
 
-fn times(layers: &[LayerChange]) -> Table {
-    Table::with_columns(
-        layers.iter().map(|it| (name(layers, it), it)),
-        [
-            ("layer", |(name, _)| Cell::text(name)),
-            ("A", |(_, it)| Cell::Latency(it.time_per_operation_ns[0])),
-            ("B", |(_, it)| Cell::Latency(it.time_per_operation_ns[1])),
-            ("B ÷ A", |(_, it)| Cell::text(ratio(it.ratio))),
-            ("95 %", |(_, it)| Cell::text(interval(it))),
-            ("scatter", |(_, it)| Cell::text(scatter(it))),
-            ("added A", |(_, it)| Cell::or_absent(it.added_ns.map(|it| it[0]), Cell::Added)),
-            ("added B", |(_, it)| Cell::or_absent(it.added_ns.map(|it| it[1]), Cell::Added)),
-            ("B is", |(_, it)| Cell::Word(tone(it.change), word(it.change).to_owned())),
-        ],
-    )
+/// A layer of a workload, and the label of counted results.
+type ChangeRow<'c> = (&'c WorkloadChanges, &'c LayerChange, Option<&'c String>);
+
+fn columns<'c>() -> [Column<ChangeRow<'c>>; 29] {
+    fn side(pair: Option<[f64; 2]>, side: usize, kind: fn(f64) -> Cell) -> Cell {
+        Cell::or_absent(pair.map(|pair| pair[side]), kind)
+    }
+    fn repeats(layer: &LayerChange, side: usize) -> Cell {
+        Cell::text(layer.time_per_operation_ns_of_repeats[side].len().to_string())
+    }
+    [
+        Column::record("workload", |(workload, ..)| Cell::text(&workload.label)),
+        Column::record("stack", |(_, layer, _)| Cell::text(&layer.stack)),
+        Column::record("name", |(_, layer, _)| Cell::text(&layer.name)),
+        Column::shown("layer", |(workload, layer, _)| Cell::text(name(&workload.layers, layer))),
+        Column::record("repeats_a", |(_, layer, _)| repeats(layer, 0)),
+        Column::record("repeats_b", |(_, layer, _)| repeats(layer, 1)),
+        Column::new("time_per_operation_ns_a", "A", |(_, layer, _)| {
+            Cell::Latency(layer.time_per_operation_ns[0])
+        }),
+        Column::new("time_per_operation_ns_b", "B", |(_, layer, _)| {
+            Cell::Latency(layer.time_per_operation_ns[1])
+        }),
+        Column::shown("B ÷ A", |(_, layer, _)| Cell::text(ratio(layer.ratio))),
+        Column::shown("95 %", |(_, layer, _)| Cell::text(interval(layer))),
+        Column::shown("scatter", |(_, layer, _)| Cell::text(scatter(layer))),
+        Column::record("scatter_a", |(_, layer, _)| side(layer.scatter, 0, Cell::Number)),
+        Column::record("scatter_b", |(_, layer, _)| side(layer.scatter, 1, Cell::Number)),
+        Column::record("ratio", |(_, layer, _)| Cell::Number(layer.ratio)),
+        Column::record("ratio_low", |(_, layer, _)| side(layer.ratio_interval, 0, Cell::Number)),
+        Column::record("ratio_high", |(_, layer, _)| side(layer.ratio_interval, 1, Cell::Number)),
+        Column::new("added_ns_a", "added A", |(_, layer, _)| side(layer.added_ns, 0, Cell::Added)),
+        Column::new("added_ns_b", "added B", |(_, layer, _)| side(layer.added_ns, 1, Cell::Added)),
+        Column::record("added_ratio", |(_, layer, _)| Cell::of(layer.added_ratio, Cell::Number)),
+        Column::new("cpu_ns_per_operation_a", "CPU A", |(_, layer, _)| {
+            side(layer.cpu_ns_per_operation, 0, Cell::Latency)
+        }),
+        Column::new("cpu_ns_per_operation_b", "CPU B", |(_, layer, _)| {
+            side(layer.cpu_ns_per_operation, 1, Cell::Latency)
+        }),
+        Column::shown("CPU B ÷ A", |(_, layer, _)| {
+            Cell::or_absent(layer.cpu_ratio.map(ratio), Cell::Text)
+        }),
+        Column::record("cpu_ratio", |(_, layer, _)| Cell::of(layer.cpu_ratio, Cell::Number)),
+        Column::new("context_switches_per_operation_a", "switches A", |(_, layer, _)| {
+            side(layer.context_switches_per_operation, 0, Cell::Number)
+        }),
+        Column::new("context_switches_per_operation_b", "switches B", |(_, layer, _)| {
+            side(layer.context_switches_per_operation, 1, Cell::Number)
+        }),
+        Column::shown("B is", |(_, layer, _)| {
+            Cell::Word(tone(layer.change), word(layer.change).to_owned())
+        }),
+        Column::record("change", |(_, layer, _)| Cell::saved(&layer.change)),
+        Column::record("reason", |(_, layer, _)| Cell::of(layer.reason.as_ref(), Cell::text)),
+        Column::record("label", |(.., label)| Cell::of(*label, Cell::text)),
+    ]
+}
+
+/// In the units of the JSON document.
+fn records(comparison: &LabComparison) -> Table {
+    let label = comparison.label.as_ref();
+    let rows = comparison
+        .workloads
+        .iter()
+        .flat_map(|workload| workload.layers.iter().map(move |layer| (workload, layer, label)));
+    Table::records(&columns(), rows)
 }
 
 const fn tone(change: CostChange) -> Tone {
@@ -119,24 +177,6 @@ const fn tone(change: CostChange) -> Tone {
         CostChange::Dearer => Tone::Bad,
         CostChange::NoDifference | CostChange::Undecided => Tone::Plain,
     }
-}
-
-// What the layers take of the processor, for which only a page has room.
-fn processor(layers: &[LayerChange]) -> Table {
-    fn of(pair: Option<[f64; 2]>, side: usize, kind: fn(f64) -> Cell) -> Cell {
-        Cell::or_absent(pair.map(|pair| pair[side]), kind)
-    }
-    Table::with_columns(
-        layers.iter().map(|it| (name(layers, it), it)),
-        [
-            ("layer", |(name, _)| Cell::text(name)),
-            ("CPU A", |(_, it)| of(it.cpu_ns_per_operation, 0, Cell::Latency)),
-            ("CPU B", |(_, it)| of(it.cpu_ns_per_operation, 1, Cell::Latency)),
-            ("CPU B ÷ A", |(_, it)| Cell::or_absent(it.cpu_ratio.map(ratio), Cell::Text)),
-            ("switches A", |(_, it)| of(it.context_switches_per_operation, 0, Cell::Number)),
-            ("switches B", |(_, it)| of(it.context_switches_per_operation, 1, Cell::Number)),
-        ],
-    )
 }
 
 /// The layer, with its stack where others have a layer of that name.
@@ -190,62 +230,6 @@ fn untold(layers: &[LayerChange]) -> Vec<String> {
         false => format!("undecided of {}: {reason}", names.join(", ")),
     };
     reasons.into_iter().map(line).collect()
-}
-
-/// In the units of the JSON document.
-fn records(comparison: &LabComparison) -> Table {
-    fn repeats(it: &LayerChange, side: usize) -> Cell {
-        Cell::text(it.time_per_operation_ns_of_repeats[side].len().to_string())
-    }
-    fn side(pair: Option<[f64; 2]>, side: usize) -> Cell {
-        Cell::of(pair.map(|pair| pair[side]), Cell::Number)
-    }
-    let label = comparison.label.as_ref();
-    let lines = comparison.workloads.iter().flat_map(|workload| {
-        workload.layers.iter().map(move |layer| (&workload.label, layer, label))
-    });
-    Table::with_columns(
-        lines,
-        [
-            ("workload", |(workload, ..)| Cell::text(*workload)),
-            ("stack", |(_, it, _)| Cell::text(&it.stack)),
-            ("name", |(_, it, _)| Cell::text(&it.name)),
-            ("repeats_a", |(_, it, _)| repeats(it, 0)),
-            ("repeats_b", |(_, it, _)| repeats(it, 1)),
-            ("time_per_operation_ns_a", |(_, it, _)| side(Some(it.time_per_operation_ns), 0)),
-            ("time_per_operation_ns_b", |(_, it, _)| side(Some(it.time_per_operation_ns), 1)),
-            ("scatter_a", |(_, it, _)| side(it.scatter, 0)),
-            ("scatter_b", |(_, it, _)| side(it.scatter, 1)),
-            ("ratio", |(_, it, _)| Cell::Number(it.ratio)),
-            ("ratio_low", |(_, it, _)| side(it.ratio_interval, 0)),
-            ("ratio_high", |(_, it, _)| side(it.ratio_interval, 1)),
-            ("added_ns_a", |(_, it, _)| side(it.added_ns, 0)),
-            ("added_ns_b", |(_, it, _)| side(it.added_ns, 1)),
-            ("added_ratio", |(_, it, _)| Cell::of(it.added_ratio, Cell::Number)),
-            ("cpu_ns_per_operation_a", |(_, it, _)| side(it.cpu_ns_per_operation, 0)),
-            ("cpu_ns_per_operation_b", |(_, it, _)| side(it.cpu_ns_per_operation, 1)),
-            ("cpu_ratio", |(_, it, _)| Cell::of(it.cpu_ratio, Cell::Number)),
-            ("context_switches_per_operation_a", |(_, it, _)| {
-                side(it.context_switches_per_operation, 0)
-            }),
-            ("context_switches_per_operation_b", |(_, it, _)| {
-                side(it.context_switches_per_operation, 1)
-            }),
-            ("change", |(_, it, _)| Cell::text(saved_word(it.change))),
-            ("reason", |(_, it, _)| Cell::of(it.reason.as_ref(), Cell::text)),
-            ("label", |(.., label)| Cell::of(*label, Cell::text)),
-        ],
-    )
-}
-
-/// As the JSON document has it.
-const fn saved_word(change: CostChange) -> &'static str {
-    match change {
-        CostChange::Cheaper => "cheaper",
-        CostChange::Dearer => "dearer",
-        CostChange::NoDifference => "no_difference",
-        CostChange::Undecided => "undecided",
-    }
 }
 
 /// Said under the tables.

@@ -4,12 +4,12 @@
 
 use durio_analyse::attribution::{
     DeviceCost, IntervalBasis, LayerRow, PointFacts, RaidFacts, RaidRow, RowFigures, StackFindings,
-    Timing, WorkloadRows,
+    WorkloadRows,
 };
 use durio_analyse::{LatencyBreakdown, LatencyComponent};
 
 use super::row_name;
-use crate::document::{Cell, Table};
+use crate::document::{Cell, Column, Table};
 use crate::figures::{decimal, precise};
 
 /// A layer of a workload. Without results its reason is in the remarks below the table.
@@ -25,25 +25,16 @@ impl<'f> LayerLine<'f> {
         self.findings.points.get(self.row.point)
     }
 
-    fn name(&self) -> Cell {
-        Cell::Text(row_name(self.findings, self.row.point))
-    }
-
     fn cell(&self, cell: impl Fn(&RowFigures) -> Cell) -> Cell {
         Cell::or_absent(self.row.figures.as_ref(), cell)
     }
 
     fn figure(&self, kind: fn(f64) -> Cell, figure: impl Fn(&RowFigures) -> Option<f64>) -> Cell {
-        self.cell(|it| Cell::or_absent(figure(it), kind))
+        self.cell(|figures| Cell::or_absent(figure(figures), kind))
     }
 
-    // For records, which have an empty cell where people see a sign.
     fn number(&self, figure: impl Fn(&RowFigures) -> Option<f64>) -> Cell {
-        Cell::of(self.row.figures.as_ref().and_then(figure), Cell::Number)
-    }
-
-    fn nanos(&self, figure: impl Fn(&RowFigures) -> Option<u64>) -> Cell {
-        self.number(|it| figure(it).map(precise))
+        self.figure(Cell::Number, figure)
     }
 
     fn time(&self, component: LatencyComponent) -> Cell {
@@ -60,20 +51,109 @@ fn lines<'f>(
     workload.rows.iter().map(move |row| LayerLine { findings, workload, row })
 }
 
+/// Every column about a layer of a workload; numbers are in the units of the JSON document.
+fn columns<'f>() -> [Column<LayerLine<'f>>; 44] {
+    fn of_point(line: &LayerLine<'_>, text: fn(&PointFacts) -> &String) -> Cell {
+        Cell::of(line.point().map(text), Cell::text)
+    }
+    [
+        Column::record("bench", |line| Cell::text(&line.findings.name)),
+        Column::record("timing", |line| Cell::of(line.findings.timing, |it| Cell::saved(&it))),
+        Column::record("workload", |line| Cell::text(&line.workload.label)),
+        Column::record("stack", |line| of_point(line, |it| &it.stack)),
+        Column::record("layer", |line| of_point(line, |it| &it.layer)),
+        Column::record("name", |line| of_point(line, |it| &it.name)),
+        Column::shown("layer", |line| Cell::Text(row_name(line.findings, line.row.point))),
+        Column::record("absent", |line| Cell::of(line.row.absent.as_ref(), Cell::text)),
+        Column::record("repeats", |line| line.cell(|it| Cell::text(it.repeats.to_string()))),
+        Column::new("rate_per_second", "per s", |line| {
+            line.cell(|it| Cell::Rate(it.rate_per_second))
+        }),
+        Column::shown("±", |line| line.cell(interval)),
+        Column::record("rate_low_per_second", |line| {
+            line.number(|it| Some(it.rate_interval?.low_per_second))
+        }),
+        Column::record("rate_high_per_second", |line| {
+            line.number(|it| Some(it.rate_interval?.high_per_second))
+        }),
+        Column::new("share_of_raw", "of raw", |line| {
+            line.figure(Cell::Share, |it| it.share_of_raw)
+        }),
+        Column::new("share_of_below", "of below", |line| {
+            line.figure(Cell::Share, |it| it.share_of_below)
+        }),
+        Column::record("published_share_of_raw", |line| {
+            line.number(|it| it.published_share_of_raw)
+        }),
+        Column::new("time_per_operation_ns", "time/op", |line| {
+            line.cell(|it| Cell::Latency(it.time_per_operation_ns))
+        }),
+        Column::record("latency_ns_mean", |line| {
+            line.number(|it| Some(it.service.as_ref()?.mean_ns))
+        }),
+        Column::new("latency_ns_p50", "p50", |line| {
+            line.figure(Cell::Latency, |it| it.service.as_ref()?.p50_ns.map(precise))
+        }),
+        Column::record("latency_ns_p99", |line| {
+            line.number(|it| it.service.as_ref()?.p99_ns.map(precise))
+        }),
+        Column::new("added_to_below_ns_p50", "+ p50", |line| {
+            line.figure(Cell::Added, |it| it.against_below?.latency_ns_p50)
+        }),
+        Column::new("added_to_below_ns_p99", "+ p99", |line| {
+            line.figure(Cell::Added, |it| it.against_below?.latency_ns_p99)
+        }),
+        Column::record("added_to_raw_ns_p50", |line| {
+            line.number(|it| it.against_raw?.latency_ns_p50)
+        }),
+        Column::record("added_to_raw_ns_p99", |line| {
+            line.number(|it| it.against_raw?.latency_ns_p99)
+        }),
+        Column::new("cpu_ns_per_operation", "CPU/op", |line| {
+            line.figure(Cell::Latency, |it| it.cpu_ns_per_operation)
+        }),
+        Column::new("cpu_ns_added_to_below", "+ CPU", |line| {
+            line.figure(Cell::Added, |it| it.against_below?.cpu_ns_per_operation)
+        }),
+        Column::new("context_switches_per_operation", "switches", |line| {
+            line.number(|it| it.context_switches_per_operation)
+        }),
+        Column::shown("+ sw.", |line| {
+            line.figure(
+                |more| Cell::text(format!("{more:+.2}")),
+                |it| it.against_below?.context_switches_per_operation,
+            )
+        }),
+        Column::shown("dev. writes", |line| line.cell(|it| device_cell(it, 0))),
+        Column::shown("dev. bytes", |line| line.cell(|it| device_cell(it, 1))),
+        Column::record("device_writes_per_write", |line| line.number(|it| devices(it)[0])),
+        Column::record("device_bytes_per_byte", |line| line.number(|it| devices(it)[1])),
+        Column::new("flushes_per_sync_call", "flushes", |line| line.number(|it| devices(it)[2])),
+        Column::record("raid_theoretical_share", |line| {
+            line.number(|it| it.raid.as_ref()?.theoretical_share)
+        }),
+        Column::record("raid_efficiency", |line| line.number(|it| it.raid.as_ref()?.efficiency)),
+        Column::record("raid_efficiency_reads_counted", |line| {
+            line.number(|it| it.raid.as_ref()?.efficiency_reads_counted)
+        }),
+        Column::record("raid_share_of_healthy", |line| {
+            line.number(|it| it.raid.as_ref()?.share_of_healthy)
+        }),
+        Column::record("time_program_ns", |line| line.time(LatencyComponent::Program)),
+        Column::record("time_entry_ns", |line| line.time(LatencyComponent::Entry)),
+        Column::record("time_queued_ns", |line| line.time(LatencyComponent::Queued)),
+        Column::record("time_device_ns", |line| line.time(LatencyComponent::Device)),
+        Column::record("time_between_ns", |line| line.time(LatencyComponent::Between)),
+        Column::record("time_exit_ns", |line| line.time(LatencyComponent::Exit)),
+        Column::record("time_off_cpu_share", |line| {
+            line.number(|it| Some(it.latency_breakdown.as_ref()?.off_cpu_share))
+        }),
+    ]
+}
+
 pub(super) fn rates(findings: &StackFindings, workload: &WorkloadRows) -> Table {
-    Table::with_columns(
-        lines(findings, workload),
-        [
-            ("layer", LayerLine::name),
-            ("per s", |it| it.cell(|it| Cell::Rate(it.rate_per_second))),
-            ("±", |it| it.cell(interval)),
-            ("of raw", |it| it.figure(Cell::Share, |it| it.share_of_raw)),
-            ("of below", |it| it.figure(Cell::Share, |it| it.share_of_below)),
-            ("p50", |it| it.figure(Cell::Latency, |it| it.service.as_ref()?.p50_ns.map(precise))),
-            ("+ p50", |it| it.figure(Cell::Added, |it| it.against_below?.latency_ns_p50)),
-            ("+ p99", |it| it.figure(Cell::Added, |it| it.against_below?.latency_ns_p99)),
-        ],
-    )
+    let titles = ["layer", "per s", "±", "of raw", "of below", "p50", "+ p50", "+ p99"];
+    Table::part(&columns(), &titles, lines(findings, workload))
 }
 
 /// How far the ends of the interval are from the rate; `*` marks the range of repeats.
@@ -99,25 +179,18 @@ pub(super) const INTERVAL_NOTE: &str = "per s: commits per second where there ar
      99th percentile of the one just below.";
 
 pub(super) fn costs(findings: &StackFindings, workload: &WorkloadRows) -> Table {
-    fn switches(more: f64) -> Cell {
-        Cell::text(format!("{more:+.2}"))
-    }
-    Table::with_columns(
-        lines(findings, workload),
-        [
-            ("layer", LayerLine::name),
-            ("time/op", |it| it.cell(|it| Cell::Latency(it.time_per_operation_ns))),
-            ("CPU/op", |it| it.figure(Cell::Latency, |it| it.cpu_ns_per_operation)),
-            ("+ CPU", |it| it.figure(Cell::Added, |it| it.against_below?.cpu_ns_per_operation)),
-            ("switches", |it| it.figure(Cell::Number, |it| it.context_switches_per_operation)),
-            ("+ sw.", |it| {
-                it.figure(switches, |it| it.against_below?.context_switches_per_operation)
-            }),
-            ("dev. writes", |it| it.cell(|it| device_cell(it, 0))),
-            ("dev. bytes", |it| it.cell(|it| device_cell(it, 1))),
-            ("flushes", |it| it.cell(|it| device_cell(it, 2))),
-        ],
-    )
+    let titles = [
+        "layer",
+        "time/op",
+        "CPU/op",
+        "+ CPU",
+        "switches",
+        "+ sw.",
+        "dev. writes",
+        "dev. bytes",
+        "flushes",
+    ];
+    Table::part(&columns(), &titles, lines(findings, workload))
 }
 
 /// Said under a table of costs.
@@ -226,70 +299,8 @@ pub(super) fn published(workload: &WorkloadRows) -> Option<Table> {
 pub(super) const PUBLISHED_NOTE: &str = "published of raw, measured of raw: rate as a share of that \
      of the raw storage, there and here. ×: measured ÷ published.";
 
-/// One for each workload and point, in the units of the JSON document.
+/// One for each workload and point.
 pub(super) fn records(findings: &StackFindings) -> Table {
-    fn of_point(it: &LayerLine<'_>, text: fn(&PointFacts) -> &String) -> Cell {
-        Cell::of(it.point().map(text), Cell::text)
-    }
-    let all = findings.workloads.iter().flat_map(|it| lines(findings, it));
-    Table::with_columns(
-        all.filter(|it| it.point().is_some()),
-        [
-            ("bench", |it| Cell::text(&it.findings.name)),
-            ("timing", |it| Cell::text(timing(it.findings.timing))),
-            ("workload", |it| Cell::text(&it.workload.label)),
-            ("stack", |it| of_point(it, |it| &it.stack)),
-            ("layer", |it| of_point(it, |it| &it.layer)),
-            ("name", |it| of_point(it, |it| &it.name)),
-            ("absent", |it| Cell::of(it.row.absent.as_ref(), Cell::text)),
-            ("repeats", |it| {
-                Cell::of(it.row.figures.as_ref(), |it| Cell::text(it.repeats.to_string()))
-            }),
-            ("rate_per_second", |it| it.number(|it| Some(it.rate_per_second))),
-            ("rate_low_per_second", |it| it.number(|it| Some(it.rate_interval?.low_per_second))),
-            ("rate_high_per_second", |it| it.number(|it| Some(it.rate_interval?.high_per_second))),
-            ("share_of_raw", |it| it.number(|it| it.share_of_raw)),
-            ("share_of_below", |it| it.number(|it| it.share_of_below)),
-            ("published_share_of_raw", |it| it.number(|it| it.published_share_of_raw)),
-            ("time_per_operation_ns", |it| it.number(|it| Some(it.time_per_operation_ns))),
-            ("latency_ns_mean", |it| it.number(|it| Some(it.service.as_ref()?.mean_ns))),
-            ("latency_ns_p50", |it| it.nanos(|it| it.service.as_ref()?.p50_ns)),
-            ("latency_ns_p99", |it| it.nanos(|it| it.service.as_ref()?.p99_ns)),
-            ("added_to_below_ns_p50", |it| it.number(|it| it.against_below?.latency_ns_p50)),
-            ("added_to_below_ns_p99", |it| it.number(|it| it.against_below?.latency_ns_p99)),
-            ("added_to_raw_ns_p50", |it| it.number(|it| it.against_raw?.latency_ns_p50)),
-            ("added_to_raw_ns_p99", |it| it.number(|it| it.against_raw?.latency_ns_p99)),
-            ("cpu_ns_per_operation", |it| it.number(|it| it.cpu_ns_per_operation)),
-            ("cpu_ns_added_to_below", |it| it.number(|it| it.against_below?.cpu_ns_per_operation)),
-            ("context_switches_per_operation", |it| {
-                it.number(|it| it.context_switches_per_operation)
-            }),
-            ("device_writes_per_write", |it| it.number(|it| devices(it)[0])),
-            ("device_bytes_per_byte", |it| it.number(|it| devices(it)[1])),
-            ("flushes_per_sync_call", |it| it.number(|it| devices(it)[2])),
-            ("raid_theoretical_share", |it| it.number(|it| it.raid.as_ref()?.theoretical_share)),
-            ("raid_efficiency", |it| it.number(|it| it.raid.as_ref()?.efficiency)),
-            ("raid_efficiency_reads_counted", |it| {
-                it.number(|it| it.raid.as_ref()?.efficiency_reads_counted)
-            }),
-            ("raid_share_of_healthy", |it| it.number(|it| it.raid.as_ref()?.share_of_healthy)),
-            ("time_program_ns", |it| it.time(LatencyComponent::Program)),
-            ("time_entry_ns", |it| it.time(LatencyComponent::Entry)),
-            ("time_queued_ns", |it| it.time(LatencyComponent::Queued)),
-            ("time_device_ns", |it| it.time(LatencyComponent::Device)),
-            ("time_between_ns", |it| it.time(LatencyComponent::Between)),
-            ("time_exit_ns", |it| it.time(LatencyComponent::Exit)),
-            ("time_off_cpu_share", |it| {
-                it.number(|it| Some(it.latency_breakdown.as_ref()?.off_cpu_share))
-            }),
-        ],
-    )
-}
-
-const fn timing(timing: Option<Timing>) -> &'static str {
-    match timing {
-        None => "",
-        Some(Timing::Counted) => "counted",
-        Some(Timing::Wall) => "wall",
-    }
+    let all = findings.workloads.iter().flat_map(|workload| lines(findings, workload));
+    Table::records(&columns(), all.filter(|line| line.point().is_some()))
 }

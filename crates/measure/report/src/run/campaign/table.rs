@@ -9,33 +9,28 @@ use durio_analyse::ladder::limits::LimitKind;
 use durio_plan::SectionKind;
 use durio_record::OperationName;
 
-use crate::document::{Cell, Column, DetailLevel, Row as Line, Table};
+use crate::document::{Cell, Column, ColumnHead, DetailLevel, Row as Line, Table, detail};
 use crate::figures::{decimal, rate_bare};
 
-type RowFigure = fn(&CampaignRow) -> Cell;
-
-/// Heading, value, and the level of detail that shows it.
-const COLUMNS: [(&str, RowFigure, DetailLevel); 16] = [
-    ("offered", offered, DetailLevel::Summary),
-    ("IOPS", rate, DetailLevel::Summary),
-    ("range", range, DetailLevel::Summary),
-    ("bandwidth", |row| Cell::bandwidth(row.bandwidth), DetailLevel::Summary),
-    ("mean", |row| mean(row.service.as_ref()), DetailLevel::Summary),
-    ("p50", |row| percentile(row.service.as_ref(), |it| it.p50_ns), DetailLevel::Detail),
-    ("p99", |row| percentile(row.service.as_ref(), |it| it.p99_ns), DetailLevel::Summary),
-    ("p99.9", |row| percentile(row.service.as_ref(), |it| it.p99_9_ns), DetailLevel::Summary),
-    ("resp. mean", |row| mean(row.response.as_ref()), DetailLevel::Detail),
-    ("resp. p99", |row| percentile(row.response.as_ref(), |it| it.p99_ns), DetailLevel::Summary),
-    ("resp. p99.9", |row| percentile(row.response.as_ref(), |it| it.p99_9_ns), DetailLevel::Detail),
-    (READ, |row| factor(row.device_bytes_per_byte_read), DetailLevel::Detail),
-    (WRITTEN, |row| factor(row.device_bytes_per_byte_written), DetailLevel::Detail),
-    (
-        "idle before",
-        |row| Cell::of(row.idle_before, |it| Cell::nanos(it.get())),
-        DetailLevel::Detail,
-    ),
-    ("phase", |row| Cell::of(row.phase, |it| Cell::text(phase_name(it))), DetailLevel::Summary),
-    ("limit", limit, DetailLevel::Summary),
+const COLUMNS: [Column<CampaignRow>; 16] = [
+    Column::shown("offered", offered),
+    Column::shown("IOPS", rate),
+    Column::shown("range", range),
+    Column::shown("bandwidth", |row| Cell::bandwidth(row.bandwidth)),
+    Column::shown("mean", |row| mean(row.service.as_ref())),
+    detail(Column::shown("p50", |row| percentile(row.service.as_ref(), |it| it.p50_ns))),
+    Column::shown("p99", |row| percentile(row.service.as_ref(), |it| it.p99_ns)),
+    Column::shown("p99.9", |row| percentile(row.service.as_ref(), |it| it.p99_9_ns)),
+    detail(Column::shown("resp. mean", |row| mean(row.response.as_ref()))),
+    Column::shown("resp. p99", |row| percentile(row.response.as_ref(), |it| it.p99_ns)),
+    detail(Column::shown("resp. p99.9", |row| percentile(row.response.as_ref(), |it| it.p99_9_ns))),
+    detail(Column::shown(READ, |row| factor(row.device_bytes_per_byte_read))),
+    detail(Column::shown(WRITTEN, |row| factor(row.device_bytes_per_byte_written))),
+    detail(Column::shown("idle before", |row| {
+        Cell::of(row.idle_before, |it| Cell::nanos(it.get()))
+    })),
+    Column::shown("phase", |row| Cell::of(row.phase, |it| Cell::text(phase_name(it)))),
+    Column::shown("limit", limit),
 ];
 
 /// A row without an operation has no rate.
@@ -53,32 +48,32 @@ pub(super) fn figures(section: &SectionFindings) -> Table {
     let varied = VariedLabels::of(section);
     // In an open loop the response counts.
     let is_open = section.rows.iter().any(|row| row.response.is_some());
-    let mut columns = vec![Column { title: varied.heading().to_owned(), ..Column::default() }];
-    let mut figures: Vec<(&str, RowFigure)> = Vec::new();
-    for (title, figure, level) in COLUMNS {
+    let mut table = Table::new([varied.heading()]);
+    let mut figures: Vec<&Column<CampaignRow>> = Vec::new();
+    for column in &COLUMNS {
+        let title = column.title.unwrap_or_default();
         let is_asked = is_asked(section, title);
-        let says = section.rows.iter().any(|row| figure(row) != Cell::Empty);
+        let says = section.rows.iter().any(|row| (column.cell)(row) != Cell::Empty);
         if !says || ([READ, WRITTEN].contains(&title) && !is_asked) {
             continue;
         }
         let level = match title {
             "p99.9" if is_open => DetailLevel::Detail,
             _ if is_asked => DetailLevel::Summary,
-            _ => level,
+            _ => column.level,
         };
-        columns.push(Column { title: title.to_owned(), level, ..Column::default() });
-        figures.push((title, figure));
+        table.columns.push(ColumnHead { title: title.to_owned(), level, is_words: false });
+        figures.push(column);
     }
-    let mut rows = Vec::new();
     for row in &section.rows {
-        let cells = figures.iter().map(|(_, figure)| figure(row));
+        let cells = figures.iter().map(|column| (column.cell)(row));
         let cells = std::iter::once(Cell::Text(varied.label(row))).chain(cells).collect();
-        rows.push(Line { is_part: row.stream > 0, cells, ..Line::default() });
+        table.rows.push(Line { is_part: row.stream > 0, cells, ..Line::default() });
         // The row itself has the results of the commit.
         let parts = row.parts.iter().filter(|part| part.operation != OperationName::Commit);
-        rows.extend(parts.map(|part| part_row(part, &figures)));
+        table.rows.extend(parts.map(|part| part_row(part, &figures)));
     }
-    Table { columns, rows }
+    table
 }
 
 // Whether a section is about the devices' requests for each byte: through the page cache.
@@ -96,13 +91,13 @@ pub(super) fn label(section: &SectionFindings, row: &CampaignRow) -> String {
     VariedLabels::of(section).label(row)
 }
 
-fn part_row(part: &RowPart, figures: &[(&str, RowFigure)]) -> Line {
-    let figure = |(title, _): &(&str, RowFigure)| match *title {
-        "IOPS" => Cell::Rate(part.rate),
-        "mean" => Cell::Latency(part.service.mean_ns),
-        "p50" => Cell::percentile(part.service.p50_ns),
-        "p99" => Cell::percentile(part.service.p99_ns),
-        "p99.9" => Cell::percentile(part.service.p99_9_ns),
+fn part_row(part: &RowPart, figures: &[&Column<CampaignRow>]) -> Line {
+    let figure = |column: &&Column<CampaignRow>| match column.title {
+        Some("IOPS") => Cell::Rate(part.rate),
+        Some("mean") => Cell::Latency(part.service.mean_ns),
+        Some("p50") => Cell::percentile(part.service.p50_ns),
+        Some("p99") => Cell::percentile(part.service.p99_ns),
+        Some("p99.9") => Cell::percentile(part.service.p99_9_ns),
         _ => Cell::Empty,
     };
     let label = Cell::text(part.operation.name());
