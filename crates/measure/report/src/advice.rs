@@ -33,7 +33,7 @@ impl Report for ShownAdvice<'_> {
         let mut head = Section::default();
         report.notes.iter().for_each(|note| head.toned(Tone::Warning, "NOTE", note));
         document.push(head);
-        let shown = |it: &&Advice| *all || it.state != AdviceState::NotApplicable;
+        let shown = |advice: &&Advice| *all || advice.state != AdviceState::NotApplicable;
         // A rule that was asked for is shown whole.
         let level = match report.advice.iter().filter(shown).count() {
             0 | 1 => DetailLevel::Summary,
@@ -55,12 +55,12 @@ impl Report for ShownAdvice<'_> {
             }
             let mut section = Section { level, ..Section::new(heading) };
             let its = report.advice.iter().filter(|advice| advice.state == state);
-            its.for_each(|it| section.group(advice(it)));
+            its.for_each(|rule| section.group(advice(rule)));
             document.push(section);
         }
         let heading = "Conflicts: documents that contradict each other; durio does not choose";
         let mut conflicts = Section { level, ..Section::new(heading) };
-        report.conflicts.iter().for_each(|it| conflicts.group(conflict(it)));
+        report.conflicts.iter().for_each(|dispute| conflicts.group(conflict(dispute)));
         document.push(conflicts);
         document.push(summary(report));
         document
@@ -85,7 +85,9 @@ impl Report for RuleProof {
         head.toned(Tone::Strong, "after", format!("B = {}", switched.after));
         head.fact("runs", format!("{} of each, in turns A B B A", self.pairs));
         document.push(head);
-        crate::compare::figures(&self.comparison).into_iter().for_each(|it| document.push(it));
+        crate::compare::figures(&self.comparison)
+            .into_iter()
+            .for_each(|section| document.push(section));
         let mut end = Section::default();
         match &switched.restored {
             Some(value) if *value == switched.before => {
@@ -113,17 +115,18 @@ fn title(report: &AdviceReport) -> String {
 /// The work to do, a line per rule; undecided rules by their reason.
 fn in_short(report: &AdviceReport) -> Section {
     let mut section = Section::new("To do");
-    let of = |state| report.advice.iter().filter(move |it| it.state == state);
+    let of = |state| report.advice.iter().filter(move |advice| advice.state == state);
     for it in of(AdviceState::NotMet) {
         let apply = &it.apply;
         let how = apply.command.as_ref().or(apply.setting.as_ref()).unwrap_or(&it.advice);
-        let disagrees = it.evidence.iter().any(|it| it.outcome == EvidenceOutcome::Disagrees);
+        let disagrees =
+            it.evidence.iter().any(|evidence| evidence.outcome == EvidenceOutcome::Disagrees);
         let but = if disagrees { " (but what durio measured speaks against it)" } else { "" };
         let text = format!("{}: {how}{but}", it.title);
         section.toned(Tone::Strong, &format!("{} {}", it.rule, it.about), text);
     }
     let unknown = of(AdviceState::CannotTell);
-    let mut unknown = grouped(unknown.map(|it| (it.reason.as_str(), it.rule.as_str())));
+    let mut unknown = grouped(unknown.map(|rule| (rule.reason.as_str(), rule.rule.as_str())));
     // Most of them want the same thing.
     unknown.sort_by_key(|(_, rules)| Reverse(rules.len()));
     let mut unknown = unknown.into_iter();
@@ -135,7 +138,7 @@ fn in_short(report: &AdviceReport) -> Section {
         let text = format!("{}: --verbose says what each of them needs", rest.join(", "));
         section.toned(Tone::Warning, "", text);
     }
-    let conflicts = report.conflicts.iter().map(|it| it.about.as_str());
+    let conflicts = report.conflicts.iter().map(|conflict| conflict.about.as_str());
     let conflicts = each_once(conflicts);
     if !conflicts.is_empty() {
         let text = format!("documents contradict each other about {}", conflicts.join(", "));
@@ -146,10 +149,7 @@ fn in_short(report: &AdviceReport) -> Section {
 }
 
 fn advice(it: &Advice) -> Section {
-    let about = match it.about.is_empty() {
-        true => String::new(),
-        false => format!(" [{}]", it.about),
-    };
+    let about = if it.about.is_empty() { String::new() } else { format!(" [{}]", it.about) };
     let mut group = Section::new(format!("{}  {}{about}: {}", it.rule, it.name, it.title));
     let tone = match it.state {
         AdviceState::Met => Tone::Good,

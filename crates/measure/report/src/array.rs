@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Report;
 use crate::document::{
-    Cell, Column, DetailLevel, Document, LabelledFact, Section, Table, Tone, words,
+    Cell, Column, DetailLevel, Document, Section, Table, Tone, both, record, shown, words,
 };
 use crate::figures::precise;
 
@@ -24,7 +24,7 @@ pub struct ArrayShape {
     pub array: String,
     /// 0, 1, 5, 6 or 10.
     pub level: u8,
-    /// Members, spares apart.
+    /// Members with a role; spares are not counted.
     pub members: u8,
     /// Bytes of a chunk.
     pub chunk_bytes: u64,
@@ -156,7 +156,7 @@ pub struct ArrayScrub {
     pub repairs: bool,
     /// Bytes that it has gone over, in one copy of each set.
     pub done_bytes: u64,
-    /// All of those.
+    /// Bytes to go over until it ends.
     pub all_bytes: u64,
     /// The part of `done_bytes` that could not be compared.
     pub skipped_bytes: u64,
@@ -166,7 +166,7 @@ pub struct ArrayScrub {
     pub unreadable: u64,
     /// Copies of chunks that were written, of both kinds.
     pub repaired: u64,
-    /// The first mismatches.
+    /// Where the first mismatches are; `mismatches` counts all.
     pub places: Vec<MismatchPlace>,
 }
 
@@ -175,7 +175,7 @@ pub struct ArrayScrub {
 pub struct MismatchPlace {
     /// Where the chunk begins in the array.
     pub offset_bytes: u64,
-    /// The member's role.
+    /// The role of the member with that copy.
     pub role: u8,
 }
 
@@ -200,7 +200,7 @@ impl Report for ArrayStatus {
         section.facts(shape_facts(&self.shape));
         section.fact("requests", format!("{} on their way", self.requests));
         section.fact("regions", regions(self));
-        self.scrub.iter().for_each(|it| scrub(it, self, &mut section));
+        self.scrub.iter().for_each(|progress| scrub(progress, self, &mut section));
         document.push(section);
         let rows = self.devices.iter().map(|member| (self, member));
         let mut members = Section::new("Members");
@@ -332,7 +332,7 @@ fn scrub(it: &ArrayScrub, status: &ArrayStatus, section: &mut Section) {
     for place in &it.places {
         let text =
             format!("member {} differs at byte {} of the array", place.role, place.offset_bytes);
-        section.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Plain, "", text));
+        section.toned_at(DetailLevel::Detail, Tone::Plain, "", text);
     }
 }
 
@@ -357,31 +357,25 @@ type MemberRow<'s> = (&'s ArrayStatus, &'s MemberStatus);
 
 fn columns<'s>() -> [Column<MemberRow<'s>>; 10] {
     [
-        Column::new("role", "role", |(_, member)| {
-            Cell::of(member.role, |role| Cell::Count(role.into()))
-        }),
-        words(Column::shown("state", |(_, member)| {
+        both("role", "role", |(_, member)| Cell::of(member.role, |role| Cell::Count(role.into()))),
+        words(shown("state", |(_, member)| {
             let word = member.state.word();
             let replaces = member.replaces.map(|role| format!(", replaces {role}"));
             Cell::Word(member.state.tone(), format!("{word}{}", replaces.unwrap_or_default()))
         })),
-        Column::record("state", |(_, member)| Cell::text(member.state.word())),
-        Column::record("replaces", |(_, member)| {
+        record("state", |(_, member)| Cell::text(member.state.word())),
+        record("replaces", |(_, member)| {
             Cell::of(member.replaces, |role| Cell::Count(role.into()))
         }),
-        words(Column::new("path", "device", |(_, member)| {
-            Cell::of(member.path.as_ref(), Cell::text)
-        })),
-        Column::shown("rebuilt", |(status, member)| {
+        words(both("path", "device", |(_, member)| Cell::of(member.path.as_ref(), Cell::text))),
+        shown("rebuilt", |(status, member)| {
             let all = precise(status.shape.member_bytes.max(1));
             Cell::of(member.rebuilt_bytes, |done| Cell::Share(precise(done) / all))
         }),
-        Column::new("in_flight", "on their way", |(_, member)| {
-            Cell::Count(member.in_flight.into())
-        }),
-        Column::new("reads", "reads", |(_, member)| Cell::Count(member.reads)),
-        Column::new("writes", "writes", |(_, member)| Cell::Count(member.writes)),
-        Column::new("errors", "errors", |(_, member)| Cell::Count(member.errors)),
+        both("in_flight", "on their way", |(_, member)| Cell::Count(member.in_flight.into())),
+        both("reads", "reads", |(_, member)| Cell::Count(member.reads)),
+        both("writes", "writes", |(_, member)| Cell::Count(member.writes)),
+        both("errors", "errors", |(_, member)| Cell::Count(member.errors)),
     ]
 }
 
@@ -440,25 +434,28 @@ impl Report for ArrayExamination {
         let mut document = Document::new("durio raid examine", "");
         let mut section = Section::default();
         match &self.does_not_start {
-            None if self.devices.iter().any(|it| it.problem.is_some()) => {
-                section.say(Tone::Warning, "the members start, without those that have a problem");
+            None if self.devices.iter().any(|device| device.problem.is_some()) => {
+                section.warn("the members start, without those that have a problem");
             }
-            None if self.devices.iter().any(|it| it.older.is_some()) => {
-                section
-                    .say(Tone::Warning, "the members start, and those that are older are rebuilt");
+            None if self.devices.iter().any(|device| device.older.is_some()) => {
+                section.warn("the members start, and those that are older are rebuilt");
             }
             None => section.say(Tone::Good, "the members start together"),
             Some(why) => section.say(Tone::Bad, format!("they do not start: {why}")),
         }
         document.push(section);
-        self.devices.iter().for_each(|it| document.push(device(it)));
+        self.devices.iter().for_each(|examined| document.push(device(examined)));
         document.records = Table::with_columns(
             &self.devices,
             [
-                ("path", |it| Cell::text(&it.path)),
-                ("problem", |it| Cell::of(it.problem.as_ref(), Cell::text)),
-                ("array", |it| Cell::of(it.member.as_ref(), |it| Cell::text(&it.shape.array))),
-                ("epoch", |it| Cell::of(it.member.as_ref(), |it| Cell::Count(it.epoch))),
+                ("path", |device| Cell::text(&device.path)),
+                ("problem", |device| Cell::of(device.problem.as_ref(), Cell::text)),
+                ("array", |device| {
+                    Cell::of(device.member.as_ref(), |member| Cell::text(&member.shape.array))
+                }),
+                ("epoch", |device| {
+                    Cell::of(device.member.as_ref(), |member| Cell::Count(member.epoch))
+                }),
             ],
         );
         document
@@ -483,7 +480,7 @@ fn device(device: &ExaminedDevice) -> Section {
             section.fact("state", format!("{role}, {word} by its own superblock"));
         }
     }
-    let words: Vec<_> = member.roles.iter().map(|it| it.word()).collect();
+    let words: Vec<_> = member.roles.iter().map(|role| role.word()).collect();
     section.fact("roles", words.join(", "));
     let size = Bytes::new(member.shape.region_bytes);
     section.fact("marked", format!("{} regions of {size}", member.regions_marked));
@@ -491,11 +488,8 @@ fn device(device: &ExaminedDevice) -> Section {
     section.fact("data", format!("{bytes} from byte {at} on"));
     let (epoch, revision) = (member.epoch, member.revision);
     let newest = format!("epoch {epoch}, written {revision} times");
-    section.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Plain, "superblock", newest));
-    section.fact_at(
-        DetailLevel::Detail,
-        LabelledFact::new(Tone::Plain, "member", member.member.as_str()),
-    );
+    section.toned_at(DetailLevel::Detail, Tone::Plain, "superblock", newest);
+    section.toned_at(DetailLevel::Detail, Tone::Plain, "member", member.member.as_str());
     section
 }
 

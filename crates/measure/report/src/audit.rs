@@ -1,6 +1,4 @@
 //! Findings of an audit as a document: by weight, then by rule, then by line.
-//!
-//! Shows [`AuditFindings`] in a section per tier, the summary last.
 
 use std::collections::HashMap;
 
@@ -41,7 +39,8 @@ impl Report for ShownAudit<'_> {
         for tier in Tier::ALL {
             let mut section = Section::new(heading(tier));
             for rule in &findings.rules {
-                let is_its = |it: &&AuditFinding| it.tier == tier && it.rule == rule.rule;
+                let is_its =
+                    |finding: &&AuditFinding| finding.tier == tier && finding.rule == rule.rule;
                 let its: Vec<_> = findings.findings.iter().filter(is_its).collect();
                 if !its.is_empty() {
                     section.group(group(rule, &its, tier));
@@ -150,7 +149,7 @@ fn summary(findings: &AuditFindings) -> Section {
     let mut section = Section::default();
     if findings.findings_left_out > 0 {
         let left_out = counted(findings.findings_left_out, "further finding");
-        section.say(Tone::Warning, format!("{left_out} not shown"));
+        section.warn(format!("{left_out} not shown"));
     }
     let claims = counted(findings.claims, "row");
     if findings.clean {

@@ -12,9 +12,9 @@ use durio_base::Bytes;
 use crate::Report;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
 use crate::document::{
-    Cell, Column, DetailLevel, Document, LabelledFact, Section, Table, Tone, words,
+    Cell, Column, DetailLevel, Document, Section, Table, Tone, both, record, shown, words,
 };
-use crate::figures::{latency, percent, precise, rate};
+use crate::figures::{latency, percent, precise, rate, whole};
 
 /// From here on the database was slowed down by the trace more than it should be.
 const SLOWDOWN_MAX: f64 = 0.03;
@@ -46,7 +46,9 @@ impl Report for CaptureFindings {
             Some(replay) => replayed(self, replay),
             None => summary(self),
         });
-        self.beside.iter().for_each(|it| document.push(beside(it, self.replay.is_some())));
+        self.beside
+            .iter()
+            .for_each(|earlier| document.push(beside(earlier, self.replay.is_some())));
         document.push(files(self));
         document.push(devices(self));
         document.push(cost(self));
@@ -61,11 +63,11 @@ impl Report for CaptureFindings {
 
 /// `4k 55 %, 8k 23 %, 2 more 22 %`: the first sizes as fio writes them, with their shares of all writes.
 fn mix(sizes: &[CapturedSize], shown: usize) -> String {
-    let count = |sizes: &[CapturedSize]| sizes.iter().map(|it| it.count).sum::<u64>();
+    let count = |sizes: &[CapturedSize]| sizes.iter().map(|size| size.count).sum::<u64>();
     let share = |part: u64| percent(precise(part) / precise(count(sizes)));
     let (named, others) = sizes.split_at(sizes.len().min(shown));
     let mut parts: Vec<String> =
-        named.iter().map(|it| format!("{} {}", short(it.bytes), share(it.count))).collect();
+        named.iter().map(|size| format!("{} {}", short(size.bytes), share(size.count))).collect();
     match others {
         [] => {}
         _ => parts.push(format!("{} more {}", others.len(), share(count(others)))),
@@ -106,16 +108,16 @@ fn summary(it: &CaptureFindings) -> Section {
     section.fact("durable", format!("{} ({})", it.durable, rate(per_second(it.durable))));
     section.toned(Tone::Strong, "write sizes", mix(&it.sizes, SIZES_SHOWN));
     if let Some(not_shown) = &it.not_shown {
-        section.say(Tone::Warning, not_shown);
+        section.warn(not_shown);
     } else if it.durable == 0 {
-        section
-            .say(Tone::Warning, "nothing was made durable while it was watched: run it under load");
+        section.warn("nothing was made durable while it was watched: run it under load");
     }
     if it.ring_operations > 0 {
-        section.say(
-            Tone::Warning,
-            format!("{} writes and syncs went through io_uring: the kernel's event has neither file nor size, so they are not below", it.ring_operations),
-        );
+        section.warn(format!(
+            "{} writes and syncs went through io_uring: the kernel's event has neither file nor size, so \
+             they are not below",
+            it.ring_operations
+        ));
     }
     if it.unnamed_calls > 0 {
         section.note(format!(
@@ -133,6 +135,13 @@ fn summary(it: &CaptureFindings) -> Section {
 )]
 fn seconds(seconds: f64) -> String {
     latency((seconds * 1e9) as u64)
+}
+
+/// Those that are known, each with its name.
+fn times(named: &[(&str, Option<u64>)]) -> String {
+    let known = named.iter();
+    let known = known.filter_map(|(name, nanos)| Some(format!("{name} {}", latency((*nanos)?))));
+    known.collect::<Vec<_>>().join(", ")
 }
 
 /// How punctual a replay was.
@@ -164,47 +173,35 @@ fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
             section.toned(Tone::Bad, "kept up", text);
         }
         (None, Some(false)) => {
-            section.toned(
-                Tone::Bad,
-                "kept up",
-                "no: operations began too late, though it ended in time",
-            );
+            let text = "no: operations began too late, though it ended in time";
+            section.toned(Tone::Bad, "kept up", text);
         }
         (None, _) => section.toned(Tone::Strong, "kept up", "yes"),
     }
-    let late =
-        [("p50", replay.late_p50_ns), ("p99", replay.late_p99_ns), ("at most", replay.late_max_ns)];
-    let late: Vec<String> = late
-        .iter()
-        .filter_map(|(name, nanos)| Some(format!("{name} {}", latency((*nanos)?))))
-        .collect();
+    let late = times(&[
+        ("p50", replay.late_p50_ns),
+        ("p99", replay.late_p99_ns),
+        ("at most", replay.late_max_ns),
+    ]);
     let held = match replay.held {
-        0 => "none waited for an earlier one".to_owned(),
-        held => {
-            format!(
-                "{} waited for an earlier one",
-                percent(precise(held as u64) / precise(replay.done as u64))
-            )
-        }
+        0 => "none".to_owned(),
+        held => percent(precise(held as u64) / precise(replay.done as u64)),
     };
-    section.fact("began late by", format!("{}; {held}", late.join(", ")));
+    section.fact("began late by", format!("{late}; {held} waited for an earlier one"));
     if let Some(lag) = replay.lag_p99_ns {
         let text = format!("p99 {}, of operations that waited for none", latency(lag));
-        section.fact_at(
-            DetailLevel::Detail,
-            LabelledFact::new(Tone::Plain, "durio's own delay", text),
-        );
+        section.toned_at(DetailLevel::Detail, Tone::Plain, "durio's own delay", text);
     }
-    if let Some(others) = replay.others.filter(|it| *it > OTHERS_TOLD) {
+    if let Some(others) = replay.others.filter(|other| *other > OTHERS_TOLD) {
         let text = format!(
             "other work took {others:.1} processors meanwhile: operations begin late for that too"
         );
         section.toned(Tone::Warning, "doubt", text);
     }
     if replay.is_cached_instead {
-        section.say(
-            Tone::Warning,
-            "the trace has O_DIRECT, which this filesystem does not take: such writes went through the page cache",
+        section.warn(
+            "the trace has O_DIRECT, which this filesystem does not take: such writes went through the page \
+             cache",
         );
     }
     section.toned(Tone::Strong, "write sizes", mix(&it.sizes, SIZES_SHOWN));
@@ -233,8 +230,6 @@ fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
         BesideFigure::DeviceWritten => "written to devices/s".to_owned(),
         BesideFigure::DeviceFlushes => "flushes of devices/s".to_owned(),
     };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "of a count")]
-    let whole = |it: f64| it.round() as u64;
     let value = |figure: BesideFigure, value: f64| match figure {
         BesideFigure::Written | BesideFigure::WrittenIn(_) | BesideFigure::DeviceWritten => {
             Cell::Bytes(whole(value))
@@ -242,26 +237,25 @@ fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
         BesideFigure::SyncP50 | BesideFigure::SyncP99 => Cell::nanos(whole(value)),
         _ => Cell::Number(value.round()),
     };
-    let row = |it: &BesideRow| {
+    let row = |row: &BesideRow| {
         vec![
-            Cell::text(name(it.figure)),
-            value(it.figure, it.before),
-            value(it.figure, it.now),
-            Cell::of(it.ratio, |ratio| Cell::text(format!("{ratio:.2}"))),
+            Cell::text(name(row.figure)),
+            value(row.figure, row.before),
+            value(row.figure, row.now),
+            Cell::of(row.ratio, |ratio| Cell::text(format!("{ratio:.2}"))),
         ]
     };
     section.table(Table::new(heads).with(rows.iter().map(row)));
     if *before_untraced > 0 && is_replay {
-        section.say(
-            Tone::Warning,
-            format!("{before_untraced} writes and syncs of the database are not in the trace (io_uring, or files that could not be named), and so not in the replay"),
-        );
+        section.warn(format!(
+            "{before_untraced} writes and syncs of the database are not in the trace (io_uring, or files \
+             that could not be named), and so not in the replay"
+        ));
     }
     if *before_lost_calls > 0 {
-        section.say(
-            Tone::Warning,
-            format!("the earlier capture lost {before_lost_calls} events of calls: its figures are too low"),
-        );
+        section.warn(format!(
+            "the earlier capture lost {before_lost_calls} events of calls: its figures are too low"
+        ));
     }
     section
 }
@@ -297,7 +291,7 @@ fn cut(path: &str) -> String {
 fn common_folder(files: &[CapturedFileFindings]) -> &str {
     let Some(first) = files.first() else { return "" };
     let parts = first.path.match_indices('/').map(|(at, _)| first.path.split_at(at + 1).0);
-    let is_common = |folder: &&str| files.iter().all(|it| it.path.starts_with(*folder));
+    let is_common = |folder: &&str| files.iter().all(|file| file.path.starts_with(*folder));
     parts.take_while(is_common).last().unwrap_or_default()
 }
 
@@ -306,28 +300,24 @@ type FileRow<'f> = (&'f CapturedFileFindings, &'f str);
 
 fn file_columns<'f>() -> [Column<FileRow<'f>>; 16] {
     [
-        Column::shown("file", |(file, folder)| Cell::text(short_name(file, folder))),
-        Column::record("file", |(file, _)| Cell::text(&file.path)),
-        words(Column::new("class", "class", |(file, _)| Cell::text(file.class.word()))),
-        Column::new("writes", "writes", |(file, _)| Cell::Count(file.writes)),
-        Column::record("written_bytes", |(file, _)| Cell::Bytes(file.written_bytes)),
-        Column::record("new_bytes", |(file, _)| Cell::Bytes(file.new_bytes)),
-        Column::record("syncs", |(file, _)| Cell::Count(file.sync_calls())),
-        Column::record("durable_writes", |(file, _)| Cell::Count(file.durable_writes)),
-        words(Column::shown("sizes", |(file, _)| {
-            Cell::text(mix(&file.sizes, SIZES_SHOWN_IN_TABLE))
-        })),
-        words(Column::shown("offsets", |(file, _)| Cell::text(pattern(file)))),
-        Column::shown("durable", |(file, _)| Cell::Count(file.durable())),
-        Column::shown("new B/sync", |(file, _)| {
+        shown("file", |(file, folder)| Cell::text(short_name(file, folder))),
+        record("file", |(file, _)| Cell::text(&file.path)),
+        words(both("class", "class", |(file, _)| Cell::text(file.class.word()))),
+        both("writes", "writes", |(file, _)| Cell::Count(file.writes)),
+        record("written_bytes", |(file, _)| Cell::Bytes(file.written_bytes)),
+        record("new_bytes", |(file, _)| Cell::Bytes(file.new_bytes)),
+        record("syncs", |(file, _)| Cell::Count(file.sync_calls())),
+        record("durable_writes", |(file, _)| Cell::Count(file.durable_writes)),
+        words(shown("sizes", |(file, _)| Cell::text(mix(&file.sizes, SIZES_SHOWN_IN_TABLE)))),
+        words(shown("offsets", |(file, _)| Cell::text(pattern(file)))),
+        shown("durable", |(file, _)| Cell::Count(file.durable())),
+        shown("new B/sync", |(file, _)| {
             Cell::of(file.new_bytes_per_sync, |bytes| Cell::Number(bytes.round()))
         }),
-        Column::new("syncing_threads", "threads", |(file, _)| {
-            Cell::Count(file.syncing_threads as u64)
-        }),
-        Column::new("syncs_at_once", "at once", |(file, _)| Cell::Count(file.syncs_at_once.into())),
-        Column::record("sync_p50_ns", |(file, _)| Cell::of(file.sync_p50_ns, Cell::nanos)),
-        Column::record("sync_p99_ns", |(file, _)| Cell::of(file.sync_p99_ns, Cell::nanos)),
+        both("syncing_threads", "threads", |(file, _)| Cell::Count(file.syncing_threads as u64)),
+        both("syncs_at_once", "at once", |(file, _)| Cell::Count(file.syncs_at_once.into())),
+        record("sync_p50_ns", |(file, _)| Cell::of(file.sync_p50_ns, Cell::nanos)),
+        record("sync_p99_ns", |(file, _)| Cell::of(file.sync_p99_ns, Cell::nanos)),
     ]
 }
 
@@ -351,13 +341,13 @@ fn files(it: &CaptureFindings) -> Section {
     }
     let most = it.files.iter().take(BARS_MAX);
     let bars = |title: &str, of: fn(&CapturedFileFindings) -> u64, text: fn(u64) -> String| {
-        let bar = |it: &CapturedFileFindings| {
-            Bar::new(short_name(it, common), precise(of(it)), Colour::First, text(of(it)))
+        let bar = |file: &CapturedFileFindings| {
+            Bar::new(short_name(file, common), precise(of(file)), Colour::First, text(of(file)))
         };
-        let group = BarGroup { title: String::new(), bars: most.clone().map(bar).collect() };
+        let group = BarGroup::new("", most.clone().map(bar));
         Chart::bars(title, vec![group], Vec::<(String, Colour)>::new())
     };
-    let all: u64 = it.sizes.iter().map(|it| it.count).sum();
+    let all: u64 = it.sizes.iter().map(|size| size.count).sum();
     let size = |name: String, count: u64| {
         let share = precise(count) / precise(all);
         Bar::new(name, share, Colour::Second, percent(share))
@@ -368,12 +358,16 @@ fn files(it: &CaptureFindings) -> Section {
     if !others.is_empty() {
         bars_of_sizes.push(size("others".to_owned(), others.iter().map(|size| size.count).sum()));
     }
-    let sizes = BarGroup { title: String::new(), bars: bars_of_sizes };
+    let sizes = BarGroup::new("", bars_of_sizes);
     section.charts([
         Chart::bars("Sizes of writes", vec![sizes], Vec::<(String, Colour)>::new()),
-        bars("Bytes written, by file", |it| it.written_bytes, |it| Bytes::new(it).to_string()),
-        bars("Syncs and durable writes, by file", CapturedFileFindings::durable, |it| {
-            it.to_string()
+        bars(
+            "Bytes written, by file",
+            |file| file.written_bytes,
+            |bytes| Bytes::new(bytes).to_string(),
+        ),
+        bars("Syncs and durable writes, by file", CapturedFileFindings::durable, |count| {
+            count.to_string()
         }),
     ]);
     section
@@ -386,27 +380,22 @@ fn devices(it: &CaptureFindings) -> Section {
         Cell::of(rate, Cell::Number)
     }
     let columns: [Column<(&CapturedDeviceFindings, u64)>; 9] = [
-        Column::shown("device", |(device, _)| Cell::text(&device.name)),
-        Column::shown("writes", |(device, _)| Cell::Count(device.writes)),
-        Column::shown("written", |(device, _)| Cell::Bytes(device.written_bytes)),
-        words(Column::shown("sizes", |(device, _)| {
-            Cell::text(mix(&device.sizes, SIZES_SHOWN_IN_TABLE))
-        })),
-        Column::shown("metadata", |(device, _)| Cell::Count(device.metadata_writes)),
-        Column::shown("flushes", |(device, _)| Cell::Count(device.flushes)),
-        Column::shown("FUA", |(device, _)| Cell::Count(device.fua)),
-        Column::shown("writes/sync", |(device, durable)| per_sync(device.writes, *durable)),
-        Column::shown("flushes/sync", |(device, durable)| per_sync(device.flushes, *durable)),
+        shown("device", |(device, _)| Cell::text(&device.name)),
+        shown("writes", |(device, _)| Cell::Count(device.writes)),
+        shown("written", |(device, _)| Cell::Bytes(device.written_bytes)),
+        words(shown("sizes", |(device, _)| Cell::text(mix(&device.sizes, SIZES_SHOWN_IN_TABLE)))),
+        shown("metadata", |(device, _)| Cell::Count(device.metadata_writes)),
+        shown("flushes", |(device, _)| Cell::Count(device.flushes)),
+        shown("FUA", |(device, _)| Cell::Count(device.fua)),
+        shown("writes/sync", |(device, durable)| per_sync(device.writes, *durable)),
+        shown("flushes/sync", |(device, durable)| per_sync(device.flushes, *durable)),
     ];
     section.table(Table::shown(&columns, it.devices.iter().map(|device| (device, it.durable))));
     if it.cost.lost_requests > 0 {
-        section.say(
-            Tone::Warning,
-            format!(
-                "{} events of devices were lost: these counts are too low",
-                it.cost.lost_requests
-            ),
-        );
+        section.warn(format!(
+            "{} events of devices were lost: these counts are too low",
+            it.cost.lost_requests
+        ));
     }
     section
 }
@@ -457,7 +446,7 @@ fn cost(it: &CaptureFindings) -> Section {
 fn file(it: &CapturedFileFindings) -> Section {
     let mut section = Section::detail(&it.path);
     let mut fact = |label: &str, value: String| {
-        section.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Plain, label, value));
+        section.toned_at(DetailLevel::Detail, Tone::Plain, label, value);
     };
     fact("class", format!("{}: {}", it.class.word(), it.class_because));
     fact("files", format!("{}, {}", it.files, Bytes::new(it.file_bytes)));
@@ -495,14 +484,11 @@ fn file(it: &CapturedFileFindings) -> Section {
     }
     if it.durable() > 0 {
         fact("between syncs", format!("{} by bytes", mix(&it.batches, SIZES_SHOWN)));
-        let times = |[p50, p99]: [Option<u64>; 2]| {
-            let one = |name, it: Option<u64>| it.map(|it| format!("{name} {}", latency(it)));
-            [one("p50", p50), one("p99", p99)].into_iter().flatten().collect::<Vec<_>>().join(", ")
-        };
         if it.sync_p50_ns.is_some() {
-            fact("time of a sync", times([it.sync_p50_ns, it.sync_p99_ns]));
+            fact("time of a sync", times(&[("p50", it.sync_p50_ns), ("p99", it.sync_p99_ns)]));
         }
-        fact("from sync to sync", times([it.between_syncs_p50_ns, it.between_syncs_p99_ns]));
+        let between = times(&[("p50", it.between_syncs_p50_ns), ("p99", it.between_syncs_p99_ns)]);
+        fact("from sync to sync", between);
         fact(
             "who syncs",
             format!(

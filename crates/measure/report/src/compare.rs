@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::Report;
 use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Style, tail};
 use crate::document::{
-    Cell, Column, DetailLevel, Document, LabelledFact, Row, Section, SectionBody, Table, Tone,
+    Cell, Column, DetailLevel, Document, Row, Section, Table, Tone, both, record, shown,
 };
 use crate::figures::{counted, deviation, grouped, percent, rate};
 use crate::run::location_name;
@@ -34,7 +34,7 @@ const POINTS_MAX: usize = 80;
 
 impl Report for Comparison {
     fn document(&self) -> Document {
-        let labels: Vec<&str> = self.sides.iter().map(|it| it.label.as_str()).collect();
+        let labels: Vec<&str> = self.sides.iter().map(|side| side.label.as_str()).collect();
         let mut document = Document::new("durio compare", labels.join(" and "));
         let mut head = Section::default();
         for it in &self.sides {
@@ -42,7 +42,7 @@ impl Report for Comparison {
         }
         document.push(head);
         // The answer of a job that failed comes before everything that explains it.
-        document.sections.extend(self.gate.iter().map(|it| gate(it, self)));
+        document.sections.extend(self.gate.iter().map(|answer| gate(answer, self)));
         for it in &self.pairs {
             pair(it, &mut document);
         }
@@ -61,7 +61,7 @@ pub(crate) fn figures(comparison: &Comparison) -> Vec<Section> {
             remarks.toned(Tone::Warning, "NOTE", remark);
         }
         sections.push(remarks);
-        let steps = pair.steps.iter().map(|it| step(pair, it, false));
+        let steps = pair.steps.iter().map(|compared| step(pair, compared, false));
         sections.extend(steps);
     }
     sections.push(how(comparison));
@@ -71,7 +71,7 @@ pub(crate) fn figures(comparison: &Comparison) -> Vec<Section> {
 fn how(comparison: &Comparison) -> Section {
     let mut how = Section::detail("How it was compared");
     how.note(rule(comparison));
-    blocks_note(comparison).into_iter().for_each(|it| how.note(it));
+    blocks_note(comparison).into_iter().for_each(|note| how.note(note));
     how
 }
 
@@ -89,12 +89,12 @@ fn gate(gate: &Gate, comparison: &Comparison) -> Section {
     for (tone, word, lines) in kinds {
         // A result with regressions excluded needs no look.
         let level = if tone == Tone::Good { DetailLevel::Detail } else { DetailLevel::Summary };
-        lines.iter().for_each(|line| section.fact_at(level, LabelledFact::new(tone, word, line)));
+        lines.iter().for_each(|line| section.toned_at(level, tone, word, line));
     }
     if !gate.excluded.is_empty() {
         section.note(format!("excluded for {}", counted(gate.excluded.len() as u64, "figure")));
     }
-    gate_advice(comparison).into_iter().for_each(|it| section.say(Tone::Plain, it));
+    gate_advice(comparison).into_iter().for_each(|advice| section.say(Tone::Plain, advice));
     section
 }
 
@@ -109,7 +109,7 @@ fn only_there(label: &str, titles: &[String], section: &mut Section) {
     }
     let level = if are_many { DetailLevel::Detail } else { DetailLevel::Summary };
     for title in titles {
-        section.fact_at(level, LabelledFact::new(Tone::Warning, label, title));
+        section.toned_at(level, Tone::Warning, label, title);
     }
 }
 
@@ -135,9 +135,10 @@ fn pair(pair: &Pair, document: &mut Document) {
         };
         section.say(tone, format!("{text} ({of})"));
     }
-    let gated = pair.steps.iter().flat_map(|it| &it.figures).filter(|it| it.figure.is_gated());
-    let undecided = gated.filter(|it| it.word == SideWord::Undecided);
-    for (why, figures) in grouped(undecided.map(|it| (reason(it), ()))) {
+    let gated =
+        pair.steps.iter().flat_map(|step| &step.figures).filter(|figure| figure.figure.is_gated());
+    let undecided = gated.filter(|figure| figure.word == SideWord::Undecided);
+    for (why, figures) in grouped(undecided.map(|figure| (reason(figure), ()))) {
         section.note(format!("undecided: {why} ({})", counted(figures.len() as u64, "figure")));
     }
     if !pair.steps.is_empty() {
@@ -147,7 +148,7 @@ fn pair(pair: &Pair, document: &mut Document) {
     if drawn.contains(&false) {
         let note =
             format!("Distributions are drawn for {CHARTS_MAX} steps, those that differ first.");
-        section.push(DetailLevel::Detail, SectionBody::Text(Tone::Note, note));
+        section.say_at(DetailLevel::Detail, Tone::Note, note);
     }
     document.push(section);
     for (it, drawn) in pair.steps.iter().zip(drawn) {
@@ -159,27 +160,29 @@ fn pair(pair: &Pair, document: &mut Document) {
 fn drawn(steps: &[StepComparison]) -> Vec<bool> {
     let mut order = by_difference(steps);
     order.truncate(CHARTS_MAX);
-    (0..steps.len()).map(|it| order.contains(&it)).collect()
+    (0..steps.len()).map(|at| order.contains(&at)).collect()
 }
 
 /// The places of the steps, those with a difference first.
 fn by_difference(steps: &[StepComparison]) -> Vec<usize> {
     let differs = |step: &StepComparison| {
-        step.figures.iter().any(|it| matches!(it.word, SideWord::Faster | SideWord::Slower))
+        step.figures.iter().any(|figure| matches!(figure.word, SideWord::Faster | SideWord::Slower))
     };
     let mut order: Vec<usize> = (0..steps.len()).collect();
     // The sort is stable: among alike steps the order of the plan stays.
-    order.sort_by_key(|&it| steps.get(it).is_none_or(|step| !differs(step)));
+    order.sort_by_key(|&at| steps.get(at).is_none_or(|step| !differs(step)));
     order
 }
 
 /// What speaks against comparing a step, with its title.
 fn against(step: &StepComparison) -> Vec<((Tone, String), String)> {
     let not = step.not_comparable.iter().map(|why| (Tone::Bad, format!("not comparable: {why}")));
-    let differences = step_differences(step).into_iter().map(|it| (Tone::Warning, it));
+    let differences =
+        step_differences(step).into_iter().map(|difference| (Tone::Warning, difference));
     // With --force the results are shown, with the objections below.
     let forced = step.cautions.iter();
-    let forced = forced.map(|it| (Tone::Warning, format!("compared by --force although {it}")));
+    let forced =
+        forced.map(|caution| (Tone::Warning, format!("compared by --force although {caution}")));
     not.chain(differences).chain(forced).map(|why| (why, title(step))).collect()
 }
 
@@ -202,14 +205,14 @@ fn step(pair: &Pair, step: &StepComparison, is_drawn: bool) -> Section {
 /// A row for each step, with the results that a gate would look at.
 fn in_short(pair: &Pair) -> Table {
     let mut table = Table::new(["step", "rate", "other", "other is", "p99", "other", "other is"]);
-    let several = pair.steps.iter().any(|it| it.locations != pair.steps[0].locations);
+    let several = pair.steps.iter().any(|step| step.locations != pair.steps[0].locations);
     for (place, at) in by_difference(&pair.steps).into_iter().enumerate() {
         let Some(step) = pair.steps.get(at) else { continue };
         let name = if several { title(step) } else { step.name.clone() };
-        let gated = step.figures.iter().filter(|it| it.figure.is_gated());
-        let cells = gated.flat_map(|it| {
-            let sides = [it.baseline, it.other].map(|side| value(it.figure, side));
-            sides.into_iter().chain([judged(it)])
+        let gated = step.figures.iter().filter(|figure| figure.figure.is_gated());
+        let cells = gated.flat_map(|figure| {
+            let sides = [figure.baseline, figure.other].map(|side| value(figure.figure, side));
+            sides.into_iter().chain([judged(figure)])
         });
         let cells = std::iter::once(Cell::Text(name)).chain(cells).collect();
         let level = if place < STEPS_MAX { DetailLevel::Summary } else { DetailLevel::Detail };
@@ -218,9 +221,9 @@ fn in_short(pair: &Pair) -> Table {
     table
 }
 
-/// `+4.2 % faster`.
+/// The effect with its word, as `+4.2 % faster`.
 fn judged(it: &FigureComparison) -> Cell {
-    let effect = it.effect.map_or_else(String::new, |it| format!("{} ", deviation(it)));
+    let effect = it.effect.map_or_else(String::new, |effect| format!("{} ", deviation(effect)));
     match it.word {
         SideWord::Faster | SideWord::Slower => {
             Cell::Word(tone(it), format!("{effect}{}", word(it)))
@@ -243,20 +246,20 @@ fn overlay(pair: &Pair, step: &StepComparison) -> Chart {
     let mut series = Vec::new();
     for (curves, (name, colour)) in step.curves.iter().zip(sides) {
         // A single point makes no line, but would still have its colour in the legend.
-        let drawable = curves.iter().filter(|it| it.len() > 1).take(LINES_MAX);
-        let line = |it| ChartSeries::new(name, colour, Style::Line, tail(it, POINTS_MAX));
-        series.extend(drawable.map(|it: &Vec<CurvePoint>| line(it)));
+        let drawable = curves.iter().filter(|curve| curve.len() > 1).take(LINES_MAX);
+        let line = |curve| ChartSeries::new(name, colour, Style::Line, tail(curve, POINTS_MAX));
+        series.extend(drawable.map(|curve: &Vec<CurvePoint>| line(curve)));
     }
     let title = format!(
         "{} latency over percentiles (both logarithmic), a line per repeat",
         step.headline.name()
     );
-    Chart::plot(title, AxisScale::Nines, AxisScale::Logarithmic(AxisUnit::Latency), series)
+    Chart::plot(title, AxisScale::Nines, AxisUnit::Latency.logarithmic(), series)
 }
 
 fn side(side: &SideFacts) -> String {
     let runs = counted(side.runs.len() as u64, "run");
-    let first = side.runs.iter().map(|it| it.started.as_str()).min().unwrap_or("nothing");
+    let first = side.runs.iter().map(|run| run.started.as_str()).min().unwrap_or("nothing");
     format!("{}: {runs}, from {first}", side.source)
 }
 
@@ -301,8 +304,9 @@ fn reason(undecided: &FigureComparison) -> String {
 
 /// Why results are undecided, those with one reason in one line.
 fn undecided(step: &StepComparison) -> Vec<String> {
-    let undecided = step.figures.iter().filter(|it| it.word == SideWord::Undecided);
-    let reasons = grouped(undecided.map(|it| (reason(it), figure_name(step, it.figure))));
+    let undecided = step.figures.iter().filter(|figure| figure.word == SideWord::Undecided);
+    let reasons =
+        grouped(undecided.map(|figure| (reason(figure), figure_name(step, figure.figure))));
     let line = |(reason, names): (String, Vec<String>)| {
         format!("{}: undecided: {reason}", names.join(", "))
     };
@@ -324,7 +328,7 @@ fn summary(pair: &Pair) -> String {
             count => parts.push(format!("{count} {words}")),
         }
     }
-    let refused = pair.steps.iter().filter(|it| !it.not_comparable.is_empty()).count();
+    let refused = pair.steps.iter().filter(|step| !step.not_comparable.is_empty()).count();
     if refused > 0 {
         parts.push(format!("{} not comparable", counted(refused as u64, "step")));
     }
@@ -345,9 +349,9 @@ fn basis(step: &StepComparison) -> String {
 }
 
 fn blocks_note(comparison: &Comparison) -> Option<String> {
-    let steps = comparison.pairs.iter().flat_map(|it| &it.steps);
-    let mut figures = steps.flat_map(|it| &it.figures);
-    figures.any(|it| it.method == Some(Method::Blocks)).then(|| {
+    let steps = comparison.pairs.iter().flat_map(|pair| &pair.steps);
+    let mut figures = steps.flat_map(|step| &step.figures);
+    figures.any(|figure| figure.method == Some(Method::Blocks)).then(|| {
         format!(
             "Blocks of each run's own intervals are drawn again {} times (seed {}) and widen the \
              interval of few repeats. Of a single run that interval holds nothing of what differs \
@@ -382,7 +386,7 @@ pub fn gate_advice(comparison: &Comparison) -> Option<String> {
 }
 
 fn title(step: &StepComparison) -> String {
-    let [a, b] = step.locations.each_ref().map(|it| location_name(it));
+    let [a, b] = step.locations.each_ref().map(|location| location_name(location));
     match a == b {
         true => format!("{} at {a}", step.name),
         false => format!("{} at {a} against {b}", step.name),
@@ -412,52 +416,54 @@ impl ComparisonLine<'_> {
     }
 
     fn number(&self, figure: impl Fn(&FigureComparison) -> Option<f64>) -> Cell {
-        self.cell(|it| Cell::of(figure(it), Cell::Number))
+        self.cell(|compared| Cell::of(figure(compared), Cell::Number))
     }
 }
 
 fn columns<'c>() -> [Column<ComparisonLine<'c>>; 28] {
     [
-        Column::record("baseline_side", |line| Cell::text(&line.pair.baseline)),
-        Column::record("other_side", |line| Cell::text(&line.pair.other)),
-        Column::record("workload", |line| Cell::text(&line.step.name)),
-        Column::record("baseline_location", |line| Cell::text(&line.step.locations[0])),
-        Column::record("other_location", |line| Cell::text(&line.step.locations[1])),
-        Column::record("target", |line| Cell::text(&line.step.target)),
-        Column::record("baseline_repeats", |line| Cell::text(line.step.repeats[0].to_string())),
-        Column::record("other_repeats", |line| Cell::text(line.step.repeats[1].to_string())),
-        Column::record("different_workload", |line| {
-            Cell::text(line.step.different_workload.to_string())
+        record("baseline_side", |line| Cell::text(&line.pair.baseline)),
+        record("other_side", |line| Cell::text(&line.pair.other)),
+        record("workload", |line| Cell::text(&line.step.name)),
+        record("baseline_location", |line| Cell::text(&line.step.locations[0])),
+        record("other_location", |line| Cell::text(&line.step.locations[1])),
+        record("target", |line| Cell::text(&line.step.target)),
+        record("baseline_repeats", |line| Cell::text(line.step.repeats[0].to_string())),
+        record("other_repeats", |line| Cell::text(line.step.repeats[1].to_string())),
+        record("different_workload", |line| Cell::text(line.step.different_workload.to_string())),
+        record("operation", |line| Cell::text(line.step.headline.name())),
+        shown("", |line| line.cell(|figure| Cell::text(figure_name(line.step, figure.figure)))),
+        record("figure", |line| line.cell(|figure| Cell::text(figure.figure.name()))),
+        shown("baseline", |line| line.cell(|figure| value(figure.figure, figure.baseline))),
+        record("baseline", |line| line.number(|figure| figure.baseline)),
+        shown("other", |line| line.cell(|figure| value(figure.figure, figure.other))),
+        record("other", |line| line.number(|figure| figure.other)),
+        both("effect", "effect", |line| {
+            line.cell(|figure| Cell::of(figure.effect, Cell::Deviation))
         }),
-        Column::record("operation", |line| Cell::text(line.step.headline.name())),
-        Column::shown("", |line| line.cell(|it| Cell::text(figure_name(line.step, it.figure)))),
-        Column::record("figure", |line| line.cell(|it| Cell::text(it.figure.name()))),
-        Column::shown("baseline", |line| line.cell(|it| value(it.figure, it.baseline))),
-        Column::record("baseline", |line| line.number(|it| it.baseline)),
-        Column::shown("other", |line| line.cell(|it| value(it.figure, it.other))),
-        Column::record("other", |line| line.number(|it| it.other)),
-        Column::new("effect", "effect", |line| {
-            line.cell(|it| Cell::of(it.effect, Cell::Deviation))
-        }),
-        Column::shown("95 % interval", |line| {
-            let interval = line.figure.and_then(|it| it.interval);
+        shown("95 % interval", |line| {
+            let interval = line.figure.and_then(|figure| figure.interval);
             Cell::of(interval, |[low, high]| {
                 Cell::text(format!("{} to {}", deviation(low), deviation(high)))
             })
         }),
-        Column::record("interval_low", |line| line.number(|it| Some(it.interval?[0]))),
-        Column::record("interval_high", |line| line.number(|it| Some(it.interval?[1]))),
-        Column::record("p_worse", |line| line.number(|it| it.p_worse)),
-        Column::record("worse_at_most", |line| line.number(|it| it.worse_at_most)),
-        Column::record("repeats_scatter", |line| line.number(|it| it.repeats_scatter)),
-        Column::record("visible", |line| line.number(|it| it.visible)),
-        Column::record("method", |line| line.cell(|it| Cell::of(it.method, |it| Cell::saved(&it)))),
-        Column::shown("other is", |line| line.cell(|it| Cell::Word(tone(it), word(it).to_owned()))),
-        Column::record("word", |line| match line.figure {
+        record("interval_low", |line| line.number(|figure| Some(figure.interval?[0]))),
+        record("interval_high", |line| line.number(|figure| Some(figure.interval?[1]))),
+        record("p_worse", |line| line.number(|figure| figure.p_worse)),
+        record("worse_at_most", |line| line.number(|figure| figure.worse_at_most)),
+        record("repeats_scatter", |line| line.number(|figure| figure.repeats_scatter)),
+        record("visible", |line| line.number(|figure| figure.visible)),
+        record("method", |line| {
+            line.cell(|figure| Cell::of(figure.method, |method| Cell::saved(&method)))
+        }),
+        shown("other is", |line| {
+            line.cell(|figure| Cell::Word(tone(figure), word(figure).to_owned()))
+        }),
+        record("word", |line| match line.figure {
             Some(it) => Cell::saved(&it.word),
             None => Cell::text("not_comparable"),
         }),
-        Column::record("reason", |line| match line.figure {
+        record("reason", |line| match line.figure {
             Some(it) => Cell::of(it.reason.as_ref(), Cell::text),
             None => Cell::text(line.step.not_comparable.join("; ")),
         }),
@@ -504,7 +510,8 @@ impl Report for ShownShapes<'_> {
         document.push(head);
         document.sections.extend(self.against.iter().map(shapes));
         let rows = self.against.iter();
-        let rows = rows.flat_map(|it| it.shape.levels.iter().map(move |level| (it, level)));
+        let rows =
+            rows.flat_map(|shapes| shapes.shape.levels.iter().map(move |level| (shapes, level)));
         document.records = Table::records(&shape_columns(), rows);
         document
     }
@@ -529,22 +536,20 @@ fn shapes(it: &AgainstPublished) -> Section {
 
 fn shape_columns<'s>() -> [Column<(&'s AgainstPublished, &'s ShapeLevel)>; 11] {
     [
-        Column::record("location", |(it, _)| Cell::text(&it.location)),
-        Column::record("source", |(it, _)| Cell::text(&it.table.source)),
-        Column::record("stack", |(it, _)| Cell::text(&it.table.stack)),
-        Column::record("workload", |(it, _)| Cell::text(&it.table.workload)),
-        Column::record("block_size", |(it, _)| Cell::text(&it.table.block_size)),
-        Column::record("operation", |(it, _)| Cell::text(it.table.operation.name())),
-        Column::new("level", "in flight", |(_, level)| Cell::text(level.level.to_string())),
-        Column::new("measured_ratio", "measured ×", |(_, level)| {
+        record("location", |(shape, _)| Cell::text(&shape.location)),
+        record("source", |(shape, _)| Cell::text(&shape.table.source)),
+        record("stack", |(shape, _)| Cell::text(&shape.table.stack)),
+        record("workload", |(shape, _)| Cell::text(&shape.table.workload)),
+        record("block_size", |(shape, _)| Cell::text(&shape.table.block_size)),
+        record("operation", |(shape, _)| Cell::text(shape.table.operation.name())),
+        both("level", "in flight", |(_, level)| Cell::text(level.level.to_string())),
+        both("measured_ratio", "measured ×", |(_, level)| {
             Cell::of(level.measured_ratio, Cell::Number)
         }),
-        Column::new("published_ratio", "published ×", |(_, level)| {
+        both("published_ratio", "published ×", |(_, level)| {
             Cell::of(level.published_ratio, Cell::Number)
         }),
-        Column::new("deviation", "deviation", |(_, level)| {
-            Cell::of(level.deviation, Cell::Deviation)
-        }),
-        Column::new("word", "", |(_, level)| Cell::text(level.word.words())),
+        both("deviation", "deviation", |(_, level)| Cell::of(level.deviation, Cell::Deviation)),
+        both("word", "", |(_, level)| Cell::text(level.word.words())),
     ]
 }

@@ -29,9 +29,9 @@ impl Report for CrashStateFindings {
 fn summary(findings: &CrashStateFindings) -> Section {
     let mut section = Section::default();
     let (tone, text) = sentence(findings);
-    section.push(DetailLevel::Headline, SectionBody::Text(tone, text));
+    section.say_at(DetailLevel::Headline, tone, text);
     if !findings.is_complete {
-        section.say(Tone::Warning, "Interrupted: the states after that were not checked.");
+        section.warn("Interrupted: the states after that were not checked.");
     }
     let checked = counted(findings.states, "state");
     let same = findings.duplicates;
@@ -73,7 +73,10 @@ fn section(heading: &str, list: &[CrashStateFinding], tone: Tone) -> Section {
         (DetailLevel::Detail, &list[list.len().min(SHOWN)..]),
     ] {
         if !part.is_empty() {
-            section.push(level, SectionBody::Cards(part.iter().map(|it| card(it, tone)).collect()));
+            section.push(
+                level,
+                SectionBody::Cards(part.iter().map(|state| card(state, tone)).collect()),
+            );
         }
     }
     if !list.is_empty() {
@@ -121,13 +124,13 @@ fn records(findings: &CrashStateFindings) -> Table {
     Table::with_columns(
         std::slice::from_ref(findings),
         [
-            ("log", |it| Cell::text(&it.log)),
-            ("states", |it| Cell::Count(it.states)),
-            ("passed", |it| Cell::Count(it.passed)),
-            ("failed", |it| Cell::Count(it.failed)),
-            ("undecided", |it| Cell::Count(it.undecided)),
-            ("duplicates", |it| Cell::Count(it.duplicates)),
-            ("left_out", |it| Cell::Count(it.left_out)),
+            ("log", |findings| Cell::text(&findings.log)),
+            ("states", |findings| Cell::Count(findings.states)),
+            ("passed", |findings| Cell::Count(findings.passed)),
+            ("failed", |findings| Cell::Count(findings.failed)),
+            ("undecided", |findings| Cell::Count(findings.undecided)),
+            ("duplicates", |findings| Cell::Count(findings.duplicates)),
+            ("left_out", |findings| Cell::Count(findings.left_out)),
         ],
     )
 }

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::{Cell, Column, Document, Section, Table, Tone, detail, words};
+use crate::document::{Cell, Column, Document, Section, Table, Tone, both, detail, record, words};
 
 /// The form of the JSON document.
 const DOCTOR_SCHEMA: &str = "durio-doctor-1";
@@ -118,12 +118,12 @@ fn remedies(rows: &[DiagnosisRow]) -> Section {
 }
 
 const COLUMNS: [Column<DiagnosisRow>; 6] = [
-    words(Column::new("what", "what", |row| Cell::text(row.name))),
-    words(Column::new("state", "works", |row| Cell::Word(row.tone(), row.state.word().to_owned()))),
-    words(Column::new("found", "found", |row| Cell::text(&row.found))),
-    Column::record("remedy", |row| Cell::text(&row.remedy)),
-    detail(words(Column::new("used_for", "used for", |row| Cell::text(row.used_for)))),
-    Column::record("needed_by_check", |row| Cell::text(row.needed_by_check.to_string())),
+    words(both("what", "what", |row| Cell::text(row.name))),
+    words(both("state", "works", |row| Cell::Word(row.tone(), row.state.word().to_owned()))),
+    words(both("found", "found", |row| Cell::text(&row.found))),
+    record("remedy", |row| Cell::text(&row.remedy)),
+    detail(words(both("used_for", "used for", |row| Cell::text(row.used_for)))),
+    record("needed_by_check", |row| Cell::text(row.needed_by_check.to_string())),
 ];
 
 #[cfg(test)]

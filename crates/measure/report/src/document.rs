@@ -37,12 +37,12 @@ pub struct Document {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 // Ordered: a renderer shows all levels up to the detail that it has room for.
 pub(crate) enum DetailLevel {
-    /// The answer.
+    /// The answer: the first lines of every format.
     Headline,
-    /// For a screen.
+    /// What a screen has room for.
     #[default]
     Summary,
-    /// On request.
+    /// On request (`--verbose`).
     Detail,
     /// Folded away on a browser's page, and absent in a terminal.
     Page,
@@ -65,7 +65,7 @@ pub(crate) enum Tone {
 /// Blocks under a heading.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
-    /// May be empty.
+    /// Empty if the blocks need none.
     pub(crate) heading: String,
     pub(crate) level: DetailLevel,
     pub(crate) blocks: Vec<Block>,
@@ -117,9 +117,9 @@ pub(crate) struct Card {
 pub(crate) struct LayerNode {
     /// Its kind, with its most important facts.
     pub(crate) name: String,
-    /// A line each.
+    /// Facts of the summary, in a line each.
     pub(crate) further: Vec<(&'static str, String)>,
-    /// Values of [`DetailLevel::Detail`].
+    /// Facts that readers see on request.
     pub(crate) other: Vec<(&'static str, String)>,
     pub(crate) below: Vec<LayerNode>,
 }
@@ -143,6 +143,9 @@ pub(crate) struct ColumnHead {
     pub(crate) is_words: bool,
 }
 
+/// What a column takes of a thing.
+type ColumnValue<T> = fn(&T) -> Cell;
+
 /// A column of a report about things of type `T`, declared once for all formats: people see it under
 /// its title, programs (CSV, OpenMetrics) under its id.
 pub(crate) struct Column<T> {
@@ -152,40 +155,45 @@ pub(crate) struct Column<T> {
     pub(crate) title: Option<&'static str>,
     pub(crate) level: DetailLevel,
     is_words: bool,
-    pub(crate) cell: fn(&T) -> Cell,
+    pub(crate) cell: ColumnValue<T>,
 }
 
-impl<T> Column<T> {
-    /// For people and programs.
-    pub(crate) const fn new(id: &'static str, title: &'static str, cell: fn(&T) -> Cell) -> Self {
-        Self { id: Some(id), ..Self::shown(title, cell) }
-    }
+/// A column for people and programs.
+pub(crate) const fn both<T>(
+    id: &'static str,
+    title: &'static str,
+    cell: ColumnValue<T>,
+) -> Column<T> {
+    Column { id: Some(id), ..shown(title, cell) }
+}
 
-    /// For people only.
-    pub(crate) const fn shown(title: &'static str, cell: fn(&T) -> Cell) -> Self {
-        let (level, is_words) = (DetailLevel::Summary, false);
-        Self { id: None, title: Some(title), level, is_words, cell }
-    }
+/// A column for people only.
+pub(crate) const fn shown<T>(title: &'static str, cell: ColumnValue<T>) -> Column<T> {
+    let (level, is_words) = (DetailLevel::Summary, false);
+    Column { id: None, title: Some(title), level, is_words, cell }
+}
 
-    /// For programs only.
-    pub(crate) const fn record(id: &'static str, cell: fn(&T) -> Cell) -> Self {
-        Self { id: Some(id), title: None, ..Self::shown("", cell) }
-    }
+/// A column for programs only.
+pub(crate) const fn record<T>(id: &'static str, cell: ColumnValue<T>) -> Column<T> {
+    Column { id: Some(id), title: None, ..shown("", cell) }
 }
 
 /// A column of words.
-pub(crate) const fn words<T>(column: Column<T>) -> Column<T> {
-    Column { is_words: true, ..column }
+pub(crate) const fn words<T>(mut column: Column<T>) -> Column<T> {
+    column.is_words = true;
+    column
 }
 
 /// A column that people see on request.
-pub(crate) const fn detail<T>(column: Column<T>) -> Column<T> {
-    Column { level: DetailLevel::Detail, ..column }
+pub(crate) const fn detail<T>(mut column: Column<T>) -> Column<T> {
+    column.level = DetailLevel::Detail;
+    column
 }
 
 /// A column for which only a page has room.
-pub(crate) const fn page<T>(column: Column<T>) -> Column<T> {
-    Column { level: DetailLevel::Page, ..column }
+pub(crate) const fn page<T>(mut column: Column<T>) -> Column<T> {
+    column.level = DetailLevel::Page;
+    column
 }
 
 #[derive(Debug, Default)]
@@ -206,16 +214,16 @@ pub(crate) enum Cell {
     /// Why a value is missing; empty where the column says it.
     Absent(&'static str),
     Text(String),
-    /// A judgement.
+    /// A judgement in a word or two.
     Word(Tone, String),
     Count(u64),
     Number(f64),
-    /// Per second.
+    /// Events per second.
     Rate(f64),
-    /// Bytes per second.
+    /// Moved bytes per second.
     Bandwidth(f64),
     Bytes(u64),
-    /// Nanoseconds.
+    /// A latency in nanoseconds.
     Latency(f64),
     /// Nanoseconds more, or less.
     Added(f64),
@@ -244,7 +252,9 @@ impl Document {
 
     /// The sections that have something to show at `level`.
     pub(crate) fn up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Section> {
-        let is_shown = move |it: &&Section| it.level <= level && it.up_to(level).next().is_some();
+        let is_shown = move |section: &&Section| {
+            section.level <= level && section.up_to(level).next().is_some()
+        };
         self.sections.iter().filter(is_shown)
     }
 
@@ -275,7 +285,7 @@ impl Section {
 
     /// The blocks to show at `level`.
     pub(crate) fn up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Block> {
-        self.blocks.iter().filter(move |it| it.level <= level)
+        self.blocks.iter().filter(move |block| block.level <= level)
     }
 
     pub(crate) fn push(&mut self, level: DetailLevel, body: SectionBody) {
@@ -283,7 +293,15 @@ impl Section {
     }
 
     pub(crate) fn say(&mut self, tone: Tone, text: impl Into<String>) {
-        self.push(DetailLevel::Summary, SectionBody::Text(tone, text.into()));
+        self.say_at(DetailLevel::Summary, tone, text);
+    }
+
+    pub(crate) fn say_at(&mut self, level: DetailLevel, tone: Tone, text: impl Into<String>) {
+        self.push(level, SectionBody::Text(tone, text.into()));
+    }
+
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+        self.say(Tone::Warning, text);
     }
 
     pub(crate) fn note(&mut self, text: impl Into<String>) {
@@ -295,7 +313,17 @@ impl Section {
     }
 
     pub(crate) fn toned(&mut self, tone: Tone, label: &str, value: impl Into<String>) {
-        self.fact_at(DetailLevel::Summary, LabelledFact::new(tone, label, value));
+        self.toned_at(DetailLevel::Summary, tone, label, value);
+    }
+
+    pub(crate) fn toned_at(
+        &mut self,
+        level: DetailLevel,
+        tone: Tone,
+        label: &str,
+        value: impl Into<String>,
+    ) {
+        self.fact_at(level, LabelledFact::new(tone, label, value));
     }
 
     /// Facts of one level that follow each other are one block.
@@ -323,7 +351,7 @@ impl Section {
     pub(crate) fn charts(&mut self, charts: impl IntoIterator<Item = Chart>) {
         let charts: Vec<Chart> = charts.into_iter().filter(Chart::is_drawable).collect();
         // A terminal skips the block where none of its charts is for it.
-        if let Some(level) = charts.iter().map(|it| it.level).min() {
+        if let Some(level) = charts.iter().map(|chart| chart.level).min() {
             self.push(level, SectionBody::Charts(charts));
         }
     }
@@ -394,9 +422,9 @@ impl Table {
     /// Columns with these heads, where people and programs share none.
     pub(crate) fn with_columns<T, const N: usize>(
         things: impl IntoIterator<Item = T>,
-        columns: [(&'static str, fn(&T) -> Cell); N],
+        columns: [(&'static str, ColumnValue<T>); N],
     ) -> Self {
-        Self::shown(&columns.map(|(title, cell)| Column::shown(title, cell)), things)
+        Self::shown(&columns.map(|(title, cell)| shown(title, cell)), things)
     }
 
     fn of<'c, T: 'c, R: Borrow<T>>(
@@ -412,7 +440,7 @@ impl Table {
             (head, column.cell)
         };
         // One list of pairs: a title cannot stand over the values of another column.
-        let (columns, cells): (_, Vec<fn(&T) -> Cell>) = columns.map(head).unzip();
+        let (columns, cells): (_, Vec<ColumnValue<T>>) = columns.map(head).unzip();
         let row = |thing: R| cells.iter().map(|cell| cell(thing.borrow())).collect();
         Self { columns, rows: Vec::new() }.with(things.into_iter().map(row))
     }
@@ -424,7 +452,8 @@ impl Table {
     /// The columns to show at `level`, by their places; without those that are empty in all rows shown.
     pub(crate) fn columns_up_to(&self, level: DetailLevel) -> Vec<usize> {
         let is_filled = |at: usize| {
-            self.rows_up_to(level).any(|row| row.cells.get(at).is_some_and(|it| *it != Cell::Empty))
+            self.rows_up_to(level)
+                .any(|row| row.cells.get(at).is_some_and(|cell| *cell != Cell::Empty))
         };
         let columns = self.columns.iter().enumerate();
         let shown = columns.filter(|(at, it)| it.level <= level && (*at == 0 || is_filled(*at)));
@@ -438,15 +467,17 @@ impl Table {
 
     /// The table, with columns of these titles at `level`.
     pub(crate) fn with_level(mut self, level: DetailLevel, titles: &[&str]) -> Self {
-        let those = self.columns.iter_mut().filter(|it| titles.contains(&it.title.as_str()));
-        those.for_each(|it| it.level = level);
+        let those =
+            self.columns.iter_mut().filter(|column| titles.contains(&column.title.as_str()));
+        those.for_each(|column| column.level = level);
         self
     }
 
     /// The table, with columns of these titles that hold words.
     pub(crate) fn with_words(mut self, titles: &[&str]) -> Self {
-        let words = self.columns.iter_mut().filter(|it| titles.contains(&it.title.as_str()));
-        words.for_each(|it| it.is_words = true);
+        let words =
+            self.columns.iter_mut().filter(|column| titles.contains(&column.title.as_str()));
+        words.for_each(|column| column.is_words = true);
         self
     }
 

@@ -1,6 +1,4 @@
 //! The meaning of the words in reports: warnings, signals, rules, verdicts.
-//!
-//! Puts the explanations from other crates, and the words of this one, into a document.
 
 use durio_analyse::{Explanation, ExplanationKind};
 use serde::Serialize;
@@ -22,13 +20,13 @@ pub struct ShownExplanations {
 }
 
 impl ShownExplanations {
-    /// A line each.
+    /// Each in a line, by kind.
     #[must_use]
     pub fn listed(explanations: Vec<Explanation>) -> Self {
         Self { schema: EXPLAIN_SCHEMA, explanations, whole: false }
     }
 
-    /// Each with everything.
+    /// Each with reason, advice and sources.
     #[must_use]
     pub fn whole(explanations: Vec<Explanation>) -> Self {
         Self { whole: true, ..Self::listed(explanations) }
@@ -39,15 +37,15 @@ impl Report for ShownExplanations {
     fn document(&self) -> Document {
         if self.whole {
             let mut document = Document::new("", "");
-            self.explanations.iter().for_each(|it| document.push(whole(it)));
+            self.explanations.iter().for_each(|explanation| document.push(whole(explanation)));
             return document;
         }
         let title = "What reports say; see one with durio explain ID";
         let mut document = Document::new("", title);
         for (kind, heading) in HEADINGS {
             let mut section = Section::new(heading);
-            let its = self.explanations.iter().filter(|it| it.kind == kind);
-            its.for_each(|it| section.fact(&it.id, it.what.as_str()));
+            let its = self.explanations.iter().filter(|explanation| explanation.kind == kind);
+            its.for_each(|explanation| section.fact(&explanation.id, explanation.what.as_str()));
             document.push(section);
         }
         document
@@ -245,12 +243,12 @@ mod tests {
         let words = verdicts.map(VerdictWord::words).into_iter();
         let words = words.chain([UnsafeConfig, Suspect, Declared, Fact].map(SignalWord::words));
         let words = words.chain([Met, NotMet, CannotTell, NotApplicable].map(AdviceState::words));
-        let tiers = durio_judge::audit::Tier::ALL.map(|it| serde_json::to_value(it).unwrap());
+        let tiers = durio_judge::audit::Tier::ALL.map(|tier| serde_json::to_value(tier).unwrap());
         let tiers: Vec<String> =
-            tiers.iter().map(|it| it.as_str().unwrap_or_default().to_owned()).collect();
+            tiers.iter().map(|tier| tier.as_str().unwrap_or_default().to_owned()).collect();
         for word in words.chain(tiers.iter().map(String::as_str)) {
             let id = word.replace(' ', "-");
-            assert_eq!(WORDS.iter().filter(|it| it[0] == id).count(), 1, "{id}");
+            assert_eq!(WORDS.iter().filter(|words| words[0] == id).count(), 1, "{id}");
         }
     }
 
@@ -263,7 +261,10 @@ mod tests {
         };
         let listed = text(&ShownExplanations::listed(word_explanations()));
         assert!(listed.contains("unfit") && !listed.contains("what to do"), "{listed}");
-        let one = word_explanations().into_iter().filter(|it| it.id == "unfit").collect();
+        let one = word_explanations()
+            .into_iter()
+            .filter(|explanation| explanation.id == "unfit")
+            .collect();
         let whole = text(&ShownExplanations::whole(one));
         assert!(
             whole.contains("unfit: word of a report") && whole.contains("what to do"),

@@ -1,6 +1,4 @@
 //! Numbers as people read them: three digits and a unit.
-//!
-//! Formats numbers of the findings as text.
 
 use durio_analyse::cost_model::Estimate;
 pub(crate) use durio_base::counted;

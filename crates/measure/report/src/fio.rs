@@ -15,9 +15,7 @@
 //! (`iodepth_level`, `iodepth_submit`, `iodepth_complete`).
 
 mod job;
-mod latency;
 mod logs;
-mod merge;
 mod options;
 mod rows;
 
@@ -48,11 +46,11 @@ pub fn fio_version(durio_version: &str) -> String {
 /// What fio would print.
 #[derive(Debug, Clone)]
 pub struct FioRequest<'a> {
-    /// The rows.
+    /// The rows, and the loads in each.
     pub shape: &'a ResultShape,
     /// The options of global sections.
     pub global_options: OptionPairs,
-    /// The formats.
+    /// The formats, in the order of the command line.
     pub printing: &'a PrintSettings,
     /// When it is printed.
     pub now: SystemTime,
@@ -66,15 +64,17 @@ pub struct FioRequest<'a> {
 /// histogram.
 pub(crate) fn write_json(findings: &Findings, out: &mut dyn io::Write) -> io::Result<()> {
     // fio knows no rounds: those before the last led to the state that the last one shows.
-    let last = |it: &&WorkloadFindings| {
-        let same = |other: &&WorkloadFindings| other.step == it.step && other.stream == it.stream;
-        findings.workloads.iter().filter(same).all(|other| other.round <= it.round)
+    let last = |workload: &&WorkloadFindings| {
+        let same = |other: &&WorkloadFindings| {
+            other.step == workload.step && other.stream == workload.stream
+        };
+        findings.workloads.iter().filter(same).all(|other| other.round <= workload.round)
     };
     let workloads = findings.workloads.iter().filter(last);
     let output = FioOutput {
         version: fio_version(&findings.run.durio_version),
         time: Some(findings.run.started.clone()),
-        jobs: (0..).zip(workloads).map(|(number, it)| job::job(findings, number, it)).collect(),
+        jobs: (0..).zip(workloads).map(|(number, load)| job::job(findings, number, load)).collect(),
         ..FioOutput::default()
     };
     out.write_all(durio_fio::json::write(&output).as_bytes())
@@ -95,7 +95,7 @@ pub fn write_fio(
     formats.sort();
     if request.printing.is_for_people() {
         let heads: Vec<_> =
-            request.shape.jobs.iter().filter_map(|it| options::head(findings, it)).collect();
+            request.shape.jobs.iter().filter_map(|job| options::head(findings, job)).collect();
         // Job names and paths are of other hands; fio prints them as they are.
         out.write_all(visible_lines(&normal::head(&whole.version, &heads)).as_bytes())?;
     }
@@ -148,7 +148,10 @@ fn facts(request: &FioRequest<'_>) -> Vec<RowFacts> {
 
 /// The findings of a load; none if the run ended before it.
 fn workload_at(findings: &Findings, place: StreamPlace) -> Option<&WorkloadFindings> {
-    findings.workloads.iter().find(|it| it.step == place.step && it.stream == place.stream)
+    findings
+        .workloads
+        .iter()
+        .find(|workload| workload.step == place.step && workload.stream == place.stream)
 }
 
 /// `disk_util`: the counters of the lowest block devices; none without counters of the kernel, as
@@ -156,26 +159,32 @@ fn workload_at(findings: &Findings, place: StreamPlace) -> Option<&WorkloadFindi
 fn disks(findings: &Findings) -> Option<Vec<DiskUtil>> {
     let measured = findings.workloads.iter();
     // fio counts from the start of the first job to the end of the last.
-    let whole: u64 = measured.clone().filter(|it| it.stream == 0).map(|it| it.measured.get()).sum();
-    let counted = measured.flat_map(|it| &it.devices).filter(|device| !device.not_counted);
+    let whole: u64 = measured
+        .clone()
+        .filter(|workload| workload.stream == 0)
+        .map(|workload| workload.measured.get())
+        .sum();
+    let counted =
+        measured.flat_map(|workload| &workload.devices).filter(|device| !device.not_counted);
     let disk = |(name, counters): (&String, Vec<&DeviceCounters>)| {
         let sum = |counter: fn(&DeviceCounters) -> u64| {
-            counters.iter().map(|it| counter(it)).sum::<u64>()
+            counters.iter().map(|device| counter(device)).sum::<u64>()
         };
         let own = DiskCounters {
-            read_ios: sum(|it| it.reads_completed),
-            write_ios: sum(|it| it.writes_completed),
-            read_merges: sum(|it| it.reads_merged),
-            write_merges: sum(|it| it.writes_merged),
-            read_ticks: sum(|it| it.read_ms),
-            write_ticks: sum(|it| it.write_ms),
-            in_queue: sum(|it| it.weighted_io_ms),
-            util: share(sum(|it| it.io_ms), whole),
+            read_ios: sum(|device| device.reads_completed),
+            write_ios: sum(|device| device.writes_completed),
+            read_merges: sum(|device| device.reads_merged),
+            write_merges: sum(|device| device.writes_merged),
+            read_ticks: sum(|device| device.read_ms),
+            write_ticks: sum(|device| device.write_ms),
+            in_queue: sum(|device| device.weighted_io_ms),
+            util: share(sum(|device| device.io_ms), whole),
             ..DiskCounters::default()
         };
         DiskUtil { name: name.clone(), own, ..DiskUtil::default() }
     };
-    let disks: Vec<_> = grouped(counted.map(|it| (&it.name, it))).into_iter().map(disk).collect();
+    let disks: Vec<_> =
+        grouped(counted.map(|device| (&device.name, device))).into_iter().map(disk).collect();
     (!disks.is_empty()).then_some(disks)
 }
 

@@ -11,13 +11,12 @@
 //!
 //! JSON is the serde form of the findings, fio's formats (`fio.rs`) imitate fio; all else is a document.
 //! A kind of findings implements [`Report`]. A new section is built where its findings are and touches no
-//! renderer. A new format is a module in `render/` and its lines in `render.rs`. docs/design/0011 has the
-//! reasons.
+//! renderer; a column is declared once for people and programs (`Column` in `document.rs`). A new format is
+//! a module in `render/` and its lines in `render.rs`. docs/design/0011 has the reasons.
 
 mod advice;
 mod array;
 mod audit;
-mod calibration;
 mod capture;
 mod compare;
 mod crash_states;
@@ -26,7 +25,6 @@ mod document;
 mod explain;
 mod figures;
 mod fio;
-mod json;
 mod plan;
 mod profile;
 mod proof;
@@ -52,10 +50,9 @@ pub use compare::{ShownShapes, gate_advice};
 pub use doctor::{Diagnosis, DiagnosisRow, DiagnosisState};
 pub use explain::{ShownExplanations, word_explanations};
 pub use fio::{FioLog, FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
-pub use json::write_document;
 pub use plan::{ShownPlan, clock};
 pub use profile::ProfileList;
-pub use render::{Format, write};
+pub use render::{Format, write, write_document};
 pub use runs::ShownRuns;
 pub use stack_tree::{STACK_SCHEMA, Stacks};
 pub use visible::{visible, visible_lines};
@@ -84,7 +81,7 @@ pub struct Options {
     pub width: usize,
     /// Colours, which are never the only sign.
     pub colour: bool,
-    /// Details too.
+    /// Details are shown too.
     pub verbose: bool,
 }
 

@@ -21,7 +21,7 @@ use crate::figures::counted;
 pub struct ShownPlan<'a> {
     /// The plan to show.
     pub plan: &'a Plan,
-    /// Sentences.
+    /// Why it cannot run here, a sentence each.
     #[serde(skip)]
     pub obstacles: &'a [String],
 }
@@ -29,7 +29,7 @@ pub struct ShownPlan<'a> {
 impl Report for ShownPlan<'_> {
     fn document(&self) -> Document {
         let Self { plan, obstacles } = self;
-        let title = plan.campaign.as_ref().map(|it| format!("Plan of {}", it.name));
+        let title = plan.campaign.as_ref().map(|campaign| format!("Plan of {}", campaign.name));
         let mut document = Document::new("", title.unwrap_or_default());
         document.push(head(plan));
         document.push(writes(plan));
@@ -37,7 +37,7 @@ impl Report for ShownPlan<'_> {
         document.push(shared_walks(plan));
         document.push(sums(plan));
         let mut before = Section::new("Before this can run");
-        obstacles.iter().for_each(|it| before.toned(Tone::Warning, "!", it));
+        obstacles.iter().for_each(|obstacle| before.toned(Tone::Warning, "!", obstacle));
         document.push(before);
         document
     }
@@ -53,7 +53,7 @@ fn head(plan: &Plan) -> Section {
     if campaign.time_scale_per_mille != 1000 {
         let scale = f64::from(campaign.time_scale_per_mille) / 1000.0;
         let text = format!("times are {scale} of what the spec says: figures will be provisional");
-        head.say(Tone::Warning, text);
+        head.warn(text);
     }
     head
 }
@@ -68,7 +68,7 @@ fn writes(plan: &Plan) -> Section {
         group.say(Tone::Plain, layout(target));
         group.say(Tone::Plain, written(plan, index, target.size));
         let loads = plan.steps.iter().flat_map(Step::loads);
-        let loads = loads.filter(|load| load.targets().any(|it| it == index));
+        let loads = loads.filter(|load| load.targets().any(|target| target == index));
         for data in each_once(loads.filter_map(|load| load.workload.data_words())) {
             group.say(Tone::Plain, format!("data: {data}"));
         }
@@ -79,7 +79,7 @@ fn writes(plan: &Plan) -> Section {
 
 // The null target of durio's own cost is read in memory only.
 fn is_used(plan: &Plan, index: usize) -> bool {
-    let uses = |step: &Step| step.loads().any(|load| load.targets().any(|it| it == index));
+    let uses = |step: &Step| step.loads().any(|load| load.targets().any(|target| target == index));
     plan.steps.iter().any(|step| step.role != Role::SelfCost && uses(step))
 }
 
@@ -131,10 +131,7 @@ fn written(plan: &Plan, target: usize, size: Bytes) -> String {
         let time = clock(Nanos::new(sum(&timed, |step| step.span().get())));
         words.push(format!("{steps} up to {size} for {time}, as fast as it takes them"));
     }
-    match words.is_empty() {
-        true => "it is only read".to_owned(),
-        false => words.join("; "),
-    }
+    if words.is_empty() { "it is only read".to_owned() } else { words.join("; ") }
 }
 
 fn steps(plan: &Plan) -> Section {
@@ -162,7 +159,7 @@ fn shared_walks(plan: &Plan) -> Section {
     let mut section = Section::default();
     let walks = plan.steps.iter().map(|step| (step, plan.shared_walks(step)));
     let walking: Vec<(&Step, u32)> = walks
-        .filter_map(|(step, walks)| Some((step, walks.iter().map(|it| it.jobs).max()?)))
+        .filter_map(|(step, walks)| Some((step, walks.iter().map(|walk| walk.jobs).max()?)))
         .collect();
     let Some(most) = walking.iter().map(|(_, jobs)| *jobs).max() else {
         return section;

@@ -1,12 +1,16 @@
-//! Profiles of databases as documents: stream by stream, each field with its value and its source.
+//! Profiles of databases as documents, and their calibration.
 //!
-//! Shows profiles as facts.
+//! A profile stream by stream, each field with its value and its source; a [`CalibrationFindings`]
+//! with a headline, a row for each number of clients, and doubts.
 
+use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint, median};
+use durio_base::counted;
 use durio_spec::profile::{Profile, ProfileSource, ShownFact};
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::{Document, Section, Tone};
+use crate::document::{Cell, Column, Document, Section, Table, Tone, shown, words};
+use crate::figures::{percent, rate_bare};
 
 #[derive(Debug, Serialize)]
 struct ListedProfile<'a> {
@@ -26,11 +30,11 @@ impl<'a> ProfileList<'a> {
     /// A list of these.
     #[must_use]
     pub fn new(profiles: &'a [Profile]) -> Self {
-        let listed = |it: &'a Profile| ListedProfile {
-            name: &it.name,
-            title: &it.title,
-            summary: &it.summary,
-            thresholds: it.thresholds.len(),
+        let listed = |profile: &'a Profile| ListedProfile {
+            name: &profile.name,
+            title: &profile.title,
+            summary: &profile.summary,
+            thresholds: profile.thresholds.len(),
         };
         Self { profiles: profiles.iter().map(listed).collect() }
     }
@@ -72,7 +76,7 @@ fn stream(name: &str, summary: &str, fitting: Option<&str>, facts: &[ShownFact])
     let mut section = Section::new(name);
     section.say(Tone::Plain, summary);
     facts.iter().filter(|fact| fact.stream == name).for_each(|fact| field(fact, &mut section));
-    fitting.into_iter().for_each(|it| section.toned(Tone::Warning, "fitting", it));
+    fitting.into_iter().for_each(|text| section.toned(Tone::Warning, "fitting", text));
     section
 }
 
@@ -105,7 +109,7 @@ fn thresholds(profile: &Profile) -> Section {
 
 fn own(profile: &Profile, facts: &[ShownFact]) -> Section {
     let mut section = Section::new("the profile");
-    facts.iter().filter(|fact| fact.stream.is_empty()).for_each(|it| field(it, &mut section));
+    facts.iter().filter(|fact| fact.stream.is_empty()).for_each(|fact| field(fact, &mut section));
     profile.notes.iter().for_each(|note| section.fact("note", note));
     section
 }
@@ -117,4 +121,108 @@ fn sources(sources: &[ProfileSource]) -> Section {
         source.url.iter().for_each(|url| section.fact("", url));
     }
     section
+}
+
+/// Processors that others may take before a round without a remark.
+const OTHERS_TOLD: f64 = 0.1;
+
+/// From this deviation on, the document says that predictions miss the wanted accuracy.
+const OFF_TOLD: f64 = 0.15;
+
+impl Report for CalibrationFindings {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio profile calibrate", &self.database);
+        let mut section = Section::default();
+        let (least, most) = self.factor_range;
+        let text = format!(
+            "here the database's software takes {:.2} times as long as the profile says ({least:.2} to {most:.2})",
+            self.factor
+        );
+        section.say(Tone::Strong, text);
+        section.table(Table::shown(&COLUMNS, &self.points));
+        section.note(
+            "transactions without a disk, medians of the rounds: of the database as the command loaded it, of its \
+             model with the profile's times and with calibrated ones. Last round: calibrated ÷ database. In \
+             brackets: the middle half of what each round and number of clients says",
+        );
+        doubts(self).iter().for_each(|doubt| section.toned(Tone::Warning, "doubt", doubt));
+        document.push(section);
+        document
+    }
+}
+
+const COLUMNS: [Column<CalibrationPoint>; 6] = [
+    shown("clients", |point| Cell::text(point.clients.to_string())),
+    shown("database/s", |point| Cell::Rate(median(&point.real))),
+    words(shown("rounds", |point| {
+        let least = point.real.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = point.real.iter().copied().fold(0.0, f64::max);
+        Cell::text(format!("{} to {}", rate_bare(least), rate_bare(most)))
+    })),
+    shown("profile/s", |point| Cell::Rate(median(&point.once))),
+    shown("calibrated/s", |point| Cell::Rate(point.calibrated)),
+    shown("last round", |point| Cell::Number(point.ratio())),
+];
+
+fn doubts(findings: &CalibrationFindings) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if findings.scatters() {
+        doubts.push(
+            "rounds and numbers of clients disagree: calibrate again on a quieter machine".into(),
+        );
+    }
+    for point in &findings.points {
+        let off = (point.ratio() - 1.0).abs();
+        if off > OFF_TOLD {
+            doubts.push(format!(
+                "with {} the model is {} off: expect predictions to be as far off",
+                counted(point.clients.into(), "client"),
+                percent(off)
+            ));
+        }
+    }
+    if findings.others > OTHERS_TOLD {
+        let others = findings.others;
+        doubts.push(format!("others took up to {others:.1} of a processor between the rounds"));
+    }
+    doubts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Format, Options, write};
+
+    #[test]
+    fn a_calibration_says_the_factor_how_near_it_came_and_what_to_doubt() {
+        let point = |clients, real: f64, calibrated| CalibrationPoint {
+            clients,
+            real: vec![real * 0.9, real * 1.1, real],
+            once: vec![real / 2.0],
+            twice: vec![real / 4.0],
+            calibrated,
+        };
+        let findings = CalibrationFindings {
+            schema: durio_analyse::calibration::CALIBRATION_SCHEMA,
+            database: "redis".to_owned(),
+            command: "load".to_owned(),
+            factor: 0.5,
+            factor_range: (0.4, 0.6),
+            points: vec![point(1, 1000.0, 1020.0), point(32, 8000.0, 10_000.0)],
+            others: 0.3,
+        };
+        let mut bytes = Vec::new();
+        write(Format::Text, &findings, &Options::default(), &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        for said in [
+            "takes 0.50 times as long as the profile says (0.40 to 0.60)",
+            "900 to 1.1 k",
+            "calibrate again",
+            "with 32 clients the model is 25",
+            "up to 0.3 of a processor",
+        ] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+        assert!(!text.contains("with 1 client the model"), "{text}");
+    }
 }

@@ -4,31 +4,31 @@
 //! write, when it was acknowledged and the data found in its place, with pictures; then the tested
 //! systems. Also a [`ProofPlan`] before it runs.
 
-mod inventory;
-mod pictures;
+mod loss;
 
+use durio_analyse::grouping::each_once;
 use durio_analyse::proof::{
     CONFIDENCE, CheckedCut, LossFindings, ProofFindings, ProofVerdict, SeriesFindings,
 };
-use durio_base::counted;
+use durio_observe::DriveCounters;
 use durio_plan::EngineKind;
 use durio_plan::proof::{
     CommandTarget, ExpectedVerdict, GuestTarget, ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_record::Outcome;
-use durio_record::proof::{CheckFindings, Finding, InPlace};
+use durio_record::proof::Inventory;
 
 use crate::Report;
 use crate::document::{
-    Card, Cell, Column, DetailLevel, Document, LabelledFact, Section, SectionBody, Table, Tone,
-    detail, words,
+    Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone, both, detail, record,
+    shown, words,
 };
-use crate::figures::{latency, percent};
+use crate::figures::{counted, percent};
+use crate::run::host_short;
+use crate::stack_tree::tree;
 
 /// Rows of a summary; more are a detail, but for those that are not as expected. Each built-in proof fits.
 const ROWS_MAX: usize = 120;
-/// Losses that a terminal lists.
-const LOSSES_SHOWN: usize = 5;
 /// Series with pictures: each takes some 20 to 60 KiB of a page, which must stay below 1 MiB.
 const PICTURED_MAX: usize = 8;
 
@@ -41,24 +41,24 @@ impl Report for ProofFindings {
         let mut document = Document::new("durio prove", self.name.as_str());
         document.push(summary(self));
         let broken: Vec<&SeriesFindings> =
-            self.series.iter().filter(|it| it.loss.is_some()).collect();
+            self.series.iter().filter(|series| series.loss.is_some()).collect();
         let is_alone = self.series.len() == 1;
         // The first ones, but surprises before all else.
-        let surprises = |it: &SeriesFindings| it.as_expected != Some(true);
+        let surprises = |series: &SeriesFindings| series.as_expected != Some(true);
         let mut pictured = broken.clone();
-        pictured.sort_by_key(|it| !surprises(it));
+        pictured.sort_by_key(|series| !surprises(series));
         pictured.truncate(PICTURED_MAX);
         for series in &broken {
             // Expected losses are shown on request.
             let is_told = surprises(series) || is_alone;
             let level = if is_told { DetailLevel::Summary } else { DetailLevel::Detail };
-            let has_pictures = pictured.iter().any(|it| std::ptr::eq(*it, *series));
-            document.push(loss_section(series, level, has_pictures));
+            let has_pictures = pictured.iter().any(|shown| std::ptr::eq(*shown, *series));
+            document.push(loss::section(series, level, has_pictures));
         }
-        for series in self.series.iter().filter(|it| !it.checks.is_empty()) {
+        for series in self.series.iter().filter(|series| !series.checks.is_empty()) {
             document.push(checks(series));
         }
-        document.push(inventory::section(self));
+        document.push(inventory(self));
         document.push(method(self));
         document.records = Table::records(&COLUMNS, &self.series);
         document
@@ -73,8 +73,9 @@ impl Report for ProofPlan {
             section.note(self.summary.as_str());
         }
         let sum = |is_enumerated| -> u64 {
-            let own = self.series.iter().filter(|it| it.target.is_enumerated() == is_enumerated);
-            own.map(|it| u64::from(it.cuts)).sum()
+            let own =
+                self.series.iter().filter(|series| series.target.is_enumerated() == is_enumerated);
+            own.map(|series| u64::from(series.cuts)).sum()
         };
         let cuts = counted(sum(false), "power cut");
         let states = match sum(true) {
@@ -83,9 +84,9 @@ impl Report for ProofPlan {
         };
         section.note(format!("{} series, {cuts}{states} if nothing is lost.", self.series.len()));
         const COLUMNS: [Column<ProofSeries>; 3] = [
-            Column::shown("series", |series| Cell::text(series.name.as_str())),
-            Column::shown("cuts", |series| Cell::Count(series.cuts.into())),
-            words(Column::shown("expected", |series| expected_word(series.expected))),
+            shown("series", |series| Cell::text(series.name.as_str())),
+            shown("cuts", |series| Cell::Count(series.cuts.into())),
+            words(shown("expected", |series| expected_word(series.expected))),
         ];
         section.table(Table::shown(&COLUMNS, &self.series));
         document.push(section);
@@ -99,21 +100,18 @@ fn summary(findings: &ProofFindings) -> Section {
         section.note(findings.summary.as_str());
     }
     for (tone, text) in headlines(findings) {
-        section.push(DetailLevel::Headline, SectionBody::Text(tone, text));
+        section.say_at(DetailLevel::Headline, tone, text);
     }
     match findings.outcome {
         Some(Outcome::Complete) => {}
         Some(Outcome::Interrupted) => {
-            section.say(Tone::Warning, "Interrupted: durio prove run --resume goes on with it.");
+            section.warn("Interrupted: durio prove run --resume goes on with it.");
         }
-        _ => section.say(
-            Tone::Warning,
-            "It did not come to its end: durio prove run --resume goes on with it.",
-        ),
+        _ => section.warn("It did not come to its end: durio prove run --resume goes on with it."),
     }
     if findings.not_begun > 0 {
         let total = findings.series.len() as u64 + findings.not_begun;
-        section.say(Tone::Warning, format!("{} of {total} series not begun.", findings.not_begun));
+        section.warn(format!("{} of {total} series not begun.", findings.not_begun));
     }
     section.table(table(findings));
     section
@@ -125,7 +123,8 @@ fn headlines(findings: &ProofFindings) -> Vec<(Tone, String)> {
     }
     let total = findings.series.len() as u64;
     let unexpected: Vec<&SeriesFindings> = findings.unexpected().collect();
-    let is_open = |it: &&SeriesFindings| it.series.expected.is_some() && it.as_expected.is_none();
+    let is_open =
+        |series: &&SeriesFindings| series.series.expected.is_some() && series.as_expected.is_none();
     let open = findings.series.iter().filter(is_open).count() as u64;
     match unexpected.as_slice() {
         [] if total == open => Vec::new(),
@@ -136,7 +135,7 @@ fn headlines(findings: &ProofFindings) -> Vec<(Tone, String)> {
         [] => vec![(Tone::Good, format!("All {total} series came out as expected."))],
         few => {
             let count = format!("{} of {total} series did not come out as expected.", few.len());
-            let told = few.iter().take(3).map(|it| sentence(it));
+            let told = few.iter().take(3).map(|series| sentence(series));
             std::iter::once((Tone::Bad, count)).chain(told).collect()
         }
     }
@@ -227,7 +226,7 @@ fn guest_word(guest: &GuestTarget) -> String {
     let cache = if guest.write_cache { "" } else { " (no cache)" };
     let over = format!("{}{cache} / {}", guest.front_end.word(), guest.layers);
     let states = if guest.enumerated { " (states)" } else { "" };
-    let liar = guest.liar.map_or_else(String::new, |it| format!("@{it}"));
+    let liar = guest.liar.map_or_else(String::new, |liar| format!("@{liar}"));
     let profile = format!("{}{liar}", guest.profile);
     match guest.engine {
         EngineKind::Uring => format!("{profile} / {over}{states}"),
@@ -273,36 +272,34 @@ fn expected_word(expected: Option<ExpectedVerdict>) -> Cell {
 }
 
 const COLUMNS: [Column<SeriesFindings>; 17] = [
-    Column::record("series", |series| Cell::text(&series.series.name)),
-    Column::shown("target", |series| Cell::text(target_word(&series.series.target))),
-    words(Column::new("path", "path", |series| {
+    record("series", |series| Cell::text(&series.series.name)),
+    shown("target", |series| Cell::text(target_word(&series.series.target))),
+    words(both("path", "path", |series| {
         Cell::of(series.series.arm, |arm| Cell::text(arm.words()))
     })),
-    Column::new("depth", "depth", |series| {
+    both("depth", "depth", |series| {
         Cell::of(series.series.arm, |arm| Cell::Count(arm.depth.into()))
     }),
-    words(Column::new("verdict", "verdict", verdict_cell)),
-    words(Column::shown("expected", |series| expected_word(series.series.expected))),
-    Column::record("as_expected", |series| {
+    words(both("verdict", "verdict", verdict_cell)),
+    words(shown("expected", |series| expected_word(series.series.expected))),
+    record("as_expected", |series| {
         Cell::of(series.as_expected, |answer| Cell::text(answer.to_string()))
     }),
-    Column::new("cuts", "cuts", |series| Cell::Count(series.cuts_done)),
-    Column::record("effective", |series| Cell::Count(series.effective)),
-    Column::record("losing", |series| Cell::Count(series.losing)),
-    Column::shown("below", |series| match (series.verdict, series.interval) {
+    both("cuts", "cuts", |series| Cell::Count(series.cuts_done)),
+    record("effective", |series| Cell::Count(series.effective)),
+    record("losing", |series| Cell::Count(series.losing)),
+    shown("below", |series| match (series.verdict, series.interval) {
         (ProofVerdict::NoLoss, Some([_, upper])) => Cell::Share(upper),
         _ => Cell::Absent(""),
     }),
-    Column::record("upper_bound", |series| {
-        Cell::of(series.interval, |[_, upper]| Cell::Share(upper))
-    }),
-    Column::record("acknowledged", |series| Cell::Count(series.acknowledged)),
-    Column::new("at_risk", "at risk", |series| Cell::Count(series.at_risk)),
-    detail(words(Column::shown("controls lost", |series| {
+    record("upper_bound", |series| Cell::of(series.interval, |[_, upper]| Cell::Share(upper))),
+    record("acknowledged", |series| Cell::Count(series.acknowledged)),
+    both("at_risk", "at risk", |series| Cell::Count(series.at_risk)),
+    detail(words(shown("controls lost", |series| {
         Cell::text(format!("{} of {}", series.controls.lost, series.controls.written))
     }))),
-    Column::record("controls_written", |series| Cell::Count(series.controls.written)),
-    Column::record("controls_lost", |series| Cell::Count(series.controls.lost)),
+    record("controls_written", |series| Cell::Count(series.controls.written)),
+    record("controls_lost", |series| Cell::Count(series.controls.lost)),
 ];
 
 fn table(findings: &ProofFindings) -> Table {
@@ -317,67 +314,17 @@ fn table(findings: &ProofFindings) -> Table {
     table
 }
 
-fn loss_section(series: &SeriesFindings, level: DetailLevel, has_pictures: bool) -> Section {
-    let mut section = Section { level, ..Section::new(format!("Lost: {}", series.series.name)) };
-    let Some(loss) = &series.loss else { return section };
-    section.facts(loss_facts(series, loss));
-    section.push(level, SectionBody::Cards(loss.check.iter().map(check_card).collect()));
-    match &loss.picture {
-        Some(picture) if has_pictures => section.charts(pictures::charts(picture)),
-        Some(_) => section.note("Its pictures are left out, for there are many: durio report --format json has their figures."),
-        None => {}
-    }
-    let cards = |findings: &[Finding]| SectionBody::Cards(findings.iter().map(card).collect());
-    let shown = loss.listed.len().min(LOSSES_SHOWN);
-    section.push(level, cards(&loss.listed[..shown]));
-    if loss.listed.len() > shown {
-        section.push(DetailLevel::Detail, cards(&loss.listed[shown..]));
-    }
-    let told = loss.listed.len() as u64;
-    if loss.cells > told {
-        section.note(format!("{} more cells are not as they must be.", loss.cells - told));
-    }
-    section
-}
-
-fn loss_facts(series: &SeriesFindings, loss: &LossFindings) -> Vec<(&'static str, String)> {
-    let classes: Vec<_> = loss.classes.iter().map(|it| it.word()).collect();
-    let what = if loss.state.is_some() { "state" } else { "cut" };
-    let mut facts = vec![(what, format!("{} of {}", loss.cut, series.cuts_done))];
-    if loss.check.is_none() {
-        let cells = counted(loss.cells, "cell");
-        facts.push(("found", format!("{} ({cells} of 4 KiB)", classes.join(", "))));
-        let kept = counted(loss.kept, "cell");
-        facts.push(("still there", format!("{kept} with an acknowledged write of this life")));
-    }
-    if let Some(state) = &loss.state {
-        facts.push(("is", state.clone()));
-    }
-    if let (Some(oldest), Some(shape)) = (loss.oldest_ns, loss.shape) {
-        facts.push(("missing", format!("acknowledged up to {} before the cut", latency(oldest))));
-        facts.push(("order", shape.meaning().to_owned()));
-    }
-    if let Some([low, high]) = series.interval {
-        let interval = format!("{} to {} of cuts", percent(low), percent(high));
-        facts.push((
-            "how often",
-            format!("{interval} (95 % interval, {} effective)", series.effective),
-        ));
-    }
-    facts
-}
-
 /// Each cut under a user's command.
 fn checks(series: &SeriesFindings) -> Section {
     let mut section = Section::detail(format!("Cuts: {}", series.series.name));
     const COLUMNS: [Column<CheckedCut>; 5] = [
-        Column::shown("cut", |cut| Cell::Count(cut.cut.into())),
-        Column::shown("acknowledged", |cut| Cell::Count(cut.acknowledged)),
-        Column::shown("came after", |cut| Cell::Count(cut.check.on_the_way)),
-        Column::shown("check", |cut| {
-            cut.check.exit_code.map_or(Cell::text("not mounted"), |it| Cell::Count(it.into()))
+        shown("cut", |cut| Cell::Count(cut.cut.into())),
+        shown("acknowledged", |cut| Cell::Count(cut.acknowledged)),
+        shown("came after", |cut| Cell::Count(cut.check.on_the_way)),
+        shown("check", |cut| {
+            cut.check.exit_code.map_or(Cell::text("not mounted"), |code| Cell::Count(code.into()))
         }),
-        words(Column::shown("said", |cut| Cell::text(in_a_line(&cut.check.said)))),
+        words(shown("said", |cut| Cell::text(loss::in_a_line(&cut.check.said)))),
     ];
     section.table(Table::shown(&COLUMNS, &series.checks));
     section.note(
@@ -385,69 +332,6 @@ fn checks(series: &SeriesFindings) -> Section {
          count.",
     );
     section
-}
-
-fn in_a_line(text: &str) -> String {
-    text.lines().collect::<Vec<_>>().join("; ")
-}
-
-/// What the check of a user's command has to say.
-fn check_card(check: &CheckFindings) -> Card {
-    let title = match check.exit_code {
-        Some(code) => format!("exit code {code}"),
-        None => "the filesystem cannot be mounted".to_owned(),
-    };
-    let fact = |label: &str, text: &str| LabelledFact::new(Tone::Plain, label, in_a_line(text));
-    Card {
-        tone: Tone::Bad,
-        word: "CHECK".to_owned(),
-        title,
-        about: String::new(),
-        text: String::new(),
-        facts: vec![fact("said", &check.said), fact("acknowledged last", &check.last_acknowledged)],
-    }
-}
-
-fn card(finding: &Finding) -> Card {
-    let age = match finding.acknowledged_before_ns {
-        Some(age) => format!("acknowledged {} before the cut", latency(age)),
-        None => "certain since an earlier cut".to_owned(),
-    };
-    let fact = |label: &str, value: String| LabelledFact::new(Tone::Plain, label, value);
-    Card {
-        tone: Tone::Bad,
-        word: finding.class.word().to_uppercase(),
-        title: format!("byte {}", finding.sector.saturating_mul(512)),
-        about: counted(u64::from(finding.sectors), "sector"),
-        text: String::new(),
-        facts: vec![
-            fact("must be", format!("write {}, {age}", finding.seq)),
-            fact("is", in_place(&finding.found)),
-        ],
-    }
-}
-
-fn in_place(found: &InPlace) -> String {
-    match found {
-        InPlace::Older { seq: 0 } => "what was there before the first write".to_owned(),
-        InPlace::Older { seq } => format!("write {seq}"),
-        InPlace::OfElsewhere { home, seq } => {
-            format!("write {seq}, which belongs to byte {}", home.saturating_mul(512))
-        }
-        InPlace::Foreign => "data of another campaign or target".to_owned(),
-        InPlace::Zeros => "zeros".to_owned(),
-        InPlace::Ones => "ones in every bit".to_owned(),
-        InPlace::FlippedBits { bits } => {
-            format!("the write with {} turned", counted((*bits).into(), "bit"))
-        }
-        InPlace::Garbage => "data that nobody wrote".to_owned(),
-        InPlace::Unreadable => "an error".to_owned(),
-        InPlace::Changing { seqs } => {
-            let seqs: Vec<_> = seqs.iter().map(u64::to_string).collect();
-            format!("now one, now another: writes {}", seqs.join(", "))
-        }
-        InPlace::Nothing => "nothing: no target of this size, or no such file".to_owned(),
-    }
 }
 
 fn method(findings: &ProofFindings) -> Section {
@@ -472,7 +356,7 @@ fn method(findings: &ProofFindings) -> Section {
             section.fact("check", target.check.as_str());
         }
     }
-    if findings.series.iter().any(|it| it.series.target.is_enumerated()) {
+    if findings.series.iter().any(|series| series.series.target.is_enumerated()) {
         section.fact(
             "states",
             "one life is recorded, and states in which a cut may have left the disk are read; they are \
@@ -481,4 +365,90 @@ fn method(findings: &ProofFindings) -> Section {
     }
     section.fact("not covered", NOT_COVERED);
     section
+}
+
+fn inventory(findings: &ProofFindings) -> Section {
+    let mut section = Section::detail("Under test");
+    let mut told: Vec<&Inventory> = Vec::new();
+    for series in &findings.series {
+        // The same machine on another path is the same.
+        if let Some(inventory) =
+            series.inventory.as_deref().filter(|inventory| !told.contains(inventory))
+        {
+            told.push(inventory);
+            machine(series, inventory, &mut section);
+        }
+    }
+    let guests: Vec<&GuestTarget> = findings.series.iter().filter_map(guest).collect();
+    section.table(guest_table(&guests));
+    section
+}
+
+fn machine(series: &SeriesFindings, inventory: &Inventory, section: &mut Section) {
+    let Inventory { host, stack, qemu, power } = inventory;
+    let target = match &series.series.target {
+        ProofTarget::Agent(agent) => agent.name.clone(),
+        _ => "guests run on".to_owned(),
+    };
+    let name = host.hostname.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    section.fact(&target, format!("{name}{}", host_short(host)));
+    section.facts(host.os.iter().map(|system| ("system", system.clone())));
+    section.facts(qemu.iter().map(|version| ("QEMU", version.clone())));
+    if matches!(series.series.target, ProofTarget::Agent(_)) {
+        section.facts(power.drives.iter().map(|drive| (drive.drive.as_str(), counters(drive))));
+        section.fact("power", power_words(series));
+    }
+    if let Some(stack) = stack {
+        section.push(
+            DetailLevel::Summary,
+            SectionBody::Tree(vec![tree(&stack.root, DetailLevel::Summary)]),
+        );
+    }
+}
+
+/// What a drive has counted before the first cut.
+fn counters(drive: &DriveCounters) -> String {
+    match (drive.unsafe_shutdowns, &drive.missing) {
+        (Some(count), _) => {
+            let on =
+                drive.power_cycles.map(|count| format!(" in {}", counted(count, "power cycle")));
+            format!("{}{}", counted(count, "unexpected power-off"), on.unwrap_or_default())
+        }
+        (None, Some(why)) => format!("no counter of power losses: {why}"),
+        (None, None) => "no counter of power losses".to_owned(),
+    }
+}
+
+/// What showed that the power was gone.
+fn power_words(series: &SeriesFindings) -> String {
+    let of = |count: u64| format!("{count} of {}", counted(series.cuts_done, "cut"));
+    format!(
+        "the drive's counter of power losses rose in {}, the machine booted again in {}, a control was \
+         lost in {}",
+        of(series.cuts_with_counter),
+        of(series.cuts_with_reboot),
+        of(series.cuts_with_lost_control)
+    )
+}
+
+fn guest(series: &SeriesFindings) -> Option<&GuestTarget> {
+    match &series.series.target {
+        ProofTarget::Guest(guest) => Some(guest),
+        _ => None,
+    }
+}
+
+fn guest_table(guests: &[&GuestTarget]) -> Table {
+    const COLUMNS: [Column<GuestTarget>; 7] = [
+        words(shown("profile", |guest| Cell::text(guest.profile.as_str()))),
+        words(shown("device", |guest| Cell::text(guest.front_end.word()))),
+        words(shown("write cache", |guest| {
+            Cell::text(if guest.write_cache { "on" } else { "off" })
+        })),
+        words(shown("layers", |guest| Cell::text(guest.layers.to_string()))),
+        words(shown("engine", |guest| Cell::text(guest.engine.to_string()))),
+        words(shown("size", |guest| Cell::Bytes(guest.size.get()))),
+        words(shown("kernel", |guest| Cell::of(guest.kernel.as_ref(), Cell::text))),
+    ];
+    Table::shown(&COLUMNS, each_once(guests.iter().copied()))
 }

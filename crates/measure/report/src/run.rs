@@ -5,29 +5,24 @@
 
 mod accounts;
 mod campaign;
-mod cards;
 mod durable;
 mod figures;
-mod headline;
 mod machine;
 mod over_time;
-mod prediction;
 mod profile;
 mod summary;
-mod times;
 mod verdicts;
 
 use std::io;
 
-use durio_analyse::{Findings, Headline, RunState};
-use durio_base::Bytes;
+use durio_analyse::{Findings, Headline, RateVariation, RunState, Steadiness};
+use durio_base::{Bytes, Nanos};
 use durio_plan::Purpose;
-
 pub(crate) use figures::location_name;
 pub(crate) use machine::host_short;
 
-use crate::document::{DetailLevel, Document, LabelledFact, Section, SectionBody, Tone};
-use crate::figures::{latency, rate_bare};
+use crate::document::{DetailLevel, Document, Section, SectionBody, Tone};
+use crate::figures::{counted, deviation, latency, percent, rate, rate_bare};
 use crate::{Report, fio, stack_tree};
 
 impl Report for Findings {
@@ -44,7 +39,7 @@ impl Report for Findings {
         document.push(verdicts::in_short_of_all(self));
         document.push(answer(self));
         if let Some(prediction) = &self.prediction {
-            document.push(prediction::section(prediction));
+            document.push(profile::predicted(prediction));
         }
         if let Some(profile) = &self.profile {
             document.push(profile::section(self, profile));
@@ -76,9 +71,9 @@ impl Report for Findings {
         // The user of a single job wants to know how it was done.
         let is_job = self.plan.purpose == Purpose::Run && self.campaign.is_none();
         let level = if is_job { DetailLevel::Summary } else { DetailLevel::Detail };
-        document.push(Section { level, ..times::section(self) });
-        document.push(cards::signals(self));
-        document.push(cards::warnings(self));
+        document.push(Section { level, ..accounts::time_of_operations(self) });
+        document.push(summary::signals(self));
+        document.push(summary::warnings(self));
         document.push(machine::section(self));
         document.push(Section { level, ..accounts::section(self) });
         document.push(environment(self));
@@ -95,7 +90,7 @@ impl Report for Findings {
 
 fn notes(rules: Option<String>, absences: Vec<String>) -> Section {
     let mut section = Section::detail("How to read the figures");
-    rules.into_iter().chain(absences).for_each(|it| section.note(it));
+    rules.into_iter().chain(absences).for_each(|rule| section.note(rule));
     section
 }
 
@@ -109,10 +104,7 @@ fn head(findings: &Findings) -> Section {
         head.note(format!("{place}{}", stack_tree::in_short(stack)));
     }
     head.note(host_short(&findings.host));
-    head.push(
-        DetailLevel::Detail,
-        SectionBody::Text(Tone::Note, format!("{} · run {}", run.started, run.run)),
-    );
+    head.say_at(DetailLevel::Detail, Tone::Note, format!("{} · run {}", run.started, run.run));
     head
 }
 
@@ -128,7 +120,7 @@ fn answer(findings: &Findings) -> Section {
         Some(it) => leading(findings, it, &mut section),
         // A campaign need not be about durable commits.
         None if findings.campaign.is_some() => {}
-        None => section.say(Tone::Warning, "No durable workload was measured."),
+        None => section.warn("No durable workload was measured."),
     }
     state(findings, &mut section);
     section
@@ -140,9 +132,9 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
         findings.stack.iter().any(|stack| stack.target == it.location && stack.is_in_memory());
     let durable = if in_memory { "" } else { "durable " };
     let mut figure = |label: String, value: String| {
-        section.fact_at(DetailLevel::Headline, LabelledFact::new(Tone::Plain, &label, value));
+        section.toned_at(DetailLevel::Headline, Tone::Plain, &label, value);
     };
-    let range = headline::range(it).map_or_else(String::new, |range| format!(" ({range})"));
+    let range = range(it).map_or_else(String::new, |range| format!(" ({range})"));
     let rate = rate_bare(it.durable_commits_per_second);
     figure(format!("{durable}commits per second{range}"), rate);
     match it.commit_latency_ns_p99 {
@@ -153,16 +145,16 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
         }
     }
     let of = format!("workload {} at {}", it.workload, location_name(&it.location));
-    match headline::verdict(it) {
-        headline::SteadyVerdict::Steady(how) => section.note(format!("{of}; steady: {how}")),
-        headline::SteadyVerdict::NotSteady(why) => {
+    match verdict(it) {
+        SteadyVerdict::Steady(how) => section.note(format!("{of}; steady: {how}")),
+        SteadyVerdict::NotSteady(why) => {
             // With one target it goes without saying.
             if findings.stack.len() > 1 {
                 section.note(of);
             }
             toned(section, Tone::Warning, "NOT STEADY", why);
         }
-        headline::SteadyVerdict::Unknown(why) => section.note(format!("{of}; {why}")),
+        SteadyVerdict::Unknown(why) => section.note(format!("{of}; {why}")),
     }
     if in_memory {
         let meaning = "it lies in memory: a sync stores nothing, and nothing survives a power cut";
@@ -171,7 +163,7 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
 }
 
 fn toned(section: &mut Section, tone: Tone, word: &str, text: impl Into<String>) {
-    section.fact_at(DetailLevel::Headline, LabelledFact::new(tone, word, text));
+    section.toned_at(DetailLevel::Headline, tone, word, text);
 }
 
 fn state(findings: &Findings, section: &mut Section) {
@@ -191,7 +183,7 @@ fn state(findings: &Findings, section: &mut Section) {
     match findings.state {
         // What goes without saying.
         RunState::Complete => {
-            section.fact_at(DetailLevel::Detail, LabelledFact::new(tone, word, meaning));
+            section.toned_at(DetailLevel::Detail, tone, word, meaning);
         }
         _ => toned(section, tone, word, meaning),
     }
@@ -206,8 +198,8 @@ fn state(findings: &Findings, section: &mut Section) {
 fn environment(findings: &Findings) -> Section {
     let mut section = Section::detail("Environment and plan");
     machine::host_facts_other(&findings.host, &mut section);
-    let memory = findings.memory_max_bytes.map(|it| Bytes::new(it).to_string());
-    section.facts(memory.map(|it| ("memory of durio, at most", it)));
+    let memory = findings.memory_max_bytes.map(|bytes| Bytes::new(bytes).to_string());
+    section.facts(memory.map(|bytes| ("memory of durio, at most", bytes)));
     section.fact("command", findings.run.command.join(" "));
     section.fact("this page again", format!("durio report {} --format html", findings.run_folder));
     // A campaign has hundreds of steps.
@@ -216,7 +208,165 @@ fn environment(findings: &Findings) -> Section {
         false => serde_json::to_string(&findings.plan),
     };
     let mut group = Section { level: DetailLevel::Page, ..Section::new("The exact plan") };
-    plan.into_iter().for_each(|it| group.push(DetailLevel::Page, SectionBody::Verbatim(it)));
+    plan.into_iter().for_each(|plan| group.push(DetailLevel::Page, SectionBody::Verbatim(plan)));
     section.group(group);
     section
+}
+
+// SNIA's limits, as in the analysis: a result beyond one of them is reported.
+const RANGE_MAX: f64 = 0.2;
+const DRIFT_MAX: f64 = 0.1;
+
+/// Whether the headline's rate was steady.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SteadyVerdict {
+    /// It was, and by how much.
+    Steady(String),
+    /// It was not, and why.
+    NotSteady(String),
+    /// Too short to tell.
+    Unknown(String),
+}
+
+/// `4.1 k to 5.6 k over 14 intervals of 100 ms`; none without intervals.
+fn range(leading: &Headline) -> Option<String> {
+    let even = leading.rate_variation.filter(|variation| variation.interval > Nanos::ZERO)?;
+    Some(format!(
+        "{} to {} over {} of {}",
+        rate_bare(even.rate_min_per_second),
+        rate_bare(even.rate_max_per_second),
+        counted(even.intervals, "interval"),
+        even.interval
+    ))
+}
+
+/// The verdict on the rate over its time, and against other steps.
+fn verdict(leading: &Headline) -> SteadyVerdict {
+    let steadiness = leading.rate_variation.and_then(|variation| variation.steadiness);
+    let mut reasons: Vec<String> = steadiness.iter().filter_map(unsteady).collect();
+    if let Some(other) = leading.same_workload.filter(|agreement| !agreement.agree) {
+        reasons.push(format!(
+            "the same workload gave {} to {} in {} of this run",
+            rate(other.rate_min_per_second),
+            rate(other.rate_max_per_second),
+            counted(other.count, "step")
+        ));
+    }
+    match (reasons.is_empty(), steadiness) {
+        (false, _) => SteadyVerdict::NotSteady(format!(
+            "{}; another run may give another rate",
+            reasons.join("; ")
+        )),
+        (true, Some(it)) => SteadyVerdict::Steady(format!(
+            "the rate varied by {} between fifths of the time and drifted {}",
+            percent(it.range_share),
+            deviation(it.drift_share)
+        )),
+        (true, None) => SteadyVerdict::Unknown(too_short(leading.rate_variation)),
+    }
+}
+
+fn too_short(evenness: Option<RateVariation>) -> String {
+    let intervals = evenness.map_or(0, |variation| variation.intervals);
+    let counted = counted(intervals, "whole interval");
+    // Steadiness is judged by fifths of the time (`fifths_per_second`).
+    format!("too short to judge whether the rate is steady ({counted}, 5 needed)")
+}
+
+fn unsteady(it: &Steadiness) -> Option<String> {
+    let word = match it.drift_share {
+        drift if drift < -DRIFT_MAX => "fell",
+        drift if drift > DRIFT_MAX => "rose",
+        _ if it.range_share > RANGE_MAX => "varied",
+        _ => return None,
+    };
+    let [first @ .., last] = it.fifths_per_second.map(rate_bare);
+    Some(format!(
+        "the rate {word} while it was measured: {} and {last} per second in the fifths of its time",
+        first.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_analyse::Agreement;
+
+    use super::*;
+
+    fn leading(steadiness: Option<Steadiness>, same_workload: Option<Agreement>) -> Headline {
+        Headline {
+            workload: "commit".to_owned(),
+            location: "/data".to_owned(),
+            durable_commits_per_second: 5220.0,
+            commit_latency_ns_p99: None,
+            rate_variation: Some(RateVariation {
+                coefficient_of_variation: 0.1,
+                intervals: 3,
+                intervals_empty: 0,
+                intervals_under_half: 0,
+                interval: Nanos::from_secs(1),
+                rate_min_per_second: 4100.0,
+                rate_max_per_second: 5600.0,
+                steadiness,
+            }),
+            same_workload,
+        }
+    }
+
+    fn fifths(rates: [f64; 5], drift_share: f64) -> Steadiness {
+        let range_share = (rates[4] - rates[0]).abs() / rates[2];
+        Steadiness { fifths_per_second: rates, range_share, drift_share, steady: true }
+    }
+
+    #[test]
+    fn the_range_names_its_intervals() {
+        let words = range(&leading(None, None)).unwrap();
+        assert_eq!(words, "4.1 k to 5.6 k over 3 intervals of 1 s");
+    }
+
+    #[test]
+    fn a_steady_rate_says_how_steady_and_a_short_one_that_it_cannot_tell() {
+        let even = fifths([100.0, 100.0, 100.0, 100.0, 104.0], 0.03);
+        let said = SteadyVerdict::Steady(
+            "the rate varied by 4.0 % between fifths of the time and drifted +3.0 %".to_owned(),
+        );
+        assert_eq!(verdict(&leading(Some(even), None)), said);
+        assert!(
+            matches!(verdict(&leading(None, None)), SteadyVerdict::Unknown(why) if why.contains("3 whole"))
+        );
+    }
+
+    #[test]
+    fn a_drift_a_wide_range_and_steps_that_disagree_are_named() {
+        let falling = fifths([900.0, 700.0, 500.0, 300.0, 120.0], -1.5);
+        let apart = Agreement {
+            count: 3,
+            rate_min_per_second: 555.0,
+            rate_max_per_second: 8627.0,
+            agree: false,
+        };
+        let SteadyVerdict::NotSteady(said) = verdict(&leading(Some(falling), Some(apart))) else {
+            panic!("not said")
+        };
+        for words in ["fell", "900, 700, 500, 300 and 120 per second", "8.63 k/s in 3 steps"] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_steady_within_a_fifth_of_range_and_a_tenth_of_drift() {
+        let of = |range_share: f64, drift_share: f64| {
+            let fifths_per_second = [1.0, 2.0, 3.0, 4.0, 5.0];
+            let found = Steadiness { fifths_per_second, range_share, drift_share, steady: true };
+            match verdict(&leading(Some(found), None)) {
+                SteadyVerdict::Steady(_) => "",
+                SteadyVerdict::NotSteady(said) if said.contains("fell") => "fell",
+                SteadyVerdict::NotSteady(said) if said.contains("rose") => "rose",
+                SteadyVerdict::NotSteady(said) if said.contains("varied") => "varied",
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([of(0.2, 0.1), of(0.2, -0.1)], [""; 2]);
+        assert_eq!([of(0.201, 0.1), of(0.2, 0.101), of(0.2, -0.101)], ["varied", "rose", "fell"]);
+    }
 }

@@ -9,9 +9,10 @@ use durio_analyse::history::{FigureHistory, HistoryPoint, RunFigure, RunRow};
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Panel, Style};
+use crate::document::chart::{AxisUnit, Chart, ChartSeries, Colour, Panel, Style};
 use crate::document::{
-    Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone, words,
+    Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone, both, record, shown,
+    words,
 };
 use crate::figures::{counted, deviation, mean_latency, precise, rate, sparkline};
 
@@ -58,34 +59,36 @@ type NamedRun<'r> = (&'r RunRow, bool);
 
 fn columns<'r>() -> [Column<NamedRun<'r>>; 13] {
     [
-        Column::shown("run", |(run, is_unique)| match is_unique {
+        shown("run", |(run, is_unique)| match is_unique {
             true => Cell::text(short_name(run)),
             // Among several with one name, only the time is unique.
             false => Cell::text(run.run.get(..17).unwrap_or(&run.run)),
         }),
-        Column::record("run", |(run, _)| Cell::text(&run.run)),
-        Column::record("label", |(run, _)| Cell::of(run.label.as_ref(), Cell::text)),
-        words(Column::shown("begun (UTC)", |(run, _)| Cell::text(minute(&run.started)))),
-        Column::record("started", |(run, _)| Cell::text(&run.started)),
-        words(Column::new("host", "machine", |(run, _)| Cell::text(&run.host))),
-        words(Column::new("command", "command", |(run, _)| Cell::text(&run.command))),
-        words(Column::shown("target", |(run, _)| match run.targets.as_slice() {
+        record("run", |(run, _)| Cell::text(&run.run)),
+        record("label", |(run, _)| Cell::of(run.label.as_ref(), Cell::text)),
+        words(shown("begun (UTC)", |(run, _)| Cell::text(minute(&run.started)))),
+        record("started", |(run, _)| Cell::text(&run.started)),
+        words(both("host", "machine", |(run, _)| Cell::text(&run.host))),
+        words(both("command", "command", |(run, _)| Cell::text(&run.command))),
+        words(shown("target", |(run, _)| match run.targets.as_slice() {
             [] => Cell::Empty,
             [one] => Cell::text(one),
             [first, more @ ..] => {
                 Cell::text(format!("{first} and {}", counted(more.len() as u64, "other")))
             }
         })),
-        Column::record("targets", |(run, _)| Cell::text(run.targets.join(";"))),
-        words(Column::shown("found", |(run, _)| found(run))),
-        Column::record("commit_rate_per_s", |(run, _)| {
-            Cell::of(run.headline.as_ref(), |it| Cell::Number(it.durable_commits_per_second))
+        record("targets", |(run, _)| Cell::text(run.targets.join(";"))),
+        words(shown("found", |(run, _)| found(run))),
+        record("commit_rate_per_s", |(run, _)| {
+            Cell::of(run.headline.as_ref(), |headline| {
+                Cell::Number(headline.durable_commits_per_second)
+            })
         }),
-        Column::new("commit_p99_ns", "p99", |(run, _)| {
+        both("commit_p99_ns", "p99", |(run, _)| {
             let p99 = run.headline.as_ref().and_then(|headline| headline.commit_latency_ns_p99);
             Cell::of(p99, Cell::nanos)
         }),
-        Column::new("size_bytes", "size", |(run, _)| Cell::Bytes(run.bytes)),
+        both("size_bytes", "size", |(run, _)| Cell::Bytes(run.bytes)),
     ]
 }
 
@@ -115,8 +118,8 @@ fn found(it: &RunRow) -> Cell {
         }
         (_, None) => {
             let first = it.figures.first();
-            Cell::of(first, |it| {
-                Cell::text(format!("{} {}", rate(it.rate_per_second), it.workload))
+            Cell::of(first, |result| {
+                Cell::text(format!("{} {}", rate(result.rate_per_second), result.workload))
             })
         }
     }
@@ -132,7 +135,7 @@ impl Report for FigureHistory {
         let mut document =
             Document::new("durio history", format!("{metric} at {}{host}", self.target));
         let mut section = Section::default();
-        let values: Vec<f64> = self.points.iter().map(|it| it.value).collect();
+        let values: Vec<f64> = self.points.iter().map(|point| point.value).collect();
         let recent = values.get(values.len().saturating_sub(LINE_MAX)..).unwrap_or(&values);
         section.say(Tone::Plain, sparkline(recent));
         if let (Some(first), Some(last)) = (self.points.first(), self.points.last()) {
@@ -141,15 +144,15 @@ impl Report for FigureHistory {
                 counted(values.len() as u64, "run"),
                 minute(&first.started),
                 minute(&last.started),
-                shown(self, last.value)
+                in_words(self, last.value)
             ));
         }
         for it in &self.changes {
             let Some(point) = self.points.get(it.at_interval) else { continue };
             let text = format!(
                 "{} to {} in the median ({}), from {} on (p = {:.0e}, Pettitt's test)",
-                shown(self, it.before_median),
-                shown(self, it.after_median),
+                in_words(self, it.before_median),
+                in_words(self, it.after_median),
                 deviation(it.after_median / it.before_median - 1.0),
                 point.run,
                 it.probability
@@ -177,15 +180,15 @@ impl Report for FigureHistory {
 
 fn point_columns<'h>() -> [Column<(&'h FigureHistory, &'h HistoryPoint)>; 5] {
     [
-        Column::new("run", "run", |(_, point)| Cell::text(&point.run)),
-        Column::shown("begun (UTC)", |(_, point)| Cell::text(minute(&point.started))),
-        Column::record("started", |(_, point)| Cell::text(&point.started)),
-        Column::shown("value", |(history, point)| Cell::text(shown(history, point.value))),
-        Column::record("value", |(_, point)| Cell::Number(point.value)),
+        both("run", "run", |(_, point)| Cell::text(&point.run)),
+        shown("begun (UTC)", |(_, point)| Cell::text(minute(&point.started))),
+        record("started", |(_, point)| Cell::text(&point.started)),
+        shown("value", |(history, point)| Cell::text(in_words(history, point.value))),
+        record("value", |(_, point)| Cell::Number(point.value)),
     ]
 }
 
-fn shown(history: &FigureHistory, value: f64) -> String {
+fn in_words(history: &FigureHistory, value: f64) -> String {
     match history.metric.figure {
         RunFigure::Rate => rate(value),
         _ => mean_latency(value),
@@ -194,18 +197,19 @@ fn shown(history: &FigureHistory, value: f64) -> String {
 
 fn chart(history: &FigureHistory) -> Chart {
     let points = history.points.iter().enumerate();
-    let points = points.map(|(at, it)| (precise(at as u64 + 1), it.value));
-    let changes = history.changes.iter().map(|it| (precise(it.at_interval as u64 + 1), 0.0));
+    let points = points.map(|(at, point)| (precise(at as u64 + 1), point.value));
+    let changes =
+        history.changes.iter().map(|change| (precise(change.at_interval as u64 + 1), 0.0));
     let series = vec![
         ChartSeries::new("lasting change", Colour::Ink, Style::Upright, changes),
         ChartSeries::new(history.metric.figure.name(), Colour::First, Style::Line, points),
     ];
     let y = match history.metric.figure {
-        RunFigure::Rate => AxisScale::Linear(AxisUnit::Rate),
-        _ => AxisScale::Linear(AxisUnit::Latency),
+        RunFigure::Rate => AxisUnit::Rate.linear(),
+        _ => AxisUnit::Latency.linear(),
     };
-    let x = AxisScale::Linear(AxisUnit::Number);
-    let series = series.into_iter().filter(|it| !it.points.is_empty()).collect();
+    let x = AxisUnit::Number.linear();
+    let series = series.into_iter().filter(|series| !series.points.is_empty()).collect();
     Chart::panels("From run to run".to_owned(), vec![Panel { x, y, series }])
 }
 

@@ -18,7 +18,7 @@ use durio_analyse::attribution::{
 use durio_analyse::grouping::each_once;
 
 use crate::Report;
-use crate::document::{Cell, DetailLevel, Document, LabelledFact, Section, Table, Tone};
+use crate::document::{Cell, DetailLevel, Document, Section, Table, Tone};
 use crate::figures::{added, counted, decimal, grouped, latency, mean_latency, share};
 use ladders::{LADDER_NOTE, ladders};
 use tables::{
@@ -47,7 +47,7 @@ impl Report for StackFindings {
             document.push(nothing(self));
         }
         let mut notes = Section::detail("How to read the tables");
-        each_once(said.of_columns).into_iter().for_each(|it| notes.note(it));
+        each_once(said.of_columns).into_iter().for_each(|note| notes.note(note));
         document.push(notes);
         document.records = records(self);
         document
@@ -71,7 +71,8 @@ fn head(findings: &StackFindings) -> Section {
     head.say(Tone::Plain, &findings.summary);
     head.note(bench_line(findings));
     findings.label.iter().for_each(|label| head.toned(Tone::Warning, "COUNTED", label));
-    let warnings = findings.warnings.iter().map(|it| ((&it.why, &it.advice), &it.seen));
+    let warnings =
+        findings.warnings.iter().map(|warning| ((&warning.why, &warning.advice), &warning.seen));
     for ((why, advice), seen) in grouped(warnings) {
         let (shown, more) = seen.split_at(seen.len().min(ALIKE_MAX));
         shown.iter().for_each(|seen| head.toned(Tone::Warning, "WARNING", *seen));
@@ -79,7 +80,7 @@ fn head(findings: &StackFindings) -> Section {
             head.fact("", format!("{} more of this kind; --verbose lists them", more.len()));
         }
         for seen in more {
-            head.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Warning, "WARNING", *seen));
+            head.toned_at(DetailLevel::Detail, Tone::Warning, "WARNING", *seen);
         }
         head.fact("", why);
         head.fact("", format!("→ {advice}"));
@@ -98,25 +99,27 @@ const GLANCE_MAX: usize = 3;
 fn glance(findings: &StackFindings) -> Section {
     let mut section = Section::new(format!("Stacks{}", icount_mark(findings.label.as_ref())));
     let ladders = ladders(findings);
-    let is_lower = |it: &&WorkloadRows| ladders.iter().any(|ladder| ladder.is_below_its_top(it));
-    let all: Vec<_> = findings.workloads.iter().filter(|it| !is_lower(it)).collect();
+    let is_lower =
+        |workload: &&WorkloadRows| ladders.iter().any(|ladder| ladder.is_below_its_top(workload));
+    let all: Vec<_> = findings.workloads.iter().filter(|workload| !is_lower(workload)).collect();
     let shown = all.get(..GLANCE_MAX).unwrap_or(&all);
-    let titles =
-        shown.iter().flat_map(|it| [format!("{} per s", it.label), "of raw".into(), "p50".into()]);
+    let titles = shown
+        .iter()
+        .flat_map(|workload| [format!("{} per s", workload.label), "of raw".into(), "p50".into()]);
     let table = Table::new(std::iter::once("stack".to_owned()).chain(titles));
     // 80 columns have no room for them.
     let mut table = table.with_level(DetailLevel::Detail, &["p50"]);
     let tops = findings.points.iter().enumerate().filter(|(at, _)| is_top(findings, *at));
     let tops: Vec<_> = tops.collect();
-    let are_distinct = each_once(tops.iter().map(|(_, it)| &it.stack)).len() == tops.len();
+    let are_distinct = each_once(tops.iter().map(|(_, point)| &point.stack)).len() == tops.len();
     for &(at, point) in &tops {
-        let cells = shown.iter().flat_map(|it| {
-            let row = it.rows.iter().find(|row| row.point == at);
+        let cells = shown.iter().flat_map(|workload| {
+            let row = workload.rows.iter().find(|row| row.point == at);
             let figures = row.and_then(|row| row.figures.as_ref());
-            let p50 = figures.and_then(|it| it.service.as_ref()?.p50_ns);
+            let p50 = figures.and_then(|figures| figures.service.as_ref()?.p50_ns);
             [
-                Cell::or_absent(figures, |it| Cell::Rate(it.rate_per_second)),
-                Cell::or_absent(figures.and_then(|it| it.share_of_raw), Cell::Share),
+                Cell::or_absent(figures, |figures| Cell::Rate(figures.rate_per_second)),
+                Cell::or_absent(figures.and_then(|figures| figures.share_of_raw), Cell::Share),
                 Cell::or_absent(p50, Cell::nanos),
             ]
         });
@@ -138,7 +141,7 @@ fn glance(findings: &StackFindings) -> Section {
 
 /// True for a point on which no other stands.
 fn is_top(findings: &StackFindings, at: usize) -> bool {
-    findings.points.iter().all(|it| it.below != Some(at))
+    findings.points.iter().all(|point| point.below != Some(at))
 }
 
 /// Every point failed before a workload was run.
@@ -177,7 +180,7 @@ fn notes(findings: &StackFindings, rows: &[LayerRow], section: &mut Section) {
             section.toned(Tone::Warning, "NOTE", line);
         }
         let figures = row.figures.as_ref();
-        if let Some(breakdown) = figures.and_then(|it| it.latency_breakdown.as_ref()) {
+        if let Some(breakdown) = figures.and_then(|figures| figures.latency_breakdown.as_ref()) {
             let name = row_name(findings, row.point);
             section.toned(Tone::Note, "time", breakdown_words(&name, breakdown));
         }
@@ -217,7 +220,9 @@ fn raid(findings: &StackFindings, it: &WorkloadRows, said: &mut Notes, section: 
         }
     }
     for row in &it.rows {
-        let Some(mirror) = row.figures.as_ref().and_then(|it| it.mirror.as_ref()) else { continue };
+        let Some(mirror) = row.figures.as_ref().and_then(|figures| figures.mirror.as_ref()) else {
+            continue;
+        };
         for line in mirror_words(&row_name(findings, row.point), mirror) {
             section.toned(Tone::Note, "mirror", line);
         }
@@ -284,15 +289,18 @@ fn mirror_words(name: &str, row: &MirrorRow) -> Vec<String> {
             decimal(beside.p99_ratio),
         ));
     }
-    lines.extend(row.penalty.iter().map(|it| format!("{name}: {}", it.sentence)));
-    lines.extend(row.remark.iter().map(|it| format!("{name}: {it}")));
+    lines.extend(row.penalty.iter().map(|penalty| format!("{name}: {}", penalty.sentence)));
+    lines.extend(row.remark.iter().map(|remark| format!("{name}: {remark}")));
     lines
 }
 
 fn breakdown_words(name: &str, breakdown: &LatencyBreakdown) -> String {
-    let passed = breakdown.components.iter().filter(|it| it.mean_ns > 0.0);
-    let mut parts: Vec<String> =
-        passed.map(|it| format!("{} {}", it.component.words(), mean_latency(it.mean_ns))).collect();
+    let passed = breakdown.components.iter().filter(|component| component.mean_ns > 0.0);
+    let mut parts: Vec<String> = passed
+        .map(|component| {
+            format!("{} {}", component.component.words(), mean_latency(component.mean_ns))
+        })
+        .collect();
     parts.push(format!("{} of it on no processor", share(breakdown.off_cpu_share)));
     format!("{name}: {} ({} traced)", parts.join(", "), breakdown.operations)
 }

@@ -74,7 +74,7 @@ fn on(layers: &[Layer]) -> String {
 
 fn with_below(layer: &Layer) -> String {
     let model = layer.block.as_ref().and_then(|block| block.model.as_ref());
-    let model = model.map_or_else(String::new, |it| format!(" ({it})"));
+    let model = model.map_or_else(String::new, |model| format!(" ({model})"));
     let below = match layer.below.is_empty() {
         true => String::new(),
         false => format!(" on {}", on(&layer.below)),
@@ -100,7 +100,7 @@ fn node<'a>(layer: &'a Layer, aside: DetailLevel, described: &mut Vec<&'a Layer>
     let is_shown = |label| aside < DetailLevel::Detail || !ASIDE.contains(&label);
     let groups = groups.into_iter().map(|(label, parts)| (label, parts.join(", ")));
     let (further, other) = groups.partition(|(label, _)| is_shown(*label));
-    let below = layer.below.iter().map(|it| node(it, aside, described)).collect();
+    let below = layer.below.iter().map(|layer| node(layer, aside, described)).collect();
     LayerNode { name: name.collect::<Vec<_>>().join(" · "), further, other, below }
 }
 

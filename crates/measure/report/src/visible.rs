@@ -10,6 +10,8 @@
 //! names look alike. The zero-width joiner and non-joiner stay: Persian, Indic scripts and emoji
 //! are written with them.
 
+use std::fmt;
+
 /// The text on one line, as a cell or a label needs it.
 #[must_use]
 pub fn visible(text: &str) -> String {
@@ -26,10 +28,7 @@ fn spelt_out(text: &str, is_spelt_out: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         // Spelt out and not left out: two names that differ must look different.
-        match is_spelt_out(c) {
-            true => shown.extend(c.escape_default()),
-            false => shown.push(c),
-        }
+        if is_spelt_out(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     shown
 }
@@ -44,6 +43,22 @@ pub(crate) fn is_hidden(c: char) -> bool {
     let is_invisible = matches!(c, '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
         || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
     c.is_control() || turns || separates || is_invisible
+}
+
+/// Text as HTML, and as the value of an attribute.
+pub(crate) struct EscapedText<'a>(pub(crate) &'a str);
+
+impl fmt::Display for EscapedText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
+            let (plain, special) = rest.split_at(at);
+            // All five are ASCII: the byte is the number of the character.
+            write!(f, "{plain}&#{};", special.as_bytes()[0])?;
+            rest = &special[1..];
+        }
+        f.write_str(rest)
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use durio_analyse::history::{FigureHistory, Percentiles};
 use durio_base::{Bytes, Nanos};
 use durio_record::{Latency, SparseHistogram};
 
-use crate::document::{Cell, Document, Section, Table, Tone};
+use crate::document::{Cell, Column, Document, Section, Table, Tone, shown, words};
 use crate::figures::{counted, precise};
 use crate::render::html;
 use crate::render::openmetrics::{MetricFamily, MetricKind, write};
@@ -30,7 +30,6 @@ pub struct WatchedLocation {
     /// As it was named.
     pub location: String,
     pub probes: u64,
-    /// Probes that failed.
     pub failures: u64,
     /// Why the latest probe failed, if it did.
     pub error: Option<String>,
@@ -65,6 +64,11 @@ impl WatchedLocation {
             history: None,
         }
     }
+
+    fn percentile(&self, percentile: fn(&Percentiles) -> Option<u64>) -> Cell {
+        let latest = self.latest.as_ref().and_then(|(_, latest)| percentile(latest));
+        Cell::of(latest, Cell::nanos)
+    }
 }
 
 // Upper bounds of the histogram's buckets in seconds: from the latency of a cache with power-loss
@@ -72,6 +76,34 @@ impl WatchedLocation {
 const BUCKETS: [f64; 16] = [
     50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3,
     1.0, 2.5, 10.0,
+];
+
+/// Every metric, in the order in which they are written: name, kind, meaning.
+const METRICS: [(&str, MetricKind, &str); 8] = [
+    ("durio_watch_info", MetricKind::Gauge, "The version of durio that watches."),
+    ("durio_watch_interval_seconds", MetricKind::Gauge, "Interval between the starts of probes."),
+    ("durio_watch_probes", MetricKind::Counter, "Probes, by how they ended."),
+    ("durio_watch_written_bytes", MetricKind::Counter, "Bytes that probes wrote."),
+    (
+        "durio_watch_last_success_timestamp_seconds",
+        MetricKind::Gauge,
+        "Start time of the last successful probe.",
+    ),
+    (
+        "durio_watch_running_since_timestamp_seconds",
+        MetricKind::Gauge,
+        "Start time of the running probe; absent between probes.",
+    ),
+    (
+        "durio_watch_last_commit_latency_seconds",
+        MetricKind::Summary,
+        "Latency of durable commits of 8 KiB in the latest probe.",
+    ),
+    (
+        "durio_watch_commit_latency_seconds",
+        MetricKind::Histogram,
+        "Latency of durable commits of 8 KiB.",
+    ),
 ];
 
 impl WatchedProbe {
@@ -92,48 +124,10 @@ impl WatchedProbe {
     }
 
     fn families(&self) -> Vec<MetricFamily> {
-        let mut info = MetricFamily::new(
-            "durio_watch_info",
-            MetricKind::Gauge,
-            "The version of durio that watches.",
-        );
+        let mut families = METRICS.map(|(name, kind, help)| MetricFamily::new(name, kind, help));
+        let [info, every, probes, written, succeeded, running, latest, latencies] = &mut families;
         info.add(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-        let mut every = MetricFamily::new(
-            "durio_watch_interval_seconds",
-            MetricKind::Gauge,
-            "Interval between the starts of probes.",
-        );
         every.add(&[], self.every.as_secs_f64());
-        let mut probes = MetricFamily::new(
-            "durio_watch_probes",
-            MetricKind::Counter,
-            "Probes, by how they ended.",
-        );
-        let mut written = MetricFamily::new(
-            "durio_watch_written_bytes",
-            MetricKind::Counter,
-            "Bytes that probes wrote.",
-        );
-        let mut succeeded = MetricFamily::new(
-            "durio_watch_last_success_timestamp_seconds",
-            MetricKind::Gauge,
-            "Start time of the last successful probe.",
-        );
-        let mut running = MetricFamily::new(
-            "durio_watch_running_since_timestamp_seconds",
-            MetricKind::Gauge,
-            "Start time of the running probe; absent between probes.",
-        );
-        let mut latest = MetricFamily::new(
-            "durio_watch_last_commit_latency_seconds",
-            MetricKind::Summary,
-            "Latency of durable commits of 8 KiB in the latest probe.",
-        );
-        let mut latencies = MetricFamily::new(
-            "durio_watch_commit_latency_seconds",
-            MetricKind::Histogram,
-            "Latency of durable commits of 8 KiB.",
-        );
         for it in &self.locations {
             let location = ("location", it.location.as_str());
             probes.add(&[location, ("result", "ok")], precise(it.probes));
@@ -147,32 +141,17 @@ impl WatchedProbe {
                     latest.add(&[location, ("quantile", quantile)], precise(*nanos) / 1e9);
                 }
             }
-            add_histogram(&mut latencies, location, &it.latencies);
+            add_histogram(latencies, location, &it.latencies);
         }
-        vec![info, every, probes, written, succeeded, running, latest, latencies]
+        families.into()
     }
 
     fn document(&self) -> Document {
-        let titles: Vec<&str> = self.locations.iter().map(|it| it.location.as_str()).collect();
+        let titles: Vec<&str> =
+            self.locations.iter().map(|location| location.location.as_str()).collect();
         let mut document = Document::new("durio watch", titles.join(", "));
         let mut section = Section::default();
-        let row = |it: &WatchedLocation| {
-            let percentile = |of: fn(&Percentiles) -> Option<u64>| {
-                Cell::of(it.latest.as_ref().and_then(|(_, latest)| of(latest)), Cell::nanos)
-            };
-            vec![
-                Cell::text(&it.location),
-                Cell::of(it.latest.as_ref(), |(started, _)| Cell::text(minute(started))),
-                percentile(|it| it.p50_ns),
-                percentile(|it| it.p99_ns),
-                percentile(|it| it.p99_9_ns),
-                Cell::Count(it.probes),
-                Cell::Count(it.failures),
-            ]
-        };
-        let columns = ["location", "latest probe (UTC)", "p50", "p99", "p99.9", "probes", "failed"];
-        let table = Table::new(columns).with_words(&columns[..2]);
-        section.table(table.with(self.locations.iter().map(row)));
+        section.table(Table::shown(&COLUMNS, &self.locations));
         for it in &self.locations {
             if let Some(error) = &it.error {
                 section.toned(Tone::Bad, &it.location, format!("failed: {error}"));
@@ -184,7 +163,7 @@ impl WatchedProbe {
             self.every
         ));
         document.push(section);
-        for history in self.locations.iter().filter_map(|it| it.history.as_ref()) {
+        for history in self.locations.iter().filter_map(|location| location.history.as_ref()) {
             for mut section in history.document().sections {
                 let count = counted(history.points.len() as u64, "probe");
                 section.heading = format!("{} p99, {count}", history.target);
@@ -194,6 +173,18 @@ impl WatchedProbe {
         document
     }
 }
+
+const COLUMNS: [Column<WatchedLocation>; 7] = [
+    words(shown("location", |watched| Cell::text(&watched.location))),
+    words(shown("latest probe (UTC)", |watched| {
+        Cell::of(watched.latest.as_ref(), |(started, _)| Cell::text(minute(started)))
+    })),
+    shown("p50", |watched| watched.percentile(|latest| latest.p50_ns)),
+    shown("p99", |watched| watched.percentile(|latest| latest.p99_ns)),
+    shown("p99.9", |watched| watched.percentile(|latest| latest.p99_9_ns)),
+    shown("probes", |watched| Cell::Count(watched.probes)),
+    shown("failed", |watched| Cell::Count(watched.failures)),
+];
 
 fn add_histogram(family: &mut MetricFamily, location: (&str, &str), latencies: &Latency) {
     let histogram = latencies.histogram();

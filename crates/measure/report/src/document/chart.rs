@@ -66,14 +66,15 @@ impl Panel {
     /// zeros; a horizontal axis of time begins at zero.
     fn spread(&mut self) {
         let far = |values: &mut dyn Iterator<Item = f64>| {
-            let finite = values.filter(|it| it.is_finite());
-            let (low, high) =
-                finite.fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
+            let finite = values.filter(|value| value.is_finite());
+            let (low, high) = finite
+                .fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
             low > 0.0 && high > low * LINEAR_MAX
         };
-        let is_figure = |it: &&ChartSeries| !matches!(it.style, Style::Spans | Style::Area);
-        let points = || self.series.iter().filter(is_figure).flat_map(|it| &it.points);
-        let (x, y) = (far(&mut points().map(|it| it.0)), far(&mut points().map(|it| it.1)));
+        let is_figure = |series: &&ChartSeries| !matches!(series.style, Style::Spans | Style::Area);
+        let points = || self.series.iter().filter(is_figure).flat_map(|series| &series.points);
+        let (x, y) =
+            (far(&mut points().map(|point| point.0)), far(&mut points().map(|point| point.1)));
         for (scale, is_far) in [(&mut self.x, x), (&mut self.y, y)] {
             match scale {
                 AxisScale::Linear(
@@ -115,6 +116,14 @@ pub(crate) enum AxisUnit {
 }
 
 impl AxisUnit {
+    pub(crate) const fn linear(self) -> AxisScale {
+        AxisScale::Linear(self)
+    }
+
+    pub(crate) const fn logarithmic(self) -> AxisScale {
+        AxisScale::Logarithmic(self)
+    }
+
     pub(crate) fn label(self, value: f64) -> String {
         match self {
             Self::Bytes => size(value),
@@ -147,11 +156,11 @@ pub(crate) enum Style {
     Dots,
     Crosses,
     Rings,
-    /// From zero up.
+    /// Columns from zero up.
     Columns,
     /// From the first to the second coordinate of each point, over the whole height.
     Spans,
-    /// Between two corners.
+    /// A rectangle between two corners.
     Area,
     /// A line over the whole height at each point.
     Upright,
@@ -194,19 +203,23 @@ pub(crate) struct Bars {
 
 #[derive(Debug)]
 pub(crate) struct BarGroup {
-    /// May be empty.
     pub(crate) title: String,
     pub(crate) bars: Vec<Bar>,
+}
+
+impl BarGroup {
+    pub(crate) fn new(title: impl Into<String>, bars: impl IntoIterator<Item = Bar>) -> Self {
+        Self { title: title.into(), bars: bars.into_iter().collect() }
+    }
 }
 
 /// Spans on one line.
 #[derive(Debug)]
 pub(crate) struct Bar {
-    /// May be empty.
     pub(crate) name: String,
     /// From, to, in either direction, in the unit of the chart.
     pub(crate) spans: Vec<(f64, f64, Colour)>,
-    /// Behind the last.
+    /// Stands behind the last span.
     pub(crate) text: String,
 }
 
@@ -220,9 +233,9 @@ impl Bar {
 /// A cell for each pair of levels.
 #[derive(Debug)]
 pub(crate) struct Map {
-    /// To the right.
+    /// Labels from left to right.
     pub(crate) x: Vec<String>,
-    /// Downwards.
+    /// Labels from top to bottom.
     pub(crate) y: Vec<String>,
     pub(crate) cells: Vec<ChartMapCell>,
 }
@@ -231,7 +244,7 @@ pub(crate) struct Map {
 pub(crate) struct ChartMapCell {
     pub(crate) x: usize,
     pub(crate) y: usize,
-    /// Decides the shade.
+    /// The higher, the darker the cell.
     pub(crate) value: Option<f64>,
     pub(crate) text: String,
     /// What else there is room for in a table.
@@ -324,9 +337,10 @@ impl Chart {
             Drawing::Plot(panels) => {
                 let named = || {
                     let series = panels.iter().flat_map(|panel| &panel.series);
-                    series.filter(|it| !it.name.is_empty() && !it.points.is_empty())
+                    series.filter(|series| !series.name.is_empty() && !series.points.is_empty())
                 };
-                let is_line = |it: &&ChartSeries| matches!(it.style, Style::Line | Style::Columns);
+                let is_line =
+                    |series: &&ChartSeries| matches!(series.style, Style::Line | Style::Columns);
                 // Spans and marks that lie behind would else begin the legend.
                 for it in named().filter(is_line).chain(named()) {
                     if legend.iter().all(|(name, _)| *name != it.name) {
@@ -338,7 +352,7 @@ impl Chart {
                 legend.extend(bars.legend.iter().map(|(name, colour)| (name.as_str(), *colour)));
             }
             Drawing::Tiles(tiles) => {
-                legend.extend(tiles.kinds.iter().map(|it| (it.name.as_str(), it.colour)));
+                legend.extend(tiles.kinds.iter().map(|kind| (kind.name.as_str(), kind.colour)));
             }
             Drawing::Map(_) => {}
         }
@@ -350,16 +364,17 @@ impl Chart {
         match &self.drawing {
             Drawing::Plot(panels) => {
                 let series = panels.iter().flat_map(|panel| &panel.series);
-                let points = series.flat_map(|it| &it.points);
+                let points = series.flat_map(|series| &series.points);
                 // A single point is not a curve.
                 points.filter(|(x, y)| x.is_finite() && y.is_finite()).take(2).count() == 2
             }
-            Drawing::Bars(bars) => bars
-                .groups
-                .iter()
-                .flat_map(|group| &group.bars)
-                .flat_map(|bar| &bar.spans)
-                .any(|(from, to, _)| [from, to].iter().any(|it| it.is_finite() && **it > 0.0)),
+            Drawing::Bars(bars) => {
+                let bars = bars.groups.iter().flat_map(|group| &group.bars);
+                let mut spans = bars.flat_map(|bar| &bar.spans);
+                spans.any(|(from, to, _)| {
+                    [*from, *to].iter().any(|end| end.is_finite() && *end > 0.0)
+                })
+            }
             Drawing::Map(map) => !map.cells.is_empty(),
             Drawing::Tiles(tiles) => tiles.areas.iter().any(|(_, tiles)| !tiles.is_empty()),
         }
@@ -370,13 +385,13 @@ impl Chart {
 pub(crate) fn tail(curve: &[CurvePoint], points_max: usize) -> Vec<(f64, f64)> {
     // Nine nines are as far as the axis goes; the maximum itself would lie at infinity.
     let nines = |quantile: f64| -(1.0 - quantile.clamp(0.0, 1.0 - 1e-9)).log10();
-    let value = |at: usize| curve.get(at).map(|it| precise(it.latency_ns.max(1)).log10());
+    let value = |at: usize| curve.get(at).map(|point| precise(point.latency_ns.max(1)).log10());
     let kept = kept(curve.len(), points_max, &[&value]);
     let kept = kept.into_iter().filter_map(|at| curve.get(at));
-    kept.map(|it| (rounded(nines(it.quantile)), precise(it.latency_ns))).collect()
+    kept.map(|point| (rounded(nines(point.quantile)), precise(point.latency_ns))).collect()
 }
 
-/// To a thousandth.
+/// To a thousandth, which is finer than a chart.
 pub(crate) fn rounded(value: f64) -> f64 {
     // The drawing is not finer, and every byte of a page is sent around.
     (value * 1000.0).round() / 1000.0

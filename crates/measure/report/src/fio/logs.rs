@@ -16,9 +16,9 @@ use super::workload_at;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FioLog {
-    /// The file.
+    /// The file's name.
     pub name: String,
-    /// All its lines.
+    /// Every line of the file.
     pub text: String,
 }
 
@@ -65,7 +65,7 @@ fn texts(workload: &WorkloadFindings, request: &LogRequest) -> Vec<(&'static str
 }
 
 fn lines(workload: &WorkloadFindings, request: &LogRequest) -> String {
-    let is_measured = |it: &&IntervalPoint| it.phase == Phase::Measure;
+    let is_measured = |interval: &&IntervalPoint| interval.phase == Phase::Measure;
     let start = workload.intervals.iter().find(is_measured).map_or(0, |first| first.from.get());
     let definition = &workload.definition;
     let directions = [
@@ -75,10 +75,12 @@ fn lines(workload: &WorkloadFindings, request: &LogRequest) -> String {
     let size = if request.is_averaged { 0 } else { definition.block_size.get() };
     let mut text = String::new();
     // A line does not say how long its interval was: one cut short would pass for a whole one.
-    for point in workload.intervals.iter().filter(is_measured).filter(|it| !it.cut_short) {
+    for point in
+        workload.intervals.iter().filter(is_measured).filter(|interval| !interval.cut_short)
+    {
         let time = point.to.get().saturating_sub(start).div_ceil(1_000_000);
         for (number, operation, _) in directions.into_iter().filter(|(_, _, is_done)| *is_done) {
-            let kept = point.kept.iter().find(|it| it.operation == operation);
+            let kept = point.kept.iter().find(|kept| kept.operation == operation);
             if let Some(value) = value(request.kind, point, kept) {
                 // Writing to a string cannot fail.
                 let _ = writeln!(text, "{time}, {value}, {number}, {size}, 0");
@@ -92,11 +94,13 @@ fn value(kind: LogKind, point: &IntervalPoint, kept: Option<&KeptInterval>) -> O
     let span = point.to.saturating_sub(point.from).get();
     let per_second = |count: u64| {
         let scaled = u128::from(count) * 1_000_000_000;
-        scaled.checked_div(u128::from(span)).and_then(|it| u64::try_from(it).ok())
+        scaled.checked_div(u128::from(span)).and_then(|rate| u64::try_from(rate).ok())
     };
     match kind {
-        LogKind::Bandwidth => per_second(kept.map_or(0, |it| it.bytes)).map(|bytes| bytes >> 10),
-        LogKind::Rate => per_second(kept.map_or(0, |it| it.count)),
-        LogKind::Latency => kept.and_then(|it| it.service_ns.checked_div(it.count)),
+        LogKind::Bandwidth => {
+            per_second(kept.map_or(0, |kept| kept.bytes)).map(|bytes| bytes >> 10)
+        }
+        LogKind::Rate => per_second(kept.map_or(0, |kept| kept.count)),
+        LogKind::Latency => kept.and_then(|kept| kept.service_ns.checked_div(kept.count)),
     }
 }

@@ -10,6 +10,8 @@ use durio_fio::normal::JobHead;
 use durio_plan::{EngineKind, Limit, Load, Plan, Step, Target, TargetKind};
 use durio_workload::{Arrivals, CacheMode, Pattern, SyncMethod, Workload};
 
+use crate::figures::whole;
+
 pub(super) fn options(findings: &Findings, workload: &WorkloadFindings) -> OptionPairs {
     let step = findings.plan.steps.get(workload.step as usize);
     let load = step.and_then(|step| step.stream(workload.stream));
@@ -77,7 +79,7 @@ fn engine(workload: &WorkloadFindings, load: Option<&Load>) -> String {
     let name = match workload.effective.engine {
         EngineKind::Sync if flags => "pvsync2",
         EngineKind::Fio => {
-            load.and_then(|it| it.fio_engine.as_deref()).unwrap_or(EngineKind::Fio.fio_name())
+            load.and_then(|load| load.fio_engine.as_deref()).unwrap_or(EngineKind::Fio.fio_name())
         }
         engine => engine.fio_name(),
     };
@@ -136,5 +138,5 @@ fn arrivals(workload: &WorkloadFindings) -> Vec<NamedOption> {
     let each = open.offered_per_second / f64::from(workload.effective.jobs.max(1));
     let process =
         if matches!(open.arrivals, Arrivals::Poisson { .. }) { "poisson" } else { "linear" };
-    vec![("rate_iops", super::job::whole(each).to_string()), ("rate_process", process.to_owned())]
+    vec![("rate_iops", whole(each).to_string()), ("rate_process", process.to_owned())]
 }

@@ -1,12 +1,13 @@
 //! fio's rows: a copy of a job each, or all jobs of a reporting group.
-//!
-//! Makes the [`FioJob`]s in order, given the loads of each row.
 
 use durio_analyse::Findings;
 use durio_fio::import::{ResultRow, ResultShape, ShownPercentiles};
-use durio_fio::json::{DirectionFigures, FioJob, FioOutput, LatencyBlock, LatencyShares};
+use durio_fio::json::{
+    DirectionFigures, FioJob, FioOutput, LatencyBlock, LatencyShares, Shares, SyncSection,
+};
 
-use super::{job, merge, workload_at};
+use super::{job, workload_at};
+use crate::figures::precise;
 
 /// All rows, also those of jobs that the run did not come to: they are zero, as fio's are.
 pub(super) fn jobs(findings: &Findings, shape: &ResultShape, elapsed: u64) -> Vec<FioJob> {
@@ -23,7 +24,7 @@ pub(super) fn jobs(findings: &Findings, shape: &ResultShape, elapsed: u64) -> Ve
 fn row(findings: &Findings, row: &ResultRow, elapsed: u64) -> FioJob {
     let measured = row.places.iter().filter_map(|&place| workload_at(findings, place));
     let loads = measured.map(|workload| job::job(findings, 0, workload));
-    let whole = loads.reduce(merge::add).unwrap_or_else(job::nothing);
+    let whole = loads.reduce(merged).unwrap_or_else(job::nothing);
     let mut job = FioJob {
         jobname: row.name.clone(),
         groupid: u64::from(row.group),
@@ -35,7 +36,7 @@ fn row(findings: &Findings, row: &ResultRow, elapsed: u64) -> FioJob {
         ..whole
     };
     let bins = |direction: &Option<DirectionFigures>| {
-        direction.iter().flat_map(|it| it.clat_ns.bins.iter()).collect::<Vec<_>>()
+        direction.iter().flat_map(|direction| direction.clat_ns.bins.iter()).collect::<Vec<_>>()
     };
     // fio's shares by latency are those of completions (io_u.c, `io_u_mark_latency`).
     let counts = [bins(&job.read), bins(&job.write)].concat();
@@ -46,7 +47,6 @@ fn row(findings: &Findings, row: &ResultRow, elapsed: u64) -> FioJob {
 }
 
 // Rates over the runtime in whole ms, as fio has them: dividing the printed numbers gives the same.
-#[expect(clippy::cast_precision_loss, reason = "a rate")]
 fn divide_as_fio(direction: &mut DirectionFigures) {
     if direction.total_ios == 0 {
         return;
@@ -55,7 +55,7 @@ fn divide_as_fio(direction: &mut DirectionFigures) {
     direction.runtime = direction.runtime.max(1);
     direction.bw_bytes = direction.io_bytes.saturating_mul(1000) / direction.runtime;
     direction.bw = direction.bw_bytes >> 10;
-    direction.iops = 1000.0 * direction.total_ios as f64 / direction.runtime as f64;
+    direction.iops = 1000.0 * precise(direction.total_ios) / precise(direction.runtime);
 }
 
 /// Percentiles as the options ask for them. Those of syncs are there if any are.
@@ -89,7 +89,9 @@ fn show_block(block: &mut LatencyBlock, is_shown: bool, list: &[f64]) {
 pub(super) fn without_bins(mut output: FioOutput) -> FioOutput {
     for job in &mut output.jobs {
         let directions = [&mut job.read, &mut job.write].into_iter().flatten();
-        let blocks = directions.flat_map(|it| [&mut it.slat_ns, &mut it.clat_ns, &mut it.lat_ns]);
+        let blocks = directions.flat_map(|direction| {
+            [&mut direction.slat_ns, &mut direction.clat_ns, &mut direction.lat_ns]
+        });
         let sync = job.sync.as_mut().map(|sync| &mut sync.lat_ns);
         blocks.chain(sync).for_each(|block| block.bins = Default::default());
     }
@@ -100,8 +102,8 @@ pub(super) fn without_bins(mut output: FioOutput) -> FioOutput {
 fn of_group(jobs: &[FioJob], group: u64) -> [u64; 2] {
     let of = |direction: fn(&FioJob) -> Option<&DirectionFigures>| {
         let all = jobs.iter().filter(|job| job.groupid == group).filter_map(direction);
-        let (bytes, runtime) = all.fold((0_u64, 0), |(bytes, runtime), it| {
-            (bytes.saturating_add(it.io_bytes), it.runtime.max(runtime))
+        let (bytes, runtime) = all.fold((0_u64, 0), |(bytes, runtime), direction| {
+            (bytes.saturating_add(direction.io_bytes), direction.runtime.max(runtime))
         });
         bytes.saturating_mul(1000).checked_div(runtime).unwrap_or(0)
     };
@@ -109,11 +111,183 @@ fn of_group(jobs: &[FioJob], group: u64) -> [u64; 2] {
 }
 
 // The mean of the samples in percent of the group's bandwidth; 0 without samples, as in fio.
-#[expect(clippy::cast_precision_loss, reason = "a share in percent")]
 fn share_of_group(direction: Option<&mut DirectionFigures>, bytes_per_second: u64) {
     let Some(direction) = direction else { return };
-    let kib = (bytes_per_second >> 10) as f64;
+    let kib = precise(bytes_per_second >> 10);
     let share = if kib > 0.0 { 100.0 * direction.bw_mean / kib } else { 100.0 };
     // fio caps it too: the mean of samples may exceed the bandwidth of the whole.
     direction.bw_agg = if direction.bw_samples > 0 { share.min(100.0) } else { 0.0 };
+}
+
+/// Two loads of one row, as fio adds the jobs of a reporting group: counts add up, the longest runtime
+/// counts, latencies are those of all operations; samples of rates are added up, as the loads ran side by
+/// side. Rates and percentiles are computed from the result afterwards.
+fn merged(one: FioJob, other: FioJob) -> FioJob {
+    let runtimes = [&one, &other].map(|job| precise(job.job_runtime.unwrap_or(0)));
+    let operations = [&one, &other].map(|job| precise(accesses(job)));
+    // fio keeps the first error of a group.
+    let error = if one.error == 0 { other.error } else { one.error };
+    FioJob {
+        error,
+        read: direction(one.read, other.read),
+        write: direction(one.write, other.write),
+        sync: sync(one.sync, other.sync),
+        job_runtime: Some(
+            one.job_runtime.unwrap_or(0).saturating_add(other.job_runtime.unwrap_or(0)),
+        ),
+        // fio divides the CPU time of all jobs by the runtimes of all.
+        usr_cpu: mean([one.usr_cpu, other.usr_cpu], runtimes),
+        sys_cpu: mean([one.sys_cpu, other.sys_cpu], runtimes),
+        ctx: one.ctx.saturating_add(other.ctx),
+        iodepth_level: shares(one.iodepth_level, &other.iodepth_level, operations),
+        iodepth_submit: shares(one.iodepth_submit, &other.iodepth_submit, operations),
+        iodepth_complete: shares(one.iodepth_complete, &other.iodepth_complete, operations),
+        ..one
+    }
+}
+
+fn accesses(job: &FioJob) -> u64 {
+    [&job.read, &job.write].into_iter().flatten().map(|direction| direction.total_ios).sum()
+}
+
+fn direction(
+    one: Option<DirectionFigures>,
+    other: Option<DirectionFigures>,
+) -> Option<DirectionFigures> {
+    let (one, other) = match (one, other) {
+        (Some(one), Some(other)) => (one, other),
+        (one, other) => return one.or(other),
+    };
+    if one.total_ios == 0 || other.total_ios == 0 {
+        return Some(if one.total_ios == 0 { other } else { one });
+    }
+    let io_bytes = one.io_bytes.saturating_add(other.io_bytes);
+    let total_ios = one.total_ios.saturating_add(other.total_ios);
+    let runtime = one.runtime.max(other.runtime);
+    let both = |of: fn(&DirectionFigures) -> u64| of(&one).saturating_add(of(&other));
+    Some(DirectionFigures {
+        io_bytes,
+        total_ios,
+        runtime,
+        bw_min: both(|direction| direction.bw_min),
+        bw_max: both(|direction| direction.bw_max),
+        bw_samples: both(|direction| direction.bw_samples),
+        bw_mean: one.bw_mean + other.bw_mean,
+        bw_dev: deviation(one.bw_dev, other.bw_dev),
+        iops_min: both(|direction| direction.iops_min),
+        iops_max: both(|direction| direction.iops_max),
+        iops_samples: both(|direction| direction.iops_samples),
+        iops_mean: one.iops_mean + other.iops_mean,
+        iops_stddev: deviation(one.iops_stddev, other.iops_stddev),
+        slat_ns: block(one.slat_ns, other.slat_ns),
+        clat_ns: block(one.clat_ns, other.clat_ns),
+        lat_ns: block(one.lat_ns, other.lat_ns),
+        ..one
+    })
+}
+
+/// Variances of independent loads add up.
+fn deviation(one: f64, other: f64) -> f64 {
+    (one.powi(2) + other.powi(2)).sqrt()
+}
+
+fn sync(one: Option<SyncSection>, other: Option<SyncSection>) -> Option<SyncSection> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(SyncSection {
+            total_ios: one.total_ios.saturating_add(other.total_ios),
+            lat_ns: block(one.lat_ns, other.lat_ns),
+        }),
+        (one, other) => one.or(other),
+    }
+}
+
+// All operations of both: the squares about the common mean are those about each mean, plus the
+// difference of the means.
+fn block(one: LatencyBlock, other: LatencyBlock) -> LatencyBlock {
+    let (n, m) = (one.samples(), other.samples());
+    if n == 0 || m == 0 {
+        return if n == 0 { other } else { one };
+    }
+    let counts = [precise(n), precise(m)];
+    let mean = mean([one.mean, other.mean], counts);
+    let squares = |block: &LatencyBlock, count: f64| {
+        block.stddev.powi(2) * (count - 1.0) + count * (block.mean - mean).powi(2)
+    };
+    let all = squares(&one, counts[0]) + squares(&other, counts[1]);
+    let mut bins = one.bins;
+    bins.merge(&other.bins);
+    LatencyBlock {
+        min: one.min.min(other.min),
+        max: one.max.max(other.max),
+        mean,
+        // Rounding may leave less than nothing, which has no root.
+        stddev: (all / (counts[0] + counts[1] - 1.0)).max(0.0).sqrt(),
+        n: Some(n.saturating_add(m)),
+        // Percentiles cannot be added: they are drawn from the bins afterwards.
+        percentiles: Vec::new(),
+        bins,
+    }
+}
+
+fn shares(one: Shares, other: &Shares, weights: [f64; 2]) -> Shares {
+    let pairs = one.into_iter().zip(other);
+    pairs.map(|((label, one), (_, other))| (label, mean([one, *other], weights))).collect()
+}
+
+fn mean([one, other]: [f64; 2], [n, m]: [f64; 2]) -> f64 {
+    if n + m > 0.0 { (one * n + other * m) / (n + m) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use durio_fio::histogram::FioBins;
+
+    /// Mean and deviation as fio has them, from the values.
+    fn of(values: &[u64]) -> LatencyBlock {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<u64>() as f64 / count;
+        let squares: f64 = values.iter().map(|&value| (value as f64 - mean).powi(2)).sum();
+        let mut bins = FioBins::default();
+        values.iter().for_each(|&value| bins.add(value, 1));
+        LatencyBlock {
+            min: *values.iter().min().unwrap(),
+            max: *values.iter().max().unwrap(),
+            mean,
+            stddev: (squares / (count - 1.0)).sqrt(),
+            n: Some(values.len() as u64),
+            percentiles: Vec::new(),
+            bins,
+        }
+    }
+
+    #[test]
+    fn two_blocks_are_what_all_their_values_are() {
+        let (one, other) = ([10, 20, 90, 1000], [5000, 70, 60]);
+        let sum = block(of(&one), of(&other));
+        let all = of(&[one.as_slice(), &other].concat());
+        assert!((sum.mean - all.mean).abs() < 1e-9 && (sum.stddev - all.stddev).abs() < 1e-9);
+        assert_eq!((sum.min, sum.max, sum.n, &sum.bins), (all.min, all.max, all.n, &all.bins));
+        assert_eq!(block(LatencyBlock::default(), of(&one)), of(&one));
+    }
+
+    #[test]
+    fn a_group_has_the_bytes_of_all_over_the_longest_runtime() {
+        let of = |io_bytes, runtime| FioJob {
+            write: Some(DirectionFigures {
+                io_bytes,
+                total_ios: 4,
+                runtime,
+                ..DirectionFigures::default()
+            }),
+            job_runtime: Some(runtime),
+            usr_cpu: precise(runtime) / 100.0,
+            ..FioJob::default()
+        };
+        let sum = merged(of(1000, 1000), of(3000, 2000));
+        let write = sum.write.unwrap();
+        assert_eq!((write.io_bytes, write.total_ios, write.runtime), (4000, 8, 2000));
+        assert_eq!(sum.job_runtime, Some(3000));
+        assert!((sum.usr_cpu - (10.0 + 40.0) / 3.0).abs() < 1e-9);
+    }
 }

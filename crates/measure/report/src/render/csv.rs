@@ -16,9 +16,9 @@ pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) 
         return Err(io::ErrorKind::Unsupported.into());
     }
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(records.columns.iter().map(|it| inert(&it.title)))?;
+    writer.write_record(records.columns.iter().map(|column| inert(&column.title)))?;
     for row in &records.rows {
-        writer.write_record(row.cells.iter().map(Cell::plain).map(|it| inert(&it)))?;
+        writer.write_record(row.cells.iter().map(Cell::plain).map(|cell| inert(&cell)))?;
     }
     writer.flush()
 }
@@ -29,10 +29,7 @@ pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) 
 fn inert(text: &str) -> String {
     let shown = visible(text);
     let is_formula = shown.starts_with(['=', '+', '-', '@']) && shown.len() > 1;
-    match is_formula && shown.parse::<f64>().is_err() {
-        true => format!("'{shown}"),
-        false => shown,
-    }
+    if is_formula && shown.parse::<f64>().is_err() { format!("'{shown}") } else { shown }
 }
 
 #[cfg(test)]

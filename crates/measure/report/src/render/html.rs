@@ -14,7 +14,7 @@ use crate::document::{
     Block, Card, Cell, DetailLevel, Document, LabelledFact, LayerNode, Section, SectionBody, Table,
     Tone,
 };
-use crate::visible::{is_hidden, visible_lines};
+use crate::visible::{EscapedText, is_hidden, visible_lines};
 
 const STYLE: &str = include_str!("../../templates/report.css");
 
@@ -24,22 +24,6 @@ const SCRIPT: &str = include_str!("../../templates/report.js");
 // After a change of the script the browser refuses it, and the test of the page shows the browser's
 // message, which has the new hash.
 const SCRIPT_POLICY: &str = " script-src 'sha256-JmF5JDFpkWCm6dUVYJoNXrRs6650O2Prnm9H6J88ey4=';";
-
-/// Text as HTML, and as the value of an attribute.
-pub(super) struct EscapedText<'a>(pub(super) &'a str);
-
-impl fmt::Display for EscapedText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0;
-        while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
-            let (plain, special) = rest.split_at(at);
-            // All five are ASCII: the byte is the number of the character.
-            write!(f, "{plain}&#{};", special.as_bytes()[0])?;
-            rest = &special[1..];
-        }
-        f.write_str(rest)
-    }
-}
 
 pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let mut page = HtmlPage::default();
@@ -55,7 +39,7 @@ struct HtmlPage<'a> {
     text: String,
     /// By the name of the chart in the page; in order, so that one run always gives the same page.
     values: BTreeMap<String, Vec<svg::PanelValues<'a>>>,
-    /// Names of anchors.
+    /// Anchors that are taken.
     anchors: BTreeSet<String>,
 }
 
@@ -70,9 +54,10 @@ impl HtmlPage<'_> {
     fn anchor(&mut self, heading: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
         let words: String = heading.chars().map(plain).collect();
-        let words = words.split('-').filter(|it| !it.is_empty()).collect::<Vec<_>>().join("-");
+        let words = words.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
         let numbered = |at: usize| if at == 1 { words.clone() } else { format!("{words}-{at}") };
-        let free = (1..).map(numbered).find(|it| !it.is_empty() && self.anchors.insert(it.clone()));
+        let free =
+            (1..).map(numbered).find(|name| !name.is_empty() && self.anchors.insert(name.clone()));
         free.unwrap_or_default()
     }
 }
@@ -108,8 +93,11 @@ fn write_page<'a>(document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result
         write!(out, "\n<{open}>{}</{close}>", EscapedText(text))?;
     }
     out.write_str("\n</header>")?;
-    let anchors: Vec<String> =
-        document.sections.iter().map(|it| out.anchor(&format!("s {}", it.heading))).collect();
+    let anchors: Vec<String> = document
+        .sections
+        .iter()
+        .map(|section| out.anchor(&format!("s {}", section.heading)))
+        .collect();
     let headed = || document.sections.iter().zip(&anchors).filter(|(it, _)| !it.heading.is_empty());
     if headed().nth(1).is_some() {
         out.write_str("\n<nav aria-label=\"Contents\">")?;
@@ -118,7 +106,11 @@ fn write_page<'a>(document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result
         }
         out.write_str("</nav>")?;
     }
-    document.sections.iter().zip(&anchors).try_for_each(|(it, anchor)| section(it, anchor, out))?;
+    document
+        .sections
+        .iter()
+        .zip(&anchors)
+        .try_for_each(|(part, anchor)| section(part, anchor, out))?;
     write!(
         out,
         "\n</main>\n<footer>Made by durio {version}. This page is complete in itself and asks nobody \
@@ -137,12 +129,12 @@ fn section<'a>(section: &'a Section, anchor: &str, out: &mut HtmlPage<'a>) -> fm
     let heading = EscapedText(&section.heading);
     if section.heading.is_empty() {
         out.write_str("\n<section class=\"section\">")?;
-        section.blocks.iter().try_for_each(|it| block(it, out))?;
+        section.blocks.iter().try_for_each(|part| block(part, out))?;
     } else {
         // The answer is open; sections behind it open where there is room, if they have pictures.
-        let has_charts = |it: &Block| match &it.body {
+        let has_charts = |block: &Block| match &block.body {
             SectionBody::Group(group) => {
-                group.blocks.iter().any(|it| matches!(it.body, SectionBody::Charts(_)))
+                group.blocks.iter().any(|block| matches!(block.body, SectionBody::Charts(_)))
             }
             body => matches!(body, SectionBody::Charts(_)),
         };
@@ -165,17 +157,17 @@ fn section<'a>(section: &'a Section, anchor: &str, out: &mut HtmlPage<'a>) -> fm
 
 /// In an open section, details are folded.
 fn blocks<'a>(section: &'a Section, out: &mut HtmlPage<'a>) -> fmt::Result {
-    let is_folded = |it: &Block| {
-        let is_group = matches!(it.body, SectionBody::Group(_) | SectionBody::Charts(_));
+    let is_folded = |block: &Block| {
+        let is_group = matches!(block.body, SectionBody::Group(_) | SectionBody::Charts(_));
         // Blocks for a page alone are there to be seen.
-        section.level <= DetailLevel::Summary && it.level == DetailLevel::Detail && !is_group
+        section.level <= DetailLevel::Summary && block.level == DetailLevel::Detail && !is_group
     };
     for run in section.blocks.chunk_by(|a, b| is_folded(a) == is_folded(b)) {
         let is_folded = run.first().is_some_and(is_folded);
         if is_folded {
             out.write_str("\n<details class=\"more\"><summary>details</summary>")?;
         }
-        run.iter().try_for_each(|it| block(it, out))?;
+        run.iter().try_for_each(|part| block(part, out))?;
         if is_folded {
             out.write_str("\n</details>")?;
         }
@@ -207,15 +199,15 @@ fn block<'a>(block: &'a Block, out: &mut HtmlPage<'a>) -> fmt::Result {
         SectionBody::Table(it) => table(it, out),
         SectionBody::Charts(charts) => {
             out.write_str("\n<div class=\"pictures\">")?;
-            charts.iter().try_for_each(|it| figure(it, out))?;
+            charts.iter().try_for_each(|chart| figure(chart, out))?;
             out.write_str("\n</div>")
         }
         SectionBody::Cards(cards) => {
             out.write_str("\n<div class=\"cards\">")?;
-            cards.iter().try_for_each(|it| card(it, out))?;
+            cards.iter().try_for_each(|judgement| card(judgement, out))?;
             out.write_str("\n</div>")
         }
-        SectionBody::Tree(nodes) => nodes.iter().try_for_each(|it| node(it, out)),
+        SectionBody::Tree(nodes) => nodes.iter().try_for_each(|layer| node(layer, out)),
         SectionBody::Verbatim(text) => {
             write!(out, "\n<pre tabindex=\"0\">{}</pre>", EscapedText(text))
         }
@@ -231,7 +223,7 @@ fn block<'a>(block: &'a Block, out: &mut HtmlPage<'a>) -> fmt::Result {
                 ),
             };
             write!(out, "\n{begin}")?;
-            group.blocks.iter().try_for_each(|it| self::block(it, out))?;
+            group.blocks.iter().try_for_each(|block| self::block(block, out))?;
             out.write_str("\n</details>")
         }
     }
@@ -302,9 +294,11 @@ fn table(table: &Table, out: &mut HtmlPage<'_>) -> fmt::Result {
                 (if is_absent || column.level > DetailLevel::Summary { "fine" } else { "" }),
                 (if let Cell::Word(tone, _) = cell { class(*tone) } else { "" }),
             ];
-            let classes: Vec<&str> = classes.into_iter().filter(|it| !it.is_empty()).collect();
+            let classes: Vec<&str> =
+                classes.into_iter().filter(|class| !class.is_empty()).collect();
             let class = attribute(&classes.join(" "));
-            let plain = cell.number().map(|it| format!(" data-v=\"{it}\"")).unwrap_or_default();
+            let plain =
+                cell.number().map(|number| format!(" data-v=\"{number}\"")).unwrap_or_default();
             match cell {
                 Cell::Word(..) => write!(
                     out,
@@ -380,7 +374,7 @@ fn node(node: &LayerNode, out: &mut HtmlPage<'_>) -> fmt::Result {
     }
     if !node.below.is_empty() {
         out.write_str("\n<div class=\"below\">")?;
-        node.below.iter().try_for_each(|it| self::node(it, out))?;
+        node.below.iter().try_for_each(|layer| self::node(layer, out))?;
         out.write_str("</div>")?;
     }
     out.write_str("\n</div>")?;

@@ -41,17 +41,17 @@ fn blocks(section: &Section, level: DetailLevel, heading: &str, out: &mut String
         out.push('\n');
         match &block.body {
             SectionBody::Text(tone, text) => line("", &toned(*tone, &escaped(text)), out),
-            SectionBody::Facts(facts) => facts.iter().for_each(|it| fact("", it, out)),
+            SectionBody::Facts(facts) => facts.iter().for_each(|labelled| fact("", labelled, out)),
             SectionBody::Table(it) => table(it, level, out),
             SectionBody::Charts(charts) => {
-                let drawn = charts.iter().filter(|it| it.level <= DetailLevel::Summary);
-                drawn.for_each(|it| chart(it, level, out));
+                let drawn = charts.iter().filter(|chart| chart.level <= DetailLevel::Summary);
+                drawn.for_each(|picture| chart(picture, level, out));
             }
-            SectionBody::Cards(cards) => cards.iter().for_each(|it| card(it, out)),
-            SectionBody::Tree(nodes) => nodes.iter().for_each(|it| node("", it, level, out)),
+            SectionBody::Cards(cards) => cards.iter().for_each(|judgement| card(judgement, out)),
+            SectionBody::Tree(nodes) => nodes.iter().for_each(|layer| node("", layer, level, out)),
             // Indented code needs no fence, which the text might hold.
             SectionBody::Verbatim(text) => {
-                text.lines().for_each(|it| line("    ", &visible(it), out));
+                text.lines().for_each(|verbatim| line("    ", &visible(verbatim), out));
             }
             SectionBody::Group(group) => {
                 line(&format!("{heading} "), &escaped(&group.heading), out);
@@ -76,7 +76,7 @@ fn fact(indent: &str, it: &LabelledFact, out: &mut String) {
 fn card(it: &Card, out: &mut String) {
     let word = toned(Tone::Strong, &escaped(&it.word.to_uppercase()));
     line(&format!("- {word} "), &escaped(&it.sentence()), out);
-    it.facts.iter().for_each(|it| fact("  ", it, out));
+    it.facts.iter().for_each(|labelled| fact("  ", labelled, out));
 }
 
 fn node(indent: &str, it: &LayerNode, level: DetailLevel, out: &mut String) {
@@ -85,7 +85,7 @@ fn node(indent: &str, it: &LayerNode, level: DetailLevel, out: &mut String) {
     for (label, text) in it.further.iter().chain(other) {
         line(&format!("{indent}  - "), &escaped(&format!("{label}: {text}")), out);
     }
-    it.below.iter().for_each(|it| node(&format!("{indent}  "), it, level, out));
+    it.below.iter().for_each(|layer| node(&format!("{indent}  "), layer, level, out));
 }
 
 fn chart(it: &Chart, level: DetailLevel, out: &mut String) {
@@ -101,7 +101,7 @@ fn chart(it: &Chart, level: DetailLevel, out: &mut String) {
         Drawing::Tiles(tiles) => {
             line("", &format!("{}\n", toned(Tone::Strong, &title)), out);
             line("", "```", out);
-            tile_lines(tiles, usize::MAX).iter().for_each(|it| line("", it, out));
+            tile_lines(tiles, usize::MAX).iter().for_each(|row| line("", row, out));
             line("", "```\n", out);
             line("", &format!("{}\n", escaped(&tile_words(tiles))), out);
         }
@@ -164,7 +164,8 @@ mod tests {
         let hostile = ["a|b", "<img src=x>", "`c`", "**d**", "[e](http://f)", "g\nh", "- i"];
         let mut section = Section::new("h");
         section.table(
-            Table::new(["name", "1"]).with(hostile.map(|it| vec![Cell::text(it), Cell::Count(7)])),
+            Table::new(["name", "1"])
+                .with(hostile.map(|name| vec![Cell::text(name), Cell::Count(7)])),
         );
         section.fact("k*", hostile[1]);
         let document = Document { sections: vec![section], ..Document::new("", "t") };

@@ -32,7 +32,6 @@ pub(crate) enum MetricKind {
     Summary,
 }
 
-/// Names and texts.
 type MetricLabels = Vec<(String, String)>;
 
 /// One value. The suffix belongs to the kind: `_total`, `_bucket`, `_sum`, `_count`.
@@ -70,7 +69,7 @@ impl MetricFamily {
 
 pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     // Words alone cannot be scraped.
-    if !document.records.columns.iter().any(|it| figure(&it.title).is_some()) {
+    if !document.records.columns.iter().any(|column| figure(&column.title).is_some()) {
         return Err(io::ErrorKind::Unsupported.into());
     }
     write(&families(&document.records), out)
@@ -78,7 +77,7 @@ pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) 
 
 /// Writes families; those without a value are left out.
 pub(crate) fn write(families: &[MetricFamily], out: &mut dyn io::Write) -> io::Result<()> {
-    for family in families.iter().filter(|it| !it.samples.is_empty()) {
+    for family in families.iter().filter(|family| !family.samples.is_empty()) {
         let MetricFamily { name, help, kind, .. } = family;
         let kind = match kind {
             MetricKind::Gauge => "gauge",
@@ -104,7 +103,7 @@ fn escaped(text: &str) -> String {
 
 fn families(records: &Table) -> Vec<MetricFamily> {
     let figures: Vec<Option<ColumnMetric>> =
-        records.columns.iter().map(|it| figure(&it.title)).collect();
+        records.columns.iter().map(|column| figure(&column.title)).collect();
     let run = the_run(records);
     let labels_of = |row: &Row| -> MetricLabels {
         let columns = records.columns.iter().zip(&figures).zip(&row.cells);
@@ -126,7 +125,7 @@ fn families(records: &Table) -> Vec<MetricFamily> {
     for (at, figure) in figures.iter().enumerate() {
         let Some(figure) = figure else { continue };
         let samples = samples(figure, records.rows.iter().map(|row| row.cells.get(at)), &labels);
-        match families.iter_mut().find(|it| it.name == figure.name) {
+        match families.iter_mut().find(|family| family.name == figure.name) {
             Some(same) => {
                 same.samples.extend(samples);
                 // The quantiles of one series follow each other, or the format is broken.
@@ -149,10 +148,10 @@ const RUN: &str = "run";
 
 /// The run that all records are of; none of a list of runs.
 fn the_run(records: &Table) -> Option<String> {
-    let at = records.columns.iter().position(|it| it.title == RUN)?;
+    let at = records.columns.iter().position(|column| column.title == RUN)?;
     let mut runs = records.rows.iter().map(|row| row.cells.get(at).map(Cell::plain));
     let first = runs.next()??;
-    runs.all(|it| it.as_deref() == Some(&first)).then_some(first)
+    runs.all(|run| run.as_deref() == Some(&first)).then_some(first)
 }
 
 fn samples<'a>(
@@ -163,7 +162,8 @@ fn samples<'a>(
     let mut seen = BTreeSet::new();
     let sample = |(cell, labels): (Option<&Cell>, &MetricLabels)| {
         let value = cell?.number()? / figure.divisor;
-        let quantile = figure.quantile.iter().map(|it| ("quantile".to_owned(), it.clone()));
+        let quantile =
+            figure.quantile.iter().map(|quantile| ("quantile".to_owned(), quantile.clone()));
         let labels: MetricLabels = labels.iter().cloned().chain(quantile).collect();
         // A series that is there twice makes a scraper refuse all others too.
         seen.insert(labels.clone()).then_some(MetricSample { suffix: "", labels, value })
@@ -214,7 +214,7 @@ fn figure(title: &str) -> Option<ColumnMetric> {
     };
     let name = format!("durio_{words}{base}");
     let help = format!("{}.", name["durio_".len()..].replace('_', " "));
-    let quantile = percentile.map(|it| format!("{}", (it * 1e4).round() / 1e6));
+    let quantile = percentile.map(|percentile| format!("{}", (percentile * 1e4).round() / 1e6));
     Some(ColumnMetric { name, help, quantile, divisor })
 }
 
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_column_is_a_figure_by_its_unit_and_a_label_without_one() {
-        let of = |title| figure(title).map(|it| (it.name, it.quantile, it.divisor));
+        let of = |title| figure(title).map(|figure| (figure.name, figure.quantile, figure.divisor));
         let named = |name: &str, quantile: Option<&str>, divisor| {
             Some((name.to_owned(), quantile.map(str::to_owned), divisor))
         };

@@ -8,15 +8,14 @@
 mod axis;
 mod bars;
 mod plot;
-mod tiles;
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::html::EscapedText;
-use crate::document::chart::{Chart, Colour, Drawing, Map};
+use crate::document::chart::{Chart, Colour, Drawing, Map, TileArea};
 use crate::figures::precise;
+use crate::visible::EscapedText;
 
 // Drawn at twice the size at which it is shown.
 const WIDTH: f64 = 1120.0;
@@ -32,7 +31,7 @@ pub(super) fn draw(chart: &Chart) -> String {
         Drawing::Plot(panels) => plot::draw(panels),
         Drawing::Bars(bars) => bars::draw(bars),
         Drawing::Map(map) => draw_map(map),
-        Drawing::Tiles(tiles) => tiles::draw(tiles),
+        Drawing::Tiles(tiles) => draw_tiles(tiles),
     }
 }
 
@@ -258,10 +257,64 @@ fn shades(map: &Map) -> impl Fn(Option<f64>) -> f64 {
     let logarithm = |value: f64| value.max(1.0).log10();
     let known = map.cells.iter().filter_map(|cell| cell.value).map(logarithm);
     let (low, high) =
-        known.fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(it), high.max(it)));
+        known.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
     move |value| {
         let Some(value) = value else { return 0.0 };
         let share = if high > low { (logarithm(value) - low) / (high - low) } else { 0.0 };
         SHADES.0 + (SHADES.1 - SHADES.0) * share
     }
+}
+
+/// Pieces of a line: fewer and larger ones where there is room.
+const TILES_ACROSS: [usize; 2] = [32, 64];
+/// More lines of the larger ones than this would be higher than any other chart.
+const TILE_LINES_MAX: usize = 16;
+const TILES_LEFT: f64 = 150.0;
+const TILES_TOP: f64 = 6.0;
+/// Room for words, where an area has but one line.
+const TILES_LINE: f64 = 36.0;
+/// Room above an area with a label.
+const TILES_APART: f64 = 8.0;
+
+fn draw_tiles(tiles: &TileArea) -> String {
+    let [few, many] = TILES_ACROSS;
+    let across_most = if tiles.lines(few).len() <= TILE_LINES_MAX { few } else { many };
+    let size = (WIDTH - TILES_LEFT - 10.0) / count(across_most);
+    let lines = tiles.lines(across_most);
+    let mut top = TILES_TOP;
+    let tops: Vec<f64> = (lines.iter())
+        .map(|(label, _)| {
+            top += if label.is_empty() { TILES_LINE } else { TILES_LINE + TILES_APART };
+            top - TILES_LINE
+        })
+        .collect();
+    let mut sheet = SvgSheet::default();
+    // One path for each kind: an element for each piece would be as large as a page.
+    for (kind, it) in tiles.kinds.iter().enumerate() {
+        let side = size * it.fill.clamp(0.0, 1.0);
+        let mut path = String::new();
+        for (down, (_, line)) in lines.iter().enumerate() {
+            let those = line.iter().enumerate().filter(|(_, of)| **of == kind);
+            for (across, _) in those {
+                let x = short(TILES_LEFT + count(across) * size + (size - side) / 2.0);
+                let y = short(tops[down] + (TILES_LINE - side) / 2.0);
+                let side = short(side);
+                // Writing to a string does not fail.
+                let _ = write!(path, "M{x} {y}h{side}v{side}h-{side}z");
+            }
+        }
+        if !path.is_empty() {
+            let fill = hex(it.colour);
+            sheet.add(format_args!("<path fill=\"{fill}\" d=\"{path}\"/>"));
+        }
+    }
+    for (down, (label, _)) in lines.iter().enumerate().filter(|(_, (label, _))| !label.is_empty()) {
+        sheet.text(
+            (TILES_LEFT - 14.0, tops[down] + TILES_LINE / 2.0),
+            TextAnchor::Right,
+            FONT_SIZE,
+            label,
+        );
+    }
+    sheet.finish("", top + TILES_TOP)
 }

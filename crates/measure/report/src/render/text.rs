@@ -10,7 +10,6 @@ use comfy_table::{
     Table as TextTable, TableStyle,
 };
 
-use super::page::TextPage;
 use crate::Options;
 use crate::document::chart::{Chart, ChartSeries, Drawing, Map, Panel, Style, TileArea};
 use crate::document::{
@@ -86,17 +85,19 @@ fn blocks(section: &Section, indent: &str, page: &mut TextPage) {
             SectionBody::Table(it) => table(it, indent, page),
             SectionBody::Charts(charts) => {
                 // The others have more points than a line has columns.
-                let drawn = charts.iter().filter(|it| it.level <= DetailLevel::Summary);
-                drawn.for_each(|it| chart(it, indent, page));
+                let drawn = charts.iter().filter(|chart| chart.level <= DetailLevel::Summary);
+                drawn.for_each(|series| chart(series, indent, page));
             }
             SectionBody::Cards(all) => cards(all, indent, page),
-            SectionBody::Tree(nodes) => nodes.iter().for_each(|it| node(it, indent, indent, page)),
+            SectionBody::Tree(nodes) => {
+                nodes.iter().for_each(|layer| node(layer, indent, indent, page));
+            }
             // A path that is broken over lines cannot be copied. What a shell takes for a comment may go.
             SectionBody::Verbatim(text) => {
-                text.lines().map(|it| format!("{indent}{it}")).for_each(|it| {
+                text.lines().map(|line| format!("{indent}{line}")).for_each(|line| {
                     let command =
-                        it.split_once("  # ").map_or(&*it, |(command, _)| command.trim_end());
-                    page.line(if it.chars().count() > page.width() { command } else { &it });
+                        line.split_once("  # ").map_or(&*line, |(command, _)| command.trim_end());
+                    page.line(if line.chars().count() > page.width() { command } else { &line });
                 });
             }
             SectionBody::Group(group) => {
@@ -111,8 +112,8 @@ fn blocks(section: &Section, indent: &str, page: &mut TextPage) {
 fn headline(all: &[LabelledFact], indent: &str, page: &mut TextPage) {
     for part in all.chunk_by(|a, b| (a.tone == Tone::Plain) == (b.tone == Tone::Plain)) {
         match part.first() {
-            Some(first) if first.tone == Tone::Plain => part.iter().for_each(|it| {
-                page.paragraph(indent, Tone::Strong, &format!("{} {}", it.value, it.label));
+            Some(first) if first.tone == Tone::Plain => part.iter().for_each(|part| {
+                page.paragraph(indent, Tone::Strong, &format!("{} {}", part.value, part.label));
             }),
             _ => facts(part, indent, page),
         }
@@ -120,14 +121,14 @@ fn headline(all: &[LabelledFact], indent: &str, page: &mut TextPage) {
 }
 
 fn facts(facts: &[LabelledFact], indent: &str, page: &mut TextPage) {
-    let widest = facts.iter().map(|it| visible(&it.label).chars().count()).max().unwrap_or(0);
+    let widest = facts.iter().map(|fact| visible(&fact.label).chars().count()).max().unwrap_or(0);
     for LabelledFact { label, tone, value, .. } in facts {
         page.labelled(indent, label, widest, *tone, value);
     }
 }
 
 fn cards(cards: &[Card], indent: &str, page: &mut TextPage) {
-    let widest = cards.iter().map(|it| it.word.chars().count()).max().unwrap_or(0);
+    let widest = cards.iter().map(|card| card.word.chars().count()).max().unwrap_or(0);
     for card in cards {
         page.labelled(indent, &card.word.to_uppercase(), widest, card.tone, &card.sentence());
         for fact in &card.facts {
@@ -195,20 +196,23 @@ pub(super) fn sparklines(panels: &[Panel]) -> String {
 
 /// The names of a plot's lines, and each in characters.
 fn sparks(panels: &[Panel]) -> Vec<(&str, String)> {
-    let is_line =
-        |it: &&ChartSeries| matches!(it.style, Style::Line | Style::Columns) && !it.name.is_empty();
+    let is_line = |series: &&ChartSeries| {
+        matches!(series.style, Style::Line | Style::Columns) && !series.name.is_empty()
+    };
     let lines = panels.iter().flat_map(|panel| {
         let drawn = move || panel.series.iter().filter(is_line);
         // Columns stand before each other: a high one of one series is as high as that of another.
-        let columns = drawn().filter(|it| it.style == Style::Columns).flat_map(|it| &it.points);
+        let columns = drawn()
+            .filter(|series| series.style == Style::Columns)
+            .flat_map(|series| &series.points);
         let highest = columns.map(|(_, y)| *y).fold(0.0, f64::max);
-        drawn().map(move |it| {
-            let figures = shortened(&it.points);
-            let line = match it.style {
+        drawn().map(move |series| {
+            let figures = shortened(&series.points);
+            let line = match series.style {
                 Style::Columns => sparkline_below(&figures, highest),
                 _ => sparkline(&figures),
             };
-            (it.name.as_str(), line)
+            (series.name.as_str(), line)
         })
     });
     lines.collect()
@@ -224,7 +228,7 @@ fn shortened(points: &[(f64, f64)]) -> Vec<f64> {
 pub(super) fn tile_lines(tiles: &TileArea, width: usize) -> Vec<String> {
     let labels = tiles.areas.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     let room = width.saturating_sub(labels + 2).clamp(8, TILES_ACROSS);
-    let letter = |kind: &usize| tiles.kinds.get(*kind).map_or(' ', |it| it.letter);
+    let letter = |kind: &usize| tiles.kinds.get(*kind).map_or(' ', |tile| tile.letter);
     // Whole eights, so that places can be counted.
     let lines = tiles.lines(room / 8 * 8).into_iter().map(|(label, line)| {
         format!("{label:labels$}  {}", line.iter().map(letter).collect::<String>())
@@ -234,7 +238,7 @@ pub(super) fn tile_lines(tiles: &TileArea, width: usize) -> Vec<String> {
 
 /// What the letters stand for.
 pub(super) fn tile_words(tiles: &TileArea) -> String {
-    let words = tiles.kinds.iter().map(|it| format!("{} {}", it.letter, it.name));
+    let words = tiles.kinds.iter().map(|kind| format!("{} {}", kind.letter, kind.name));
     words.collect::<Vec<_>>().join(" · ")
 }
 
@@ -243,8 +247,8 @@ pub(super) fn map_table(map: &Map) -> Table {
     let mut table = Table::new(titles);
     for (up, label) in map.y.iter().enumerate() {
         let cell = |across| {
-            let cell = map.cells.iter().find(|it| (it.x, it.y) == (across, up));
-            Cell::of(cell, |it| Cell::text(format!("{} · {}", it.beside, it.text)))
+            let cell = map.cells.iter().find(|cell| (cell.x, cell.y) == (across, up));
+            Cell::of(cell, |cell| Cell::text(format!("{} · {}", cell.beside, cell.text)))
         };
         table.row(std::iter::once(Cell::text(&**label)).chain((0..map.x.len()).map(cell)));
     }
@@ -291,6 +295,125 @@ fn cell(row: &Row, at: usize, is_label: bool) -> TextCell {
     }
 }
 
+// Narrower terminals get lines of this length, which they break themselves.
+const WIDTH_MIN: usize = 40;
+
+// The parameters of the escape sequence (ECMA-48, SGR).
+const fn code(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Strong => "1",
+        Tone::Note => "2",
+        Tone::Good => "1;32",
+        Tone::Bad => "1;31",
+        Tone::Warning => "1;33",
+    }
+}
+
+/// The text so far.
+#[derive(Debug)]
+struct TextPage {
+    width: usize,
+    colour: bool,
+    level: DetailLevel,
+    text: String,
+}
+
+impl TextPage {
+    fn new(options: &Options) -> Self {
+        let width = options.width.max(WIDTH_MIN);
+        Self { width, colour: options.colour, level: options.level(), text: String::new() }
+    }
+
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn colour(&self) -> bool {
+        self.colour
+    }
+
+    /// How much is shown.
+    fn level(&self) -> DetailLevel {
+        self.level
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// A line that is not broken.
+    fn line(&mut self, line: &str) {
+        self.finished_line(&visible(line));
+    }
+
+    /// A line that already has escape sequences, with all else spelt out.
+    fn finished_line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// Words in lines that all begin with `indent`.
+    fn paragraph(&mut self, indent: &str, tone: Tone, text: &str) {
+        self.hanging(indent, Tone::Plain, indent, tone, text);
+    }
+
+    /// A label, and words whose further lines stand under the first one's.
+    ///
+    /// The label is padded to `width` columns.
+    fn labelled(&mut self, indent: &str, label: &str, width: usize, tone: Tone, text: &str) {
+        let label = visible(label);
+        let padding = " ".repeat(width.saturating_sub(label.chars().count()));
+        let first = format!("{indent}{label}{padding}  ");
+        let further = " ".repeat(first.chars().count());
+        self.hanging(&first, tone, &further, Tone::Plain, text);
+    }
+
+    /// Words after `first`, and after `further` on the lines that follow.
+    fn hanging(&mut self, first: &str, first_tone: Tone, further: &str, tone: Tone, text: &str) {
+        let (first, further) = (visible(first), visible(further));
+        let indent = first.chars().count().max(further.chars().count());
+        // A long label must not leave a column of single words.
+        let room = self.width.saturating_sub(indent).max(WIDTH_MIN / 2);
+        let mut begin = self.painted(first_tone, &first);
+        for line in wrapped(&visible(text), room) {
+            let line = format!("{begin}{}", self.painted(tone, &line));
+            self.finished_line(&line);
+            begin.clone_from(&further);
+        }
+    }
+
+    fn painted(&self, tone: Tone, text: &str) -> String {
+        // Escapes around blanks would keep trim_end from shortening the line.
+        match self.colour && tone != Tone::Plain && !text.trim().is_empty() {
+            true => format!("\x1b[{}m{text}\x1b[0m", code(tone)),
+            false => text.to_owned(),
+        }
+    }
+}
+
+/// The text in lines of at most `room` columns, broken at spaces; a longer word is not broken.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let last = lines.len() - 1;
+        let used = lines[last].chars().count();
+        match used {
+            0 => lines[last].push_str(word),
+            _ if used + 1 + word.chars().count() <= room => {
+                lines[last].push(' ');
+                lines[last].push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,7 +439,7 @@ mod tests {
                 |line: &str| line.chars().map(|c| 1 + usize::from("日本".contains(c))).sum();
             let widths: Vec<usize> = text.lines().skip(3).map(width).collect();
             assert_eq!(widths.len(), hostile.len() + 2, "{text}");
-            assert!(widths.iter().all(|it| it == &widths[0]), "{text}");
+            assert!(widths.iter().all(|width| width == &widths[0]), "{text}");
             assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
         }
     }
@@ -344,7 +467,7 @@ mod tests {
             let mut section = Section::new("h");
             section.fact("a", "1");
             section.fact("long", "2");
-            section.push(DetailLevel::Detail, SectionBody::Text(Tone::Plain, "hidden".into()));
+            section.say_at(DetailLevel::Detail, Tone::Plain, "hidden");
             section
         };
         let summary = "t\n\nh\n  a     1\n  long  2\n";
@@ -368,5 +491,36 @@ mod tests {
         section.charts([plot.in_summary(), Chart::map("m", map).in_summary()]);
         let text = shown(section, &Options::default());
         assert!(text.contains("  by depth: rate ▁▄█\n") && text.contains("7 k · 9"), "{text}");
+    }
+
+    #[test]
+    fn words_are_broken_at_spaces_and_long_words_are_whole() {
+        assert_eq!(wrapped("a bb ccc", 4), ["a bb", "ccc"]);
+        assert_eq!(wrapped("/a/very/long/path b", 4), ["/a/very/long/path", "b"]);
+        assert_eq!(wrapped("", 4), [""]);
+    }
+
+    #[test]
+    fn all_that_comes_in_is_spelt_out() {
+        let mut page = TextPage::new(&Options { width: 80, colour: true, ..Options::default() });
+        page.line("a\x1b]0;b");
+        page.labelled("  ", "c\x07", 2, Tone::Plain, "d\u{9b}");
+        page.hanging("e\r", Tone::Strong, "", Tone::Plain, "f");
+        let text = "a\\u{1b}]0;b\n  c\\u{7}  d\\u{9b}\n\x1b[1me\\r\x1b[0mf\n";
+        assert_eq!(page.text(), text);
+    }
+
+    #[test]
+    fn further_lines_stand_under_the_first() {
+        let mut page = TextPage::new(&Options { width: 40, colour: false, ..Options::default() });
+        page.labelled("  ", "seen", 6, Tone::Warning, "one two three four five six seven eight");
+        assert_eq!(page.text(), "  seen    one two three four five six\n          seven eight\n");
+    }
+
+    #[test]
+    fn colours_come_only_when_asked_for() {
+        let mut page = TextPage::new(&Options { width: 80, colour: true, ..Options::default() });
+        page.paragraph("  ", Tone::Good, "FIT");
+        assert_eq!(page.text(), "  \x1b[1;32mFIT\x1b[0m\n");
     }
 }

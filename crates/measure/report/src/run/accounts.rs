@@ -1,19 +1,19 @@
-//! How the results came about, and their checks.
+//! How the results came about, and their checks; and where the time of an operation goes.
 //!
-//! A section with each workload in a line or two, and a group with its whole account. The machine
-//! is in `machine`.
+//! A section with each workload in a line or two, and a group with its whole account; a group for
+//! each traced step. The machine is in `machine`.
 
 use durio_analyse::grouping::each_once;
 use durio_analyse::{
-    BatchFindings, Distribution, Findings, InFlightFindings, OperationFindings, SelfCost,
-    WorkloadFindings,
+    BatchFindings, Distribution, Findings, InFlightFindings, LatencyBreakdown, OperationFindings,
+    SelfCost, WorkloadFindings,
 };
 use durio_base::{Bytes, Nanos};
 use durio_observe::DeviceCounters;
 
 use super::figures::{location_name, locations};
 use super::machine::cache_name;
-use crate::document::Section;
+use crate::document::{Cell, Section, Table, Tone};
 use crate::figures::{
     counted, decimal, deviation, grouped, latency, latency_or_absent, mean_latency, percent, rate,
 };
@@ -37,7 +37,7 @@ pub(super) fn section(findings: &Findings) -> Section {
         section.fact("Little's law", text);
     }
     if findings.campaign.is_none() {
-        findings.workloads.iter().for_each(|it| section.group(account(it)));
+        findings.workloads.iter().for_each(|workload| section.group(account(workload)));
     }
     section
 }
@@ -47,20 +47,23 @@ fn in_short(findings: &Findings, section: &mut Section) {
     for workload in &findings.workloads {
         let place = if several { format!("at {}: ", workload.location) } else { String::new() };
         let cost = mean_latency(workload.cpu.per_operation_ns);
-        let switches = switches_line(workload).map_or_else(String::new, |it| format!(", {it}"));
+        let switches =
+            switches_line(workload).map_or_else(String::new, |switches| format!(", {switches}"));
         let engine = engine_line(workload);
         let text = format!("{place}{engine}; {cost} CPU time per operation{switches}");
         section.fact(&workload.name, text);
-        section.facts(device_time_line(workload).map(|it| ("", it)));
-        section.facts(workload.batches.as_ref().map(|it| ("batches", batches_line(it))));
-        section.facts(data_line(workload).map(|it| ("data", it)));
+        section.facts(device_time_line(workload).map(|line| ("", line)));
+        section.facts(workload.batches.as_ref().map(|batch| ("batches", batches_line(batch))));
+        section.facts(data_line(workload).map(|line| ("data", line)));
     }
 }
 
 /// What the steps of a campaign wrote: each kind of data once, with its steps where there are several.
 fn data_of_campaign(findings: &Findings, section: &mut Section) {
     let data = findings.workloads.iter();
-    let data = data.filter_map(|it| Some((it.data.as_ref()?.contents.as_str(), it.name.as_str())));
+    let data = data.filter_map(|workload| {
+        Some((workload.data.as_ref()?.contents.as_str(), workload.name.as_str()))
+    });
     let kinds = grouped(data);
     let is_one = kinds.len() == 1;
     for (words, names) in kinds {
@@ -81,18 +84,18 @@ fn account(workload: &WorkloadFindings) -> Section {
     group.fact("clock", clock(workload));
     group.fact("CPU of the jobs", cpu_of_jobs(workload));
     group.facts(cpu_of_machine(workload));
-    group.facts(workload.machine_switches_per_operation.map(|it| {
-        let text = format!("{} per operation (of all programs)", decimal(it));
+    group.facts(workload.machine_switches_per_operation.map(|switches| {
+        let text = format!("{} per operation (of all programs)", decimal(switches));
         ("context switches of the machine", text)
     }));
-    let unwatched = workload.unwatched_max.map(|it| it.to_string());
-    group.facts(unwatched.map(|it| ("longest time without a look for completions", it)));
-    group.facts(workload.cpu.throttled.map(|it| ("held back by quota", it.to_string())));
-    group.facts(workload.rate_variation.map(|it| {
+    let unwatched = workload.unwatched_max.map(|longest| longest.to_string());
+    group.facts(unwatched.map(|longest| ("longest time without a look for completions", longest)));
+    group.facts(workload.cpu.throttled.map(|time| ("held back by quota", time.to_string())));
+    group.facts(workload.rate_variation.map(|variation| {
         let text = format!(
             "coefficient of variation {} over {}",
-            percent(it.coefficient_of_variation),
-            counted(it.intervals, "interval")
+            percent(variation.coefficient_of_variation),
+            counted(variation.intervals, "interval")
         );
         ("evenness of rate", text)
     }));
@@ -148,7 +151,7 @@ fn batches_line(batches: &BatchFindings) -> String {
 fn data_line(workload: &WorkloadFindings) -> Option<String> {
     let data = workload.data.as_ref()?;
     let mut line = data.contents.clone();
-    if workload.batches.as_ref().is_some_and(|it| it.padding_share > 0.0) {
+    if workload.batches.as_ref().is_some_and(|batch| batch.padding_share > 0.0) {
         line.push_str("; batch padding is zeros");
     }
     if data.making_share >= MAKING_SHARE_MIN {
@@ -191,9 +194,9 @@ fn in_flight_line(in_flight: &InFlightFindings) -> String {
 
 // The workload whose two sides of Little's law are farthest apart; one that is unknown first.
 fn largest_deviation(findings: &Findings) -> Option<&WorkloadFindings> {
-    let distance = |it: &WorkloadFindings| it.in_flight.deviation.abs();
+    let distance = |workload: &WorkloadFindings| workload.in_flight.deviation.abs();
     // total_cmp puts NaN, which is unknown, above every number.
-    let measured = findings.workloads.iter().filter(|it| !it.operations.is_empty());
+    let measured = findings.workloads.iter().filter(|workload| !workload.operations.is_empty());
     measured.max_by(|a, b| distance(a).total_cmp(&distance(b)))
 }
 
@@ -241,8 +244,9 @@ fn cpu_of_jobs(workload: &WorkloadFindings) -> String {
 }
 
 fn cpu_of_machine(workload: &WorkloadFindings) -> Option<(&'static str, String)> {
-    let system = workload.cpu.machine_system_share.map(|it| format!("system {}", percent(it)));
-    let steal = workload.cpu.machine_steal_share.map(|it| format!("stolen {}", percent(it)));
+    let system =
+        workload.cpu.machine_system_share.map(|share| format!("system {}", percent(share)));
+    let steal = workload.cpu.machine_steal_share.map(|share| format!("stolen {}", percent(share)));
     let parts: Vec<_> = [system, steal].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| ("CPU of the machine", parts.join(", ")))
 }
@@ -254,8 +258,8 @@ fn of_operation(operation: &OperationFindings) -> impl Iterator<Item = (String, 
         ("completion", operation.completion.as_ref()),
     ];
     let name = operation.operation.name();
-    let known = latencies.into_iter().filter_map(|(part, it)| Some((part, it?)));
-    known.map(move |(part, it)| (format!("{name}, {part}"), distribution(it)))
+    let known = latencies.into_iter().filter_map(|(part, latency)| Some((part, latency?)));
+    known.map(move |(part, latency)| (format!("{name}, {part}"), distribution(latency)))
 }
 
 fn distribution(it: &Distribution) -> String {
@@ -290,4 +294,97 @@ fn device(it: &DeviceCounters) -> (String, String) {
         it.io_ms
     );
     (format!("{name} (all I/O)"), text)
+}
+
+/// Each traced step once, under the name of the first workload that it is of.
+pub(super) fn time_of_operations(findings: &Findings) -> Section {
+    let mut section =
+        Section::detail("Where the time of an operation goes (one job, one at a time)");
+    let traced = findings
+        .workloads
+        .iter()
+        .filter_map(|workload| Some((workload, workload.latency_breakdown.as_ref()?)));
+    for (_, same) in
+        grouped(traced.map(|(workload, breakdown)| (breakdown.step, (workload, breakdown))))
+    {
+        // Several workloads may show the same traced step.
+        let Some((workload, breakdown)) = same.first() else { continue };
+        section.group(group(&format!("{} at {}", workload.name, workload.location), breakdown));
+    }
+    section
+}
+
+fn group(title: &str, breakdown: &LatencyBreakdown) -> Section {
+    let mut group = Section::new(title);
+    if !breakdown.components.is_empty() {
+        group.table(components(breakdown));
+        group.table(devices(breakdown));
+    }
+    match &breakdown.unavailable {
+        Some(reason) => group.say(
+            Tone::Plain,
+            format!(
+                "nothing was traced: {reason}; so where its time goes is not known, nor what reaches \
+                 devices that keep no counters"
+            ),
+        ),
+        None => sentences(breakdown).into_iter().for_each(|sentence| group.say(Tone::Plain, sentence)),
+    }
+    group
+}
+
+fn sentences(breakdown: &LatencyBreakdown) -> Vec<String> {
+    let mut said = vec![format!(
+        "{} followed; {} of their time on no processor, {} waits and {} preemptions per operation",
+        counted(breakdown.operations, "operation"),
+        percent(breakdown.off_cpu_share),
+        decimal(breakdown.waits_per_operation),
+        decimal(breakdown.preemptions_per_operation),
+    )];
+    if let (Some(with), Some(without)) = (breakdown.traced_p50_ns, breakdown.untraced_p50_ns) {
+        let overhead = breakdown
+            .overhead_share
+            .map_or_else(String::new, |overhead| format!(" ({} by tracing)", deviation(overhead)));
+        let (with, without) = (latency(with), latency(without));
+        said.push(format!("p50 {with} while traced, {without} without{overhead}"));
+    }
+    if breakdown.lost_events > 0 {
+        said.push(format!("the kernel lost {}", counted(breakdown.lost_events, "event")));
+    }
+    if breakdown.resolution_ns > 1 {
+        let text = "times are in steps of";
+        said.push(format!("{text} {}: trust the means", Nanos::new(breakdown.resolution_ns)));
+    }
+    said
+}
+
+fn components(breakdown: &LatencyBreakdown) -> Table {
+    Table::with_columns(
+        &breakdown.components,
+        [
+            ("component", |row| Cell::text(row.component.words())),
+            ("mean", |row| Cell::Latency(row.mean_ns)),
+            ("share", |row| Cell::Share(row.share)),
+            ("p50", |row| Cell::nanos(row.p50_ns)),
+            ("p99", |row| Cell::percentile(row.p99_ns)),
+            ("off CPU, mean", |row| Cell::Latency(row.off_cpu_mean_ns)),
+            ("off CPU, p50", |row| Cell::nanos(row.off_cpu_p50_ns)),
+        ],
+    )
+}
+
+/// Without rows where nothing lies below.
+fn devices(breakdown: &LatencyBreakdown) -> Table {
+    Table::with_columns(
+        &breakdown.devices,
+        [
+            ("device, per operation", |row| Cell::text(&row.device)),
+            ("reads", |row| Cell::Number(row.reads)),
+            ("read", |row| Cell::bytes(row.read_bytes)),
+            ("writes", |row| Cell::Number(row.writes)),
+            ("written", |row| Cell::bytes(row.written_bytes)),
+            ("flushes", |row| Cell::Number(row.flushes)),
+            ("FUA", |row| Cell::Number(row.fua)),
+        ],
+    )
 }

@@ -1,6 +1,4 @@
 //! A campaign, section by section: a table, the findings of its curves, the limits of its rows.
-//!
-//! Adds no number to the findings.
 
 mod charts;
 mod sentences;
@@ -11,9 +9,7 @@ use durio_analyse::{Findings, WorkloadFindings};
 
 use super::over_time::over_time;
 use crate::document::chart::Chart;
-use crate::document::{
-    Cell, DetailLevel, Document, LabelledFact, Section, SectionBody, Table, Tone,
-};
+use crate::document::{Cell, DetailLevel, Document, Section, SectionBody, Table, Tone};
 
 // Baselines are shown one by one up to as many where room is short.
 const BASELINES_MAX: usize = 12;
@@ -47,7 +43,7 @@ pub(super) fn add(
         section.charts(charts);
         document.push(section);
     }
-    campaign.targets.iter().for_each(|it| document.push(target(it)));
+    campaign.targets.iter().for_each(|declared| document.push(target(declared)));
     // The rules are the same for all curves; they are said once, with the notes.
     campaign.sections.iter().find_map(sentences::ladder_rules)
 }
@@ -61,18 +57,18 @@ fn target(it: &TargetFindings) -> Section {
 /// The sections side by side: the slowest and the fastest rate of each, and its findings.
 fn glance(campaign: &CampaignFindings) -> Section {
     let mut section = Section::new("Sections");
-    let row = |it: &SectionFindings| {
-        let rates = || it.rows.iter().filter(|row| row.stream == 0);
+    let row = |section: &SectionFindings| {
+        let rates = || section.rows.iter().filter(|row| row.stream == 0);
         let slowest = rates().min_by(|a, b| a.rate.total_cmp(&b.rate));
         let fastest = rates().max_by(|a, b| a.rate.total_cmp(&b.rate));
         vec![
-            Cell::text(it.name.as_str()),
-            Cell::Count(it.rows.len() as u64),
+            Cell::text(section.name.as_str()),
+            Cell::Count(section.rows.len() as u64),
             Cell::or_absent(slowest, |row| Cell::Rate(row.rate)),
             Cell::or_absent(fastest, |row| Cell::Rate(row.rate)),
-            Cell::of(fastest, |row| Cell::text(table::label(it, row))),
+            Cell::of(fastest, |row| Cell::text(table::label(section, row))),
             Cell::of(fastest, |row| {
-                Cell::of(row.service.as_ref(), |it| Cell::percentile(it.p99_ns))
+                Cell::of(row.service.as_ref(), |service| Cell::percentile(service.p99_ns))
             }),
         ]
     };
@@ -89,7 +85,7 @@ fn glance(campaign: &CampaignFindings) -> Section {
 /// Whether a section became steady, and whether its goal holds.
 fn answers(it: &SectionFindings) -> Vec<(Tone, String)> {
     let steady = it.convergence.iter().map(|found| {
-        let is_steady = found.state.as_ref().is_some_and(|it| it.attained_at.is_some());
+        let is_steady = found.state.as_ref().is_some_and(|state| state.attained_at.is_some());
         (if is_steady { Tone::Good } else { Tone::Warning }, sentences::convergence(found))
     });
     let goal = it.search.iter().map(|found| {
@@ -102,7 +98,7 @@ fn section(campaign: &CampaignFindings, it: &SectionFindings) -> Section {
     let mut section = Section::new(&it.name);
     section.note(&it.summary);
     if it.rows.is_empty() {
-        section.say(Tone::Warning, "nothing was measured");
+        section.warn("nothing was measured");
         return section;
     }
     // A terminal has the map itself; the table of its cells would be a row for each pair.
@@ -149,7 +145,7 @@ fn baselines(campaign: &CampaignFindings, it: &SectionFindings, section: &mut Se
         let Some(row) = it.rows.get(baseline.row) else { continue };
         let text = sentences::baseline(campaign, row, baseline);
         let level = if at < BASELINES_MAX { DetailLevel::Summary } else { DetailLevel::Detail };
-        section.fact_at(level, LabelledFact::new(Tone::Plain, "baseline", text));
+        section.toned_at(level, Tone::Plain, "baseline", text);
     }
     if let Some(more) = it.baselines.len().checked_sub(BASELINES_MAX).filter(|more| *more > 0) {
         section.note(format!("{more} of the baselines are in the page alone"));
@@ -157,8 +153,8 @@ fn baselines(campaign: &CampaignFindings, it: &SectionFindings, section: &mut Se
 }
 
 fn over_the_run(findings: &Findings, section: &SectionFindings, run: &LongRun) -> Option<Chart> {
-    let is_it = |it: &&WorkloadFindings| {
-        (it.step, it.round, it.stream) == (run.step, run.round, run.stream)
+    let is_it = |workload: &&WorkloadFindings| {
+        (workload.step, workload.round, workload.stream) == (run.step, run.round, run.stream)
     };
     let workload = findings.workloads.iter().find(is_it)?;
     let name = section.rows.get(run.row).map_or_else(String::new, sentences::row_name);

@@ -4,9 +4,8 @@
 //! databases use. Adds no number to the findings of `durio durable`.
 
 mod charts;
-mod costs;
+mod models;
 mod tables;
-mod writers;
 
 use durio_analyse::durable::{
     ArmSetting, DurableFindings, RepeatedSetting, SkippedParts, request_words,
@@ -27,13 +26,13 @@ pub(super) fn add(found: &DurableFindings, document: &mut Document) {
         commands(found),
         sync_calls(found),
         file_modes(found),
-        costs::sizes(found),
-        writers::writers(found),
-        writers::cross(found),
-        costs::sync_every(found),
-        costs::slopes(found),
-        writers::group_commit(found),
-        writers::delays(found),
+        models::sizes(found),
+        models::writers(found),
+        models::cross(found),
+        models::sync_every(found),
+        models::slopes(found),
+        models::group_commit(found),
+        models::delays(found),
         whole_cross(found),
     ];
     // A builder adds its summary before it looks for findings, so text alone is nothing to show.
@@ -44,13 +43,13 @@ pub(super) fn add(found: &DurableFindings, document: &mut Document) {
     document.push(in_short(found, &sections));
     let left = std::iter::once(left(&found.skipped)).filter(says);
     let sections = sections.into_iter().chain(left);
-    sections.for_each(|it| document.push(Section { level: DetailLevel::Detail, ..it }));
+    sections.for_each(|section| document.push(Section { level: DetailLevel::Detail, ..section }));
 }
 
 fn in_short(found: &DurableFindings, sections: &[Section]) -> Section {
     let mut short = Section::new("In short");
     let methods = found.methods.iter().map(tables::methods_of_databases);
-    methods.for_each(|it| short.table(it));
+    methods.for_each(|table| short.table(table));
     let mut without = Vec::new();
     for it in sections {
         let facts = it.blocks.iter().find_map(|block| match &block.body {
@@ -113,7 +112,7 @@ const REPEATED_MAX: usize = 3;
 // Rows that should be the same and differ; shown before rows are compared.
 fn disagreements(found: &DurableFindings) -> Section {
     let mut part = Section::new("Measured again");
-    let apart: Vec<_> = found.repeated.iter().filter(|it| !it.rates.agree).collect();
+    let apart: Vec<_> = found.repeated.iter().filter(|setting| !setting.rates.agree).collect();
     for RepeatedSetting { setting, rates, .. } in apart.iter().take(REPEATED_MAX) {
         let text = format!(
             "{}, {}, {}: {} in this run, {} to {}; a smaller difference between rows means nothing",
@@ -158,7 +157,7 @@ fn methods(found: &DurableFindings) -> Section {
     }
     for row in &methods.rows {
         let name = method_words(&row.arm.setting);
-        row.arm.problems.iter().for_each(|it| warn(&mut part, format!("{name}: {it}")));
+        row.arm.problems.iter().for_each(|problem| warn(&mut part, format!("{name}: {problem}")));
     }
     part.charts(charts::methods(methods));
     part
@@ -200,7 +199,7 @@ fn commands(found: &DurableFindings) -> Section {
             let text = "not every commit sent a flush or a write past the cache";
             warn(&mut part, format!("{name}: {text}"));
         }
-        let first = it.traced.sequences.first().filter(|it| !it.requests.is_empty());
+        let first = it.traced.sequences.first().filter(|sequence| !sequence.requests.is_empty());
         if let Some(first) = first {
             let words: Vec<String> = first.requests.iter().map(request_words).collect();
             part.fact("in words", format!("{name}: {}", words.join("; ")));
@@ -219,7 +218,7 @@ fn sync_calls(found: &DurableFindings) -> Section {
     let summary = "The C library's calls, which a preloaded library may have replaced, against the \
                    kernel's own.";
     let mut part = part("Sync calls", summary);
-    for it in found.sync_calls.iter().flat_map(|it| &it.calls) {
+    for it in found.sync_calls.iter().flat_map(|group| &group.calls) {
         let caller = match it.caller {
             SyncCaller::Library => "library",
             SyncCaller::Kernel => "kernel",
@@ -244,12 +243,12 @@ fn file_modes(found: &DurableFindings) -> Section {
                    written before, is the measure.";
     let mut part = part("File modes", summary);
     part.table(tables::file_modes(&found.file_modes));
-    for row in found.file_modes.iter().flat_map(|it| &it.rows) {
+    for row in found.file_modes.iter().flat_map(|findings| &findings.rows) {
         let Some(share) = row.share_of_recycled.filter(|share| *share < 0.9) else { continue };
         let setting = &row.arm.setting;
-        let more = row.further_writes_per_commit.filter(|it| *it >= 0.1);
-        let more = more.map_or_else(String::new, |it| {
-            format!(", with {} more device writes per commit", decimal(it))
+        let more = row.further_writes_per_commit.filter(|more| *more >= 0.1);
+        let more = more.map_or_else(String::new, |writes| {
+            format!(", with {} more device writes per commit", decimal(writes))
         });
         let (method, share) = (method_words(setting), percent(share));
         let text = format!("{method}: {share} of the rate of the recycled file{more}");
@@ -273,7 +272,7 @@ fn left(left: &SkippedParts) -> Section {
         );
         part.fact("measured", text);
     }
-    part.facts(left.said.iter().map(|it| ("left out", it.clone())));
+    part.facts(left.said.iter().map(|part| ("left out", part.clone())));
     let names: Vec<&str> =
         left.experiments.iter().map(|experiment| experiment_words(*experiment)).collect();
     if !names.is_empty() {

@@ -9,7 +9,8 @@ use durio_record::{OperationName, Phase};
 use super::machine::cache_name;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
 use crate::document::{
-    Cell, Column, DetailLevel, Section, SectionBody, Table, Tone, detail, page, words,
+    Cell, Column, DetailLevel, Section, SectionBody, Table, Tone, both, detail, page, record,
+    shown, words,
 };
 use crate::figures::{latency, precise, rate};
 
@@ -44,10 +45,11 @@ pub(super) fn section(findings: &Findings) -> Section {
         (line.level, line.is_part) = (DetailLevel::Detail, row.is_part);
     }
     section.push(level, SectionBody::Table(table));
-    let is_predicted = |it: &&WorkloadFindings| {
-        it.definition.group_commit.is_some_and(|policy| policy.software.is_some())
+    let is_predicted = |workload: &&WorkloadFindings| {
+        workload.definition.group_commit.is_some_and(|policy| policy.software.is_some())
     };
-    let predicted = findings.workloads.iter().filter(is_predicted).map(|it| it.name.as_str());
+    let predicted =
+        findings.workloads.iter().filter(is_predicted).map(|workload| workload.name.as_str());
     let predicted = each_once(predicted);
     if !predicted.is_empty() {
         section.note(format!(
@@ -56,18 +58,18 @@ pub(super) fn section(findings: &Findings) -> Section {
         ));
     }
     let how = "Latencies: service, syncs apart. Per second: operations.";
-    section.push(DetailLevel::Detail, SectionBody::Text(Tone::Note, how.to_owned()));
-    let cut = findings.workloads.iter().filter(|it| !it.complete);
-    let cut: Vec<String> = cut.map(|it| workload_title(findings, it)).collect();
+    section.say_at(DetailLevel::Detail, Tone::Note, how);
+    let cut = findings.workloads.iter().filter(|workload| !workload.complete);
+    let cut: Vec<String> = cut.map(|workload| workload_title(findings, workload)).collect();
     if !cut.is_empty() {
-        section.say(Tone::Warning, format!("ended before their limit: {}", cut.join(", ")));
+        section.warn(format!("ended before their limit: {}", cut.join(", ")));
     }
     section
 }
 
 /// The locations of the workloads, each once, in order.
 pub(crate) fn locations(findings: &Findings) -> Vec<&str> {
-    each_once(findings.workloads.iter().map(|it| it.location.as_str()))
+    each_once(findings.workloads.iter().map(|workload| workload.location.as_str()))
 }
 
 /// A location as readers see it; scripted targets have none.
@@ -118,7 +120,7 @@ fn label(workload: &WorkloadFindings) -> String {
 }
 
 /// A workload as a whole, or one of its operations.
-struct ResultRow<'f> {
+struct ResultLine<'f> {
     findings: &'f Findings,
     workload: &'f WorkloadFindings,
     /// The row's own; of a whole workload its headline, if it completed any.
@@ -130,96 +132,98 @@ struct ResultRow<'f> {
     is_part: bool,
 }
 
-impl ResultRow<'_> {
+impl ResultLine<'_> {
     fn cell(&self, cell: impl Fn(&OperationFindings) -> Cell) -> Cell {
         Cell::of(self.operation, cell)
     }
 
+    fn response(&self, cell: impl Fn(&Distribution) -> Cell) -> Cell {
+        Cell::of(self.operation.and_then(|operation| operation.response.as_ref()), cell)
+    }
+
     fn percentile(&self, percentile: impl Fn(&Distribution) -> Option<u64>) -> Cell {
-        self.cell(|it| Cell::percentile(percentile(&it.service)))
+        self.cell(|operation| Cell::percentile(percentile(&operation.service)))
     }
 }
 
 /// Every column of results: of the table of workloads, and of records, which are one for each
 /// workload and operation.
-fn columns<'f>() -> [Column<ResultRow<'f>>; 41] {
+fn columns<'f>() -> [Column<ResultLine<'f>>; 41] {
     fn named(name: &str) -> Cell {
         if name.is_empty() { Cell::Empty } else { Cell::text(name) }
     }
     [
-        Column::shown("workload", |row| named(&row.label)),
-        words(Column::shown("at", |row| named(row.place))),
-        Column::record("run", |row| Cell::text(&row.findings.run.run)),
-        Column::record("location", |row| Cell::text(&row.workload.location)),
-        Column::record("step", |row| Cell::Count(row.workload.step.into())),
-        Column::record("workload", |row| Cell::text(&row.workload.name)),
-        Column::record("operation", |row| row.cell(|it| Cell::text(it.operation.name()))),
-        Column::record("target", |row| Cell::text(&row.workload.target)),
-        Column::record("engine", |row| Cell::text(row.workload.effective.engine.name())),
-        Column::record("jobs", |row| Cell::Count(row.workload.effective.jobs.into())),
-        Column::record("depth", |row| Cell::Count(row.workload.effective.depth.into())),
-        Column::record("batch", |row| Cell::Count(row.workload.effective.batch.into())),
-        Column::record("cache", |row| Cell::text(cache_name(row.workload.effective.cache))),
-        Column::record("block_size_bytes", |row| {
-            Cell::Count(row.workload.definition.block_size.get())
-        }),
-        Column::record("read_share", |row| {
+        shown("workload", |row| named(&row.label)),
+        words(shown("at", |row| named(row.place))),
+        record("run", |row| Cell::text(&row.findings.run.run)),
+        record("location", |row| Cell::text(&row.workload.location)),
+        record("step", |row| Cell::Count(row.workload.step.into())),
+        record("workload", |row| Cell::text(&row.workload.name)),
+        record("operation", |row| row.cell(|operation| Cell::text(operation.operation.name()))),
+        record("target", |row| Cell::text(&row.workload.target)),
+        record("engine", |row| Cell::text(row.workload.effective.engine.name())),
+        record("jobs", |row| Cell::Count(row.workload.effective.jobs.into())),
+        record("depth", |row| Cell::Count(row.workload.effective.depth.into())),
+        record("batch", |row| Cell::Count(row.workload.effective.batch.into())),
+        record("cache", |row| Cell::text(cache_name(row.workload.effective.cache))),
+        record("block_size_bytes", |row| Cell::Count(row.workload.definition.block_size.get())),
+        record("read_share", |row| {
             Cell::Number(f64::from(row.workload.definition.read_share.0) / 1000.0)
         }),
-        Column::record("sync_method", |row| Cell::text(row.workload.definition.sync.method.name())),
-        Column::record("durable", |row| Cell::text(row.workload.durable.to_string())),
-        Column::record("complete", |row| Cell::text(row.workload.complete.to_string())),
-        Column::record("measured_ns", |row| Cell::Count(row.workload.measured.get())),
-        Column::record("count", |row| row.cell(|it| Cell::Count(it.service.count))),
-        Column::new("rate_per_s", "per second", |row| match row.workload.operations.is_empty() {
+        record("sync_method", |row| Cell::text(row.workload.definition.sync.method.name())),
+        record("durable", |row| Cell::text(row.workload.durable.to_string())),
+        record("complete", |row| Cell::text(row.workload.complete.to_string())),
+        record("measured_ns", |row| Cell::Count(row.workload.measured.get())),
+        record("count", |row| row.cell(|operation| Cell::Count(operation.service.count))),
+        both("rate_per_s", "per second", |row| match row.workload.operations.is_empty() {
             true => Cell::Absent(NOT_MEASURED),
             false => Cell::Rate(row.rate),
         }),
         // A sync moves no bytes: people see an empty cell.
-        Column::shown("bandwidth", |row| Cell::bandwidth(row.bandwidth)),
-        Column::record("bandwidth_bytes_per_s", |row| Cell::Number(row.bandwidth)),
-        Column::record("mean_ns", |row| row.cell(|it| Cell::Latency(it.service.mean_ns))),
-        Column::record("min_ns", |row| row.cell(|it| Cell::nanos(it.service.min_ns))),
-        Column::new("p50_ns", "p50", |row| row.percentile(|it| it.p50_ns)),
-        Column::record("p90_ns", |row| row.percentile(|it| it.p90_ns)),
-        Column::new("p99_ns", "p99", |row| row.percentile(|it| it.p99_ns)),
-        Column::new("p99_9_ns", "p99.9", |row| row.percentile(|it| it.p99_9_ns)),
-        page(Column::new("p99_99_ns", "p99.99", |row| row.percentile(|it| it.p99_99_ns))),
-        detail(Column::new("max_ns", "max", |row| row.cell(|it| Cell::nanos(it.service.max_ns)))),
-        words(Column::shown("rate over time", |row| match row.is_part {
+        shown("bandwidth", |row| Cell::bandwidth(row.bandwidth)),
+        record("bandwidth_bytes_per_s", |row| Cell::Number(row.bandwidth)),
+        record("mean_ns", |row| row.cell(|operation| Cell::Latency(operation.service.mean_ns))),
+        record("min_ns", |row| row.cell(|operation| Cell::nanos(operation.service.min_ns))),
+        both("p50_ns", "p50", |row| row.percentile(|latency| latency.p50_ns)),
+        record("p90_ns", |row| row.percentile(|latency| latency.p90_ns)),
+        both("p99_ns", "p99", |row| row.percentile(|latency| latency.p99_ns)),
+        both("p99_9_ns", "p99.9", |row| row.percentile(|latency| latency.p99_9_ns)),
+        page(both("p99_99_ns", "p99.99", |row| row.percentile(|latency| latency.p99_99_ns))),
+        detail(both("max_ns", "max", |row| {
+            row.cell(|operation| Cell::nanos(operation.service.max_ns))
+        })),
+        words(shown("rate over time", |row| match row.is_part {
             true => Cell::Empty,
             false => trend(row.workload),
         })),
-        Column::record("section", |row| {
+        record("section", |row| {
             let campaign = row.findings.plan.campaign.as_ref();
             let section = campaign.zip(row.workload.section);
             let section = section.and_then(|(campaign, at)| campaign.sections.get(at as usize));
             Cell::of(section, |section| Cell::text(&section.name))
         }),
-        Column::record("levels", |row| {
+        record("levels", |row| {
             let levels = row.workload.levels.iter();
             let levels = levels.map(|level| format!("{}={}", level.axis, level.value));
             Cell::text(levels.collect::<Vec<_>>().join(";"))
         }),
-        Column::record("round", |row| Cell::Count(row.workload.round.into())),
-        Column::record("repeat", |row| Cell::Count(row.workload.repeat.into())),
-        Column::record("stream", |row| Cell::Count(row.workload.stream.into())),
-        Column::record("offered_per_s", |row| {
+        record("round", |row| Cell::Count(row.workload.round.into())),
+        record("repeat", |row| Cell::Count(row.workload.repeat.into())),
+        record("stream", |row| Cell::Count(row.workload.stream.into())),
+        record("offered_per_s", |row| {
             Cell::of(row.workload.open_loop, |open| Cell::Number(open.offered_per_second))
         }),
-        Column::record("response_mean_ns", |row| {
-            row.cell(|it| Cell::of(it.response.as_ref(), |it| Cell::Latency(it.mean_ns)))
+        record("response_mean_ns", |row| row.response(|latency| Cell::Latency(latency.mean_ns))),
+        record("response_p99_ns", |row| {
+            row.response(|latency| Cell::of(latency.p99_ns, Cell::nanos))
         }),
-        Column::record("response_p99_ns", |row| {
-            row.cell(|it| Cell::of(it.response.as_ref().and_then(|it| it.p99_ns), Cell::nanos))
-        }),
-        Column::record("idle_before_ns", |row| {
-            Cell::of(row.workload.idle_before, |it| Cell::Count(it.get()))
+        record("idle_before_ns", |row| {
+            Cell::of(row.workload.idle_before, |idle| Cell::Count(idle.get()))
         }),
     ]
 }
 
-impl<'f> ResultRow<'f> {
+impl<'f> ResultLine<'f> {
     /// One operation of a workload.
     fn part(
         findings: &'f Findings,
@@ -243,7 +247,7 @@ impl<'f> ResultRow<'f> {
 pub(super) fn records(findings: &Findings) -> Table {
     let rows = findings.workloads.iter().flat_map(|workload| {
         let operations = workload.operations.iter();
-        operations.map(move |operation| ResultRow::part(findings, workload, operation))
+        operations.map(move |operation| ResultLine::part(findings, workload, operation))
     });
     Table::records(&columns(), rows)
 }
@@ -254,9 +258,9 @@ fn shown_rows<'f>(
     workload: &'f WorkloadFindings,
     label: String,
     place: &'f str,
-) -> Vec<ResultRow<'f>> {
+) -> Vec<ResultLine<'f>> {
     // The bytes of a commit are counted with its write; the whole row has those of the workload.
-    let whole = ResultRow {
+    let whole = ResultLine {
         findings,
         workload,
         operation: workload.operation(workload.headline),
@@ -268,49 +272,54 @@ fn shown_rows<'f>(
     };
     let parts = workload.operations.iter().filter(|_| workload.operations.len() > 1);
     let parts = parts.filter(|part| part.operation != OperationName::Commit);
-    let parts = parts.map(|part| ResultRow::part(findings, workload, part));
+    let parts = parts.map(|part| ResultLine::part(findings, workload, part));
     std::iter::once(whole).chain(parts).collect()
 }
 
 /// The rates of its intervals, of several that follow each other their mean.
 fn trend(workload: &WorkloadFindings) -> Cell {
-    let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
-    let rates: Vec<f64> = measured.filter(|it| !it.cut_short).map(|it| it.rate).collect();
+    let measured = workload.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
+    let rates: Vec<f64> =
+        measured.filter(|interval| !interval.cut_short).map(|interval| interval.rate).collect();
     if rates.len() < 2 {
         return Cell::Empty;
     }
     let together = rates.chunks(rates.len().div_ceil(TREND_MAX));
-    let mean = |it: &[f64]| it.iter().sum::<f64>() / precise(it.len() as u64);
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / precise(part.len() as u64);
     Cell::Trend(together.map(mean).collect())
 }
 
 /// The results that fit a screen with another location's.
 fn side_by_side(findings: &Findings, locations: &[&str]) -> Table {
-    let titles = |it: &&str| {
-        [format!("{} /s", location_name(it)), "p50".into(), "p99".into(), "p99.9".into()]
+    let titles = |location: &&str| {
+        [format!("{} /s", location_name(location)), "p50".into(), "p99".into(), "p99.9".into()]
     };
     let titles = locations.iter().flat_map(titles);
     let mut table = Table::new(std::iter::once("workload".to_owned()).chain(titles));
     if locations.len() > 2 {
         table = table.with_level(DetailLevel::Detail, &["p50", "p99.9"]);
     }
-    for name in each_once(findings.workloads.iter().map(|it| it.name.as_str())) {
+    for name in each_once(findings.workloads.iter().map(|workload| workload.name.as_str())) {
         let figures = locations.iter().flat_map(|location| {
-            let is_it = |it: &&WorkloadFindings| it.name == name && it.location == *location;
+            let is_it = |workload: &&WorkloadFindings| {
+                workload.name == name && workload.location == *location
+            };
             let workload = findings.workloads.iter().find(is_it);
-            let service = workload.and_then(|it| it.operation(it.headline)).map(|it| &it.service);
+            let service = workload
+                .and_then(|workload| workload.operation(workload.headline))
+                .map(|workload| &workload.service);
             let percentiles: [fn(&Distribution) -> Option<u64>; 3] =
-                [|it| it.p50_ns, |it| it.p99_ns, |it| it.p99_9_ns];
-            let rate = Cell::of(workload, |it| match it.operations.is_empty() {
+                [|latency| latency.p50_ns, |latency| latency.p99_ns, |latency| latency.p99_9_ns];
+            let rate = Cell::of(workload, |workload| match workload.operations.is_empty() {
                 true => Cell::Absent(NOT_MEASURED),
-                false => Cell::Rate(headline_rate(it)),
+                false => Cell::Rate(headline_rate(workload)),
             });
             let cell = move |percentile: fn(&Distribution) -> Option<u64>| {
-                Cell::of(service, |it| Cell::percentile(percentile(it)))
+                Cell::of(service, |service| Cell::percentile(percentile(service)))
             };
             std::iter::once(rate).chain(percentiles.map(cell))
         });
-        let first = findings.workloads.iter().find(|it| it.name == name);
+        let first = findings.workloads.iter().find(|workload| workload.name == name);
         let label = first.map_or_else(|| name.to_owned(), label);
         table.row(std::iter::once(Cell::Text(label)).chain(figures));
     }
@@ -321,12 +330,12 @@ fn side_by_side(findings: &Findings, locations: &[&str]) -> Table {
 pub(super) fn beside_each_other(findings: &Findings) -> Section {
     let mut section = Section::detail("Side by side");
     if locations(findings).len() > 1 {
-        let by_rate = compared(findings, "Operations per second: longer is better", |it| {
-            Some((headline_rate(it), rate(headline_rate(it))))
+        let by_rate = compared(findings, "Operations per second: longer is better", |workload| {
+            Some((headline_rate(workload), rate(headline_rate(workload))))
         });
         let title = "p99 of the headline operation: shorter is better";
-        let by_p99 = compared(findings, title, |it| {
-            let nanos = it.operation(it.headline)?.service.p99_ns?;
+        let by_p99 = compared(findings, title, |workload| {
+            let nanos = workload.operation(workload.headline)?.service.p99_ns?;
             Some((precise(nanos), latency(nanos)))
         });
         section.charts([by_rate, by_p99]);
@@ -345,13 +354,14 @@ fn compared(
     let group = |name: &str| {
         // A place where the workload was not run leaves no gap: the colours say whose bar is whose.
         let bars = places.iter().filter_map(|(place, colour)| {
-            let is_it = |it: &&WorkloadFindings| it.name == name && it.location == *place;
+            let is_it =
+                |workload: &&WorkloadFindings| workload.name == name && workload.location == *place;
             let (value, text) = figure(findings.workloads.iter().find(is_it)?)?;
             Some(Bar::new("", value, *colour, text))
         });
-        BarGroup { title: name.to_owned(), bars: bars.collect() }
+        BarGroup::new(name, bars)
     };
-    let names = each_once(findings.workloads.iter().map(|it| it.name.as_str()));
+    let names = each_once(findings.workloads.iter().map(|workload| workload.name.as_str()));
     let groups = names.into_iter().map(group).collect();
     Chart::bars(title, groups, places.iter().copied()).scaled_by_group()
 }
@@ -359,12 +369,14 @@ fn compared(
 /// Bars of write, sync and both, of each durable workload that has them apart.
 pub(super) fn write_and_sync(findings: &Findings) -> Section {
     let mut section = Section::detail("Write against sync");
-    let has_both = |it: &&WorkloadFindings| {
-        it.operation(OperationName::Sync).is_some() && it.operation(OperationName::Write).is_some()
+    let has_both = |workload: &&WorkloadFindings| {
+        workload.operation(OperationName::Sync).is_some()
+            && workload.operation(OperationName::Write).is_some()
     };
     let durable = findings.workloads.iter().filter(has_both);
-    let charts: Vec<Chart> =
-        durable.map(|it| parts_of_commit(workload_title(findings, it), it)).collect();
+    let charts: Vec<Chart> = durable
+        .map(|workload| parts_of_commit(workload_title(findings, workload), workload))
+        .collect();
     if !charts.is_empty() {
         section.note(
             "What a durable commit waits for: the write, the sync call, both together. Bars are to \
@@ -379,17 +391,21 @@ fn parts_of_commit(title: String, workload: &WorkloadFindings) -> Chart {
     let parts = [OperationName::Write, OperationName::Sync, OperationName::Commit];
     let parts: Vec<_> = parts.into_iter().filter_map(|name| workload.operation(name)).collect();
     type Quantile = fn(&Distribution) -> Option<u64>;
-    let quantiles: [(&str, Quantile); 3] =
-        [("p50", |it| it.p50_ns), ("p99", |it| it.p99_ns), ("p99.9", |it| it.p99_9_ns)];
+    let quantiles: [(&str, Quantile); 3] = [
+        ("p50", |latency| latency.p50_ns),
+        ("p99", |latency| latency.p99_ns),
+        ("p99.9", |latency| latency.p99_9_ns),
+    ];
     let groups = quantiles.into_iter().map(|(name, quantile)| {
-        let bars = parts.iter().filter_map(|it| {
-            let nanos = quantile(&it.service)?;
-            Some(Bar::new("", precise(nanos), colour(it.operation), latency(nanos)))
+        let bars = parts.iter().filter_map(|part| {
+            let nanos = quantile(&part.service)?;
+            Some(Bar::new("", precise(nanos), colour(part.operation), latency(nanos)))
         });
-        BarGroup { title: name.to_owned(), bars: bars.collect() }
+        BarGroup::new(name, bars)
     });
-    let groups = groups.filter(|it| !it.bars.is_empty()).collect();
-    let legend =
-        parts.iter().map(|it| (operation_label(workload, it.operation), colour(it.operation)));
+    let groups = groups.filter(|group| !group.bars.is_empty()).collect();
+    let legend = parts
+        .iter()
+        .map(|part| (operation_label(workload, part.operation), colour(part.operation)));
     Chart::bars(title, groups, legend).scaled_by_group()
 }

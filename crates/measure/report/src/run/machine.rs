@@ -1,6 +1,4 @@
 //! The tested storage and machine: the layers as a tree, and the machine.
-//!
-//! Makes sections and named values; `stack_tree` describes a layer.
 
 use durio_analyse::Findings;
 use durio_base::Bytes;
@@ -15,7 +13,8 @@ pub(super) fn section(findings: &Findings) -> Section {
     let mut section = Section::detail("Measured on");
     if !findings.stack.is_empty() {
         // Next to results, facts that explain none of them are detail.
-        let nodes = findings.stack.iter().map(|it| tree(&it.root, DetailLevel::Detail)).collect();
+        let nodes =
+            findings.stack.iter().map(|stack| tree(&stack.root, DetailLevel::Detail)).collect();
         section.push(DetailLevel::Summary, SectionBody::Tree(nodes));
     }
     host_facts(&findings.host, &mut section);
@@ -69,13 +68,15 @@ pub(super) fn host_facts_other(host: &Host, section: &mut Section) {
         ("swap", host.swap.to_string()),
         ("control group", or_none(host.cgroup.path.as_ref())),
     ]);
-    section.facts(host.kernel_parameters.iter().map(|it| (&it.name, it.value.clone())));
+    section.facts(
+        host.kernel_parameters.iter().map(|parameter| (&parameter.name, parameter.value.clone())),
+    );
 }
 
 /// The kind of results, then the lab that made them.
 fn lab_words(lab: &LabFacts) -> String {
     let LabFacts { timing, accelerator, without_kvm, qemu_version, cpu_model, .. } = lab;
-    let reason = without_kvm.as_ref().map(|it| format!(" because KVM does not work: {it}"));
+    let reason = without_kvm.as_ref().map(|reason| format!(" because KVM does not work: {reason}"));
     format!(
         "{} (QEMU {qemu_version}, {accelerator}{}, processor {cpu_model}, {} root)",
         timing.meaning(),

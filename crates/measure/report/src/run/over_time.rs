@@ -1,6 +1,4 @@
 //! Charts of a single workload: the shape of its tail, and how even it was over time.
-//!
-//! Makes charts from the findings of a workload; their values can be asked for.
 
 use durio_analyse::{Findings, IntervalPoint, WorkloadFindings};
 use durio_base::Nanos;
@@ -57,18 +55,18 @@ fn evenness(workload: &WorkloadFindings) -> Option<String> {
 /// Latency over the nines of the quantile, a line per operation: the shape of the tail.
 fn distribution(workload: &WorkloadFindings) -> Chart {
     // One latency is a point, not a shape.
-    let drawable = workload.operations.iter().filter(|it| it.curve.len() > 1);
-    let series = drawable.map(|it| {
-        let name = operation_label(workload, it.operation);
-        ChartSeries::new(name, colour(it.operation), Style::Line, tail(&it.curve, TAIL_POINTS_MAX))
+    let drawable = workload.operations.iter().filter(|operation| operation.curve.len() > 1);
+    let series = drawable.map(|operation| {
+        let name = operation_label(workload, operation.operation);
+        ChartSeries::new(
+            name,
+            colour(operation.operation),
+            Style::Line,
+            tail(&operation.curve, TAIL_POINTS_MAX),
+        )
     });
     let title = "Latency over percentiles (both logarithmic)";
-    Chart::plot(
-        title,
-        AxisScale::Nines,
-        AxisScale::Logarithmic(AxisUnit::Latency),
-        series.collect(),
-    )
+    Chart::plot(title, AxisScale::Nines, AxisUnit::Latency.logarithmic(), series.collect())
 }
 
 /// Rate and latencies of at most `points_max` points, with lines at lasting changes; none with fewer
@@ -80,24 +78,24 @@ pub(super) fn over_time(
     changes: &[Nanos],
 ) -> Option<Chart> {
     // One that is cut short would be drawn as a stall or as a spike.
-    let whole: Vec<_> = workload.intervals.iter().filter(|it| !it.cut_short).collect();
+    let whole: Vec<_> = workload.intervals.iter().filter(|interval| !interval.cut_short).collect();
     if whole.len() < 2 {
         return None;
     }
     let kept = points(&whole, points_max);
     let line = |name: &str, colour, figure: &dyn Fn(&IntervalPoint) -> f64| {
-        let points = kept.iter().map(|it| (rounded(middle(it)), figure(it)));
+        let points = kept.iter().map(|interval| (rounded(middle(interval)), figure(interval)));
         ChartSeries::new(name, colour, Style::Line, points)
     };
     // Without completions an interval has no latency: the line has a gap, not a zero.
     let known = |nanos: Option<u64>| nanos.map_or(f64::NAN, precise);
-    let rate = [line("rate", Colour::First, &|it| rounded(it.rate))];
+    let rate = [line("rate", Colour::First, &|interval| rounded(interval.rate))];
     let latencies = [
-        line("p50", Colour::Third, &|it| known(it.p50_ns)),
-        line("p99", Colour::Second, &|it| known(it.p99_ns)),
+        line("p50", Colour::Third, &|interval| known(interval.p50_ns)),
+        line("p99", Colour::Second, &|interval| known(interval.p99_ns)),
     ];
     let behind = || {
-        let ramp = workload.intervals.iter().rfind(|it| it.phase == Phase::Ramp);
+        let ramp = workload.intervals.iter().rfind(|interval| interval.phase == Phase::Ramp);
         let ramp = ramp.map(|last| (0.0, last.to.as_secs_f64()));
         // The share that the sentence above the chart names.
         let stalls = stalls(&whole, headline_rate(workload) / 2.0);
@@ -109,11 +107,11 @@ pub(super) fn over_time(
         ]
     };
     let panel = |y, lines: Vec<ChartSeries>| {
-        let series = behind().into_iter().filter(|it| !it.points.is_empty()).chain(lines);
-        Panel { x: AxisScale::Linear(AxisUnit::Seconds), y, series: series.collect() }
+        let series = behind().into_iter().filter(|series| !series.points.is_empty()).chain(lines);
+        Panel { x: AxisUnit::Seconds.linear(), y, series: series.collect() }
     };
-    let upper = panel(AxisScale::Linear(AxisUnit::Rate), rate.into());
-    let lower = panel(AxisScale::Logarithmic(AxisUnit::Latency), latencies.into());
+    let upper = panel(AxisUnit::Rate.linear(), rate.into());
+    let lower = panel(AxisUnit::Latency.logarithmic(), latencies.into());
     Some(Chart::panels(title, vec![upper, lower]))
 }
 
@@ -122,7 +120,7 @@ fn middle(interval: &IntervalPoint) -> f64 {
 }
 
 fn points<'a>(intervals: &[&'a IntervalPoint], points_max: usize) -> Vec<&'a IntervalPoint> {
-    let rate = |index: usize| intervals.get(index).map(|it| it.rate);
+    let rate = |index: usize| intervals.get(index).map(|interval| interval.rate);
     let p50 = |index: usize| intervals.get(index)?.p50_ns.map(precise);
     let p99 = |index: usize| intervals.get(index)?.p99_ns.map(precise);
     let kept = kept(intervals.len(), points_max, &[&rate, &p50, &p99]);
@@ -132,9 +130,9 @@ fn points<'a>(intervals: &[&'a IntervalPoint], points_max: usize) -> Vec<&'a Int
 // Where nothing, or under half of the average, was completed; spans that touch are one.
 fn stalls(intervals: &[&IntervalPoint], half: f64) -> Vec<(f64, f64)> {
     // Slowness while it warms up is not a stall.
-    let measured = intervals.iter().filter(|it| it.phase == Phase::Measure);
+    let measured = intervals.iter().filter(|interval| interval.phase == Phase::Measure);
     let mut spans: Vec<(f64, f64)> = Vec::new();
-    for interval in measured.filter(|it| it.rate < half) {
+    for interval in measured.filter(|interval| interval.rate < half) {
         let (from, to) = (interval.from.as_secs_f64(), interval.to.as_secs_f64());
         match spans.last_mut() {
             Some(last) if from <= last.1 => last.1 = to,

@@ -1,6 +1,4 @@
 //! Fit or unfit for which database, by whose limit: a table, and its sources.
-//!
-//! Adds no judgement to the findings.
 
 use durio_analyse::grouping::each_once;
 use durio_analyse::{Findings, SignalWord, Verdict, VerdictWord};
@@ -8,17 +6,19 @@ use durio_plan::Provenance;
 
 use super::figures::location_name;
 use crate::document::{
-    Card, Cell, DetailLevel, LabelledFact, Row, Section, SectionBody, Table, Tone,
+    Card, Cell, Column, DetailLevel, LabelledFact, Row, Section, SectionBody, Table, Tone, shown,
+    words,
 };
 use crate::figures::{counted, decimal, factor, grouped};
 
 /// A row for each limit; with several locations a column for each.
 pub(super) fn section(findings: &Findings) -> Section {
-    let provisional = findings.verdicts.iter().any(|it| it.provisional);
+    let provisional = findings.verdicts.iter().any(|verdict| verdict.provisional);
     let mut section = Section::new(if provisional { "Verdicts (provisional)" } else { "Verdicts" });
-    let is_open = |it: &&Verdict| it.verdict == VerdictWord::NoDocumentedThreshold;
-    let judged: Vec<&Verdict> = findings.verdicts.iter().filter(|it| !is_open(it)).collect();
-    let locations = each_once(judged.iter().map(|it| it.location.as_str()));
+    let is_open = |verdict: &&Verdict| verdict.verdict == VerdictWord::NoDocumentedThreshold;
+    let judged: Vec<&Verdict> =
+        findings.verdicts.iter().filter(|verdict| !is_open(verdict)).collect();
+    let locations = each_once(judged.iter().map(|verdict| verdict.location.as_str()));
     section.table(match locations.len() {
         0 | 1 => {
             let in_states = findings.profile.is_some() || findings.prediction.is_some();
@@ -28,8 +28,8 @@ pub(super) fn section(findings: &Findings) -> Section {
     });
     // A profile's table has said it.
     let not_said = findings.verdicts.iter().filter(|_| findings.profile.is_none());
-    let open = each_once(not_said.filter(is_open).map(|it| it.database.as_str()));
-    let practice = judged.iter().any(|it| is_practice(it));
+    let open = each_once(not_said.filter(is_open).map(|verdict| verdict.database.as_str()));
+    let practice = judged.iter().any(|verdict| is_practice(verdict));
     let practice = practice.then(|| "* practice, not the vendor's word".to_owned());
     let without = (!open.is_empty()).then(|| {
         let count = counted(open.len() as u64, "database");
@@ -40,7 +40,9 @@ pub(super) fn section(findings: &Findings) -> Section {
         section.note(notes.join("; "));
     }
     // The doubt between a result and its verdict is often the same for all.
-    let doubted = judged.iter().filter_map(|it| Some((it.doubt.as_deref()?, it.database.as_str())));
+    let doubted = judged
+        .iter()
+        .filter_map(|verdict| Some((verdict.doubt.as_deref()?, verdict.database.as_str())));
     for (why, databases) in grouped(doubted) {
         let text = match databases.len() == judged.len() {
             true => why.to_owned(),
@@ -48,7 +50,7 @@ pub(super) fn section(findings: &Findings) -> Section {
         };
         section.toned(Tone::Warning, VerdictWord::CannotTell.words(), text);
     }
-    for it in judged.iter().filter(|it| it.location == locations[0]) {
+    for it in judged.iter().filter(|verdict| verdict.location == locations[0]) {
         sources(it).into_iter().for_each(|fact| section.fact_at(DetailLevel::Detail, fact));
     }
     if !open.is_empty() {
@@ -62,22 +64,24 @@ pub(super) fn section(findings: &Findings) -> Section {
 pub(super) fn in_short_of_all(findings: &Findings) -> Section {
     let mut section = Section::new("Summary");
     let of = |word: VerdictWord| {
-        let same = findings.verdicts.iter().filter(move |it| it.verdict == word);
-        same.map(|it| format!("{}: {}", it.database, it.limit)).collect::<Vec<_>>()
+        let same = findings.verdicts.iter().filter(move |verdict| verdict.verdict == word);
+        same.map(|verdict| format!("{}: {}", verdict.database, verdict.limit)).collect::<Vec<_>>()
     };
     let suspect = findings
         .signals
         .iter()
-        .filter(|it| matches!(it.word, SignalWord::UnsafeConfig | SignalWord::Suspect));
-    let suspect = suspect.map(|it| format!("{} {}", it.word.words().to_uppercase(), it.id));
-    let unknown = of(VerdictWord::CannotTell).into_iter().map(|it| format!("cannot tell {it}"));
-    let warnings = findings.warnings.iter().map(|it| it.code.clone());
-    let fit = findings.verdicts.iter().filter(|it| it.verdict == VerdictWord::Fit);
+        .filter(|signal| matches!(signal.word, SignalWord::UnsafeConfig | SignalWord::Suspect));
+    let suspect =
+        suspect.map(|signal| format!("{} {}", signal.word.words().to_uppercase(), signal.id));
+    let unknown =
+        of(VerdictWord::CannotTell).into_iter().map(|limit| format!("cannot tell {limit}"));
+    let warnings = findings.warnings.iter().map(|warning| warning.code.clone());
+    let fit = findings.verdicts.iter().filter(|verdict| verdict.verdict == VerdictWord::Fit);
     let lines = [
         (Tone::Bad, "fail", of(VerdictWord::Unfit)),
         (Tone::Warning, "doubt", suspect.chain(warnings).chain(unknown).collect()),
         // Databases that pass have a row below; the reasons for failing are here.
-        (Tone::Good, "pass", fit.map(|it| it.database.clone()).collect()),
+        (Tone::Good, "pass", fit.map(|verdict| verdict.database.clone()).collect()),
     ];
     let cards = lines.into_iter().filter(|(_, _, found)| !found.is_empty());
     let cards = cards.map(|(tone, word, found)| Card {
@@ -96,42 +100,48 @@ pub(super) fn in_short_of_all(findings: &Findings) -> Section {
     section
 }
 
+const COLUMNS: [Column<Verdict>; 6] = [
+    shown("database", |verdict| Cell::text(name(verdict))),
+    words(shown("verdict", word)),
+    words(shown("limit", |verdict| Cell::text(verdict.limit.as_str()))),
+    words(shown("workload", |verdict| Cell::text(verdict.workload.as_str()))),
+    shown("measured", measured),
+    shown("headroom", |verdict| Cell::of(verdict.headroom, Cell::Factor)),
+];
+
+fn word(verdict: &Verdict) -> Cell {
+    Cell::Word(tone(verdict.verdict), verdict.verdict.words().to_owned())
+}
+
 fn of_one_location(judged: &[&Verdict], in_states: bool) -> Table {
-    let titles = ["database", "verdict", "limit", "workload", "measured", "headroom"];
-    let mut table = Table::new(titles).with_words(&titles[1..4]);
+    let mut table = Table::shown(&COLUMNS, judged.iter().copied());
     // The same limit is held against several states of a profile's log.
     if !in_states {
         table = table.with_level(DetailLevel::Detail, &["workload"]);
     }
     // Undecided ones are named below, with the reason.
-    let told = judged.iter().any(|it| it.doubt.is_none());
-    for it in judged {
-        let level =
-            if told && it.doubt.is_some() { DetailLevel::Detail } else { DetailLevel::default() };
-        let cells = vec![
-            Cell::text(name(it)),
-            Cell::Word(tone(it.verdict), it.verdict.words().to_owned()),
-            Cell::text(it.limit.as_str()),
-            Cell::text(it.workload.as_str()),
-            measured(it),
-            Cell::of(it.headroom, Cell::Factor),
-        ];
-        table.rows.push(Row { level, cells, ..Row::default() });
+    if judged.iter().any(|verdict| verdict.doubt.is_none()) {
+        let rows = table.rows.iter_mut().zip(judged).filter(|(_, verdict)| verdict.doubt.is_some());
+        rows.for_each(|(row, _)| row.level = DetailLevel::Detail);
     }
     table
 }
 
 fn side_by_side(judged: &[&Verdict], locations: &[&str]) -> Table {
-    let places = locations.iter().map(|it| location_name(it));
+    let places = locations.iter().map(|location| location_name(location));
     let mut table = Table::new(["database", "limit"].into_iter().chain(places));
-    table.columns.iter_mut().for_each(|it| it.is_words = true);
-    for (limit, same) in grouped(judged.iter().map(|it| ((&it.database, &it.limit), *it))) {
+    table.columns.iter_mut().for_each(|column| column.is_words = true);
+    for (limit, same) in
+        grouped(judged.iter().map(|verdict| ((&verdict.database, &verdict.limit), *verdict)))
+    {
         let Some(first) = same.first() else { continue };
         let at = |location: &&str| {
             // A profile holds a limit against several states of one location.
-            let here: Vec<_> = same.iter().filter(|it| it.location == *location).collect();
-            let worst = here.iter().map(|it| it.verdict).max_by_key(|it| severity(*it));
-            let words: Vec<String> = here.iter().map(|it| in_short(it)).collect();
+            let here: Vec<_> =
+                same.iter().filter(|verdict| verdict.location == *location).collect();
+            let worst =
+                here.iter().map(|verdict| verdict.verdict).max_by_key(|word| severity(*word));
+            let words: Vec<String> = here.iter().map(|verdict| in_short(verdict)).collect();
             Cell::of(worst, |word| Cell::Word(tone(word), words.join("; ")))
         };
         let cells = [Cell::text(name(first)), Cell::text(limit.1.as_str())];
@@ -143,7 +153,7 @@ fn side_by_side(judged: &[&Verdict], locations: &[&str]) -> Table {
 
 /// `fit 1.2 ms (8.3 ×)`.
 fn in_short(it: &Verdict) -> String {
-    let headroom = it.headroom.map_or_else(String::new, |it| format!(" ({})", factor(it)));
+    let headroom = it.headroom.map_or_else(String::new, |times| format!(" ({})", factor(times)));
     format!("{} {}{headroom}", it.verdict.words(), measured(it).shown())
 }
 
@@ -190,8 +200,11 @@ const fn severity(word: VerdictWord) -> u8 {
 /// The source of the limit, and remarks on it.
 fn sources(it: &Verdict) -> Vec<LabelledFact> {
     // Practice is not a vendor's word.
-    let kind =
-        it.source.as_ref().and_then(|source| source.kind).filter(|it| *it != Provenance::VendorDoc);
+    let kind = it
+        .source
+        .as_ref()
+        .and_then(|source| source.kind)
+        .filter(|source| *source != Provenance::VendorDoc);
     let kind = kind.map_or_else(String::new, |kind| format!(" ({})", kind.word()));
     let source = it.source.iter().map(|source| LabelledFact {
         link: Some(source.url.clone()),

@@ -10,7 +10,9 @@ use durio_analyse::attribution::{
 use super::icount_mark;
 use crate::Report;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
-use crate::document::{Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone};
+use crate::document::{
+    Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone, both, record, shown,
+};
 use crate::figures::{counted, decimal, grouped, mean_latency};
 
 // Larger pages open slowly; further layers are in the tables.
@@ -25,7 +27,7 @@ impl Report for LabComparison {
         }
         let mut notes = Section::new("How to read the tables");
         notes.note(NOTE);
-        notes.push(DetailLevel::Detail, SectionBody::Text(Tone::Note, PROCESSOR_NOTE.to_owned()));
+        notes.say_at(DetailLevel::Detail, Tone::Note, PROCESSOR_NOTE);
         document.push(notes);
         document.records = records(self);
         document
@@ -74,7 +76,7 @@ fn chart(comparison: &LabComparison, layers: &[LayerChange]) -> Chart {
         false => String::new(),
     };
     let title = format!("Each layer with all that lies below it{further}: {}", what(comparison));
-    let groups = layers.iter().take(LAYERS_MAX).map(|it| bars(name(layers, it), it));
+    let groups = layers.iter().take(LAYERS_MAX).map(|layer| bars(name(layers, layer), layer));
     Chart::bars(title, groups.collect(), [("A", Colour::First), ("B", Colour::Second)])
 }
 
@@ -85,7 +87,7 @@ fn bars(name: String, it: &LayerChange) -> BarGroup {
         Bar::new(name, before, Colour::First, mean_latency(before)),
         Bar::new("", after, Colour::Second, changed),
     ];
-    BarGroup { title: String::new(), bars }
+    BarGroup::new("", bars)
 }
 
 /// Which bench on which kernel, how often.
@@ -113,51 +115,51 @@ fn columns<'c>() -> [Column<ChangeRow<'c>>; 29] {
         Cell::text(layer.time_per_operation_ns_of_repeats[side].len().to_string())
     }
     [
-        Column::record("workload", |(workload, ..)| Cell::text(&workload.label)),
-        Column::record("stack", |(_, layer, _)| Cell::text(&layer.stack)),
-        Column::record("name", |(_, layer, _)| Cell::text(&layer.name)),
-        Column::shown("layer", |(workload, layer, _)| Cell::text(name(&workload.layers, layer))),
-        Column::record("repeats_a", |(_, layer, _)| repeats(layer, 0)),
-        Column::record("repeats_b", |(_, layer, _)| repeats(layer, 1)),
-        Column::new("time_per_operation_ns_a", "A", |(_, layer, _)| {
+        record("workload", |(workload, ..)| Cell::text(&workload.label)),
+        record("stack", |(_, layer, _)| Cell::text(&layer.stack)),
+        record("name", |(_, layer, _)| Cell::text(&layer.name)),
+        shown("layer", |(workload, layer, _)| Cell::text(name(&workload.layers, layer))),
+        record("repeats_a", |(_, layer, _)| repeats(layer, 0)),
+        record("repeats_b", |(_, layer, _)| repeats(layer, 1)),
+        both("time_per_operation_ns_a", "A", |(_, layer, _)| {
             Cell::Latency(layer.time_per_operation_ns[0])
         }),
-        Column::new("time_per_operation_ns_b", "B", |(_, layer, _)| {
+        both("time_per_operation_ns_b", "B", |(_, layer, _)| {
             Cell::Latency(layer.time_per_operation_ns[1])
         }),
-        Column::shown("B ÷ A", |(_, layer, _)| Cell::text(ratio(layer.ratio))),
-        Column::shown("95 %", |(_, layer, _)| Cell::text(interval(layer))),
-        Column::shown("scatter", |(_, layer, _)| Cell::text(scatter(layer))),
-        Column::record("scatter_a", |(_, layer, _)| side(layer.scatter, 0, Cell::Number)),
-        Column::record("scatter_b", |(_, layer, _)| side(layer.scatter, 1, Cell::Number)),
-        Column::record("ratio", |(_, layer, _)| Cell::Number(layer.ratio)),
-        Column::record("ratio_low", |(_, layer, _)| side(layer.ratio_interval, 0, Cell::Number)),
-        Column::record("ratio_high", |(_, layer, _)| side(layer.ratio_interval, 1, Cell::Number)),
-        Column::new("added_ns_a", "added A", |(_, layer, _)| side(layer.added_ns, 0, Cell::Added)),
-        Column::new("added_ns_b", "added B", |(_, layer, _)| side(layer.added_ns, 1, Cell::Added)),
-        Column::record("added_ratio", |(_, layer, _)| Cell::of(layer.added_ratio, Cell::Number)),
-        Column::new("cpu_ns_per_operation_a", "CPU A", |(_, layer, _)| {
+        shown("B ÷ A", |(_, layer, _)| Cell::text(ratio(layer.ratio))),
+        shown("95 %", |(_, layer, _)| Cell::text(interval(layer))),
+        shown("scatter", |(_, layer, _)| Cell::text(scatter(layer))),
+        record("scatter_a", |(_, layer, _)| side(layer.scatter, 0, Cell::Number)),
+        record("scatter_b", |(_, layer, _)| side(layer.scatter, 1, Cell::Number)),
+        record("ratio", |(_, layer, _)| Cell::Number(layer.ratio)),
+        record("ratio_low", |(_, layer, _)| side(layer.ratio_interval, 0, Cell::Number)),
+        record("ratio_high", |(_, layer, _)| side(layer.ratio_interval, 1, Cell::Number)),
+        both("added_ns_a", "added A", |(_, layer, _)| side(layer.added_ns, 0, Cell::Added)),
+        both("added_ns_b", "added B", |(_, layer, _)| side(layer.added_ns, 1, Cell::Added)),
+        record("added_ratio", |(_, layer, _)| Cell::of(layer.added_ratio, Cell::Number)),
+        both("cpu_ns_per_operation_a", "CPU A", |(_, layer, _)| {
             side(layer.cpu_ns_per_operation, 0, Cell::Latency)
         }),
-        Column::new("cpu_ns_per_operation_b", "CPU B", |(_, layer, _)| {
+        both("cpu_ns_per_operation_b", "CPU B", |(_, layer, _)| {
             side(layer.cpu_ns_per_operation, 1, Cell::Latency)
         }),
-        Column::shown("CPU B ÷ A", |(_, layer, _)| {
+        shown("CPU B ÷ A", |(_, layer, _)| {
             Cell::or_absent(layer.cpu_ratio.map(ratio), Cell::Text)
         }),
-        Column::record("cpu_ratio", |(_, layer, _)| Cell::of(layer.cpu_ratio, Cell::Number)),
-        Column::new("context_switches_per_operation_a", "switches A", |(_, layer, _)| {
+        record("cpu_ratio", |(_, layer, _)| Cell::of(layer.cpu_ratio, Cell::Number)),
+        both("context_switches_per_operation_a", "switches A", |(_, layer, _)| {
             side(layer.context_switches_per_operation, 0, Cell::Number)
         }),
-        Column::new("context_switches_per_operation_b", "switches B", |(_, layer, _)| {
+        both("context_switches_per_operation_b", "switches B", |(_, layer, _)| {
             side(layer.context_switches_per_operation, 1, Cell::Number)
         }),
-        Column::shown("B is", |(_, layer, _)| {
+        shown("B is", |(_, layer, _)| {
             Cell::Word(tone(layer.change), word(layer.change).to_owned())
         }),
-        Column::record("change", |(_, layer, _)| Cell::saved(&layer.change)),
-        Column::record("reason", |(_, layer, _)| Cell::of(layer.reason.as_ref(), Cell::text)),
-        Column::record("label", |(.., label)| Cell::of(*label, Cell::text)),
+        record("change", |(_, layer, _)| Cell::saved(&layer.change)),
+        record("reason", |(_, layer, _)| Cell::of(layer.reason.as_ref(), Cell::text)),
+        record("label", |(.., label)| Cell::of(*label, Cell::text)),
     ]
 }
 
@@ -220,11 +222,10 @@ const fn word(change: CostChange) -> &'static str {
 
 /// Why layers are not judged, each reason with the layers that it is of, or all.
 fn untold(layers: &[LayerChange]) -> Vec<String> {
-    let undecided = layers.iter().filter(|it| it.change == CostChange::Undecided);
-    let reasons =
-        grouped(undecided.map(|it| {
-            (it.reason.as_deref().unwrap_or("the noise is not known"), name(layers, it))
-        }));
+    let undecided = layers.iter().filter(|layer| layer.change == CostChange::Undecided);
+    let reasons = grouped(undecided.map(|figure| {
+        (figure.reason.as_deref().unwrap_or("the noise is not known"), name(layers, figure))
+    }));
     let line = |(reason, names): (&str, Vec<String>)| match names.len() == layers.len() {
         true => format!("undecided what is cheaper or dearer: {reason}"),
         false => format!("undecided of {}: {reason}", names.join(", ")),

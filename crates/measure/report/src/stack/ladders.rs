@@ -6,7 +6,7 @@
 use durio_analyse::attribution::{PointKind, RowFigures, StackFindings, StepKey, WorkloadRows};
 
 use super::row_name;
-use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour};
+use crate::document::chart::{AxisUnit, Chart, ChartSeries, Colour};
 use crate::document::{Cell, Table};
 use crate::figures::grouped;
 
@@ -52,14 +52,14 @@ pub(super) fn ladders(findings: &StackFindings) -> Vec<WorkloadLadder<'_>> {
 fn level_of(key: &StepKey) -> Option<(&str, f64)> {
     let [words] = key.levels.as_slice() else { return None };
     let (axis, number) = words.rsplit_once(' ')?;
-    Some((axis, number.parse().ok().filter(|it: &f64| it.is_finite())?))
+    Some((axis, number.parse().ok().filter(|value: &f64| value.is_finite())?))
 }
 
 impl WorkloadLadder<'_> {
     /// True for one of its levels but the highest.
     pub(super) fn is_below_its_top(&self, workload: &WorkloadRows) -> bool {
         let below = self.levels.iter().rev().skip(1);
-        below.into_iter().any(|(_, it)| std::ptr::eq(*it, workload))
+        below.into_iter().any(|(_, lower)| std::ptr::eq(*lower, workload))
     }
 
     pub(super) fn title(&self) -> String {
@@ -72,12 +72,13 @@ impl WorkloadLadder<'_> {
         let mut table = Table::new(std::iter::once(format!("per s, {}", self.axis)).chain(levels));
         for (at, point) in findings.points.iter().enumerate() {
             let mut row = |name: String, cell: &dyn Fn(&RowFigures) -> Cell| {
-                let cells = self.figures(at).map(|it| Cell::or_absent(it, cell));
+                let cells = self.figures(at).map(|figures| Cell::or_absent(figures, cell));
                 table.row(std::iter::once(Cell::Text(name)).chain(cells));
             };
-            row(row_name(findings, at), &|it| Cell::Rate(it.rate_per_second));
+            row(row_name(findings, at), &|figures| Cell::Rate(figures.rate_per_second));
             if point.kind != PointKind::Raw {
-                let share = |it: &RowFigures| Cell::or_absent(it.share_of_raw, Cell::Share);
+                let share =
+                    |figures: &RowFigures| Cell::or_absent(figures.share_of_raw, Cell::Share);
                 row("of raw".to_owned(), &share);
             }
         }
@@ -112,11 +113,11 @@ impl WorkloadLadder<'_> {
     fn picture(&self, findings: &StackFindings, points: &[usize], title: &str) -> Chart {
         let series = points.iter().zip(Colour::SERIES).flat_map(|(at, colour)| {
             let rates = self.levels.iter().map(|(level, _)| *level).zip(self.figures(*at));
-            let points = rates.filter_map(|(level, it)| Some((level, it?.rate_per_second)));
+            let points =
+                rates.filter_map(|(level, figures)| Some((level, figures?.rate_per_second)));
             ChartSeries::measured(row_name(findings, *at), colour, points.collect(), Vec::new())
         });
-        let (x, y) =
-            (AxisScale::Logarithmic(AxisUnit::Number), AxisScale::Logarithmic(AxisUnit::Rate));
+        let (x, y) = (AxisUnit::Number.logarithmic(), AxisUnit::Rate.logarithmic());
         Chart::plot(format!("{title} (per second, both logarithmic)"), x, y, series.collect())
     }
 }

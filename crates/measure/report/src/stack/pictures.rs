@@ -1,6 +1,4 @@
 //! The charts of a bench: waterfalls, published and measured shares, where the time goes.
-//!
-//! Makes [`Chart`]s of bars from findings.
 
 use durio_analyse::attribution::{
     PublishedOrder, PublishedRow, StackFindings, Waterfall, WaterfallStep, WorkloadRows,
@@ -15,7 +13,7 @@ use crate::figures::{added, mean_latency, share};
 const STACKS_MAX: usize = 40;
 
 pub(super) fn pictures(findings: &StackFindings, workload: &WorkloadRows) -> Vec<Chart> {
-    let published = workload.published.as_ref().map(|it| published(findings, it));
+    let published = workload.published.as_ref().map(|order| published(findings, order));
     let falls = waterfalls(findings, &workload.waterfalls);
     falls.into_iter().chain([components(findings, workload)]).chain(published).collect()
 }
@@ -27,7 +25,7 @@ fn waterfalls(findings: &StackFindings, falls: &[Waterfall]) -> Option<Chart> {
             true => fall.stack.clone(),
             false => format!("{} ({})", fall.stack, fall.basis.words()),
         },
-        bars: fall.steps.iter().enumerate().map(|(at, it)| step(at, it)).collect(),
+        bars: fall.steps.iter().enumerate().map(|(at, layer)| step(at, layer)).collect(),
     };
     let what = if findings.label.is_some() { "Software cost" } else { "Time" };
     let further = match falls.len() > STACKS_MAX {
@@ -58,10 +56,13 @@ fn step(at: usize, step: &WaterfallStep) -> Bar {
 }
 
 fn published(findings: &StackFindings, order: &PublishedOrder) -> Chart {
-    let group = |it: &PublishedRow| {
-        let mut bars = vec![Bar::new(&it.name, it.published, Colour::Second, share(it.published))];
-        bars.extend(it.measured.map(|it| Bar::new("", it, Colour::First, share(it))));
-        BarGroup { title: String::new(), bars }
+    let group = |row: &PublishedRow| {
+        let mut bars =
+            vec![Bar::new(&row.name, row.published, Colour::Second, share(row.published))];
+        bars.extend(
+            row.measured.map(|interval| Bar::new("", interval, Colour::First, share(interval))),
+        );
+        BarGroup::new("", bars)
     };
     let measured = if findings.label.is_some() { "measured, counted" } else { "measured" };
     Chart::bars(
@@ -92,7 +93,7 @@ fn components(findings: &StackFindings, workload: &WorkloadRows) -> Chart {
         let breakdown = row.figures.as_ref()?.latency_breakdown.as_ref()?;
         Some(one_behind_the_other(row_name(findings, row.point), breakdown))
     });
-    let group = BarGroup { title: String::new(), bars: bars.take(STACKS_MAX).collect() };
+    let group = BarGroup::new("", bars.take(STACKS_MAX));
     let legend = PARTS.map(|(words, _, colour)| (words, colour));
     Chart::bars("Where the time of an operation goes, as traced", vec![group], legend)
 }
@@ -101,8 +102,9 @@ fn one_behind_the_other(name: String, breakdown: &LatencyBreakdown) -> Bar {
     let mut end = 0.0;
     let mut spans = Vec::new();
     for (_, parts, colour) in PARTS {
-        let means = parts.iter().filter_map(|it| breakdown.component(*it)).map(|it| it.mean_ns);
-        let mean_ns: f64 = means.filter(|it| it.is_finite() && *it > 0.0).sum();
+        let means =
+            parts.iter().filter_map(|part| breakdown.component(*part)).map(|part| part.mean_ns);
+        let mean_ns: f64 = means.filter(|mean| mean.is_finite() && *mean > 0.0).sum();
         if mean_ns > 0.0 {
             spans.push((end, end + mean_ns, colour));
             end += mean_ns;

@@ -1,6 +1,4 @@
 //! The tables of a bench, for people and as records.
-//!
-//! Makes [`Table`]s from findings, and the remarks under them.
 
 use durio_analyse::attribution::{
     DeviceCost, IntervalBasis, LayerRow, PointFacts, RaidFacts, RaidRow, RowFigures, StackFindings,
@@ -9,7 +7,7 @@ use durio_analyse::attribution::{
 use durio_analyse::{LatencyBreakdown, LatencyComponent};
 
 use super::row_name;
-use crate::document::{Cell, Column, Table};
+use crate::document::{Cell, Column, Table, both, record, shown};
 use crate::figures::{decimal, precise};
 
 /// A layer of a workload. Without results its reason is in the remarks below the table.
@@ -38,9 +36,10 @@ impl<'f> LayerLine<'f> {
     }
 
     fn time(&self, component: LatencyComponent) -> Cell {
-        let mean =
-            |it: &LatencyBreakdown| it.component(component).map(|component| component.mean_ns);
-        self.number(|it| it.latency_breakdown.as_ref().and_then(mean))
+        let mean = |breakdown: &LatencyBreakdown| {
+            breakdown.component(component).map(|component| component.mean_ns)
+        };
+        self.number(|figures| figures.latency_breakdown.as_ref().and_then(mean))
     }
 }
 
@@ -57,96 +56,84 @@ fn columns<'f>() -> [Column<LayerLine<'f>>; 44] {
         Cell::of(line.point().map(text), Cell::text)
     }
     [
-        Column::record("bench", |line| Cell::text(&line.findings.name)),
-        Column::record("timing", |line| Cell::of(line.findings.timing, |it| Cell::saved(&it))),
-        Column::record("workload", |line| Cell::text(&line.workload.label)),
-        Column::record("stack", |line| of_point(line, |it| &it.stack)),
-        Column::record("layer", |line| of_point(line, |it| &it.layer)),
-        Column::record("name", |line| of_point(line, |it| &it.name)),
-        Column::shown("layer", |line| Cell::Text(row_name(line.findings, line.row.point))),
-        Column::record("absent", |line| Cell::of(line.row.absent.as_ref(), Cell::text)),
-        Column::record("repeats", |line| line.cell(|it| Cell::text(it.repeats.to_string()))),
-        Column::new("rate_per_second", "per s", |line| {
-            line.cell(|it| Cell::Rate(it.rate_per_second))
+        record("bench", |line| Cell::text(&line.findings.name)),
+        record("timing", |line| Cell::of(line.findings.timing, |timing| Cell::saved(&timing))),
+        record("workload", |line| Cell::text(&line.workload.label)),
+        record("stack", |line| of_point(line, |point| &point.stack)),
+        record("layer", |line| of_point(line, |point| &point.layer)),
+        record("name", |line| of_point(line, |point| &point.name)),
+        shown("layer", |line| Cell::Text(row_name(line.findings, line.row.point))),
+        record("absent", |line| Cell::of(line.row.absent.as_ref(), Cell::text)),
+        record("repeats", |line| line.cell(|row| Cell::text(row.repeats.to_string()))),
+        both("rate_per_second", "per s", |line| line.cell(|row| Cell::Rate(row.rate_per_second))),
+        shown("±", |line| line.cell(interval)),
+        record("rate_low_per_second", |line| {
+            line.number(|row| Some(row.rate_interval?.low_per_second))
         }),
-        Column::shown("±", |line| line.cell(interval)),
-        Column::record("rate_low_per_second", |line| {
-            line.number(|it| Some(it.rate_interval?.low_per_second))
+        record("rate_high_per_second", |line| {
+            line.number(|row| Some(row.rate_interval?.high_per_second))
         }),
-        Column::record("rate_high_per_second", |line| {
-            line.number(|it| Some(it.rate_interval?.high_per_second))
+        both("share_of_raw", "of raw", |line| line.figure(Cell::Share, |row| row.share_of_raw)),
+        both("share_of_below", "of below", |line| {
+            line.figure(Cell::Share, |row| row.share_of_below)
         }),
-        Column::new("share_of_raw", "of raw", |line| {
-            line.figure(Cell::Share, |it| it.share_of_raw)
+        record("published_share_of_raw", |line| line.number(|row| row.published_share_of_raw)),
+        both("time_per_operation_ns", "time/op", |line| {
+            line.cell(|row| Cell::Latency(row.time_per_operation_ns))
         }),
-        Column::new("share_of_below", "of below", |line| {
-            line.figure(Cell::Share, |it| it.share_of_below)
+        record("latency_ns_mean", |line| line.number(|row| Some(row.service.as_ref()?.mean_ns))),
+        both("latency_ns_p50", "p50", |line| {
+            line.figure(Cell::Latency, |row| row.service.as_ref()?.p50_ns.map(precise))
         }),
-        Column::record("published_share_of_raw", |line| {
-            line.number(|it| it.published_share_of_raw)
+        record("latency_ns_p99", |line| {
+            line.number(|row| row.service.as_ref()?.p99_ns.map(precise))
         }),
-        Column::new("time_per_operation_ns", "time/op", |line| {
-            line.cell(|it| Cell::Latency(it.time_per_operation_ns))
+        both("added_to_below_ns_p50", "+ p50", |line| {
+            line.figure(Cell::Added, |row| row.against_below?.latency_ns_p50)
         }),
-        Column::record("latency_ns_mean", |line| {
-            line.number(|it| Some(it.service.as_ref()?.mean_ns))
+        both("added_to_below_ns_p99", "+ p99", |line| {
+            line.figure(Cell::Added, |row| row.against_below?.latency_ns_p99)
         }),
-        Column::new("latency_ns_p50", "p50", |line| {
-            line.figure(Cell::Latency, |it| it.service.as_ref()?.p50_ns.map(precise))
+        record("added_to_raw_ns_p50", |line| line.number(|row| row.against_raw?.latency_ns_p50)),
+        record("added_to_raw_ns_p99", |line| line.number(|row| row.against_raw?.latency_ns_p99)),
+        both("cpu_ns_per_operation", "CPU/op", |line| {
+            line.figure(Cell::Latency, |row| row.cpu_ns_per_operation)
         }),
-        Column::record("latency_ns_p99", |line| {
-            line.number(|it| it.service.as_ref()?.p99_ns.map(precise))
+        both("cpu_ns_added_to_below", "+ CPU", |line| {
+            line.figure(Cell::Added, |row| row.against_below?.cpu_ns_per_operation)
         }),
-        Column::new("added_to_below_ns_p50", "+ p50", |line| {
-            line.figure(Cell::Added, |it| it.against_below?.latency_ns_p50)
+        both("context_switches_per_operation", "switches", |line| {
+            line.number(|row| row.context_switches_per_operation)
         }),
-        Column::new("added_to_below_ns_p99", "+ p99", |line| {
-            line.figure(Cell::Added, |it| it.against_below?.latency_ns_p99)
-        }),
-        Column::record("added_to_raw_ns_p50", |line| {
-            line.number(|it| it.against_raw?.latency_ns_p50)
-        }),
-        Column::record("added_to_raw_ns_p99", |line| {
-            line.number(|it| it.against_raw?.latency_ns_p99)
-        }),
-        Column::new("cpu_ns_per_operation", "CPU/op", |line| {
-            line.figure(Cell::Latency, |it| it.cpu_ns_per_operation)
-        }),
-        Column::new("cpu_ns_added_to_below", "+ CPU", |line| {
-            line.figure(Cell::Added, |it| it.against_below?.cpu_ns_per_operation)
-        }),
-        Column::new("context_switches_per_operation", "switches", |line| {
-            line.number(|it| it.context_switches_per_operation)
-        }),
-        Column::shown("+ sw.", |line| {
+        shown("+ sw.", |line| {
             line.figure(
                 |more| Cell::text(format!("{more:+.2}")),
-                |it| it.against_below?.context_switches_per_operation,
+                |row| row.against_below?.context_switches_per_operation,
             )
         }),
-        Column::shown("dev. writes", |line| line.cell(|it| device_cell(it, 0))),
-        Column::shown("dev. bytes", |line| line.cell(|it| device_cell(it, 1))),
-        Column::record("device_writes_per_write", |line| line.number(|it| devices(it)[0])),
-        Column::record("device_bytes_per_byte", |line| line.number(|it| devices(it)[1])),
-        Column::new("flushes_per_sync_call", "flushes", |line| line.number(|it| devices(it)[2])),
-        Column::record("raid_theoretical_share", |line| {
-            line.number(|it| it.raid.as_ref()?.theoretical_share)
+        shown("dev. writes", |line| line.cell(|row| device_cell(row, 0))),
+        shown("dev. bytes", |line| line.cell(|row| device_cell(row, 1))),
+        record("device_writes_per_write", |line| line.number(|row| devices(row)[0])),
+        record("device_bytes_per_byte", |line| line.number(|row| devices(row)[1])),
+        both("flushes_per_sync_call", "flushes", |line| line.number(|row| devices(row)[2])),
+        record("raid_theoretical_share", |line| {
+            line.number(|row| row.raid.as_ref()?.theoretical_share)
         }),
-        Column::record("raid_efficiency", |line| line.number(|it| it.raid.as_ref()?.efficiency)),
-        Column::record("raid_efficiency_reads_counted", |line| {
-            line.number(|it| it.raid.as_ref()?.efficiency_reads_counted)
+        record("raid_efficiency", |line| line.number(|row| row.raid.as_ref()?.efficiency)),
+        record("raid_efficiency_reads_counted", |line| {
+            line.number(|row| row.raid.as_ref()?.efficiency_reads_counted)
         }),
-        Column::record("raid_share_of_healthy", |line| {
-            line.number(|it| it.raid.as_ref()?.share_of_healthy)
+        record("raid_share_of_healthy", |line| {
+            line.number(|row| row.raid.as_ref()?.share_of_healthy)
         }),
-        Column::record("time_program_ns", |line| line.time(LatencyComponent::Program)),
-        Column::record("time_entry_ns", |line| line.time(LatencyComponent::Entry)),
-        Column::record("time_queued_ns", |line| line.time(LatencyComponent::Queued)),
-        Column::record("time_device_ns", |line| line.time(LatencyComponent::Device)),
-        Column::record("time_between_ns", |line| line.time(LatencyComponent::Between)),
-        Column::record("time_exit_ns", |line| line.time(LatencyComponent::Exit)),
-        Column::record("time_off_cpu_share", |line| {
-            line.number(|it| Some(it.latency_breakdown.as_ref()?.off_cpu_share))
+        record("time_program_ns", |line| line.time(LatencyComponent::Program)),
+        record("time_entry_ns", |line| line.time(LatencyComponent::Entry)),
+        record("time_queued_ns", |line| line.time(LatencyComponent::Queued)),
+        record("time_device_ns", |line| line.time(LatencyComponent::Device)),
+        record("time_between_ns", |line| line.time(LatencyComponent::Between)),
+        record("time_exit_ns", |line| line.time(LatencyComponent::Exit)),
+        record("time_off_cpu_share", |line| {
+            line.number(|row| Some(row.latency_breakdown.as_ref()?.off_cpu_share))
         }),
     ]
 }
@@ -228,9 +215,9 @@ fn all_arrays<'f>(
     findings: &'f StackFindings,
     workload: &'f WorkloadRows,
 ) -> impl Iterator<Item = ArrayRow<'f>> {
-    lines(findings, workload).filter_map(move |it| {
-        let raid = it.row.figures.as_ref()?.raid.as_ref()?;
-        Some((row_name(findings, it.row.point), raid, it.point()?.raid.as_ref()?))
+    lines(findings, workload).filter_map(move |figures| {
+        let raid = figures.row.figures.as_ref()?.raid.as_ref()?;
+        Some((row_name(findings, figures.row.point), raid, figures.point()?.raid.as_ref()?))
     })
 }
 
@@ -243,12 +230,12 @@ pub(super) fn arrays(findings: &StackFindings, workload: &WorkloadRows) -> Table
         all_arrays(findings, workload),
         [
             ("array", |(name, ..)| Cell::text(name)),
-            ("of drives", |(_, it, _)| share(it.share_of_drives)),
-            ("theory", |(_, it, _)| share(it.theoretical_share)),
-            ("efficiency", |(_, it, _)| share(it.efficiency)),
-            ("theory*", |(_, it, _)| share(it.theoretical_share_reads_counted)),
-            ("efficiency*", |(_, it, _)| share(it.efficiency_reads_counted)),
-            ("of whole", |(_, it, _)| share(it.share_of_healthy)),
+            ("of drives", |(_, raid, _)| share(raid.share_of_drives)),
+            ("theory", |(_, raid, _)| share(raid.theoretical_share)),
+            ("efficiency", |(_, raid, _)| share(raid.efficiency)),
+            ("theory*", |(_, raid, _)| share(raid.theoretical_share_reads_counted)),
+            ("efficiency*", |(_, raid, _)| share(raid.efficiency_reads_counted)),
+            ("of whole", |(_, raid, _)| share(raid.share_of_healthy)),
             ("survives", |(.., facts)| Cell::text(survives(facts))),
         ],
     )
@@ -285,11 +272,14 @@ pub(super) fn published(workload: &WorkloadRows) -> Option<Table> {
     Some(Table::with_columns(
         &order.rows,
         [
-            ("layer", |it| Cell::text(&it.name)),
-            ("published of raw", |it| Cell::Share(it.published)),
-            ("measured of raw", |it| Cell::or_absent(it.measured, Cell::Share)),
-            ("×", |it| {
-                Cell::or_absent(it.measured.map(|measured| measured / it.published), Cell::Number)
+            ("layer", |figures| Cell::text(&figures.name)),
+            ("published of raw", |figures| Cell::Share(figures.published)),
+            ("measured of raw", |figures| Cell::or_absent(figures.measured, Cell::Share)),
+            ("×", |interval| {
+                Cell::or_absent(
+                    interval.measured.map(|measured| measured / interval.published),
+                    Cell::Number,
+                )
             }),
         ],
     ))

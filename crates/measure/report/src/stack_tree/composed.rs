@@ -20,7 +20,7 @@ pub(super) fn filesystem(draft: &mut LayerDraft<'_>, facts: &FilesystemFacts) {
     draft.value(LINE, facts.memory_backed.then_some("in memory"));
     draft.say("mount", format!("from {}", facts.source));
     draft.say("mount", facts.options.join(","));
-    let direct = facts.direct_io.map(|it| match it.offset {
+    let direct = facts.direct_io.map(|direct_io| match direct_io.offset {
         Bytes::ZERO => "direct I/O not possible".to_owned(),
         offset => format!("direct I/O aligned to {offset}"),
     });
@@ -45,7 +45,7 @@ const FILESYSTEM: &[FactRow] = &[
     ("layout", "checksum", "checksum", Text),
     ("layout", "system profile", "system_profile", Text),
     // Its size shows that there is one.
-    ("journal", "", "journal", Words(|it| (it != "yes").then(|| it.to_owned()))),
+    ("journal", "", "journal", Words(|text| (text != "yes").then(|| text.to_owned()))),
     ("journal", "", "log", Text),
     ("journal", "", "journal_size_bytes", FactForm::Bytes),
     ("journal", "", "log_size_bytes", FactForm::Bytes),
@@ -148,7 +148,12 @@ pub(super) fn volume(draft: &mut LayerDraft<'_>) {
         (LINE, "segment", "dm_segments", Count),
     ]);
     draft.device(&[]);
-    draft.tell(&[(LINE, "", "suspended", Words(|it| (it == "1").then(|| "SUSPENDED".to_owned())))]);
+    draft.tell(&[(
+        LINE,
+        "",
+        "suspended",
+        Words(|text| (text == "1").then(|| "SUSPENDED".to_owned())),
+    )]);
     for (name, value) in draft.with_prefix("dm_") {
         let of_bytes = name.strip_suffix("_bytes");
         let words = of_bytes.unwrap_or(name).replace('_', " ");

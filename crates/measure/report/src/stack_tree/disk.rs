@@ -1,6 +1,4 @@
 //! Disks and partitions in words, and the common facts of block devices.
-//!
-//! Devices made of others are in `composed`.
 
 use durio_base::Bytes;
 use durio_observe::{BlockFacts, LayerKind, WriteCache};
@@ -24,7 +22,7 @@ pub(super) fn partition(draft: &mut LayerDraft<'_>) {
     ];
     for (name, words, boundary) in boundaries {
         if let Some(rest) = draft.number(name).filter(|rest| *rest > 0) {
-            let of = boundary.map(|it| format!(" of {it}")).unwrap_or_default();
+            let of = boundary.map(|boundary| format!(" of {boundary}")).unwrap_or_default();
             draft.say(LINE, format!("MISALIGNED by {} to {words}{of}", Bytes::new(rest)));
         }
     }
@@ -107,7 +105,12 @@ fn cache_views(draft: &mut LayerDraft<'_>, block: Option<&BlockFacts>) {
 }
 
 const CACHE: &[FactRow] = &[
-    ("cache", "the driver says of FUA", "scsi_fua", Words(|it| Some(yes_or_no(it == "1").into()))),
+    (
+        "cache",
+        "the driver says of FUA",
+        "scsi_fua",
+        Words(|text| Some(yes_or_no(text == "1").into())),
+    ),
     ("cache", "the device says: volatile write cache", "device_volatile_write_cache", Text),
     ("cache", "the device says: write cache switched on", "device_write_cache_enabled", Text),
     ("cache", "", "device_word_missing", Words(|reason| Some(format!("({reason})")))),
@@ -122,7 +125,7 @@ const fn yes_or_no(is_it: bool) -> &'static str {
 /// Transports of NVMe that lead to another machine.
 const FABRICS: [&str; 3] = ["tcp", "rdma", "fc"];
 
-/// Buses that do.
+/// Buses that lead there.
 const NETWORKS: [&str; 2] = ["iscsi", "fibre-channel"];
 
 const PATHS: &[FactRow] = &[
@@ -135,8 +138,9 @@ fn attached(draft: &mut LayerDraft<'_>, bus: Option<&str>, driver: Option<&str>)
     draft.named("attached", "bus", bus);
     let transport = draft.text("transport").filter(|transport| Some(*transport) != bus);
     draft.value("attached", transport);
-    let is_remote = bus.is_some_and(|it| NETWORKS.contains(&it))
-        || transport.is_some_and(|it| it.split(", ").any(|it| FABRICS.contains(&it)));
+    let is_remote = bus.is_some_and(|bus| NETWORKS.contains(&bus))
+        || transport
+            .is_some_and(|transport| transport.split(", ").any(|word| FABRICS.contains(&word)));
     draft.value("attached", is_remote.then_some("remote"));
     draft.tell(PATHS);
     for (path, words) in
@@ -169,7 +173,7 @@ fn link(draft: &mut LayerDraft<'_>) -> Option<String> {
 }
 
 fn null_block(draft: &mut LayerDraft<'_>) {
-    let keeps = draft.text("null_memory_backed").map(|it| match it {
+    let keeps = draft.text("null_memory_backed").map(|text| match text {
         "0" | "N" => "keeps nothing",
         _ => "keeps data in memory",
     });
@@ -211,7 +215,9 @@ pub(super) fn every_block(draft: &mut LayerDraft<'_>, block: &BlockFacts) {
     draft.named("queue", "of at most", hardware);
     draft.named("queue", "read-ahead", block.read_ahead_kib.map(kib));
     draft.tell(&[("queue", "zoned", "zoned", FactForm::Set)]);
-    let rotational = block.rotational.map(|it| if it { "rotational" } else { "not rotational" });
+    let rotational = block
+        .rotational
+        .map(|is_rotational| if is_rotational { "rotational" } else { "not rotational" });
     draft.value("medium", rotational);
     draft.value("medium", (block.read_only == Some(true)).then_some("READ-ONLY"));
     draft.value("medium", (block.removable == Some(true)).then_some("removable"));
@@ -229,5 +235,10 @@ const BLOCKS: &[FactRow] = &[
     ("blocks", "smallest efficient request", "minimum_io_size", FactForm::Bytes),
     ("blocks", "optimal request", "optimal_io_size", FactForm::Bytes),
     ("blocks", "discard by", "discard_granularity", FactForm::Bytes),
-    ("blocks", "", "discard_max_bytes", Words(|it| (it == "0").then(|| "no discard".to_owned()))),
+    (
+        "blocks",
+        "",
+        "discard_max_bytes",
+        Words(|text| (text == "0").then(|| "no discard".to_owned())),
+    ),
 ];

@@ -152,7 +152,7 @@ pub(crate) fn visit(test: &str, html: &str) -> Option<Visit> {
     Some(Visit {
         console: said.lines().filter(|line| line.contains(":CONSOLE:")).map(Into::into).collect(),
         requests: requests(&folder.path().join("net.json")),
-        screenshot: picture.map_or(0, |it| it.len()),
+        screenshot: picture.map_or(0, |bytes| bytes.len()),
     })
 }
 
@@ -178,9 +178,11 @@ fn requests(log: &Path) -> Vec<String> {
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|it| it["params"]["url"].as_str().map(ToOwned::to_owned));
+        .filter_map(|request| request["params"]["url"].as_str().map(ToOwned::to_owned));
     let mut urls: Vec<_> = urls
-        .filter(|url| ["http:", "https:", "ws:", "wss:"].iter().any(|it| url.starts_with(it)))
+        .filter(|url| {
+            ["http:", "https:", "ws:", "wss:"].iter().any(|scheme| url.starts_with(scheme))
+        })
         .collect();
     urls.dedup();
     urls

@@ -37,7 +37,7 @@ fn a_ladder_has_a_line_per_level_with_its_phase_and_what_limited_it() {
     let text = text();
     let depths = section(&text, "depths");
     let line = |label: &str| {
-        let line = depths.lines().find(|it| it.contains(label)).unwrap();
+        let line = depths.lines().find(|line| line.contains(label)).unwrap();
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(line("randread, depth 16 ").ends_with("linear depth offered"), "{depths}");
@@ -125,16 +125,18 @@ fn csv_says_where_each_line_is_in_the_campaign() {
     let mut reader = ::csv::Reader::from_reader(text.as_bytes());
     let lines: Vec<std::collections::HashMap<String, String>> =
         reader.deserialize().map(Result::unwrap).collect();
-    let of = |section: &str| lines.iter().filter(|it| it["section"] == section).collect::<Vec<_>>();
+    let of =
+        |section: &str| lines.iter().filter(|line| line["section"] == section).collect::<Vec<_>>();
     assert_eq!(of("depths").len(), 18);
     assert_eq!(of("depths")[3]["levels"], "depth=8");
     assert_eq!(of("map")[5]["levels"], "jobs=4;block_size=16384");
-    let beside: Vec<_> = of("beside").iter().map(|it| (&*it["repeat"], &*it["stream"])).collect();
+    let beside: Vec<_> =
+        of("beside").iter().map(|line| (&*line["repeat"], &*line["stream"])).collect();
     assert_eq!(beside, [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1"), ("2", "0"), ("2", "1")]);
     let rounds: Vec<_> =
-        of("search").iter().map(|it| it["round"].parse::<usize>().unwrap()).collect();
+        of("search").iter().map(|line| line["round"].parse::<usize>().unwrap()).collect();
     assert_eq!(rounds, (0..rounds.len()).collect::<Vec<_>>());
-    assert!(of("search").iter().all(|it| !it["offered_per_s"].is_empty()));
+    assert!(of("search").iter().all(|line| !line["offered_per_s"].is_empty()));
 }
 
 #[test]

@@ -180,7 +180,7 @@ pub(crate) fn workload(name: &str, read_share: PerMille, jobs: u32, depth: u32) 
 
 /// A load whose operations take these times, in microseconds.
 pub(crate) fn load(target: usize, workload: Workload, micros: &[f64]) -> Load {
-    let latencies = micros.iter().map(|it| seconds(it / 1e6)).collect();
+    let latencies = micros.iter().map(|micros| seconds(micros / 1e6)).collect();
     Load {
         script: Some(NullScript { latencies, fails_at: None }),
         ..Load::new(target, workload, EngineKind::Null)

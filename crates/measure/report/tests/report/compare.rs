@@ -148,7 +148,7 @@ fn what_is_not_comparable_says_why_in_every_format() {
 
 #[test]
 fn many_steps_are_one_table_in_the_terminal() {
-    let steps = (0..500).map(|it| step(&format!("step-{it}"))).collect();
+    let steps = (0..500).map(|number| step(&format!("step-{number}"))).collect();
     let comparison = comparison(steps);
     let mut page = Vec::new();
     write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
@@ -163,7 +163,7 @@ fn many_steps_are_one_table_in_the_terminal() {
 #[test]
 fn many_steps_of_one_side_alone_are_a_number_and_a_list_for_who_asks() {
     let mut comparison = comparison(vec![step("commit")]);
-    comparison.pairs[0].only_baseline = (0..70).map(|it| format!("methods-{it}")).collect();
+    comparison.pairs[0].only_baseline = (0..70).map(|number| format!("methods-{number}")).collect();
     let mut page = Vec::new();
     write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
@@ -233,7 +233,7 @@ fn the_comparison_shows_itself_and_asks_for_nothing() {
 fn shapes_are_ratios_in_every_format_but_fios() {
     let table = published::tables().unwrap().remove(0);
     let half: Vec<_> =
-        table.points.iter().map(|it| RatePoint { rate: it.rate / 2.0, ..*it }).collect();
+        table.points.iter().map(|point| RatePoint { rate: point.rate / 2.0, ..*point }).collect();
     let shape = shape(&half, &table.points, TOLERANCE);
     let location = "/srv/db".to_owned();
     let against = [AgainstPublished { location, block_size_bytes: 4096, table, shape }];

@@ -16,7 +16,7 @@ fn lines(findings: &Findings) -> Vec<std::collections::HashMap<String, String>> 
 fn there_is_a_line_per_workload_and_operation() {
     let lines = lines(&sample::complete());
     let names: Vec<_> =
-        lines.iter().map(|it| format!("{} {}", it["workload"], it["operation"])).collect();
+        lines.iter().map(|line| format!("{} {}", line["workload"], line["operation"])).collect();
     assert_eq!(names[..4], ["commit commit", "commit write", "commit sync", "commit-etcd commit"]);
     assert_eq!(names.len(), 10);
 }
@@ -45,7 +45,7 @@ fn names_with_commas_and_quotes_survive() {
     let lines = lines(&sample::hostile());
     let shown = durio_report::visible(sample::HOSTILE);
     assert_eq!(lines[0]["location"], shown);
-    assert!(lines.iter().any(|it| it["workload"] == shown));
+    assert!(lines.iter().any(|line| line["workload"] == shown));
 }
 
 #[test]

@@ -39,7 +39,8 @@ pub(crate) fn setting(method: SyncMethod, cache: CacheMode) -> ArmSetting {
 }
 
 fn latencies(hundreds: [u64; 5], number: u32) -> ArmLatencies {
-    let [p50, p99, p99_9, max, mean] = hundreds.map(|it| (it * 100 + u64::from(number)) * 1000);
+    let [p50, p99, p99_9, max, mean] =
+        hundreds.map(|hundreds| (hundreds * 100 + u64::from(number)) * 1000);
     ArmLatencies {
         count: 1000 + u64::from(number),
         mean_ns: mean as f64,
@@ -124,7 +125,7 @@ const METHOD_ROWS: [[&str; 9]; 7] = [
 fn a_sync_method_has_its_own_figures_and_a_screen_has_those_of_databases_and_the_fastest() {
     let page = in_full(Format::Html, &methods());
     let tables = grids(Format::Html, &page);
-    let titled: Vec<_> = tables.iter().filter(|it| it.titles == METHOD_ROWS[0]).collect();
+    let titled: Vec<_> = tables.iter().filter(|table| table.titles == METHOD_ROWS[0]).collect();
     let [short, whole] = &titled[..] else { panic!("{} tables of methods", titled.len()) };
     assert_eq!(whole.rows, METHOD_ROWS[1..]);
     // Nothing but o_sync, which no database uses by default, is left out.
@@ -196,7 +197,7 @@ fn commands() -> Findings {
         cache,
         layout,
         block_size: Bytes::from_kib(4),
-        short: short.iter().map(|it| (*it).to_owned()).collect(),
+        short: short.iter().map(|short| (*short).to_owned()).collect(),
         reaches_media: Some(true),
         traced,
     };

@@ -199,7 +199,8 @@ fn commands(
         requests: requests.iter().map(request).collect(),
         commit: Nanos::from_micros(commit),
     };
-    let short = sequence.requests.iter().map(|it| format!("{} {}", it.flags, it.bytes));
+    let short =
+        sequence.requests.iter().map(|request| format!("{} {}", request.flags, request.bytes));
     CommandsFindings {
         method,
         cache: CacheMode::Direct,

@@ -17,11 +17,12 @@ fn it_reads_as_a_result_of_fio_with_a_job_per_step() {
     let findings = sample::complete();
     let output = document(&findings);
     let names: Vec<_> = output.jobs.iter().map(|job| job.jobname.as_str()).collect();
-    let expected: Vec<_> = findings.workloads.iter().map(|it| it.name.as_str()).collect();
+    let expected: Vec<_> =
+        findings.workloads.iter().map(|workload| workload.name.as_str()).collect();
     assert_eq!(names, expected);
     for (job, workload) in output.jobs.iter().zip(&findings.workloads) {
         let [read, write] = [OperationName::Read, OperationName::Write]
-            .map(|name| workload.operation(name).map_or(0.0, |it| it.rate));
+            .map(|name| workload.operation(name).map_or(0.0, |operation| operation.rate));
         assert!((job.read.as_ref().unwrap().iops - read).abs() < 1e-5, "{}", workload.name);
         assert!((job.write.as_ref().unwrap().iops - write).abs() < 1e-5, "{}", workload.name);
         let depth = workload.effective.depth.to_string();
@@ -33,7 +34,11 @@ fn it_reads_as_a_result_of_fio_with_a_job_per_step() {
 #[test]
 fn syncs_have_percentiles_where_etcds_check_reads_them() {
     let findings = sample::complete();
-    let at = findings.workloads.iter().position(|it| it.headline == OperationName::Commit).unwrap();
+    let at = findings
+        .workloads
+        .iter()
+        .position(|workload| workload.headline == OperationName::Commit)
+        .unwrap();
     let sync = findings.workloads[at].operation(OperationName::Sync).unwrap();
     let text = written(Format::FioJson, &findings);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -51,7 +56,7 @@ fn only_the_last_round_is_there() {
     let mut later = findings.workloads[0].clone();
     (later.round, later.name) = (1, "later".into());
     findings.workloads.push(later);
-    let names: Vec<_> = document(&findings).jobs.into_iter().map(|it| it.jobname).collect();
+    let names: Vec<_> = document(&findings).jobs.into_iter().map(|job| job.jobname).collect();
     assert_eq!(names, ["later"]);
 }
 
@@ -80,7 +85,7 @@ fn durability_is_named_as_fio_names_it() {
 fn bandwidth_is_in_bytes_and_in_whole_kibibytes() {
     let mut findings = sample::complete();
     let at = findings.workloads[0].operations.iter_mut();
-    let write = at.into_iter().find(|it| it.operation == OperationName::Write).unwrap();
+    let write = at.into_iter().find(|kept| kept.operation == OperationName::Write).unwrap();
     write.bandwidth = 5_000_000.0;
     let job = document(&findings).jobs.remove(0);
     let write = job.write.unwrap();

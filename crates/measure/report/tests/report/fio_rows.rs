@@ -52,7 +52,10 @@ fn writers(each: &[(u64, u32)]) -> Findings {
         let mut workload = model.clone();
         (workload.step, workload.measured) = (step, Nanos::from_secs(seconds));
         let write = workload.operations.iter_mut();
-        let write = write.into_iter().find(|it| it.operation == OperationName::Write).unwrap();
+        let write = write
+            .into_iter()
+            .find(|operation| operation.operation == OperationName::Write)
+            .unwrap();
         (write.rate, write.bandwidth) = (f64::from(rate), f64::from(rate) * 4096.0);
         let mut point = workload.intervals.pop().unwrap();
         (point.phase, point.rate, point.cut_short) = (Phase::Measure, f64::from(rate), false);
@@ -71,7 +74,7 @@ fn a_row_has_its_share_of_its_groups_bytes_over_the_longest_runtime() {
         ([(2, 500), (6, 1000), (1, 50)], [42.863_266, 85.726_532, 100.0]),
     ] {
         let output = printed(&writers(&each), vec![row(0, 0), row(1, 0), row(2, 1)]);
-        let found = output.jobs.iter().map(|it| it.write.as_ref().unwrap().bw_agg);
+        let found = output.jobs.iter().map(|job| job.write.as_ref().unwrap().bw_agg);
         let found: Vec<f64> = found.collect();
         let is_near = found.iter().zip(shares).all(|(it, share)| (it - share).abs() < 1e-5);
         assert!(is_near, "{found:?}, not {shares:?}");
@@ -109,7 +112,7 @@ fn counters_of_a_disk_are_the_sums_over_all_steps_each_at_its_name() {
     ];
     assert_eq!(found.collect::<Vec<_>>(), expected);
     // 187 ms and 1.7 s of 8 s.
-    let busy: Vec<f64> = disks.iter().map(|it| it.own.util).collect();
+    let busy: Vec<f64> = disks.iter().map(|disk| disk.own.util).collect();
     assert!((busy[0] - 2.3375).abs() < 1e-5 && (busy[1] - 21.25).abs() < 1e-5, "{busy:?}");
 }
 

@@ -78,8 +78,8 @@ impl Seeded {
 fn texts(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => drop(found.insert(text.clone())),
-        Value::Array(items) => items.iter().for_each(|it| texts(it, found)),
-        Value::Object(fields) => fields.values().for_each(|it| texts(it, found)),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Value::Object(fields) => fields.values().for_each(|field| texts(field, found)),
         _ => {}
     }
 }
@@ -87,7 +87,7 @@ fn texts(value: &Value, found: &mut BTreeSet<String>) {
 fn replaced(value: &Value, by: &BTreeMap<String, String>) -> Value {
     match value {
         Value::String(text) => by.get(text).unwrap_or(text).clone().into(),
-        Value::Array(items) => items.iter().map(|it| replaced(it, by)).collect(),
+        Value::Array(items) => items.iter().map(|item| replaced(item, by)).collect(),
         Value::Object(fields) => {
             fields.iter().map(|(key, it)| (key.clone(), replaced(it, by))).collect()
         }
@@ -132,7 +132,8 @@ fn tags(html: &str) -> BTreeSet<String> {
         rest = after;
         let outside_quotes = tag.split('"').step_by(2).collect::<String>();
         for reference in tag.split("href=\"").skip(1) {
-            let scheme: String = reference.chars().take_while(|it| it.is_alphanumeric()).collect();
+            let scheme: String =
+                reference.chars().take_while(|letter| letter.is_alphanumeric()).collect();
             found.insert(format!("href {scheme}"));
         }
         found.insert(outside_quotes.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -152,11 +153,11 @@ fn assert_inert(html: &str, benign: &str) {
     let foreign: Vec<_> = found
         .difference(&known)
         // A source that is no address has no reference.
-        .filter(|it| !it.starts_with("href http"))
+        .filter(|reference| !reference.starts_with("href http"))
         .collect();
     assert!(foreign.is_empty(), "{foreign:?}");
     assert_eq!(html.matches("<script").count(), benign.matches("<script").count());
-    let control: Vec<_> = escapes(html).into_iter().filter(|it| *it != '\t').collect();
+    let control: Vec<_> = escapes(html).into_iter().filter(|escape| *escape != '\t').collect();
     assert!(control.is_empty(), "{control:?}");
 }
 
@@ -203,7 +204,7 @@ fn assert_coloured(text: &str) {
 /// Numbers have no names, and take the time of this test.
 fn shorten(workload: &mut WorkloadFindings) {
     workload.intervals.truncate(3);
-    workload.operations.iter_mut().for_each(|it| it.curve.truncate(3));
+    workload.operations.iter_mut().for_each(|operation| operation.curve.truncate(3));
 }
 
 #[test]

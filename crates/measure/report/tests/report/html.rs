@@ -45,8 +45,10 @@ fn the_sections_are_in_order() {
         "<h2>How it was measured</h2>",
         "The exact plan",
     ];
-    let places: Vec<_> =
-        order.iter().map(|it| html.find(it).unwrap_or_else(|| panic!("{it}"))).collect();
+    let places: Vec<_> = order
+        .iter()
+        .map(|heading| html.find(heading).unwrap_or_else(|| panic!("{heading}")))
+        .collect();
     assert!(places.is_sorted(), "{places:?}");
     assert!(html.contains("durio report /home/anna/.local/share/durio/runs/"));
 }
@@ -106,7 +108,7 @@ fn stalls_are_told_in_words_and_marked_in_the_chart() {
 fn an_interval_that_is_cut_short_is_no_stall() {
     let bands = |cut_short: bool| {
         let mut findings = sample::complete();
-        for interval in findings.workloads.iter_mut().flat_map(|it| &mut it.intervals) {
+        for interval in findings.workloads.iter_mut().flat_map(|workload| &mut workload.intervals) {
             interval.cut_short = cut_short && interval.rate <= 0.0;
         }
         let html = written(Format::Html, &findings);
@@ -150,7 +152,7 @@ fn the_values_for_the_script_are_json() {
 #[test]
 fn a_scripted_target_has_no_location_and_says_so() {
     let mut findings = sample::complete();
-    findings.workloads.iter_mut().for_each(|it| it.location.clear());
+    findings.workloads.iter_mut().for_each(|workload| workload.location.clear());
     assert!(written(Format::Html, &findings).contains("<h1>no location"));
     assert!(written(Format::Text, &findings).starts_with("durio 0.1.0: no location\n"));
 }

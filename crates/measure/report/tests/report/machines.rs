@@ -121,7 +121,7 @@ fn damage(path: &Path, tree: &Path, random: &mut Seeded) {
 }
 
 fn restore(path: &Path, content: &[u8]) {
-    match fs::symlink_metadata(path).map(|it| it.is_dir()) {
+    match fs::symlink_metadata(path).map(|entry| entry.is_dir()) {
         Ok(true) => fs::remove_dir(path).unwrap(),
         Ok(false) => fs::remove_file(path).unwrap(),
         Err(_) => {}

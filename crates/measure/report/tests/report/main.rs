@@ -91,8 +91,8 @@ fn odd_figures_stop_no_format() {
         let mut findings = sample::two_locations();
         for workload in &mut findings.workloads {
             (workload.iops, workload.bandwidth, workload.in_flight.deviation) = (odd, odd, odd);
-            workload.operations.iter_mut().for_each(|it| odd_operation(it, odd));
-            workload.intervals.iter_mut().for_each(|it| it.rate = odd);
+            workload.operations.iter_mut().for_each(|operation| odd_operation(operation, odd));
+            workload.intervals.iter_mut().for_each(|interval| interval.rate = odd);
         }
         for format in Format::ALL {
             assert!(!written(format, &findings).contains("inf "), "{format} with {odd}");

@@ -97,7 +97,7 @@ fn the_golden_folder_says_what_it_always_did() {
     }
     let golden = std::fs::read_to_string(path).unwrap_or_default();
     assert!(text == golden, "the terminal shows:\n{text}");
-    let verdicts = passed().series.iter().map(|it| it.verdict).collect::<Vec<_>>();
+    let verdicts = passed().series.iter().map(|series| series.verdict).collect::<Vec<_>>();
     let lost = ProofVerdict::Breaks { class: LossClass::Lost };
     assert_eq!(verdicts, [ProofVerdict::NoLoss, lost]);
 }
@@ -217,7 +217,7 @@ fn odd_figures_stop_no_format() {
 fn a_loss_is_drawn_in_characters_with_the_words_for_each() {
     let text = written(Format::Text, &pictured(), false);
     let line = |begin: &str| {
-        let found = text.lines().find(|it| it.trim_start().starts_with(begin));
+        let found = text.lines().find(|line| line.trim_start().starts_with(begin));
         found.unwrap_or_else(|| panic!("no {begin}:\n{text}")).trim().to_owned()
     };
     assert!(line("acknowledged per 1 ms").contains('█'), "{text}");
@@ -230,7 +230,8 @@ fn a_loss_is_drawn_in_characters_with_the_words_for_each() {
     let mut out = Vec::new();
     write(Format::Text, &pictured(), &narrow, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
-    let widest = text.lines().filter(|it| it.contains("GEMXCULT")).map(|it| it.chars().count());
+    let widest =
+        text.lines().filter(|line| line.contains("GEMXCULT")).map(|line| line.chars().count());
     assert_eq!(widest.max(), Some(2 + 8 + 2 + 32), "{text}");
 }
 

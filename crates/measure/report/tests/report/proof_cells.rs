@@ -460,9 +460,9 @@ fn a_picture_of_a_loss_has_milliseconds_across_and_writes_and_bytes_up() {
         line("not there", &[(-1.5, 20_480.0)]),
     ];
     assert_eq!((&chart[1].units[1], &chart[1].lines[..]), (&"bytes".to_owned(), &lower[..]));
-    let labels: Vec<String> = chart_texts(&page, title).into_iter().map(|it| it.2).collect();
+    let labels: Vec<String> = chart_texts(&page, title).into_iter().map(|chart| chart.2).collect();
     for label in ["-4 ms", "0 ms", "10 KiB", "20 KiB"] {
-        assert!(labels.iter().any(|it| it == label), "{label} in {labels:?}");
+        assert!(labels.iter().any(|text| text == label), "{label} in {labels:?}");
     }
     assert!(page.contains("The target after the cut, 9 cells of 4 KiB each, the gravest shown"));
     let text = in_full(Format::Text, &found);

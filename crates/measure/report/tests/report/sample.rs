@@ -89,7 +89,7 @@ pub(crate) fn large() -> Findings {
 
 fn at_locations(locations: &[&str], intervals: u64) -> Findings {
     let workloads = check_workloads().into_iter().map(|(_, it)| it);
-    let workloads: Vec<Workload> = workloads.filter(|it| it.group_commit.is_none()).collect();
+    let workloads: Vec<Workload> = workloads.filter(|one| one.group_commit.is_none()).collect();
     let measured = locations.iter().enumerate().flat_map(|(place, location)| {
         let one = |(index, it): (usize, &Workload)| workload(it, index, place, location, intervals);
         workloads.iter().enumerate().map(one).collect::<Vec<_>>()
@@ -108,7 +108,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         profile: None,
         prediction: None,
         durable: None,
-        verdicts: locations.iter().flat_map(|it| verdicts(it)).collect(),
+        verdicts: locations.iter().flat_map(|place| verdicts(place)).collect(),
         signals: signals(),
         warnings: warnings(),
         errors: Vec::new(),
@@ -126,7 +126,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
                 iops: 2_890_000.0,
             },
         ],
-        stack: locations.iter().map(|it| stack(it)).collect(),
+        stack: locations.iter().map(|place| stack(place)).collect(),
         host: host(),
         declined_steps: Vec::new(),
         memory_max_bytes: Some(31 << 20),
@@ -135,7 +135,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
 }
 
 fn manifest(locations: &[&str]) -> Manifest {
-    let command = ["durio", "check"].iter().chain(locations).map(|it| (*it).to_owned()).collect();
+    let command = ["durio", "check"].iter().chain(locations).map(|a| (*a).to_owned()).collect();
     Manifest {
         label: None,
         schema: 1,
@@ -227,7 +227,7 @@ fn workload(
             rate_max_per_second: 110.0,
             steadiness: None,
         }),
-        intervals: (0..intervals).map(|it| interval(it, iops, &operations[0].service)).collect(),
+        intervals: (0..intervals).map(|at| interval(at, iops, &operations[0].service)).collect(),
         exchanges: 0,
         devices: vec![devices()],
         definition: definition.clone(),
@@ -343,7 +343,7 @@ fn interval(index: u64, iops: f64, service: &Distribution) -> IntervalPoint {
     };
     let scaled = |nanos: Option<u64>| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "made up")]
-        (share > 0.0).then(|| nanos.map(|it| (it as f64 / share) as u64)).flatten()
+        (share > 0.0).then(|| nanos.map(|nanos| (nanos as f64 / share) as u64)).flatten()
     };
     IntervalPoint {
         phase: if index < 5 { Phase::Ramp } else { Phase::Measure },
@@ -580,7 +580,7 @@ fn plan(locations: &[&str], workloads: &[Workload]) -> Plan {
         destroy: false,
     });
     let targets: Vec<Target> = targets.collect();
-    let steps = (0..targets.len()).flat_map(|target| workloads.iter().map(move |it| (target, it)));
+    let steps = (0..targets.len()).flat_map(|at| workloads.iter().map(move |one| (at, one)));
     let steps = (0..).zip(steps).map(|(index, (target, workload))| {
         let load = Load::new(target, workload.clone(), EngineKind::Uring);
         let limit = Limit::Duration(Nanos::from_secs(6));

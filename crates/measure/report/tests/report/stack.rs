@@ -33,8 +33,9 @@ fn the_terminal_shows_a_bench_as_it_always_did() {
 #[test]
 fn alike_warnings_are_told_once_with_two_examples() {
     let mut findings = bench();
-    let drift = findings.warnings.iter().find(|it| it.code == "raw-drift").unwrap().clone();
-    findings.warnings.retain(|it| it.code != "raw-drift");
+    let drift =
+        findings.warnings.iter().find(|warning| warning.code == "raw-drift").unwrap().clone();
+    findings.warnings.retain(|warning| warning.code != "raw-drift");
     let of = |number: u32| WarningFinding { seen: format!("seen {number}"), ..drift.clone() };
     findings.warnings.extend((1..=4).map(of));
     let mut out = Vec::new();
@@ -149,7 +150,7 @@ fn csv_has_a_line_per_point_of_equal_length() {
     let text = written(Format::Csv, &bench(), 100);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().unwrap().clone();
-    let at = |name: &str| header.iter().position(|it| it == name).unwrap();
+    let at = |name: &str| header.iter().position(|title| title == name).unwrap();
     let records: Vec<_> = reader.records().map(Result::unwrap).collect();
     assert_eq!(records.len(), 7);
     let share: f64 = records[2][at("share_of_raw")].parse().unwrap();
@@ -177,9 +178,9 @@ fn hostile(mut findings: StackFindings) -> StackFindings {
     for workload in &mut findings.workloads {
         workload.key.workload = HOSTILE.into();
         workload.label = HOSTILE.into();
-        workload.published.iter_mut().for_each(|it| it.sentence = HOSTILE.into());
+        workload.published.iter_mut().for_each(|order| order.sentence = HOSTILE.into());
         for fall in &mut workload.waterfalls {
-            fall.steps.iter_mut().for_each(|it| it.layer = HOSTILE.into());
+            fall.steps.iter_mut().for_each(|step| step.layer = HOSTILE.into());
         }
     }
     findings
@@ -203,12 +204,14 @@ fn odd_figures_stop_no_format() {
     for odd in [0.0, f64::NAN, f64::INFINITY, -1.0, 1e300] {
         let mut findings = bench();
         findings.workloads.extend(laddered("jobs").workloads);
-        for row in findings.workloads.iter_mut().flat_map(|it| &mut it.rows) {
+        for row in findings.workloads.iter_mut().flat_map(|workload| &mut workload.rows) {
             let Some(figures) = &mut row.figures else { continue };
             (figures.rate_per_second, figures.share_of_raw) = (odd, Some(odd));
             (figures.time_per_operation_ns, figures.cpu_ns_per_operation) = (odd, Some(odd));
         }
-        for step in findings.workloads[0].waterfalls.iter_mut().flat_map(|it| &mut it.steps) {
+        for step in
+            findings.workloads[0].waterfalls.iter_mut().flat_map(|waterfall| &mut waterfall.steps)
+        {
             (step.total_ns, step.added_ns) = (odd, odd);
         }
         for format in [Format::Text, Format::Html, Format::Csv] {
@@ -307,11 +310,11 @@ fn csv_of_two_kernels_has_both_sides_of_every_figure() {
     let text = compared(Format::Csv, &changes(&THREE));
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().unwrap().clone();
-    for name in header.iter().filter(|it| it.ends_with("_a")) {
+    for name in header.iter().filter(|title| title.ends_with("_a")) {
         let other = name.replace("_a", "_b");
-        assert!(header.iter().any(|it| it == other), "{name} without {other}");
+        assert!(header.iter().any(|title| title == other), "{name} without {other}");
     }
-    let at = |name: &str| header.iter().position(|it| it == name).unwrap();
+    let at = |name: &str| header.iter().position(|title| title == name).unwrap();
     let records: Vec<_> = reader.records().map(Result::unwrap).collect();
     assert_eq!(records.len(), 6);
     assert_eq!(&records[1][at("context_switches_per_operation_a")], "3");
@@ -346,9 +349,9 @@ fn the_page_of_two_kernels_shows_itself_and_asks_for_nothing() {
 
 /// The columns of a page's tables after the first of each.
 fn columns(html: &str) -> Vec<String> {
-    let heads = html.split("<thead>").skip(1).map(|it| it.split("</thead>").next().unwrap());
+    let heads = html.split("<thead>").skip(1).map(|table| table.split("</thead>").next().unwrap());
     let titles = heads.flat_map(|head| head.split("<th scope=\"col\">").skip(2));
-    titles.map(|it| it.split("</th>").next().unwrap().to_owned()).collect()
+    titles.map(|title| title.split("</th>").next().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -360,13 +363,13 @@ fn every_column_of_every_table_is_explained_at_the_end() {
         assert!(columns.len() >= 12, "{columns:?}");
         for title in columns {
             let notes = html.split("<p class=\"lead\">").skip(1);
-            let notes: String = notes.map(|it| it.split("</p>").next().unwrap()).collect();
+            let notes: String = notes.map(|note| note.split("</p>").next().unwrap()).collect();
             let title = title.split_once(" per s").map_or(&*title, |_| "per s");
             let sentences = [format!("{title}:"), format!("{title},"), format!(", {title}")];
             let of_side = title.rsplit_once(' ').is_some_and(|(words, side)| {
                 ["A", "B"].contains(&side) && notes.contains(words.trim_end_matches(" B ÷"))
             });
-            let is_explained = sentences.iter().any(|it| notes.contains(it));
+            let is_explained = sentences.iter().any(|sentence| notes.contains(sentence));
             let is_word = title == "B is" && notes.contains("cheaper, dearer:");
             assert!(is_explained || of_side || is_word, "{title} in {notes}");
         }
@@ -385,8 +388,9 @@ fn the_terminal_says_below_its_tables_what_the_page_says() {
             assert!(of_page || text.contains(&title), "{title} in {text}");
         }
         let notes = html.split("<p class=\"lead\">").skip(1);
-        let notes = notes.map(|it| joined(it.split("</p>").next().unwrap()));
-        for note in notes.filter(|it| !it.contains('<') && !it.starts_with("CPU, switches:")) {
+        let notes = notes.map(|note| joined(note.split("</p>").next().unwrap()));
+        for note in notes.filter(|note| !note.contains('<') && !note.starts_with("CPU, switches:"))
+        {
             let note = note.replace("&#39;", "'").replace("&#x27;", "'");
             assert!(text.contains(&note), "{note}\nin {text}");
         }

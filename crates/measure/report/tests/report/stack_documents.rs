@@ -32,14 +32,14 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
                 keys(value, into);
             }
         }
-        Value::Array(items) => items.iter().for_each(|it| keys(it, into)),
+        Value::Array(items) => items.iter().for_each(|item| keys(item, into)),
         _ => {}
     }
 }
 
 fn keys_of(documents: &[Value]) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
-    documents.iter().for_each(|it| keys(it, &mut all));
+    documents.iter().for_each(|document| keys(document, &mut all));
     all
 }
 
@@ -61,7 +61,7 @@ fn benches() -> Vec<Value> {
     let mut traced = Runs::new().findings(None);
     let figures = traced.workloads[0].rows[1].figures.as_mut().unwrap();
     figures.devices = Some(DeviceCost::CannotTell { why: "planted".into() });
-    [counted, traced].map(|it| serde_json::to_value(it).unwrap()).into()
+    [counted, traced].map(|cost| serde_json::to_value(cost).unwrap()).into()
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn every_key_of_a_comparison_of_kernels_is_described_and_no_other() {
     let counted = || Runs::new().findings(Some(Timing::Counted));
     let twice = compare_labs(&[counted(), counted()], &[counted(), counted()]).unwrap();
     let once = compare_labs(&[counted()], &[counted()]).unwrap();
-    let keys = keys_of(&[twice, once].map(|it| serde_json::to_value(it).unwrap()));
+    let keys = keys_of(&[twice, once].map(|findings| serde_json::to_value(findings).unwrap()));
     let missing: Vec<_> = keys.difference(&quoted(text)).cloned().collect();
     assert_eq!(missing, [""; 0], "in the document, and not described");
     let stale: Vec<_> = tabled(text).difference(&keys).cloned().collect();

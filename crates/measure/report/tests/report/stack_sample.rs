@@ -24,12 +24,15 @@ fn run(slower: f64) -> Findings {
     for operation in &mut workload.operations {
         operation.rate /= slower;
         operation.bandwidth /= slower;
-        let scaled = |nanos: &mut Option<u64>| *nanos = nanos.map(|it| times(it, slower));
+        let scaled = |nanos: &mut Option<u64>| *nanos = nanos.map(|nanos| times(nanos, slower));
         let service = &mut operation.service;
         service.mean_ns *= slower;
         scaled(&mut service.p50_ns);
         scaled(&mut service.p99_ns);
-        operation.curve.iter_mut().for_each(|it| it.latency_ns = times(it.latency_ns, slower));
+        operation
+            .curve
+            .iter_mut()
+            .for_each(|point| point.latency_ns = times(point.latency_ns, slower));
     }
     findings
 }

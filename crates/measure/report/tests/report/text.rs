@@ -67,8 +67,8 @@ fn details_follow_the_page_when_they_are_asked_for() {
     assert!(
         order
             .iter()
-            .filter(|it| !["Verdicts", "Next"].contains(it))
-            .all(|it| !page(&sample::complete()).contains(it))
+            .filter(|heading| !["Verdicts", "Next"].contains(heading))
+            .all(|heading| !page(&sample::complete()).contains(heading))
     );
 }
 

@@ -35,9 +35,9 @@ pub(super) fn coordinate(scale: &AxisScale, value: f64) -> f64 {
 impl PanelAxis {
     /// For these values, in the order of magnitude that they have.
     pub(super) fn new(scale: &AxisScale, values: impl Iterator<Item = f64>) -> Self {
-        let values = values.map(|it| coordinate(scale, it)).filter(|it| it.is_finite());
-        let (low, high) =
-            values.fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(it), high.max(it)));
+        let values = values.map(|value| coordinate(scale, value)).filter(|value| value.is_finite());
+        let (low, high) = values
+            .fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
         match scale {
             AxisScale::Linear(unit) => linear(*unit, low, high),
             AxisScale::Logarithmic(unit) => logarithmic(*unit, low, high),
@@ -74,12 +74,13 @@ fn linear_marks(begin: f64, end: f64, about: f64) -> Vec<f64> {
         return Vec::new();
     }
     let decade = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|it| it * decade).into_iter().find(|it| *it >= rough);
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|value| value * decade).into_iter().find(|value| *value >= rough);
     let step = step.unwrap_or(rough);
     let first = (begin / step).ceil();
     // Bounded, whatever rounding makes of the step; no minus before zero.
-    let places = (0..=20).map(|it| (first + f64::from(it)) * step + 0.0);
-    places.take_while(|it| *it <= end).collect()
+    let places = (0..=20).map(|value| (first + f64::from(value)) * step + 0.0);
+    places.take_while(|place| *place <= end).collect()
 }
 
 fn logarithmic(unit: AxisUnit, low: f64, high: f64) -> PanelAxis {
@@ -107,7 +108,7 @@ fn powers_of_two(low: f64, high: f64) -> Vec<f64> {
 fn powers_of_ten(low: f64, high: f64) -> Vec<f64> {
     let within = |steps: &[f64]| -> Vec<f64> {
         let decades = (-12..=20).map(f64::from);
-        let marks = decades.flat_map(|decade| steps.iter().map(move |it| decade + it.log10()));
+        let marks = decades.flat_map(|decade| steps.iter().map(move |step| decade + step.log10()));
         marks.filter(|at| (low..high).contains(at)).collect()
     };
     let kinds: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
@@ -120,7 +121,7 @@ fn nines(highest: f64) -> PanelAxis {
     let whole = (1..=9).map(f64::from);
     let half = -0.5_f64.log10();
     // Nines are logarithms of quantiles: rounding may leave a whole one just out of reach.
-    let marks = [0.0, half].into_iter().chain(whole).filter(|it| *it <= highest + 1e-6);
+    let marks = [0.0, half].into_iter().chain(whole).filter(|value| *value <= highest + 1e-6);
     let marks = marks.map(|at| (at, quantile_label(at))).collect();
     PanelAxis { low: 0.0, high: highest * 1.02, marks }
 }

@@ -32,7 +32,7 @@ pub(super) fn draw(bars: &Bars) -> String {
 fn end(group: &BarGroup) -> f64 {
     let spans = group.bars.iter().flat_map(|bar| &bar.spans);
     let ends = spans.flat_map(|(from, to, _)| [*from, *to]);
-    ends.filter(|it| it.is_finite()).fold(0.0, f64::max)
+    ends.filter(|end| end.is_finite()).fold(0.0, f64::max)
 }
 
 /// Draws a group; gives where it ends.

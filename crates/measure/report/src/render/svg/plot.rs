@@ -1,6 +1,4 @@
 //! Lines, points and columns between axes.
-//!
-//! Draws panels below each other.
 
 use super::axis::{PanelAxis, coordinate};
 use super::{
@@ -28,10 +26,12 @@ pub(super) fn draw(panels: &[Panel]) -> String {
     for (at, panel) in panels.iter().enumerate() {
         let view = View::new(panels, at);
         view.grid(&mut sheet, at == last);
-        panel.series.iter().for_each(|it| view.series(it, &mut sheet));
+        panel.series.iter().for_each(|series| view.series(series, &mut sheet));
         let mut labels = PlotLabels::new(view.frame.across, view.frame.down);
-        let labelled = || panel.series.iter().filter(|it| !it.labels.is_empty());
-        labelled().flat_map(|it| &it.points).for_each(|it| labels.avoid(view.place(*it)));
+        let labelled = || panel.series.iter().filter(|series| !series.labels.is_empty());
+        labelled()
+            .flat_map(|series| &series.points)
+            .for_each(|point| labels.avoid(view.place(*point)));
         for it in labelled() {
             // From the last: where room is short the far end of a curve matters more than its
             // begin.
@@ -47,8 +47,8 @@ pub(super) fn draw(panels: &[Panel]) -> String {
 pub(super) fn values(panels: &[Panel]) -> Vec<PanelValues<'_>> {
     let of_panel = |at| {
         let View { panel, frame, .. } = View::new(panels, at);
-        let shown = panel.series.iter().filter(|it| has_figures(panel, it));
-        let lines = shown.map(|it| line(panel, it)).collect();
+        let shown = panel.series.iter().filter(|series| has_figures(panel, series));
+        let lines = shown.map(|series| line(panel, series)).collect();
         PanelValues { frame, x: axis_values(&panel.x), y: axis_values(&panel.y), lines }
     };
     (0..panels.len()).map(of_panel).collect()
@@ -66,9 +66,9 @@ fn has_figures(panel: &Panel, series: &ChartSeries) -> bool {
 }
 
 fn line<'a>(panel: &'a Panel, series: &'a ChartSeries) -> SvgLine<'a> {
-    let is_alike = |it: &&ChartSeries| it.colour == series.colour && !it.name.is_empty();
+    let is_alike = |other: &&ChartSeries| other.colour == series.colour && !other.name.is_empty();
     let name = match series.name.as_str() {
-        "" => panel.series.iter().find(is_alike).map_or("", |it| &it.name),
+        "" => panel.series.iter().find(is_alike).map_or("", |alike| &alike.name),
         name => name,
     };
     let is_drawn = |(x, y): &&(f64, f64)| {
@@ -118,7 +118,10 @@ impl<'a> View<'a> {
         let top = height_of(panels) * count(at);
         let all = panels.iter().flat_map(|panel| &panel.series);
         // All panels have the same axis across, so that a stall is seen in each at the same place.
-        let x = PanelAxis::new(&panel.x, all.filter(|it| it.style != Style::Across).flat_map(xs));
+        let x = PanelAxis::new(
+            &panel.x,
+            all.filter(|series| series.style != Style::Across).flat_map(xs),
+        );
         let y = PanelAxis::new(&panel.y, panel.series.iter().flat_map(ys));
         let frame = PanelFrame {
             across: (LEFT, WIDTH - RIGHT),
@@ -167,13 +170,13 @@ impl<'a> View<'a> {
         let colour = hex(it.colour);
         let (left, right) = self.frame.across;
         let (top, bottom) = self.frame.down;
-        let places: Vec<(f64, f64)> = it.points.iter().map(|it| self.place(*it)).collect();
+        let places: Vec<(f64, f64)> = it.points.iter().map(|point| self.place(*point)).collect();
         let is_drawn = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
         let drawn = || places.iter().copied().filter(is_drawn);
         match it.style {
             // A gap where a point has no value: a line across it would look measured.
             Style::Line => {
-                let parts = places.split(|it| !is_drawn(it)).filter(|part| !part.is_empty());
+                let parts = places.split(|place| !is_drawn(place)).filter(|part| !part.is_empty());
                 parts.for_each(|part| sheet.polyline(part, colour, 3.0));
             }
             Style::Dots => drawn().for_each(|at| sheet.dot(at, 7.0, colour)),
@@ -212,7 +215,7 @@ impl<'a> View<'a> {
 /// How far apart columns are: a step, or less where they are closer.
 fn spacing(series: &ChartSeries) -> f64 {
     let pairs = series.points.windows(2).map(|pair| (pair[1].0 - pair[0].0).abs());
-    pairs.filter(|it| *it > 0.0).fold(1.0, f64::min)
+    pairs.filter(|gap| *gap > 0.0).fold(1.0, f64::min)
 }
 
 /// What must fit from left to right.

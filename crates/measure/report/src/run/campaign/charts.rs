@@ -1,6 +1,4 @@
 //! The charts of a campaign's section: curves, maps, rounds, searches.
-//!
-//! Makes [`Chart`]s from a section's findings.
 
 use durio_analyse::SearchFindings;
 use durio_analyse::campaign::{
@@ -32,7 +30,7 @@ pub(super) fn curve(section: &SectionFindings, curve: &Curve) -> Vec<Chart> {
 /// load.
 pub(super) fn together(section: &SectionFindings) -> Option<Chart> {
     let axis = &section.curves.first()?.axis;
-    let curves: Vec<&Curve> = section.curves.iter().filter(|it| it.axis == *axis).collect();
+    let curves: Vec<&Curve> = section.curves.iter().filter(|curve| curve.axis == *axis).collect();
     // More curves than colours cannot be distinguished.
     if curves.len() < 2 || curves.len() > Colour::SERIES.len() {
         return None;
@@ -48,7 +46,7 @@ pub(super) fn together(section: &SectionFindings) -> Option<Chart> {
     };
     let series = curves.iter().zip(Colour::SERIES).flat_map(of_curve).collect();
     let title = format!("All curves: mean latency against IOPS, by {}", axis_name(axis));
-    let (x, y) = (AxisScale::Linear(AxisUnit::Rate), AxisScale::Logarithmic(AxisUnit::Latency));
+    let (x, y) = (AxisUnit::Rate.linear(), AxisUnit::Latency.logarithmic());
     Some(Chart::plot(title, x, y, series))
 }
 
@@ -71,15 +69,20 @@ fn levels(curve: &Curve, rows: &[&CampaignRow]) -> Chart {
         points(&|row| latency_of(row).as_ref().map_or(f64::NAN, figure))
     };
     let rate = ChartSeries::new("rate", Colour::First, Style::Columns, points(&|row| row.rate));
-    let mean = ChartSeries::measured("mean", Colour::Third, latency(|it| it.mean_ns), Vec::new());
+    let mean = ChartSeries::measured(
+        "mean",
+        Colour::Third,
+        latency(|latency| latency.mean_ns),
+        Vec::new(),
+    );
     let p99 = ChartSeries::measured("p99", Colour::Second, latency(p99), Vec::new());
     let latencies = mean.into_iter().chain(p99).collect();
     let title = format!("{}: rate and latency by {}", curve.name, axis_name(&curve.axis));
     Chart::panels(
         title,
         vec![
-            Panel { x: steps(), y: AxisScale::Linear(AxisUnit::Rate), series: vec![rate] },
-            Panel { x: steps(), y: AxisScale::Logarithmic(AxisUnit::Latency), series: latencies },
+            Panel { x: steps(), y: AxisUnit::Rate.linear(), series: vec![rate] },
+            Panel { x: steps(), y: AxisUnit::Latency.logarithmic(), series: latencies },
         ],
     )
 }
@@ -95,7 +98,7 @@ fn latency_at_rate(curve: &Curve, rows: &[&CampaignRow]) -> Option<Chart> {
     let points = |of: fn(&RowLatency) -> f64| -> Vec<(f64, f64)> {
         figures.iter().map(|(row, latency)| (row.rate, of(latency))).collect()
     };
-    let means = points(|it| it.mean_ns);
+    let means = points(|latency| latency.mean_ns);
     let keeps_up = |row: &CampaignRow| row.open_loop.is_none_or(|open| open.keeps_up);
     let marked = |style, name: &str, colour, is_it: &dyn Fn(&CampaignRow) -> bool| {
         let of = figures.iter().zip(&means).filter(|((row, _), _)| is_it(row));
@@ -114,7 +117,7 @@ fn latency_at_rate(curve: &Curve, rows: &[&CampaignRow]) -> Option<Chart> {
     ];
     if let Some(best) = best_of(curve) {
         let is_best = |row: &CampaignRow| {
-            row.level(&curve.axis).is_some_and(|it| (it.value - best).abs() < 1e-9)
+            row.level(&curve.axis).is_some_and(|level| (level.value - best).abs() < 1e-9)
         };
         let ring = marked(Style::Rings, "best point (ring)", Colour::Third, &is_best);
         // The dot within the ring has the label.
@@ -125,7 +128,7 @@ fn latency_at_rate(curve: &Curve, rows: &[&CampaignRow]) -> Option<Chart> {
         series.push(ChartSeries::new(name, Colour::Fourth, Style::Upright, [knee]));
         series.push(ChartSeries::new("", Colour::Fourth, Style::Dots, [knee]));
     }
-    let (x, y) = (AxisScale::Linear(AxisUnit::Rate), AxisScale::Logarithmic(AxisUnit::Latency));
+    let (x, y) = (AxisUnit::Rate.linear(), AxisUnit::Latency.logarithmic());
     Some(Chart::plot(format!("{}: latency against IOPS", curve.name), x, y, series))
 }
 
@@ -153,13 +156,13 @@ fn best_of(curve: &Curve) -> Option<f64> {
 /// The 99th percentile of each pair of levels, with the rate.
 pub(super) fn map(section: &SectionFindings, map: &MapFindings) -> Chart {
     let axis = |levels: &[ParameterValue]| {
-        levels.first().map_or_else(String::new, |it| axis_name(&it.axis))
+        levels.first().map_or_else(String::new, |level| axis_name(&level.axis))
     };
     let labels =
         |levels: &[ParameterValue]| levels.iter().map(|level| level.label.clone()).collect();
     let cells = map.cells.iter().filter_map(|cell| {
         let row = section.rows.get(cell.row)?;
-        let p99 = latency_of(row).and_then(|it| it.p99_ns);
+        let p99 = latency_of(row).and_then(|latency| latency.p99_ns);
         Some(ChartMapCell {
             x: cell.x,
             y: cell.y,
@@ -191,12 +194,13 @@ pub(super) fn convergence(found: &Convergence) -> Chart {
     series.extend(ChartSeries::measured("each round", Colour::First, rounds, Vec::new()));
     let labels = (1..=found.series.len()).map(|round| round.to_string()).collect();
     let title = format!("{} round by round", found.tracked);
-    Chart::plot(title, AxisScale::Steps(labels), AxisScale::Linear(unit), series).in_summary()
+    Chart::plot(title, AxisScale::Steps(labels), unit.linear(), series).in_summary()
 }
 
 /// What the steady state was judged by. The first round is at zero.
 fn of_window(window: &Window) -> Vec<ChartSeries> {
-    let [from, to] = [window.first_round, window.last_round].map(|it| precise(it as u64) - 1.0);
+    let [from, to] =
+        [window.first_round, window.last_round].map(|round| precise(round as u64) - 1.0);
     let lines = &window.lines;
     let line = |line: PlotLine| [(from, line.at_first), (to, line.at_last)];
     let mean = format!("mean of rounds {} to {}", window.first_round, window.last_round);
@@ -227,10 +231,5 @@ pub(super) fn search(found: &SearchFindings) -> Chart {
         trials(Style::Crosses, "missed (cross)", Colour::Alarm, false),
     ];
     let title = format!("p{} of the response at the rates tried", found.goal.percentile);
-    Chart::plot(
-        title,
-        AxisScale::Linear(AxisUnit::Rate),
-        AxisScale::Logarithmic(AxisUnit::Latency),
-        series,
-    )
+    Chart::plot(title, AxisUnit::Rate.linear(), AxisUnit::Latency.logarithmic(), series)
 }

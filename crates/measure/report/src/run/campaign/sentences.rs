@@ -1,6 +1,4 @@
 //! The findings of a campaign, in sentences.
-//!
-//! Adds no number to the findings.
 
 use std::fmt::Write as _;
 
@@ -130,8 +128,8 @@ fn best(ladder: &LadderFindings, axis: &str, label: Label<'_>) -> String {
 }
 
 fn cost_line(cost: &CostModel) -> String {
-    let each = |it: &Estimate| match it.is_known() {
-        true => format!("{} for each KiB", estimate(it, 1024.0)),
+    let each = |cost: &Estimate| match cost.is_known() {
+        true => format!("{} for each KiB", estimate(cost, 1024.0)),
         false => "too little for a KiB to tell".to_owned(),
     };
     let fixed = estimate(&cost.fixed_ns, 1.0);
@@ -196,7 +194,8 @@ pub(super) fn limits(section: &SectionFindings) -> Vec<(&'static str, String)> {
 
 pub(super) fn row_name(row: &CampaignRow) -> String {
     let levels = row.levels.iter();
-    let levels: Vec<_> = levels.map(|it| format!("{} {}", axis_name(&it.axis), it.label)).collect();
+    let levels: Vec<_> =
+        levels.map(|level| format!("{} {}", axis_name(&level.axis), level.label)).collect();
     std::iter::once(row.name.clone()).chain(levels).collect::<Vec<_>>().join(", ")
 }
 
@@ -279,8 +278,9 @@ pub(super) fn target_facts(target: &TargetFindings) -> Vec<LabelledText> {
     facts.extend(target.declined.iter().map(|why| ("not told", why.to_string())));
     if let Some(writes) = target.device_writes_per_write {
         let factors = target.write_factors.iter();
-        let factors: Vec<_> =
-            factors.map(|it| format!("{} {}", it.layer, decimal(it.writes_per_write))).collect();
+        let factors: Vec<_> = factors
+            .map(|factor| format!("{} {}", factor.layer, decimal(factor.writes_per_write)))
+            .collect();
         let text = format!(
             "a small write of the application is {} device writes: {}",
             decimal(writes),
@@ -288,7 +288,7 @@ pub(super) fn target_facts(target: &TargetFindings) -> Vec<LabelledText> {
         );
         facts.push(("writes", text));
     }
-    facts.extend(target.sheet.iter().map(|it| ("sheet", sheet(it))));
+    facts.extend(target.sheet.iter().map(|compared| ("sheet", sheet(compared))));
     facts.extend(price(target).map(|text| ("price", text)));
     facts
 }
@@ -310,10 +310,9 @@ fn sheet(it: &SheetDelta) -> String {
 
 fn price(target: &TargetFindings) -> Option<String> {
     let (price, currency) = (target.price?, target.currency.as_deref()?);
-    let each = target
-        .per_price
-        .iter()
-        .map(|it| format!("{} {} for each {currency}", it.workload, rate(it.rate_per_price)));
+    let each = target.per_price.iter().map(|price| {
+        format!("{} {} for each {currency}", price.workload, rate(price.rate_per_price))
+    });
     let each: Vec<_> = each.collect();
     (!each.is_empty()).then(|| format!("{} {currency}: {}", decimal(price), each.join(", ")))
 }

@@ -1,6 +1,4 @@
 //! The tables of a campaign's section.
-//!
-//! Makes [`Table`]s from a section's findings.
 
 use durio_analyse::SearchFindings;
 use durio_analyse::campaign::{CampaignRow, RowBasis, RowLatency, RowPart, SectionFindings};
@@ -9,28 +7,28 @@ use durio_analyse::ladder::limits::LimitKind;
 use durio_plan::SectionKind;
 use durio_record::OperationName;
 
-use crate::document::{Cell, Column, ColumnHead, DetailLevel, Row as Line, Table, detail};
+use crate::document::{Cell, Column, ColumnHead, DetailLevel, Row as Line, Table, detail, shown};
 use crate::figures::{decimal, rate_bare};
 
 const COLUMNS: [Column<CampaignRow>; 16] = [
-    Column::shown("offered", offered),
-    Column::shown("IOPS", rate),
-    Column::shown("range", range),
-    Column::shown("bandwidth", |row| Cell::bandwidth(row.bandwidth)),
-    Column::shown("mean", |row| mean(row.service.as_ref())),
-    detail(Column::shown("p50", |row| percentile(row.service.as_ref(), |it| it.p50_ns))),
-    Column::shown("p99", |row| percentile(row.service.as_ref(), |it| it.p99_ns)),
-    Column::shown("p99.9", |row| percentile(row.service.as_ref(), |it| it.p99_9_ns)),
-    detail(Column::shown("resp. mean", |row| mean(row.response.as_ref()))),
-    Column::shown("resp. p99", |row| percentile(row.response.as_ref(), |it| it.p99_ns)),
-    detail(Column::shown("resp. p99.9", |row| percentile(row.response.as_ref(), |it| it.p99_9_ns))),
-    detail(Column::shown(READ, |row| factor(row.device_bytes_per_byte_read))),
-    detail(Column::shown(WRITTEN, |row| factor(row.device_bytes_per_byte_written))),
-    detail(Column::shown("idle before", |row| {
-        Cell::of(row.idle_before, |it| Cell::nanos(it.get()))
+    shown("offered", offered),
+    shown("IOPS", rate),
+    shown("range", range),
+    shown("bandwidth", |row| Cell::bandwidth(row.bandwidth)),
+    shown("mean", |row| mean(row.service.as_ref())),
+    detail(shown("p50", |row| percentile(row.service.as_ref(), |latency| latency.p50_ns))),
+    shown("p99", |row| percentile(row.service.as_ref(), |latency| latency.p99_ns)),
+    shown("p99.9", |row| percentile(row.service.as_ref(), |latency| latency.p99_9_ns)),
+    detail(shown("resp. mean", |row| mean(row.response.as_ref()))),
+    shown("resp. p99", |row| percentile(row.response.as_ref(), |latency| latency.p99_ns)),
+    detail(shown("resp. p99.9", |row| {
+        percentile(row.response.as_ref(), |latency| latency.p99_9_ns)
     })),
-    Column::shown("phase", |row| Cell::of(row.phase, |it| Cell::text(phase_name(it)))),
-    Column::shown("limit", limit),
+    detail(shown(READ, |row| factor(row.device_bytes_per_byte_read))),
+    detail(shown(WRITTEN, |row| factor(row.device_bytes_per_byte_written))),
+    detail(shown("idle before", |row| Cell::of(row.idle_before, |idle| Cell::nanos(idle.get())))),
+    shown("phase", |row| Cell::of(row.phase, |phase| Cell::text(phase_name(phase)))),
+    shown("limit", limit),
 ];
 
 /// A row without an operation has no rate.
@@ -117,7 +115,7 @@ impl VariedLabels {
     fn of(section: &SectionFindings) -> Self {
         let first = section.rows.first();
         let differs = |of: fn(&CampaignRow) -> &str| {
-            section.rows.iter().any(|it| first.map(of) != Some(of(it)))
+            section.rows.iter().any(|row| first.map(of) != Some(of(row)))
         };
         Self {
             name: differs(|row| &row.name),
@@ -149,10 +147,7 @@ impl VariedLabels {
         if row.stream > 0 {
             label = format!("beside: {label}");
         }
-        match row.complete {
-            true => label,
-            false => format!("{label} (cut short)"),
-        }
+        if row.complete { label } else { format!("{label} (cut short)") }
     }
 }
 
@@ -162,11 +157,11 @@ pub(super) fn axis_name(axis: &str) -> String {
 }
 
 fn mean(latencies: Option<&RowLatency>) -> Cell {
-    Cell::of(latencies, |it| Cell::Latency(it.mean_ns))
+    Cell::of(latencies, |latency| Cell::Latency(latency.mean_ns))
 }
 
 fn percentile(latencies: Option<&RowLatency>, of: fn(&RowLatency) -> Option<u64>) -> Cell {
-    Cell::of(latencies, |it| Cell::percentile(of(it)))
+    Cell::of(latencies, |latency| Cell::percentile(of(latency)))
 }
 
 fn offered(row: &CampaignRow) -> Cell {
@@ -186,11 +181,11 @@ fn range(row: &CampaignRow) -> Cell {
 }
 
 fn factor(bytes_per_byte: Option<f64>) -> Cell {
-    Cell::of(bytes_per_byte, |it| Cell::text(format!("{} ×", decimal(it))))
+    Cell::of(bytes_per_byte, |factor| Cell::text(format!("{} ×", decimal(factor))))
 }
 
 fn limit(row: &CampaignRow) -> Cell {
-    Cell::of(row.limit.as_ref(), |it| Cell::text(limit_name(it.kind)))
+    Cell::of(row.limit.as_ref(), |limit| Cell::text(limit_name(limit.kind)))
 }
 
 pub(super) const fn phase_name(phase: LadderPhase) -> &'static str {
@@ -236,14 +231,14 @@ pub(super) fn trials(found: &SearchFindings) -> Table {
     Table::with_columns(
         &found.trials,
         [
-            ("trial", |it| Cell::text((it.round + 1).to_string())),
-            ("offered", |it| Cell::Rate(it.rate_per_second)),
-            ("done", |it| Cell::Rate(it.achieved_per_second)),
-            ("response", |it| Cell::percentile(it.latency_ns)),
-            ("goal", |it| {
-                Cell::text(match (it.kept, it.keeps_up) {
+            ("trial", |trial| Cell::text((trial.round + 1).to_string())),
+            ("offered", |trial| Cell::Rate(trial.rate_per_second)),
+            ("done", |trial| Cell::Rate(trial.achieved_per_second)),
+            ("response", |trial| Cell::percentile(trial.latency_ns)),
+            ("goal", |trial| {
+                Cell::text(match (trial.kept, trial.keeps_up) {
                     // A percentile of too few responses is not an answer, kept or not.
-                    _ if it.too_few => "too few to tell",
+                    _ if trial.too_few => "too few to tell",
                     (true, _) => "kept",
                     (false, true) => "missed",
                     (false, false) => "rate not reached",

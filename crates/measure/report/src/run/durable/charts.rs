@@ -1,6 +1,4 @@
 //! The charts of the cost of durable writes.
-//!
-//! Makes [`Chart`]s from findings.
 
 use durio_analyse::durable::{
     CommandsFindings, DurableFindings, GroupCommitFindings, MethodRow, MethodsFindings, SizeCurve,
@@ -10,9 +8,8 @@ use durio_base::Bytes;
 use durio_record::TracedRequest;
 use durio_workload::CacheMode;
 
-use super::writers::files_words;
 use super::{layout_word, method_words};
-use crate::document::chart::{AxisScale, AxisUnit, Bar, BarGroup, Chart, ChartSeries, Colour};
+use crate::document::chart::{AxisUnit, Bar, BarGroup, Chart, ChartSeries, Colour};
 use crate::figures::{latency, precise, rate};
 use crate::run::machine::cache_name;
 
@@ -24,28 +21,29 @@ const LINE_POINTS: i32 = 48;
 /// Rates, and below them p50 and p99, of each method.
 pub(super) fn methods(methods: &MethodsFindings) -> [Chart; 2] {
     // A copy into the page cache would make every other bar a hair.
-    let is_shown = |it: &&MethodRow| {
-        let setting = &it.arm.setting;
+    let is_shown = |row: &&MethodRow| {
+        let setting = &row.arm.setting;
         let is_copy = !setting.is_durable() && setting.cache == CacheMode::Buffered;
-        it.arm.figures.is_some() && !is_copy
+        row.arm.figures.is_some() && !is_copy
     };
     let shown: Vec<&MethodRow> = methods.rows.iter().filter(is_shown).take(BARS_MAX).collect();
     let groups = |bars: &dyn Fn(&MethodRow) -> Vec<Bar>| -> Vec<BarGroup> {
-        let group =
-            |row: &&MethodRow| BarGroup { title: method_words(&row.arm.setting), bars: bars(row) };
+        let group = |row: &&MethodRow| BarGroup::new(method_words(&row.arm.setting), bars(row));
         shown.iter().map(group).collect()
     };
     let rates = groups(&|row| {
         let is_durable = row.arm.setting.is_durable();
         let colour = if is_durable { Colour::First } else { Colour::Shade };
-        let rates = row.arm.figures.iter().map(|it| it.rate_per_second);
-        rates.map(|it| Bar::new("", it, colour, rate(it))).collect()
+        let rates = row.arm.figures.iter().map(|figure| figure.rate_per_second);
+        rates.map(|per_second| Bar::new("", per_second, colour, rate(per_second))).collect()
     });
     let latencies = groups(&|row| {
-        let Some(it) = row.arm.figures.as_ref().map(|it| it.latency) else { return Vec::new() };
+        let Some(it) = row.arm.figures.as_ref().map(|figures| figures.latency) else {
+            return Vec::new();
+        };
         let both = [(it.p50_ns, Colour::Third), (it.p99_ns, Colour::Second)];
         let known = both.into_iter().filter_map(|(nanos, colour)| Some((nanos?, colour)));
-        known.map(|(it, colour)| Bar::new("", precise(it), colour, latency(it))).collect()
+        known.map(|(nanos, colour)| Bar::new("", precise(nanos), colour, latency(nanos))).collect()
     });
     let of_rates = [("durable", Colour::First), ("unsynced", Colour::Shade)];
     let of_latencies = [("p50", Colour::Third), ("p99", Colour::Second)];
@@ -57,8 +55,8 @@ pub(super) fn methods(methods: &MethodsFindings) -> [Chart; 2] {
 
 /// Sizes from the smallest to the largest point, evenly on the logarithm.
 fn along(points: &[(f64, f64)]) -> Vec<f64> {
-    let low = points.iter().map(|it| it.0).fold(f64::INFINITY, f64::min);
-    let high = points.iter().map(|it| it.0).fold(0.0, f64::max);
+    let low = points.iter().map(|point| point.0).fold(f64::INFINITY, f64::min);
+    let high = points.iter().map(|point| point.0).fold(0.0, f64::max);
     // Also if a bound is NaN, which makes every comparison false.
     if !(low > 0.0 && high > low) {
         return Vec::new();
@@ -68,7 +66,7 @@ fn along(points: &[(f64, f64)]) -> Vec<f64> {
 }
 
 fn plot(title: impl Into<String>, x: AxisUnit, y: AxisUnit, series: Vec<ChartSeries>) -> Chart {
-    Chart::plot(title, AxisScale::Logarithmic(x), AxisScale::Logarithmic(y), series)
+    Chart::plot(title, x.logarithmic(), y.logarithmic(), series)
 }
 
 /// Cost against size with the fitted lines.
@@ -82,14 +80,23 @@ pub(super) fn costs(sizes: &SizesFindings) -> Chart {
 fn cost(curve: &SizeCurve, colour: Colour) -> [ChartSeries; 2] {
     let points = curve.arms.iter().flat_map(|arm| {
         let size = precise(arm.setting.block_size.get());
-        let samples = arm.figures.iter().flat_map(|it| &it.samples);
-        samples.map(move |it| (size, it.latency_ns_mean))
+        let samples = arm.figures.iter().flat_map(|figure| &figure.samples);
+        samples.map(move |sample| (size, sample.latency_ns_mean))
     });
     let points: Vec<(f64, f64)> = points.collect();
     let line = curve.model.as_ref().map(|model| {
         along(&points).into_iter().map(|size| (size, model.latency_ns(size))).collect()
     });
     ChartSeries::measured(method_words(&curve.setting), colour, points, line.unwrap_or_default())
+}
+
+/// Where the writers write.
+pub(super) fn files_words(found: &WritersFindings) -> String {
+    let setting = found.rows.first().map(|row| &row.arm.setting);
+    let method = setting.map_or_else(String::new, method_words);
+    let block = setting.map_or_else(String::new, |setting| setting.block_size.to_string());
+    let files = if found.file_each { "a file each" } else { "one file" };
+    format!("{method}, {block}, {files}")
 }
 
 /// Total and per-writer throughput against writers with the fitted law.
@@ -103,7 +110,7 @@ pub(super) fn throughput(found: &WritersFindings) -> Chart {
     let each = each.map(|row| (f64::from(row.arm.setting.jobs), row.per_writer_bytes_per_second));
     let block = found.rows.first().map_or(0.0, |row| precise(row.arm.setting.block_size.get()));
     // A law that holds nowhere in the range does not go through these dots.
-    let held = found.contention.as_ref().filter(|it| it.holds_from.is_some());
+    let held = found.contention.as_ref().filter(|contention| contention.holds_from.is_some());
     let law = |divided: bool| -> Vec<(f64, f64)> {
         let Some(it) = held else { return Vec::new() };
         // The first point must not be lost to rounding.
@@ -120,16 +127,21 @@ pub(super) fn throughput(found: &WritersFindings) -> Chart {
 }
 
 pub(super) fn slopes(found: &DurableFindings) -> Chart {
-    let series = found.flush_slopes.iter().zip(Colour::SERIES).flat_map(|(it, colour)| {
+    let series = found.flush_slopes.iter().zip(Colour::SERIES).flat_map(|(slopes, colour)| {
         let points: Vec<(f64, f64)> =
-            it.points.iter().map(|point| (point.dirty_bytes, point.flush_ns_p50)).collect();
-        let line = it.slope.as_ref().map(|slope| {
+            slopes.points.iter().map(|point| (point.dirty_bytes, point.flush_ns_p50)).collect();
+        let line = slopes.slope.as_ref().map(|slope| {
             let at = |bytes: f64| {
                 slope.intercept_ns.value + slope.ns_per_mib.value * bytes / 1_048_576.0
             };
             along(&points).into_iter().map(|bytes| (bytes, at(bytes))).collect()
         });
-        ChartSeries::measured(method_words(&it.setting), colour, points, line.unwrap_or_default())
+        ChartSeries::measured(
+            method_words(&slopes.setting),
+            colour,
+            points,
+            line.unwrap_or_default(),
+        )
     });
     let title = "Time of a flush against the data written before it";
     plot(title, AxisUnit::Bytes, AxisUnit::Latency, series.collect())
@@ -138,9 +150,9 @@ pub(super) fn slopes(found: &DurableFindings) -> Chart {
 /// Records per batch of each log, in classes of powers of two.
 pub(super) fn batches(commits: &GroupCommitFindings) -> Chart {
     let groups = commits.rows.iter().filter_map(|row| {
-        let batches = row.arm.figures.as_ref()?.batches.as_ref().filter(|it| it.count > 0)?;
+        let batches = row.arm.figures.as_ref()?.batches.as_ref().filter(|batch| batch.count > 0)?;
         let title = format!("{} committers", row.arm.setting.committers());
-        Some(BarGroup { title, bars: classes(&batches.sizes, batches.count) })
+        Some(BarGroup::new(title, classes(&batches.sizes, batches.count)))
     });
     let legend = [("share of the batches with so many records", Colour::First)];
     Chart::bars("Records per batch, by committers", groups.collect(), legend).scaled_by_group()
@@ -168,22 +180,22 @@ fn classes(sizes: &[(u32, u64)], count: u64) -> Vec<Bar> {
 /// What a commit sends to the device: a bar per request from where the driver got it to its
 /// completion, before that of the whole commit.
 pub(super) fn sequences(found: &[CommandsFindings]) -> Chart {
-    let group = |it: &CommandsFindings| {
-        let sequence = it.traced.sequences.first()?;
+    let group = |commands: &CommandsFindings| {
+        let sequence = commands.traced.sequences.first()?;
         let name = format!(
             "{} {}, {}: {}",
-            it.method,
-            cache_name(it.cache),
-            layout_word(it.layout),
+            commands.method,
+            cache_name(commands.cache),
+            layout_word(commands.layout),
             sequence.commit
         );
         let mut spans = vec![(0.0, precise(sequence.commit.get()), Colour::Shade)];
-        spans.extend(sequence.requests.iter().map(|it| {
-            let from = precise(it.issued.get());
-            let service = it.service.map_or(0.0, |it| precise(it.get()));
-            (from, from + service, colour(it))
+        spans.extend(sequence.requests.iter().map(|request| {
+            let from = precise(request.issued.get());
+            let service = request.service.map_or(0.0, |time| precise(time.get()));
+            (from, from + service, colour(request))
         }));
-        let flags: Vec<&str> = sequence.requests.iter().map(|it| &*it.flags).collect();
+        let flags: Vec<&str> = sequence.requests.iter().map(|request| &*request.flags).collect();
         Some(BarGroup {
             title: String::new(),
             bars: vec![Bar { name, spans, text: flags.join(" ") }],

@@ -1,6 +1,4 @@
 //! The tables of the cost of durable writes.
-//!
-//! Makes [`Table`]s from findings; the sentences are elsewhere.
 
 use durio_analyse::durable::{
     ArmLatencies, CommandsFindings, CommitDelayFindings, CrossFindings, DeviceWork, DurableArm,
@@ -19,7 +17,7 @@ use crate::run::machine::cache_name;
 const NOISE: &str = "noise";
 
 fn of_unsynced(share: Option<f64>) -> Cell {
-    Cell::of(share, |it| if it > 1.0 { Cell::text(NOISE) } else { Cell::Share(it) })
+    Cell::of(share, |share| if share > 1.0 { Cell::text(NOISE) } else { Cell::Share(share) })
 }
 
 /// The table, with a note below if it has a share that is noise.
@@ -55,55 +53,55 @@ fn committers(arm: &DurableArm) -> Cell {
 }
 
 fn rate(arm: &DurableArm) -> Cell {
-    let rate = arm.figures.as_ref().map(|it| Cell::Rate(it.rate_per_second));
+    let rate = arm.figures.as_ref().map(|figures| Cell::Rate(figures.rate_per_second));
     // In this column, which every table has; the others stay empty.
     rate.unwrap_or_else(|| Cell::text("not measured"))
 }
 
 fn bandwidth(arm: &DurableArm) -> Cell {
-    Cell::of(arm.figures.as_ref(), |it| Cell::Bandwidth(it.bandwidth_bytes_per_second))
+    Cell::of(arm.figures.as_ref(), |figures| Cell::Bandwidth(figures.bandwidth_bytes_per_second))
 }
 
 fn mean(arm: &DurableArm) -> Cell {
-    Cell::of(arm.figures.as_ref(), |it| Cell::Latency(it.latency.mean_ns))
+    Cell::of(arm.figures.as_ref(), |figures| Cell::Latency(figures.latency.mean_ns))
 }
 
 fn percentile(arm: &DurableArm, of: fn(&ArmLatencies) -> Option<u64>) -> Cell {
-    Cell::of(arm.figures.as_ref(), |it| Cell::percentile(of(&it.latency)))
+    Cell::of(arm.figures.as_ref(), |figures| Cell::percentile(of(&figures.latency)))
 }
 
 fn p50(arm: &DurableArm) -> Cell {
-    percentile(arm, |it| it.p50_ns)
+    percentile(arm, |latency| latency.p50_ns)
 }
 
 fn p99(arm: &DurableArm) -> Cell {
-    percentile(arm, |it| it.p99_ns)
+    percentile(arm, |latency| latency.p99_ns)
 }
 
 fn device(arm: &DurableArm, of: fn(DeviceWork) -> Option<f64>) -> Cell {
-    Cell::of(arm.figures.as_ref().and_then(|it| of(it.device?)), Cell::Number)
+    Cell::of(arm.figures.as_ref().and_then(|figures| of(figures.device?)), Cell::Number)
 }
 
 fn flushes(arm: &DurableArm) -> Cell {
-    device(arm, |it| it.flushes_per_commit)
+    device(arm, |work| work.flushes_per_commit)
 }
 
 fn writes(arm: &DurableArm) -> Cell {
-    device(arm, |it| Some(it.writes_per_commit))
+    device(arm, |work| Some(work.writes_per_commit))
 }
 
 fn device_bytes(arm: &DurableArm) -> Cell {
-    device(arm, |it| Some(it.bytes_per_byte))
+    device(arm, |work| Some(work.bytes_per_byte))
 }
 
 fn batch(arm: &DurableArm) -> Cell {
-    let batches = arm.figures.as_ref().and_then(|it| it.batches.as_ref());
+    let batches = arm.figures.as_ref().and_then(|figures| figures.batches.as_ref());
     let words = |mean, max| format!("{} (max {max})", decimal(mean));
-    Cell::of(batches, |it| Cell::Text(words(it.records_mean, it.records_max)))
+    Cell::of(batches, |batch| Cell::Text(words(batch.records_mean, batch.records_max)))
 }
 
 fn times(factor: Option<f64>) -> Cell {
-    Cell::of(factor, |it| Cell::text(format!("{} ×", decimal(it))))
+    Cell::of(factor, |factor| Cell::text(format!("{} ×", decimal(factor))))
 }
 
 pub(super) fn methods(found: &MethodsFindings) -> Table {
@@ -125,32 +123,34 @@ fn table_of_methods<'f>(rows: impl IntoIterator<Item = &'f MethodRow>) -> Table 
     Table::with_columns(
         rows,
         [
-            ("method", |it| Cell::text(method_word(&it.arm.setting))),
-            ("cache", |it| Cell::text(cache_name(it.arm.setting.cache))),
-            ("per second", |it| rate(&it.arm)),
-            ("p50", |it| p50(&it.arm)),
-            ("p99", |it| p99(&it.arm)),
-            ("p99.9", |it| percentile(&it.arm, |it| it.p99_9_ns)),
-            ("flushes", |it| flushes(&it.arm)),
-            ("of unsynced", |it| of_unsynced(it.share_of_unsynced)),
-            ("of best", |it| Cell::of(it.share_of_best, Cell::Share)),
+            ("method", |row| Cell::text(method_word(&row.arm.setting))),
+            ("cache", |row| Cell::text(cache_name(row.arm.setting.cache))),
+            ("per second", |row| rate(&row.arm)),
+            ("p50", |row| p50(&row.arm)),
+            ("p99", |row| p99(&row.arm)),
+            ("p99.9", |row| percentile(&row.arm, |latency| latency.p99_9_ns)),
+            ("flushes", |row| flushes(&row.arm)),
+            ("of unsynced", |row| of_unsynced(row.share_of_unsynced)),
+            ("of best", |row| Cell::of(row.share_of_best, Cell::Share)),
         ],
     )
 }
 
 pub(super) fn commands(found: &[CommandsFindings]) -> Table {
-    let rows = found.iter().flat_map(|it| {
-        let sequences = it.short.iter().zip(&it.traced.sequences);
-        sequences.map(move |(short, sequence)| (it, short, sequence))
+    let rows = found.iter().flat_map(|findings| {
+        let sequences = findings.short.iter().zip(&findings.traced.sequences);
+        sequences.map(move |(short, sequence)| (findings, short, sequence))
     });
     Table::with_columns(
         rows,
         [
-            ("method", |(it, ..)| Cell::text(format!("{} {}", it.method, cache_name(it.cache)))),
-            ("file", |(it, ..)| Cell::text(layout_word(it.layout))),
+            ("method", |(found, ..)| {
+                Cell::text(format!("{} {}", found.method, cache_name(found.cache)))
+            }),
+            ("file", |(found, ..)| Cell::text(layout_word(found.layout))),
             ("requests per commit", |(_, short, _)| Cell::text(*short)),
-            ("commits", |(it, _, sequence)| {
-                Cell::text(format!("{} of {}", sequence.commits, it.traced.commits))
+            ("commits", |(found, _, sequence)| {
+                Cell::text(format!("{} of {}", sequence.commits, found.traced.commits))
             }),
             ("time", |(.., sequence)| Cell::nanos(sequence.commit.get())),
         ],
@@ -159,17 +159,17 @@ pub(super) fn commands(found: &[CommandsFindings]) -> Table {
 
 pub(super) fn file_modes(found: &[FileModesFindings]) -> Table {
     Table::with_columns(
-        found.iter().flat_map(|it| &it.rows),
+        found.iter().flat_map(|findings| &findings.rows),
         [
-            ("file", |it| layout(&it.arm)),
-            ("method", |it| method(&it.arm)),
-            ("per second", |it| rate(&it.arm)),
-            ("p50", |it| p50(&it.arm)),
-            ("p99", |it| p99(&it.arm)),
-            ("flushes", |it| flushes(&it.arm)),
-            ("writes", |it| writes(&it.arm)),
-            ("device bytes", |it| device_bytes(&it.arm)),
-            ("of recycled", |it| Cell::of(it.share_of_recycled, Cell::Share)),
+            ("file", |row| layout(&row.arm)),
+            ("method", |row| method(&row.arm)),
+            ("per second", |row| rate(&row.arm)),
+            ("p50", |row| p50(&row.arm)),
+            ("p99", |row| p99(&row.arm)),
+            ("flushes", |row| flushes(&row.arm)),
+            ("writes", |row| writes(&row.arm)),
+            ("device bytes", |row| device_bytes(&row.arm)),
+            ("of recycled", |row| Cell::of(row.share_of_recycled, Cell::Share)),
         ],
     )
 }
@@ -177,23 +177,23 @@ pub(super) fn file_modes(found: &[FileModesFindings]) -> Table {
 pub(super) fn sizes(found: &SizesFindings) -> Table {
     let rows = found.curves.iter().enumerate().flat_map(|(at, curve)| {
         curve.arms.iter().map(move |arm| {
-            let is_its = |it: &&DurableShare| {
-                it.durable_curve == at && is_same(it.size_bytes, arm.setting.block_size)
+            let is_its = |share: &&DurableShare| {
+                share.durable_curve == at && is_same(share.size_bytes, arm.setting.block_size)
             };
-            (arm, found.shares.iter().find(is_its).map(|it| it.share))
+            (arm, found.shares.iter().find(is_its).map(|share| share.share))
         })
     });
     Table::with_columns(
         rows,
         [
-            ("method", |it| method(it.0)),
-            ("size", |it| block(it.0)),
-            ("per second", |it| rate(it.0)),
-            ("bandwidth", |it| bandwidth(it.0)),
-            ("mean", |it| mean(it.0)),
-            ("p99", |it| p99(it.0)),
-            ("device bytes", |it| device_bytes(it.0)),
-            ("of unsynced", |it| of_unsynced(it.1)),
+            ("method", |row| method(row.0)),
+            ("size", |row| block(row.0)),
+            ("per second", |row| rate(row.0)),
+            ("bandwidth", |row| bandwidth(row.0)),
+            ("mean", |row| mean(row.0)),
+            ("p99", |row| p99(row.0)),
+            ("device bytes", |row| device_bytes(row.0)),
+            ("of unsynced", |row| of_unsynced(row.1)),
         ],
     )
 }
@@ -206,61 +206,63 @@ fn is_same(size: f64, block: Bytes) -> bool {
 
 pub(super) fn writers(found: &[WritersFindings]) -> Table {
     Table::with_columns(
-        found.iter().flat_map(|it| it.rows.iter().map(|row| (it.file_each, row))),
+        found.iter().flat_map(|findings| findings.rows.iter().map(|row| (findings.file_each, row))),
         [
-            ("files", |it| Cell::text(if it.0 { "a file each" } else { "one file" })),
-            ("writers", |it| jobs(&it.1.arm)),
-            ("per second", |it| rate(&it.1.arm)),
-            ("total", |it| bandwidth(&it.1.arm)),
-            ("per writer", |it| Cell::Bandwidth(it.1.per_writer_bytes_per_second)),
-            ("mean", |it| mean(&it.1.arm)),
-            ("p99", |it| p99(&it.1.arm)),
-            ("efficiency", |it| Cell::of(it.1.efficiency_share, Cell::Share)),
-            ("batches gain", |it| times(it.1.batched_gain)),
+            ("files", |row| Cell::text(if row.0 { "a file each" } else { "one file" })),
+            ("writers", |row| jobs(&row.1.arm)),
+            ("per second", |row| rate(&row.1.arm)),
+            ("total", |row| bandwidth(&row.1.arm)),
+            ("per writer", |row| Cell::Bandwidth(row.1.per_writer_bytes_per_second)),
+            ("mean", |row| mean(&row.1.arm)),
+            ("p99", |row| p99(&row.1.arm)),
+            ("efficiency", |row| Cell::of(row.1.efficiency_share, Cell::Share)),
+            ("batches gain", |row| times(row.1.batched_gain)),
         ],
     )
 }
 
 pub(super) fn crosses(found: &[CrossFindings]) -> Table {
     Table::with_columns(
-        found.iter().flat_map(|it| &it.cells),
+        found.iter().flat_map(|findings| &findings.cells),
         [
-            ("writers", |it| jobs(&it.arm)),
-            ("size", |it| block(&it.arm)),
-            ("per second", |it| rate(&it.arm)),
-            ("bandwidth", |it| bandwidth(&it.arm)),
-            ("time for 1 GiB", |it| Cell::Latency(it.seconds_per_volume * 1e9)),
-            ("p99", |it| p99(&it.arm)),
+            ("writers", |row| jobs(&row.arm)),
+            ("size", |row| block(&row.arm)),
+            ("per second", |row| rate(&row.arm)),
+            ("bandwidth", |row| bandwidth(&row.arm)),
+            ("time for 1 GiB", |row| Cell::Latency(row.seconds_per_volume * 1e9)),
+            ("p99", |row| p99(&row.arm)),
         ],
     )
 }
 
 pub(super) fn sync_every(found: &[SyncEveryFindings]) -> Table {
     fn sync(arm: &DurableArm, of: fn(&ArmLatencies) -> Option<u64>) -> Cell {
-        let sync = arm.figures.as_ref().and_then(|it| it.sync);
-        Cell::of(sync, |it| Cell::percentile(of(&it)))
+        let sync = arm.figures.as_ref().and_then(|figures| figures.sync);
+        Cell::of(sync, |sync| Cell::percentile(of(&sync)))
     }
     Table::with_columns(
-        found.iter().flat_map(|it| &it.rows),
+        found.iter().flat_map(|findings| &findings.rows),
         [
-            ("method", |it| method(&it.arm)),
-            ("N", |it| Cell::Count(it.arm.setting.every.into())),
-            ("writes per second", |it| rate(&it.arm)),
-            ("per write", |it| Cell::Latency(it.ns_per_write)),
-            ("sync p50", |it| sync(&it.arm, |it| it.p50_ns)),
-            ("sync p99", |it| sync(&it.arm, |it| it.p99_ns)),
+            ("method", |row| method(&row.arm)),
+            ("N", |row| Cell::Count(row.arm.setting.every.into())),
+            ("writes per second", |row| rate(&row.arm)),
+            ("per write", |row| Cell::Latency(row.ns_per_write)),
+            ("sync p50", |row| sync(&row.arm, |latency| latency.p50_ns)),
+            ("sync p99", |row| sync(&row.arm, |latency| latency.p99_ns)),
         ],
     )
 }
 
 pub(super) fn flush_slopes(found: &[FlushSlopeFindings]) -> Table {
     Table::with_columns(
-        found.iter().flat_map(|it| it.points.iter().map(|point| (&it.setting, point))),
+        found
+            .iter()
+            .flat_map(|findings| findings.points.iter().map(|point| (&findings.setting, point))),
         [
-            ("method", |it| Cell::Text(method_words(it.0))),
-            ("blocks", |it| Cell::Count(it.1.blocks.into())),
-            ("dirty data", |it| Cell::bytes(it.1.dirty_bytes)),
-            ("flush p50", |it| Cell::Latency(it.1.flush_ns_p50)),
+            ("method", |row| Cell::Text(method_words(row.0))),
+            ("blocks", |row| Cell::Count(row.1.blocks.into())),
+            ("dirty data", |row| Cell::bytes(row.1.dirty_bytes)),
+            ("flush p50", |row| Cell::Latency(row.1.flush_ns_p50)),
         ],
     )
 }
@@ -274,16 +276,16 @@ pub(super) fn group_commit(found: &GroupCommitFindings) -> Table {
     Table::with_columns(
         rows.chain(others),
         [
-            ("committers", |it| committers(it.0)),
-            ("arm", |it| log(it.0)),
-            ("record", |it| block(it.0)),
-            ("commits per second", |it| rate(it.0)),
-            ("mean", |it| mean(it.0)),
-            ("p99", |it| p99(it.0)),
-            ("records per batch", |it| batch(it.0)),
-            ("device writes", |it| writes(it.0)),
-            ("gain", |it| times(it.1)),
-            ("by the model", |it| Cell::of(it.2, Cell::Rate)),
+            ("committers", |row| committers(row.0)),
+            ("arm", |row| log(row.0)),
+            ("record", |row| block(row.0)),
+            ("commits per second", |row| rate(row.0)),
+            ("mean", |row| mean(row.0)),
+            ("p99", |row| p99(row.0)),
+            ("records per batch", |row| batch(row.0)),
+            ("device writes", |row| writes(row.0)),
+            ("gain", |row| times(row.1)),
+            ("by the model", |row| Cell::of(row.2, Cell::Rate)),
         ],
     )
 }
@@ -297,23 +299,27 @@ fn log(arm: &DurableArm) -> Cell {
 }
 
 pub(super) fn commit_delays(found: &[CommitDelayFindings]) -> Table {
-    let rows = found.iter().flat_map(|it| {
-        let advised = it.advice.as_ref().map(|advice| advice.arm);
-        it.arms.iter().enumerate().map(move |(at, arm)| (arm, advised == Some(at)))
+    let rows = found.iter().flat_map(|findings| {
+        let advised = findings.advice.as_ref().map(|advice| advice.arm);
+        findings.arms.iter().enumerate().map(move |(at, arm)| (arm, advised == Some(at)))
     });
     Table::with_columns(
         rows,
         [
-            ("delay", |it| Cell::of(it.0.setting.group_commit, |it| Cell::nanos(it.delay.get()))),
-            ("batch bound", |it| {
-                Cell::of(it.0.setting.group_commit, |it| Cell::text(it.batch_max.to_string()))
+            ("delay", |row| {
+                Cell::of(row.0.setting.group_commit, |policy| Cell::nanos(policy.delay.get()))
             }),
-            ("committers", |it| committers(it.0)),
-            ("commits per second", |it| rate(it.0)),
-            ("mean", |it| mean(it.0)),
-            ("p99", |it| p99(it.0)),
-            ("records per batch", |it| batch(it.0)),
-            ("advised", |it| Cell::text(if it.1 { "advised" } else { "" })),
+            ("batch bound", |row| {
+                Cell::of(row.0.setting.group_commit, |policy| {
+                    Cell::text(policy.batch_max.to_string())
+                })
+            }),
+            ("committers", |row| committers(row.0)),
+            ("commits per second", |row| rate(row.0)),
+            ("mean", |row| mean(row.0)),
+            ("p99", |row| p99(row.0)),
+            ("records per batch", |row| batch(row.0)),
+            ("advised", |row| Cell::text(if row.1 { "advised" } else { "" })),
         ],
     )
 }
@@ -322,14 +328,14 @@ pub(super) fn whole_cross(found: &[DurableArm]) -> Table {
     Table::with_columns(
         found,
         [
-            ("method", |it| method(it)),
-            ("file", |it| layout(it)),
-            ("size", |it| block(it)),
-            ("writers", |it| jobs(it)),
-            ("per second", |it| rate(it)),
-            ("bandwidth", |it| bandwidth(it)),
-            ("p50", |it| p50(it)),
-            ("p99", |it| p99(it)),
+            ("method", |row| method(row)),
+            ("file", |row| layout(row)),
+            ("size", |row| block(row)),
+            ("writers", |row| jobs(row)),
+            ("per second", |row| rate(row)),
+            ("bandwidth", |row| bandwidth(row)),
+            ("p50", |row| p50(row)),
+            ("p99", |row| p99(row)),
         ],
     )
 }
