@@ -17,6 +17,8 @@ use rustix::process::geteuid;
 use toml::{Table, Value};
 
 use crate::args::Arguments;
+use crate::exit_code::Exit;
+use crate::output;
 
 /// A larger file is not a set of options.
 const BYTES_MAX: u64 = 1 << 20;
@@ -108,7 +110,7 @@ fn distrusted(is_root: bool, owner: u32, mode: u32) -> Option<String> {
 
 fn path() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(VARIABLE) {
-        return Some(PathBuf::from(named)).filter(|it| !it.as_os_str().is_empty());
+        return Some(PathBuf::from(named)).filter(|path| !path.as_os_str().is_empty());
     }
     let absolute = |name: &str| {
         let path = PathBuf::from(std::env::var_os(name)?);
@@ -134,7 +136,8 @@ fn check(table: &Table, command: &Command) -> Result<(), String> {
             continue;
         }
         let of = command.get_name();
-        let known: Vec<&str> = command.get_arguments().filter_map(|it| it.get_long()).collect();
+        let known: Vec<&str> =
+            command.get_arguments().filter_map(|argument| argument.get_long()).collect();
         if !known.contains(&key.as_str()) {
             let like = durio_base::did_you_mean(key, &known, "there are");
             return Err(format!("'{key}' is no option of {of} ({like})"));
@@ -157,7 +160,7 @@ fn words(key: &str, value: &Value) -> Vec<OsString> {
     let option = || OsString::from(format!("--{key}"));
     match value {
         Value::Boolean(true) => vec![option()],
-        Value::Array(values) => values.iter().flat_map(|it| words(key, it)).collect(),
+        Value::Array(values) => values.iter().flat_map(|value| words(key, value)).collect(),
         Value::String(text) => vec![option(), text.into()],
         Value::Integer(number) => vec![option(), number.to_string().into()],
         Value::Float(number) => vec![option(), number.to_string().into()],
@@ -167,12 +170,29 @@ fn words(key: &str, value: &Value) -> Vec<OsString> {
 
 fn lines_of(table: &Table, command: &str) -> Vec<String> {
     let words: Vec<OsString> = table.iter().flat_map(|(key, value)| words(key, value)).collect();
-    let words = words.iter().map(|it| durio_base::shell_word(&it.to_string_lossy()));
+    let words = words.iter().map(|word| durio_base::shell_word(&word.to_string_lossy()));
     let own = words.fold(command.to_owned(), |line, word| format!("{line} {word}"));
     let own = (own != command).then_some(own);
     let inner = table.iter().filter_map(|(name, value)| Some((name, value.as_table()?)));
     let inner = inner.flat_map(|(name, inner)| lines_of(inner, &format!("{command} {name}")));
     own.into_iter().chain(inner).collect()
+}
+
+/// `durio config`: the defaults in the file, and its path.
+pub(crate) fn show() -> Result<Exit, BenchError> {
+    let config = Config::read()?;
+    let lines = config.lines();
+    let text = match (&config.path, lines.is_empty()) {
+        (None, _) => {
+            "no configuration file: DURIO_CONFIG is empty, or there is no HOME\n".to_owned()
+        }
+        (Some(path), true) => {
+            format!("{} sets nothing; durio config --help shows an example\n", path.display())
+        }
+        (Some(path), false) => format!("{} sets\n  {}\n", path.display(), lines.join("\n  ")),
+    };
+    output::answer_text(&text)?;
+    Ok(Exit::Fine)
 }
 
 #[cfg(test)]
@@ -183,7 +203,7 @@ mod tests {
         let config = Config { path: None, table: config.parse().unwrap() };
         let line = line.split(' ').map(OsString::from).collect();
         let words = config.applied(line);
-        words.iter().map(|it| it.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod config;
 mod exit_code;
 mod http;
 mod measure;
+mod options;
 mod output;
 mod progress;
 mod stop_signals;

@@ -14,11 +14,14 @@ use durio_plan::{Cost, Plan, TargetKind};
 use durio_prove::background::clear_dead_servers;
 use durio_report::clock;
 
-use crate::args::Measuring;
 use crate::exit_code::Exit;
+use crate::options::Measuring;
 use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
+
+/// Placeholder for the name of a run's file in a plan that is only displayed.
+pub(crate) const PLAN_FILE_NAME: &str = ".durio-plan";
 
 /// Names a run, and removes the remains of dead runs.
 pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Execution, BenchError> {

@@ -1,11 +1,14 @@
-//! Writing to stdout and stderr: a closed pipe or terminal ends quietly, a full disk is an error.
+//! Writing to stdout and stderr: a closed pipe or terminal ends quietly, a full disk is an error. Files
+//! that a command writes in addition are new ones.
 //!
 //! Text is made visible here (`durio_report::visible_lines`): names, paths and the messages of
 //! other programs cannot control the terminal. Output of durio-report is visible already.
 
-use std::io::{self, IsTerminal, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
 use durio_bench::{BenchError, BenchErrorKind, with_causes};
@@ -13,8 +16,8 @@ use durio_report::{Format, Options, Report, visible_lines};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use crate::args::OutputArguments;
 use crate::exit_code::Exit;
+use crate::options::OutputArguments;
 
 /// Columns of a table if stdout is not a terminal.
 const WIDTH_WITHOUT_TERMINAL: usize = 100;
@@ -177,4 +180,45 @@ pub(crate) fn conclude(outcome: Result<Exit, BenchError>) -> Exit {
             Exit::Failed(failure.kind)
         }
     }
+}
+
+/// Checks before the work whether the file can be written.
+pub(crate) fn refuse_existing(path: &Path) -> Result<(), BenchError> {
+    let folder =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.symlink_metadata().is_ok() {
+        let text = format!("'{}' exists, and is not overwritten", path.display());
+        return Err(BenchError::wrong_use(text).hint("name a new file"));
+    }
+    match folder.is_dir() {
+        true => Ok(()),
+        false => {
+            Err(BenchError::wrong_use(format!("there is no directory '{}'", folder.display())))
+        }
+    }
+}
+
+pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
+    write_new_by(path, |file| file.write_all(bytes))
+}
+
+/// The same, written piece by piece. A partial file is removed.
+pub(crate) fn write_new_by(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), BenchError> {
+    let fail = |error| BenchError::io("write", path, error);
+    let mut file = BufWriter::new(File::create_new(path).map_err(fail)?);
+    write(&mut file).and_then(|()| file.flush()).map_err(|error| {
+        let _ = fs::remove_file(path);
+        fail(error)
+    })
+}
+
+/// The path of a profile as a command takes it: one without a slash or `.toml` would be the name of a built-in
+/// profile.
+pub(crate) fn named_as_file(path: &Path) -> String {
+    let is_plain = path.extension().is_none_or(|ending| ending != "toml");
+    let shown = path.display().to_string();
+    if is_plain && !shown.contains('/') { format!("./{shown}") } else { shown }
 }

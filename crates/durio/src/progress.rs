@@ -112,7 +112,9 @@ impl RunProgress {
     }
 
     fn figures(&self, plan: &Plan, figures: &LiveFigures) {
-        let Some(step) = self.step.as_ref().filter(|it| it.index == figures.step) else { return };
+        let Some(step) = self.step.as_ref().filter(|running| running.index == figures.step) else {
+            return;
+        };
         self.bar.set_position(figures.to.get());
         let left = self.pace.left(plan, step.index, step.round, figures.to);
         let left = left.map_or_else(String::new, |left| format!("   {left}"));
@@ -124,7 +126,8 @@ impl RunProgress {
         let Some(planned) = plan.steps.get(index as usize) else { return };
         self.pace.done(planned);
         let figures = step.so_far.figures();
-        let figures = figures.map_or_else(|| "done".to_owned(), |it| words(&it).trim().to_owned());
+        let figures =
+            figures.map_or_else(|| "done".to_owned(), |ended| words(&ended).trim().to_owned());
         let left = self.pace.left(plan, index, step.round, planned.span());
         let left = left.map_or_else(String::new, |left| format!("   [{left}]"));
         self.line(&format!("{}: {figures}{left}", step.name));
@@ -222,7 +225,8 @@ impl RunPace {
             planned => (elapsed.as_secs_f64() / planned).clamp(1.0, 3.0),
         };
         let expected = elapsed.as_secs_f64() + planned.as_secs_f64() * pace;
-        let rounds = plan.steps.iter().skip(index as usize).any(|it| plan.rounds_of(it).is_some());
+        let rounds =
+            plan.steps.iter().skip(index as usize).any(|step| plan.rounds_of(step).is_some());
         // A steady state ends its rounds earlier.
         let about = if rounds { "at most" } else { "about" };
         Some(format!(
@@ -269,8 +273,9 @@ fn name_of(plan: &Plan, step: &Step) -> String {
         Some(location) => format!("{name} on {location}"),
         None => name,
     };
-    let shown: Vec<&Step> = plan.steps.iter().filter(|it| it.role != Role::SelfCost).collect();
-    let number = shown.iter().filter(|it| it.index <= step.index).count();
+    let shown: Vec<&Step> =
+        plan.steps.iter().filter(|shown| shown.role != Role::SelfCost).collect();
+    let number = shown.iter().filter(|before| before.index <= step.index).count();
     format!("{number}/{} {name}", shown.len())
 }
 

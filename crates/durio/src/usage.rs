@@ -90,7 +90,9 @@ fn hint(error: &clap::Error) -> Option<String> {
             Some(format!("{option} is given without a value"))
         }
         ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::Strings(all)) if all.iter().any(|it| it.starts_with("--goal")) => {
+            Some(ContextValue::Strings(all))
+                if all.iter().any(|named| named.starts_with("--goal")) =>
+            {
                 Some("the goal is a percentile and its limit, such as --goal p99=2ms".to_owned())
             }
             _ => None,
@@ -139,16 +141,16 @@ fn foreign_option(word: &str) -> Option<String> {
     let fio = FIO_WORDS.iter().find(|(theirs, _)| *theirs == name);
     let ours = fio.map_or(name, |(_, ours)| ours);
     let option = ours.split(' ').next()?;
-    let is_place = |it: &clap::Arg| {
-        ["path", "paths", "directory", "directories"].contains(&it.get_id().as_str())
+    let is_place = |argument: &clap::Arg| {
+        ["path", "paths", "directory", "directories"].contains(&argument.get_id().as_str())
     };
     let takes_place = command.get_positionals().any(is_place);
     if option == "--target" && takes_place {
         let command = command.get_name();
         return Some(format!("give the PATH itself, without an option: durio {command} PATH"));
     }
-    let others = all.get_subcommands().filter(|it| has(it, option));
-    let others: Vec<_> = others.map(|it| format!("durio {}", it.get_name())).collect();
+    let others = all.get_subcommands().filter(|listed| has(listed, option));
+    let others: Vec<_> = others.map(|other| format!("durio {}", other.get_name())).collect();
     let is_elsewhere = !has(command, option) && !others.is_empty();
     let as_it_is = "durio fio takes fio's own command lines";
     let others = others.join(", ");
@@ -182,7 +184,7 @@ fn has(command: &clap::Command, option: &str) -> bool {
 
 fn option_of<'c>(command: &'c clap::Command, option: &str) -> Option<&'c clap::Arg> {
     let name = option.strip_prefix("--")?;
-    command.get_arguments().find(|it| it.get_long() == Some(name))
+    command.get_arguments().find(|argument| argument.get_long() == Some(name))
 }
 
 /// Refuses `--size 4 GB`: 4 would be taken as bytes, and GB for a path.

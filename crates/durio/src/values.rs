@@ -22,7 +22,7 @@ pub(crate) struct CompletedName(fn() -> Vec<String>);
 pub(crate) const DATABASE: CompletedName = CompletedName(|| known_databases().unwrap_or_default());
 
 pub(crate) const SIMDISK: CompletedName =
-    CompletedName(|| durio_simdisk::ZOO.iter().map(|it| it.name.to_owned()).collect());
+    CompletedName(|| durio_simdisk::ZOO.iter().map(|disk| disk.name.to_owned()).collect());
 
 pub(crate) const WORKLOAD: CompletedName =
     CompletedName(|| check_workloads().into_iter().map(|(_, workload)| workload.name).collect());
@@ -47,7 +47,7 @@ impl TypedValueParser for CompletedName {
 /// A number of power cuts, or the name of one.
 pub(crate) fn cuts(text: &str) -> Result<u32, String> {
     let named = CUT_PRESETS.iter().find(|(name, _)| *name == text).map(|(_, cuts)| *cuts);
-    let cuts = named.or_else(|| text.parse().ok().filter(|it| (1..=1_000_000).contains(it)));
+    let cuts = named.or_else(|| text.parse().ok().filter(|cuts| (1..=1_000_000).contains(cuts)));
     cuts.ok_or_else(|| {
         let names: Vec<_> =
             CUT_PRESETS.iter().map(|(name, cuts)| format!("{name} ({cuts})")).collect();
@@ -78,7 +78,7 @@ pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
 
 /// A factor of speed: `2`, `0.5`.
 pub(crate) fn speed(text: &str) -> Result<f64, String> {
-    let speed = text.parse().ok().filter(|it| (0.001..=1_000_000.0).contains(it));
+    let speed = text.parse().ok().filter(|speed| (0.001..=1_000_000.0).contains(speed));
     speed.ok_or_else(|| "expected a factor from 0.001 to 1000000, such as 2 or 0.5".to_owned())
 }
 
@@ -186,7 +186,8 @@ pub(crate) fn age(text: &str) -> Result<Nanos, String> {
     match days {
         Some(days) => Ok(Nanos::from_secs(days.saturating_mul(86_400))),
         None => text.parse::<Nanos>().map_err(|error| {
-            let meant = error.meant.map_or_else(String::new, |it| format!("did you mean '{it}'? "));
+            let meant =
+                error.meant.map_or_else(String::new, |word| format!("did you mean '{word}'? "));
             format!("'{text}' is no age; {meant}expected days such as 90d, or a time such as 12h")
         }),
     }
@@ -202,7 +203,7 @@ pub(crate) fn metric(text: &str) -> Result<Metric, String> {
     };
     // The figure p99.9 contains a dot.
     let (workload, figure) = text.split_once('.').ok_or_else(wrong)?;
-    let figure = RunFigure::ALL.into_iter().find(|it| it.name() == figure).ok_or_else(wrong)?;
+    let figure = RunFigure::ALL.into_iter().find(|kind| kind.name() == figure).ok_or_else(wrong)?;
     Ok(Metric { workload: workload.to_owned(), figure })
 }
 
@@ -220,7 +221,7 @@ pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
     all: &'static [T],
     name: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
-    let words = PossibleValuesParser::new(all.iter().map(|&it| name(it)));
+    let words = PossibleValuesParser::new(all.iter().map(|&item| name(item)));
     words.try_map(move |word| named(&word, "choice", all, name))
 }
 
@@ -273,7 +274,7 @@ pub(crate) fn setting(text: &str) -> Result<DatabaseSetting, String> {
 /// The durable path of a write, by its name.
 pub(crate) fn durable_path(text: &str) -> Result<DurablePath, String> {
     let words = DurablePath::ALL.map(DurablePath::word);
-    DurablePath::ALL.into_iter().find(|it| it.word() == text).ok_or_else(|| {
+    DurablePath::ALL.into_iter().find(|path| path.word() == text).ok_or_else(|| {
         let hint = did_you_mean(text, &words, "there are");
         format!("'{text}' makes no write durable; {hint}")
     })

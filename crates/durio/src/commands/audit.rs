@@ -4,9 +4,10 @@
 //! name; anything else is read as a table.
 
 use std::fs::File;
-use std::io::{Read, Seek};
-use std::path::Path;
+use std::io::{Read, Seek as _};
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use durio_analyse::{FINDINGS_SCHEMA, Findings};
 use durio_bench::{BenchError, BenchErrorKind, find_run, read_run};
 use durio_block::open_input;
@@ -15,10 +16,34 @@ use durio_fio::json::{FioFile, FioOutput};
 use durio_judge::audit::{AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims};
 use durio_report::ShownAudit;
 
-use crate::args::Audit;
-use crate::exit_code::Exit;
+use crate::exit_code::{Exit, TABLE};
+use crate::options::OutputArguments;
 use crate::output;
 use crate::progress::Terminal;
+
+/// Check published figures for what cannot be right
+///
+/// Reads a run folder of durio or its findings.json, a fio result (--output-format=json or json+),
+/// or a CSV table of results.
+///
+/// A table has the columns source, stack, workload, block_size, jobs, iodepth, durable, read_iops,
+/// read_latency_us, write_iops, write_latency_us, bandwidth_mb_s. Leave cells of unknown figures
+/// empty. Optional columns: note, engine, direct, paced, runtime, size, memory, target,
+/// preconditioned, idle, syncs, sync_latency_us, and for read, write and sync _latency_min_us,
+/// _latency_max_us and percentiles such as read_latency_p99.9_us.
+///
+/// Each finding names the line or step, the reason and the figures behind it; rounding alone never
+/// causes one. The exit code is 1 if a figure cannot be right, 3 if the file cannot be read.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub(crate) struct Audit {
+    /// The table, result or run folder
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
 
 pub(crate) fn audit(arguments: &Audit) -> Result<Exit, BenchError> {
     let subject = arguments.file.display().to_string();

@@ -6,10 +6,11 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use clap::Args;
 use durio_analyse::capture::{
     Capture, CaptureFindings, CaptureSource, EarlierCapture, profile_text,
 };
-use durio_base::Bytes;
+use durio_base::{Bytes, Nanos};
 use durio_bench::{BenchError, BenchErrorKind, CaptureMark};
 use durio_block::{open_input, read_bounded};
 use durio_observe::{
@@ -22,17 +23,111 @@ use durio_run::{CaptureTarget, CaptureWish};
 use durio_spec::profile::Profile;
 use rustix::pipe::{SpliceFlags, tee};
 
-use super::new_file::{named_as_file, refuse_existing, write_new, write_new_by};
-use crate::args::{Capture as Arguments, Whom};
-use crate::exit_code::Exit;
+use crate::exit_code::{Exit, TABLE};
 use crate::measure::clear_up;
-use crate::output;
+use crate::options::OutputArguments;
+use crate::output::{self, named_as_file, refuse_existing, write_new, write_new_by};
 use crate::stop_signals::stop_on_signals;
+
+/// Watch what a running database does to its storage, and make a profile of it
+///
+/// Traces system calls of its processes and threads (write, pwrite64, writev, pwritev, pwritev2,
+/// fsync, fdatasync, sync_file_range) and requests to the devices below: which files it writes, in
+/// which sizes, where, who syncs and how often. Needs root, and no more than the kernel's tracefs:
+/// where that is not mounted, durio mounts it for itself alone. Nothing stays behind.
+///
+///   durio capture --pid 812 --for 60s --output mine.toml
+///   durio capture --unit postgresql@15-main
+///   durio capture --path /var/lib/mysql --html page.html
+///   durio run profile:mine.toml --target /mnt/other
+///   durio capture --path /mnt/other --against before.json
+///   durio capture --strace trace.txt --output mine.toml
+///   durio capture --pid 812 --trace mine.trace
+///   durio replay mine.trace /mnt/other
+///
+/// Paths of files and sizes are recorded, contents never. What goes through io_uring is counted,
+/// without file and size. Ctrl-C ends it, and shows what was seen. Reads are not captured.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct CaptureArguments {
+    #[command(flatten)]
+    pub(crate) whom: Whom,
+
+    /// How long to watch, such as 60s or 10m
+    ///
+    /// Afterwards durio counts the calls that write without tracing them, for a tenth of that time and 4s
+    /// at most: the report says how much tracing slowed the database down.
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        default_value = "60s",
+        conflicts_with_all = ["strace", "block_trace"],
+        help_heading = "How long"
+    )]
+    pub(crate) duration: Nanos,
+
+    /// Show an earlier capture beside this one, saved by durio capture --json: that of the database whose
+    /// profile runs now, or from before a change
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) against: Option<PathBuf>,
+
+    /// Write a profile of it to this new file; durio run profile:FILE measures it
+    #[arg(long = "output", value_name = "FILE", help_heading = "Output")]
+    pub(crate) profile: Option<PathBuf>,
+
+    /// Write every write and sync to this new file, with its time; durio replay does them again elsewhere
+    ///
+    /// Takes 100 bytes of memory for each until the capture ends, and ends it after 20,000,000.
+    #[arg(long, value_name = "FILE", conflicts_with = "block_trace", help_heading = "Output")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Write the report as a page to this new file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+// No doc comment, which would be taken for a command's.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+#[command(next_help_heading = "Whom")]
+pub(crate) struct Whom {
+    /// A process and its children, such as PostgreSQL's postmaster
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Option<u32>,
+
+    /// The processes of a running unit of systemd; without a suffix .service is meant
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unit: Option<String>,
+
+    /// Those who hold files below this directory open; only such files count
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+
+    /// Instead of watching, read a file that strace wrote, on any machine and without root
+    ///
+    /// It needs times and paths of files: strace -f -ttt -T -y -o FILE -p PID. Devices are not in it.
+    /// While strace watches, a database is slower, so rates and times of syncs are those of a slow one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) strace: Option<PathBuf>,
+
+    /// Instead of watching, read what blkparse, perf, ftrace, iosnoop or biosnoop wrote of devices
+    ///
+    /// Each device counts as a file: its write requests are writes, durable with FUA, and its flushes
+    /// are syncs. To make one: blktrace -d DEV -w 60 -o - | blkparse -i - > FILE; or perf record -a -c 1
+    /// -e block:block_rq_issue -e block:block_rq_requeue -e block:block_rq_complete -- sleep 60, then
+    /// perf script > FILE; or perf trace with the same events; or the kernel's own trace of them; or
+    /// iosnoop -ts 60 > FILE; or biosnoop > FILE (of bcc, which shows neither flushes nor FUA).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) block_trace: Option<PathBuf>,
+}
 
 /// Where `proc` and `sys` are.
 const ROOT: &str = "/";
 
-pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
+pub(super) fn capture(arguments: &CaptureArguments) -> Result<Exit, BenchError> {
     if arguments.duration.get() == 0 {
         return Err(
             BenchError::wrong_use("--for 0s watches nothing").hint("give a time, such as 60s")
@@ -61,7 +156,7 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
     };
     // As captured, without the comparison. Problems with the trace are reported after the report.
     let trace = taken.kept.map(|kept| kept.trace(&findings));
-    before.iter().for_each(|it| findings.compare_with(it));
+    before.iter().for_each(|earlier| findings.compare_with(earlier));
     output::report(arguments.output, &findings)?;
     if let Some(path) = &arguments.html {
         write_page(path, &findings)?;
@@ -94,13 +189,14 @@ impl CaptureSink {
             kept.files.push(file.clone());
         }
         let operation = self.capture.take(event);
-        if let Some(kept) = self.kept.as_mut().filter(|it| it.operations.len() < OPERATIONS_MAX) {
+        if let Some(kept) = self.kept.as_mut().filter(|kept| kept.operations.len() < OPERATIONS_MAX)
+        {
             kept.operations.extend(operation);
         }
     }
 
     fn is_full(&self) -> bool {
-        self.kept.as_ref().is_some_and(|it| it.operations.len() >= OPERATIONS_MAX)
+        self.kept.as_ref().is_some_and(|kept| kept.operations.len() >= OPERATIONS_MAX)
     }
 }
 
@@ -111,7 +207,7 @@ impl KeptOperations {
             return Err(BenchError::cannot_measure(text)
                 .hint("watch the database while it works, and longer: --for 10m"));
         }
-        if self.operations.iter().all(|it| it.nanos == 1) {
+        if self.operations.iter().all(|operation| operation.nanos == 1) {
             let text = "the text does not say how long calls took, so there is no trace to write";
             return Err(BenchError::wrong_use(text).hint(STRACE.made_by));
         }
@@ -123,7 +219,7 @@ impl KeptOperations {
 
 /// Watches the requested processes; true if the user ended it.
 fn watch(
-    arguments: &Arguments,
+    arguments: &CaptureArguments,
     taken: &mut CaptureSink,
 ) -> Result<(CaptureFindings, bool), BenchError> {
     let target = target(&arguments.whom)?;
@@ -204,7 +300,7 @@ fn read_trace(
 ) -> Result<CaptureFindings, BenchError> {
     let io = |error| BenchError::io("read", path, error);
     let file = open_written(path).map_err(io)?;
-    let written = file.metadata().and_then(|it| it.modified()).map_err(io)?;
+    let written = file.metadata().and_then(|facts| facts.modified()).map_err(io)?;
     let end = (tracer.read)(BufReader::new(file), &mut |event| taken.take(event));
     if taken.is_full() {
         let text = format!("'{}' has more than {OPERATIONS_MAX} operations", path.display());
@@ -286,7 +382,7 @@ fn named(target: &CaptureTarget) -> String {
 /// The command line as typed; invalid UTF-8 is replaced.
 pub(super) fn command_line() -> String {
     let words: Vec<String> =
-        std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     format!("durio {}", words.join(" "))
 }
 

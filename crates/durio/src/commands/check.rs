@@ -1,19 +1,96 @@
 //! `durio check`: checks whether storage is fit for a database.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
+use clap::Args;
 use durio_analyse::{Findings, Verdict, VerdictWord};
-use durio_base::did_you_mean;
+use durio_base::{Bytes, Nanos, did_you_mean};
 use durio_bench::{BenchError, LocatedPlaces};
 use durio_observe::process_names;
 use durio_plan::Threshold;
 use durio_spec::profile::{Profile, known_databases, profile, profile_names};
-use durio_spec::{CheckLength, CheckRequest, plan_check};
+use durio_spec::{CheckLength, CheckRequest, plan_check, written};
 
-use crate::args::CheckArguments;
-use crate::exit_code::Exit;
+use crate::exit_code::{Exit, TABLE};
 use crate::measure::{begin, execute, locate};
-use crate::output;
+use crate::options::Measuring;
+use crate::{output, values};
+
+/// Check whether storage is fit for a database
+///
+/// Lays out its own files in a directory (1 GiB, at most a tenth of the free space) and measures
+/// eight workloads, one after the other, in about a minute:
+///
+///   commit           8 KiB into a recycled log, O_DIRECT, fdatasync each, one writer
+///   commit-etcd      2300 bytes, buffered, into a preallocated segment, fdatasync each
+///   commit-group-1   256-byte records of one committer, buffered, into a recycled log, batches
+///                    filled up to 4 KiB, one fdatasync per batch
+///   commit-group-8   the same of 8 committers, who share each sync
+///   commit-group-64  the same of 64 committers
+///   lookup           random 8 KiB reads, 8 jobs with 4 in flight each, O_DIRECT
+///   scan             sequential 256 KiB reads, 2 jobs with 16 in flight each, O_DIRECT
+///   mixed            random 8 KiB, 70 % reads, 8 jobs with 4 in flight each, not durable
+///
+/// Existing files and block devices are only read (lookup, scan) unless --destroy names them. With
+/// several paths, such as a filesystem and its device, the report shows them side by side. Only the
+/// run folder with the record and the report stays behind.
+///
+/// In a directory, the commits of 32 clients are predicted besides (durio predict) for each of
+/// PostgreSQL, MariaDB, etcd and Redis that runs on this machine, and for what --database names.
+#[derive(Debug, Args)]
+// Verbatim, for clap would join the lines of the table.
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct CheckArguments {
+    /// Directories, files or block devices to check
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// Same as PATH; durio run and durio sweep call it that
+    #[arg(long, value_name = "PATH", conflicts_with = "paths", help_heading = "What")]
+    pub(crate) target: Vec<PathBuf>,
+
+    /// Finish in under 15 s, with 256 MiB of data
+    #[arg(long, conflicts_with_all = ["thorough", "duration"], help_heading = "How long, how large")]
+    pub(crate) quick: bool,
+
+    /// Measure each workload for 300 s; shorter figures are marked provisional
+    #[arg(long, conflicts_with = "duration", help_heading = "How long, how large")]
+    pub(crate) thorough: bool,
+
+    /// Time per workload, such as 30s or 5m
+    #[arg(long, value_name = "TIME", help_heading = "How long, how large")]
+    pub(crate) duration: Option<Nanos>,
+
+    /// Size of the data file, such as 4GiB; may exceed a tenth of the free space
+    #[arg(long, value_name = "SIZE", help_heading = "How long, how large")]
+    pub(crate) size: Option<Bytes>,
+
+    /// Only this workload (can be repeated)
+    #[arg(long = "workload", value_name = "NAME", value_parser = values::WORKLOAD,
+          hide_possible_values = true, help_heading = "How long, how large")]
+    pub(crate) workloads: Vec<String>,
+
+    /// Exit with 1 if the storage is unfit for this database (can be repeated)
+    ///
+    /// The report has verdicts for all known databases; only those named here set the exit code. A
+    /// database without a documented threshold has no effect. Its commits are predicted besides, where
+    /// durio knows what its software takes.
+    #[arg(long = "database", value_name = "NAME", value_parser = values::DATABASE,
+          hide_possible_values = true, help_heading = "Verdict")]
+    pub(crate) databases: Vec<String>,
+
+    /// Exit with 1 if this goal is missed, such as 'commit p99 < 5ms' (can be repeated)
+    ///
+    /// WORKLOAD FIGURE < TIME for a latency (mean, p50, p99, p99.9, max), WORKLOAD rate > N or WORKLOAD
+    /// bandwidth > SIZE. Latencies are those of commits or reads; another operation is named between
+    /// workload and figure: 'commit sync p99 < 2ms'.
+    #[arg(long = "goal", value_name = "GOAL", value_parser = written::check_goal, help_heading = "Verdict")]
+    pub(crate) goals: Vec<Threshold>,
+
+    #[command(flatten)]
+    pub(crate) common: Measuring,
+}
 
 pub(crate) fn check(arguments: CheckArguments) -> Result<Exit, BenchError> {
     // Before anything is looked up or laid out: a misspelt name must not cost a minute.
@@ -87,10 +164,13 @@ fn known(names: &[String]) -> Result<Vec<String>, BenchError> {
 // Unfit decides; a threshold that could not be compared leaves the question open, and stderr names
 // it.
 pub(super) fn verdict(findings: &Findings, databases: &[String]) -> Exit {
-    let is_asked =
-        |it: &&Verdict| databases.contains(&it.database) || it.database == Threshold::GOAL;
+    let is_asked = |verdict: &&Verdict| {
+        databases.contains(&verdict.database) || verdict.database == Threshold::GOAL
+    };
     let asked: Vec<_> = findings.verdicts.iter().filter(is_asked).collect();
-    for verdict in asked.iter().filter(|it| it.verdict == VerdictWord::NoDocumentedThreshold) {
+    for verdict in
+        asked.iter().filter(|verdict| verdict.verdict == VerdictWord::NoDocumentedThreshold)
+    {
         output::remark(&format!(
             "durio: no limit is published for {}; name your own, such as --goal 'commit p99 < 5ms'",
             verdict.database
@@ -117,11 +197,12 @@ mod tests {
 
     #[test]
     fn databases_that_run_or_are_named_are_predicted_unless_workloads_are_named() {
-        let texts = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let texts =
+            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let of = |named: &[&str], workloads: &[&str], running: &[&str]| -> Vec<String> {
             let running = texts(running).into_iter().collect();
             let found = predicted(&texts(named), &texts(workloads), &running);
-            found.unwrap_or_default().into_iter().map(|it| it.name).collect()
+            found.unwrap_or_default().into_iter().map(|profile| profile.name).collect()
         };
         let servers = ["bash", "postgres", "redis-server"];
         assert_eq!(of(&[], &[], &["bash"]), texts(&[]));

@@ -1,5 +1,6 @@
 //! `durio explain`: the meaning of warnings, signals, verdicts and rules of any run.
 
+use clap::Args;
 use durio_analyse::Explanation;
 use durio_base::nearest_word;
 use durio_bench::BenchError;
@@ -8,9 +9,28 @@ use durio_judge::audit::audit_explanations;
 use durio_judge::explanations;
 use durio_report::{ShownExplanations, word_explanations};
 
-use crate::args::Explain;
-use crate::exit_code::Exit;
+use crate::exit_code::{Exit, TABLE};
+use crate::options::OutputArguments;
 use crate::output;
+
+/// Explain what a report says: a warning, a signal, a verdict, a rule
+///
+/// ID is the word as the report prints it, such as not-steady, flush-fast, unfit or B01. The same
+/// explanations are the reference part of the book. Without ID it lists all of them.
+///
+///   durio explain
+///   durio explain flush-fast
+///   durio explain --format json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Explain {
+    /// What to explain; several may have the same id, and all of them are shown
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
 
 pub(super) fn explain(arguments: &Explain) -> Result<Exit, BenchError> {
     let all = all()?;
@@ -18,7 +38,9 @@ pub(super) fn explain(arguments: &Explain) -> Result<Exit, BenchError> {
         None => ShownExplanations::listed(all),
         Some(id) => {
             let asked = normal(id);
-            let is_it = |it: &Explanation| normal(&it.id) == asked || is_named(it, &asked);
+            let is_it = |explanation: &Explanation| {
+                normal(&explanation.id) == asked || is_named(explanation, &asked)
+            };
             let (found, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_it);
             if found.is_empty() {
                 return Err(unknown(id, &asked, &others));
@@ -50,7 +72,7 @@ fn is_named(it: &Explanation, name: &str) -> bool {
 }
 
 fn unknown(id: &str, asked: &str, all: &[Explanation]) -> BenchError {
-    let ids = || all.iter().map(|it| it.id.as_str());
+    let ids = || all.iter().map(|explanation| explanation.id.as_str());
     let part = ids().find(|id| id.contains(asked) || asked.contains(id));
     let near = nearest_word(asked, ids()).or(part);
     let error = BenchError::wrong_use(format!("nothing is called '{id}'"));

@@ -3,12 +3,11 @@
 //! Takes words as fio does; prints a plan, or runs it and prints results, and lists differences
 //! from fio. durio-fio knows what an option means, durio-report writes results.
 
-mod stand_in;
-
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use durio_bench::{BenchError, BenchErrorKind, Execution, LocatedPlaces, Permission, locate};
 use durio_block::{HeldTargets, open_input};
 use durio_fio::FioError;
@@ -20,11 +19,52 @@ use durio_fio::job_file::{
 use durio_plan::{ClockChoice, Location};
 use durio_report::write_document;
 
-use super::PLAN_FILE_NAME;
-use crate::args::{Expanding, FioArguments, Measuring, PlanArguments, RunCommand};
-use crate::exit_code::Exit;
-use crate::measure::{begin, execute};
+use crate::exit_code::{Exit, TABLE};
+use crate::measure::{PLAN_FILE_NAME, begin, execute};
+use crate::options::{Expanding, Measuring, PlanArguments, RunCommand};
 use crate::output;
+
+/// Run fio jobs with durio: accepts fio's job files and command line, prints fio's output
+///
+/// Accepts fio's options and prints fio's output: --output, --output-format
+/// (normal, terse, json, json+, and lists of them), --minimal, --terse-version, --append-terse, and
+/// the logs of write_bw_log, write_lat_log and write_iops_log. For durio's own formats use --format.
+/// Every fio option is honoured, or refused by name and line: --cmdhelp lists them, --cmdhelp=NAME
+/// describes one. Differences from fio that do not change what the figures mean are printed as
+/// notes: on stderr, or on stdout if --output names a file for the results. Sections of one stonewall
+/// group run at the same time.
+///
+///   durio fio job.fio
+///   durio fio --name=wal --rw=write --bs=8k --size=64m --fdatasync=1 --output-format=json
+///   durio fio --destroy /dev/sdx --output=result.json --output-format=json+ job.fio
+///   durio fio --plan job.fio
+///
+/// To let programs that call fio use durio, put a script named fio on the PATH that does
+/// `exec durio fio "$@"`.
+///
+/// durio's options may be mixed with fio's; everything after -- is fio's. Existing files are
+/// written only if --destroy names them; files that durio makes are removed. Logs have one line per
+/// interval (log_avg_msec, or 100 ms), never one per I/O.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = TABLE,
+    override_usage = "durio fio [OPTIONS] [FIO OPTIONS] [JOB FILE]..."
+)]
+pub(crate) struct FioArguments {
+    /// fio's command line: options and job files
+    #[arg(last = true, value_name = "FIO OPTIONS")]
+    pub(crate) words: Vec<PathBuf>,
+
+    /// Print the plan as JSON, and run nothing
+    #[arg(long)]
+    pub(crate) plan: bool,
+
+    #[command(flatten)]
+    pub(crate) common: Measuring,
+}
+
+mod stand_in;
 
 pub(crate) fn fio(arguments: &FioArguments) -> Result<Exit, BenchError> {
     let words = words(arguments)?;

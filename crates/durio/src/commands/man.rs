@@ -5,27 +5,29 @@ mod pages;
 use std::io;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
-use clap_mangen::Man;
+use clap::Command;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 use durio_bench::BenchError;
 use durio_block::Folder;
 
-use crate::args::{self, Arguments, Completions};
+use crate::args::{Completions, Man};
 use crate::exit_code::{Exit, TABLE};
 use crate::output;
 use pages::{PageNotes, notes_of};
 
-pub(crate) fn completions(arguments: &Completions) -> Result<Exit, BenchError> {
+pub(crate) fn completions(
+    arguments: &Completions,
+    mut command: Command,
+) -> Result<Exit, BenchError> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "durio", &mut script);
+    clap_complete::generate(arguments.shell, &mut command, "durio", &mut script);
     output::answer(&script)?;
     Ok(Exit::Fine)
 }
 
-pub(crate) fn man(arguments: &args::Man) -> Result<Exit, BenchError> {
+pub(crate) fn man(arguments: &Man, command: Command) -> Result<Exit, BenchError> {
     let directory = &arguments.directory;
-    write(directory).map_err(|error| {
+    write(directory, command).map_err(|error| {
         BenchError::io("write man pages into", directory, error)
             .hint("name an existing directory that you may write to")
     })?;
@@ -34,21 +36,21 @@ pub(crate) fn man(arguments: &args::Man) -> Result<Exit, BenchError> {
 }
 
 /// A page for each command, in the place of those of another durio.
-fn write(directory: &Path) -> io::Result<()> {
+fn write(directory: &Path, command: Command) -> io::Result<()> {
     let folder = Folder::open(directory)?;
     // clap would write a page for each `help` of each command, too.
-    let mut arguments = Arguments::command().disable_help_subcommand(true);
+    let mut arguments = command.disable_help_subcommand(true);
     arguments.build();
     write_pages(&folder, &arguments)
 }
 
 fn write_pages(folder: &Folder, command: &Command) -> io::Result<()> {
-    for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+    for inner in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         write_pages(folder, inner)?;
     }
     // `durio-stack-bench`, as `build` has named it.
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
-    let page = Man::new(command.clone())
+    let page = clap_mangen::Man::new(command.clone())
         .title(name.to_uppercase())
         .source(concat!("durio ", env!("CARGO_PKG_VERSION")))
         .manual("User Commands");
@@ -58,7 +60,7 @@ fn write_pages(folder: &Folder, command: &Command) -> io::Result<()> {
     page.render_synopsis_section(&mut text)?;
     description(command).to_writer(&mut text)?;
     page.render_options_section(&mut text)?;
-    if command.get_subcommands().any(|it| !it.is_hide_set()) {
+    if command.get_subcommands().any(|sub| !sub.is_hide_set()) {
         page.render_subcommands_section(&mut text)?;
     }
     let words = command.get_bin_name().unwrap_or_default().trim_start_matches("durio").trim_start();
@@ -152,13 +154,16 @@ fn see_also(notes: &PageNotes) -> Roff {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arguments, Command, CommandFactory};
+    use clap::CommandFactory as _;
+
+    use super::Command;
+    use crate::args::Arguments;
 
     /// A help is at most 100 columns wide; options stand 10 columns in.
     fn expect_lines_that_fit(command: &Command) {
-        let texts = command.get_long_about().into_iter().map(|it| (it.to_string(), 100));
-        let options = command.get_arguments().filter_map(|it| it.get_long_help());
-        for (text, columns) in texts.chain(options.map(|it| (it.to_string(), 90))) {
+        let texts = command.get_long_about().into_iter().map(|about| (about.to_string(), 100));
+        let options = command.get_arguments().filter_map(|argument| argument.get_long_help());
+        for (text, columns) in texts.chain(options.map(|help| (help.to_string(), 90))) {
             for (line, next) in text.lines().zip(text.lines().skip(1)) {
                 let is_broken = line.chars().count() > columns && !next.is_empty();
                 assert!(!is_broken, "{}: {line}", command.get_name());

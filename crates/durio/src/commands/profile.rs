@@ -1,23 +1,122 @@
 //! `durio profile`, and `durio run profile:NAME`: profiles of databases' use of storage.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use durio_bench::{BenchError, BenchErrorKind, LocatedPlaces, Permission, locate, read_text};
-use durio_block::HeldTargets;
-use durio_plan::ClockChoice;
-use durio_report::ProfileList;
-use durio_spec::profile::{LogSetting, Profile, profile, profile_names, profile_text};
-use durio_spec::{ProfileRequest, plan_profile};
-
-use super::{PLAN_FILE_NAME, calibrate};
-use crate::args::{
-    Expanding, PlanArguments, ProfileArguments as Arguments, ProfileCommand, RunCommand,
+use clap::{Args, Subcommand};
+use durio_base::Nanos;
+use durio_bench::{
+    BenchError, BenchErrorKind, CalibrationWish, Execution, LocatedPlaces, Permission, RunOptions,
+    busy_processors, calibrate, locate, read_text,
 };
-use crate::exit_code::Exit;
-use crate::measure::{begin, execute};
-use crate::output;
+use durio_block::HeldTargets;
+use durio_observe::read_host;
+use durio_plan::{ClockChoice, Plan};
+use durio_record::FolderName;
+use durio_report::{Format, ProfileList};
+use durio_run::StopFlag;
+use durio_spec::profile::{
+    LogSetting, Profile, calibrated_text, profile, profile_names, profile_text,
+};
+use durio_spec::{PredictRequest, ProfileRequest, plan_predict, plan_profile, predicted_clients};
+
+use crate::exit_code::{Exit, TABLE};
+use crate::measure::{PLAN_FILE_NAME, begin, clear_up, execute};
+use crate::options::{Expanding, OutputArguments, PlanArguments, RunCommand};
+use crate::output::{self, named_as_file, refuse_existing, write_new};
+use crate::progress::Terminal;
+use crate::stop_signals::stop_on_signals;
+
+/// Show what databases do to their storage, field by field, each with its source
+///
+/// A profile is the log that commits wait for, and what runs meanwhile: lookups, checkpoints,
+/// compactions. `durio run profile:NAME --target DIR` measures the log idle and under that load.
+///
+///   durio profile list
+///   durio profile show postgresql
+///   durio profile show ./mine.toml
+///   durio profile calibrate postgresql --output mine.toml --command 'pgbench -c {clients} -T 5'
+///   durio run profile:postgresql --target /data
+///   durio run profile:./mine.toml --target log=/log --target data=/data
+///
+/// How to write one is in docs/formats/profile.md. Values that no document backs are marked as
+/// general knowledge or as durio's guess: replace them by what your own database does.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProfileArguments {
+    #[command(subcommand)]
+    pub(crate) command: ProfileCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProfileCommand {
+    /// List the built-in profiles
+    List {
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Show a profile: every field, its value, and where it is from
+    Show {
+        /// Name of a profile, or the path of a TOML file
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    Calibrate(Calibrate),
+}
+
+/// Find out how long a database's software takes on this machine, with the database itself
+///
+/// durio predict runs a model of the database: its threads, and processor time as it was found on
+/// another machine. This runs your database without a disk, by your command, in turns with that
+/// model in memory, and writes a profile with which the model is as fast as the database. It takes
+/// three to four minutes.
+///
+///   durio profile calibrate postgresql --output mine.toml \
+///       --command 'pgbench -n -f insert.sql -c {clients} -T 5'
+///   durio predict ./mine.toml /data
+///
+/// Set the database up so that it waits for no disk: PostgreSQL with fsync=off, Redis with
+/// appendfsync no, any with its files in /dev/shm; use one that may lose its data. Its other
+/// settings are to be yours. The command's transaction is the smallest durable one, such as one
+/// INSERT. Nothing else may run meanwhile.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Calibrate {
+    /// Name of a profile that has [software], or the path of a TOML file
+    #[arg(value_name = "DATABASE")]
+    pub(crate) name: String,
+
+    /// What loads the database, for a shell; {clients} stands for the number of clients
+    ///
+    /// It prints its rate as pgbench, redis-benchmark, sysbench, db_bench or YCSB do, or ends with a line that
+    /// is the transactions per second alone. Some five seconds for each number of clients are enough.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) command: String,
+
+    /// Numbers of clients that commit at the same time [default: 1,8,32; 1 for SQLite]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) clients: Vec<u32>,
+
+    /// Write the profile to this new file; durio predict FILE uses it
+    #[arg(long = "output", value_name = "FILE")]
+    pub(crate) profile: PathBuf,
+
+    /// Measured time of the model per number of clients, in each round
+    #[arg(long, value_name = "TIME", default_value = "3s")]
+    pub(crate) duration: Nanos,
+
+    /// Directory in memory for the model's log
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    pub(crate) memory: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
 
 /// Prefix of a spec that names a profile.
 const PREFIX: &[u8] = b"profile:";
@@ -27,7 +126,7 @@ pub(super) fn is_profile(spec: &Path) -> bool {
     spec.as_os_str().as_bytes().starts_with(PREFIX)
 }
 
-pub(super) fn show(arguments: &Arguments) -> Result<Exit, BenchError> {
+pub(super) fn show(arguments: &ProfileArguments) -> Result<Exit, BenchError> {
     match &arguments.command {
         ProfileCommand::List { output: shown } => {
             let all: Result<Vec<Profile>, _> = profile_names().into_iter().map(profile).collect();
@@ -36,7 +135,7 @@ pub(super) fn show(arguments: &Arguments) -> Result<Exit, BenchError> {
         ProfileCommand::Show { name, output: shown } => {
             output::report(*shown, &read(OsStr::new(name), &[])?)?;
         }
-        ProfileCommand::Calibrate(arguments) => return calibrate::calibrate_profile(arguments),
+        ProfileCommand::Calibrate(arguments) => return calibrate_profile(arguments),
     }
     Ok(Exit::Fine)
 }
@@ -143,5 +242,103 @@ pub(super) fn text(name: &OsStr) -> Result<String, BenchError> {
     match is_file {
         true => read_text(Path::new(name), "profile"),
         false => Ok(profile_text(&name.display().to_string())?.to_owned()),
+    }
+}
+
+pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchError> {
+    // Before minutes of measuring, not after.
+    refuse_existing(&arguments.profile)?;
+    if arguments.output.format() == Format::FioJson {
+        let hint = "there are text, json, html, markdown and csv";
+        return Err(output::unsupported(arguments.output, hint));
+    }
+    let name = &arguments.name;
+    let text = text(OsStr::new(name))?;
+    let profile = Profile::parse(name, &text)?;
+    let clients = predicted_clients(&profile, &arguments.clients)?;
+    let wish =
+        CalibrationWish { database: profile.name, command: arguments.command.clone(), clients };
+    let stop = stop_on_signals()?;
+    let model = DatabaseModel { arguments, text: &text, clients: &wish.clients, stop: &stop };
+    clear_up();
+    drop(model.begin(1.0)?);
+    let tell = |line: &str| output::remark(&format!("durio: {line}"));
+    let mut rates = |factor| model.rates(factor);
+    let findings = calibrate(&wish, &stop, &mut rates, &tell, &busy_processors)?;
+    let host = read_host().hostname.unwrap_or_else(|| "an unnamed machine".to_owned());
+    let date = FolderName::rfc3339(SystemTime::now());
+    let document = format!(
+        "durio profile calibrate on {host}, {}: times {:.2} times as long; by: {}",
+        date.split('T').next().unwrap_or_default(),
+        findings.factor,
+        findings.command
+    );
+    let text = calibrated_text(name, &text, findings.factor, &document)?;
+    let path = &arguments.profile;
+    write_new(path, text.as_bytes())?;
+    output::report(arguments.output, &findings)?;
+    output::remark(&format!(
+        "durio: wrote {}; predict with it: durio predict {} DIR",
+        path.display(),
+        named_as_file(path)
+    ));
+    Ok(Exit::Fine)
+}
+
+/// The model of the database, with its log in memory.
+struct DatabaseModel<'a> {
+    arguments: &'a Calibrate,
+    text: &'a str,
+    clients: &'a [u32],
+    stop: &'a StopFlag,
+}
+
+impl DatabaseModel<'_> {
+    /// The parts of a run with times scaled by this factor.
+    fn begin(&self, factor: f64) -> Result<(Execution, Plan, HeldTargets), BenchError> {
+        let name = &self.arguments.name;
+        let text = calibrated_text(name, self.text, factor, "a try")?;
+        let profile = Profile::parse(name, &text)?;
+        let execution = Execution::begin("calibrate", &RunOptions::default())?;
+        let permission = Permission::Named { destroy: &[], force_signature: false };
+        let LocatedPlaces { places, held } = locate([&self.arguments.memory], permission)?;
+        let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
+        let plan = plan_predict(&PredictRequest {
+            profile,
+            log: places.into_iter().next().ok_or_else(missing)?,
+            clients: self.clients.to_vec(),
+            settings: Vec::new(),
+            goals: Vec::new(),
+            duration: Some(self.arguments.duration),
+            seed: execution.seed,
+            clock: ClockChoice::Auto,
+            file_name: execution.file_name(),
+        })?;
+        Ok((execution, plan, held))
+    }
+
+    /// Its rates by clients, with times by this factor.
+    fn rates(&self, factor: f64) -> Result<Vec<f64>, BenchError> {
+        let (execution, plan, held) = self.begin(factor)?;
+        let executed = execution.execute(&plan, held, self.stop, &Terminal::new(false))?;
+        let found = executed.findings.prediction;
+        executed.outcome?;
+        let rates: Vec<f64> = found
+            .iter()
+            .flat_map(|prediction| &prediction.points)
+            .map(|point| point.rate_per_second)
+            .collect();
+        let is_whole = !self.stop.is_set() && rates.len() == self.clients.len();
+        match is_whole && rates.iter().all(|rate| *rate > 0.0) {
+            true => {
+                // The calibration has the rates of a try; its run is not needed.
+                execution.remove()?;
+                Ok(rates)
+            }
+            false => Err(BenchError::new(
+                BenchErrorKind::Interrupted,
+                "interrupted before the model was run with every number of clients",
+            )),
+        }
     }
 }

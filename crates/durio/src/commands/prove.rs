@@ -1,33 +1,267 @@
 //! `durio prove`: power cuts and their consequences.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 
-use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
-use durio_base::shell_word;
-use durio_bench::{
-    BenchError, BenchErrorKind, Ending, RunOptions, find_run, interrupted_power_proof,
-    new_power_proof, plan_power_proof, read_power_proof, save_power_proof,
-};
+use clap::{Args, Subcommand};
+use durio_analyse::crash_states::CheckOutcome;
+use durio_base::{Bytes, Nanos, shell_word};
+use durio_bench::{BenchError, plan_power_proof};
 use durio_command::{random_seed, random_token};
-use durio_plan::proof::{Arm, ProofTarget};
+use durio_plan::EngineKind;
+use durio_plan::proof::{Arm, DurablePath};
+use durio_prove::enumerate::StateName;
 use durio_prove::{
-    PowerProved, ProofStorage, WitnessWish, be_agent, command_in_guest, keep_ledger, name_kernels,
-    prove_in_guest, prove_power, verify_target,
+    CrashStatesWish, ProofStorage, WitnessWish, be_agent, check_crash_state, check_crash_states,
+    command_in_guest, keep_ledger, prove_in_guest, verify_target,
 };
-use durio_report::Format;
+use durio_spec::{plan_proof, proof_spec_json_schema, shipped_proof_specs};
 
-use crate::args::{
-    OutputArguments, ProveArguments, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite,
-    TokenOptions,
+use super::prove_run::{
+    ProveExec, ProveRun, TokenOptions, exec, refuse_fio, run, token, verdict, warn_of_reach,
 };
-use crate::exit_code::Exit;
-use crate::measure::clear_up;
-use crate::output;
+use crate::exit_code::{Exit, TABLE};
+use crate::options::OutputArguments;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
+use crate::{output, values};
+
+/// Prove by power cuts whether storage keeps the writes that it acknowledges
+///
+/// Writes stamped data by a durable path, keeps a ledger of what was acknowledged, cuts the power, and
+/// says what is missing: lost, torn, misplaced, corrupt. Survival of n cuts is stated with its bound;
+/// the first loss of acknowledged data ends a series.
+#[derive(Debug, Args)]
+pub(crate) struct ProveArguments {
+    #[command(subcommand)]
+    pub(crate) command: ProveCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProveCommand {
+    Run(Box<ProveRun>),
+    Plan(ProvePlan),
+    Exec(Box<ProveExec>),
+    Witness(Box<ProveWitness>),
+    Write(ProveWrite),
+    Verify(ProveVerify),
+    States(Box<ProveStates>),
+    /// Be the agent in a guest of the lab
+    #[command(hide = true)]
+    InGuest {
+        /// What the host wants, as JSON
+        order: String,
+    },
+    /// Run a command of the user's in a guest of the lab
+    #[command(hide = true)]
+    CommandInGuest {
+        /// What the host wants, as JSON
+        order: String,
+        /// The command
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+}
+
+/// Keep the ledger of what a writer acknowledges
+///
+/// Runs on a machine that keeps its power. Waits for `durio prove write`, has it stamp its target and
+/// write to it, and keeps what it announces and acknowledges in a file, until it is gone. Then give the
+/// target its power back, and run `durio prove verify`.
+///
+///   durio prove witness --listen 192.168.1.5:9119 --ledger cut-1.jsonl
+///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 \
+///     --token-file token
+///   durio prove verify /dev/nvme1n1 --ledger cut-1.jsonl
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProveWitness {
+    /// Where to wait for the writer
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+
+    /// The file to make (docs/formats/ledger.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ledger: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) token: TokenOptions,
+
+    /// What makes writes durable: fsync, fdatasync, rwf_dsync or o_dsync
+    #[arg(long, value_name = "PATH", default_value = "fdatasync", value_parser = values::durable_path,
+          help_heading = "What is written")]
+    pub(crate) path: DurablePath,
+
+    /// Writes in flight
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "What is written")]
+    pub(crate) depth: u32,
+
+    /// Bytes of a write, a multiple of 4 KiB
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = values::write_cells,
+          help_heading = "What is written")]
+    pub(crate) write_size: u64,
+
+    /// Use so much of the target, from its begin; all of it is read twice after each cut [default:
+    /// 1GiB, at most all]
+    #[arg(long, value_name = "SIZE", help_heading = "What is written")]
+    pub(crate) size: Option<Bytes>,
+
+    /// Seed of all random choices [default: a new one]
+    #[arg(long, value_name = "NUMBER", help_heading = "What is written")]
+    pub(crate) seed: Option<u64>,
+
+    /// Take the writer for gone when it has said nothing for so long
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) silence: Nanos,
+}
+
+/// Write stamped data for a witness, until the power goes
+///
+/// Runs on the machine whose power is cut, and does what its witness asks: `durio prove witness`, or
+/// `durio prove run`, for which it also reads the target after the cut. Start it at boot for that
+/// (docs/method/proof.md has a unit file).
+///
+/// TARGET is a block device, a file, or an NBD URI such as nbd+unix:///?socket=/tmp/disk. All of it is
+/// overwritten, so --destroy must name it; what is mounted or in use is refused.
+///
+///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 \
+///     --token-file token
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProveWrite {
+    /// A block device, a file, or an NBD URI
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: String,
+
+    /// The witness's address
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) witness: SocketAddr,
+
+    #[command(flatten)]
+    pub(crate) token: TokenOptions,
+
+    /// Allow overwriting this target (exact path, URI or serial number)
+    #[arg(long, value_name = "TARGET", help_heading = "What may be overwritten")]
+    pub(crate) destroy: Vec<PathBuf>,
+
+    /// Also where a filesystem or an array's member is
+    #[arg(long, requires = "destroy", help_heading = "What may be overwritten")]
+    pub(crate) force_signature: bool,
+
+    /// sync, uring or aio [default: uring where the kernel has it]
+    #[arg(long, value_name = "ENGINE", value_parser = values::real_engine)]
+    pub(crate) engine: Option<EngineKind>,
+}
+
+/// Read a target after a power cut, and say what of the ledger is missing
+///
+/// Reads everything twice, past the page cache, and only reads. Exits with 1 if acknowledged data is
+/// missing, and with 3 if the cut has shown nothing.
+///
+///   durio prove verify /dev/nvme1n1 --ledger cut-1.jsonl
+///   durio prove verify 'nbd+unix:///?socket=/tmp/disk' --ledger cut-1.jsonl --format json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProveVerify {
+    /// A block device, a file, or an NBD URI
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: String,
+
+    /// The ledger that the witness kept
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ledger: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// Show what a proof spec would try: each series, its power cuts, what is expected
+///
+/// Writes nothing and cuts nothing. Without SPEC it lists the built-in proof specs.
+/// docs/formats/proof-spec.md explains how to write one; --schema prints a JSON schema for editors.
+///
+///   durio prove plan
+///   durio prove plan prove-smoke
+///   durio prove plan my-disks.toml --only nbd/ --format json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProvePlan {
+    /// A TOML file, or the name of a built-in proof spec
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: Option<PathBuf>,
+
+    /// Only series whose name contains this text (can be repeated)
+    #[arg(long, value_name = "TEXT", requires = "spec", help_heading = "What")]
+    pub(crate) only: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+
+    /// Print the JSON schema of proof specs
+    #[arg(long, conflicts_with = "spec", help_heading = "Output")]
+    pub(crate) schema: bool,
+}
+
+/// Check every state in which a power cut may leave a disk, from a log of its writes
+///
+/// The log is one of the kernel's dm-log-writes, or of `durio simdisk serve --record`. Between two
+/// boundaries of it (a mark, a flush, a write with FUA) a cut leaves what is durable, and any of the
+/// writes that are not: durio makes the states with none, one, two, all but one and all of them.
+///
+/// CHECK is a command that looks at one state. $DURIO_STATE is the state as a disk image, in a folder
+/// that is removed at the end; the check may change it, as a journal's recovery does. $DURIO_MARK is
+/// the last mark before the cut: what was acknowledged by then (durio simdisk mark, dmsetup message
+/// DEVICE 0 mark NAME). It exits with 0 if the state is good, with 1 if it is not, and with anything
+/// else if it cannot tell.
+///
+///   durio prove states run.log --size 64MiB -- sh check.sh
+///   durio prove states run.log --base before.img --limit 5000 --format json -- ./check
+///   durio prove states run.log --size 64MiB --only 120:all-7 --save bad.img
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProveStates {
+    /// The log of writes
+    #[arg(value_name = "LOG")]
+    pub(crate) log: PathBuf,
+
+    /// The command that checks a state, after --
+    #[arg(value_name = "CHECK", last = true, required_unless_present = "save")]
+    pub(crate) check: Vec<OsString>,
+
+    /// Size of the disk [default: that of --base]
+    #[arg(long, value_name = "SIZE", required_unless_present = "base", help_heading = "The disk")]
+    pub(crate) size: Option<Bytes>,
+
+    /// What the disk held before, as an image [default: zeros]
+    #[arg(long, value_name = "FILE", help_heading = "The disk")]
+    pub(crate) base: Option<PathBuf>,
+
+    /// States at most: of more, each stretch of the log gets fewer
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, help_heading = "Which states",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+
+    /// Seed of the choice among more
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Which states")]
+    pub(crate) seed: u64,
+
+    /// Only this state, by the name that a report has for it
+    #[arg(long, value_name = "STATE", help_heading = "Which states")]
+    pub(crate) only: Option<StateName>,
+
+    /// Save that state as a new file, as the cut leaves it
+    #[arg(long, value_name = "FILE", requires = "only", help_heading = "Which states")]
+    pub(crate) save: Option<PathBuf>,
+
+    /// Time for each check; one that takes longer is ended, and cannot tell
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(crate) time_limit: Nanos,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
 
 pub(super) fn prove(arguments: &ProveArguments) -> Result<Exit, BenchError> {
     match &arguments.command {
@@ -35,64 +269,13 @@ pub(super) fn prove(arguments: &ProveArguments) -> Result<Exit, BenchError> {
         ProveCommand::Witness(arguments) => witness(arguments),
         ProveCommand::Write(arguments) => write(arguments),
         ProveCommand::Verify(arguments) => verify(arguments),
-        ProveCommand::States(arguments) => super::prove_states::states(arguments),
+        ProveCommand::States(arguments) => states(arguments),
         ProveCommand::InGuest { order } => prove_in_guest(order).map(|()| Exit::Fine),
         ProveCommand::CommandInGuest { order, command } => {
             command_in_guest(order, command).map(Exit::Command)
         }
-        ProveCommand::Exec(arguments) => super::prove_exec::exec(arguments),
-        ProveCommand::Plan(arguments) => super::prove_plan::plan(arguments),
-    }
-}
-
-fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
-    refuse_fio(arguments.output)?;
-    clear_up();
-    let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
-    let folder = match (&arguments.resume, &arguments.spec) {
-        (Some(folder), _) => interrupted_power_proof(&find_run(folder)?)?,
-        (None, spec) => {
-            let spec = spec.as_deref().unwrap_or(Path::new(""));
-            let token = token(&arguments.token)?;
-            let token = token.as_deref();
-            let mut plan =
-                plan_power_proof(spec, arguments.seed, arguments.cuts, &arguments.only, token)?;
-            for series in &plan.series {
-                if let ProofTarget::Agent(target) = &series.target
-                    && let Ok(address) = target.listen.parse()
-                {
-                    warn_of_reach(address);
-                }
-            }
-            let options = RunOptions { out: arguments.out.as_deref(), ..RunOptions::default() };
-            name_kernels(&mut plan)?;
-            new_power_proof(plan, &options)?
-        }
-    };
-    conclude(arguments.output, prove_power(folder, &stop, &terminal)?)
-}
-
-/// Saves and shows a finished proof; the exit code is its verdict, if it is complete.
-pub(super) fn conclude(wished: OutputArguments, proved: PowerProved) -> Result<Exit, BenchError> {
-    let PowerProved { folder, findings, ending } = proved;
-    save_power_proof(&folder, &findings)?;
-    let ending = ending?;
-    output::report(wished, &findings)?;
-    if ending != Ending::Complete {
-        return Ok(ending.into());
-    }
-    Ok(verdict(&findings))
-}
-
-/// 1 if a result was not as expected, 3 without a result.
-fn verdict(findings: &ProofFindings) -> Exit {
-    let is_open = |it: &SeriesFindings| it.verdict == ProofVerdict::Inconclusive;
-    if findings.unexpected().any(|it| !is_open(it)) {
-        Exit::Negative
-    } else if findings.series.iter().any(is_open) {
-        Exit::CANNOT_MEASURE
-    } else {
-        Exit::Fine
+        ProveCommand::Exec(arguments) => exec(arguments),
+        ProveCommand::Plan(arguments) => plan(arguments),
     }
 }
 
@@ -133,43 +316,6 @@ fn write(arguments: &ProveWrite) -> Result<Exit, BenchError> {
     Ok(Exit::Fine)
 }
 
-fn warn_of_reach(address: SocketAddr) {
-    output::warn_of_reach(address, "and knows the token can be the writer");
-}
-
-/// The longest token: it must fit into the first line of an agent.
-const TOKEN_BYTES_MAX: u64 = 1024;
-
-/// The given token: by an option, a file or the environment.
-fn token(options: &TokenOptions) -> Result<Option<String>, BenchError> {
-    let token = match (&options.token, &options.token_file) {
-        (Some(token), _) => token.clone(),
-        (None, Some(path)) => token_of(path)?,
-        (None, None) => match std::env::var("DURIO_TOKEN") {
-            Ok(token) => token,
-            Err(std::env::VarError::NotPresent) => return Ok(None),
-            Err(error) => {
-                return Err(BenchError::of(BenchErrorKind::WrongUse, error).context("DURIO_TOKEN"));
-            }
-        },
-    };
-    let length = token.len() as u64;
-    if length == 0 || length > TOKEN_BYTES_MAX || token.contains('\n') {
-        let text = format!("the token has {length} bytes; expected one line of 1 to 1024 bytes");
-        return Err(BenchError::wrong_use(text));
-    }
-    Ok(Some(token))
-}
-
-fn token_of(path: &Path) -> Result<String, BenchError> {
-    let cannot = |error| BenchError::io("read the token file", path, error);
-    let mut text = String::new();
-    // With the end of its line, and one byte that shows that it is too long.
-    let file = File::open(path).map_err(cannot)?;
-    file.take(TOKEN_BYTES_MAX + 3).read_to_string(&mut text).map_err(cannot)?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
-}
-
 fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {
     refuse_fio(arguments.output)?;
     let storage = ProofStorage::find(&arguments.target, &[], false, None)?;
@@ -178,18 +324,52 @@ fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {
     Ok(verdict(&findings))
 }
 
-/// fio's format has no place for power cuts: refuse it before the first of them.
-pub(super) fn refuse_fio(wished: OutputArguments) -> Result<(), BenchError> {
-    match wished.format() {
-        Format::FioJson => {
-            Err(output::unsupported(wished, "there are text, json, html, markdown and csv"))
-        }
-        _ => Ok(()),
-    }
+pub(super) fn plan(arguments: &ProvePlan) -> Result<Exit, BenchError> {
+    let Some(spec) = &arguments.spec else {
+        let text = if arguments.schema { proof_spec_json_schema() } else { listing()? };
+        return output::answer(text.as_bytes()).map(|()| Exit::Fine);
+    };
+    output::refuse_fio(arguments.output, "PROOF")?;
+    // A proof draws its seed; a plan does not need one.
+    let plan = plan_power_proof(spec, Some(0), None, &arguments.only, None)?;
+    output::report(arguments.output, &plan).map(|()| Exit::Fine)
 }
 
-/// `durio report` of a proof folder.
-pub(super) fn show(path: &Path, wished: OutputArguments) -> Result<Exit, BenchError> {
-    output::report(wished, &read_power_proof(path)?)?;
-    Ok(Exit::Fine)
+/// Names and summaries of the specs within the program.
+fn listing() -> Result<String, BenchError> {
+    let width = shipped_proof_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
+    let mut text = String::from("Built-in proof specs; durio prove plan NAME shows one:\n\n");
+    for shipped in shipped_proof_specs() {
+        let plan = plan_proof(shipped.name, shipped.text, 0)?;
+        text.push_str(&format!("  {:width$}  {}\n", shipped.name, plan.summary));
+    }
+    Ok(text)
+}
+
+pub(super) fn states(arguments: &ProveStates) -> Result<Exit, BenchError> {
+    refuse_fio(arguments.output)?;
+    let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
+    let wish = CrashStatesWish {
+        log: &arguments.log,
+        base: arguments.base.as_deref(),
+        size: arguments.size,
+        limit: usize::try_from(arguments.limit).unwrap_or(usize::MAX),
+        seed: arguments.seed,
+        check: &arguments.check,
+        patience: arguments.time_limit,
+    };
+    let findings = match arguments.only {
+        Some(name) => check_crash_state(&wish, name, arguments.save.as_deref(), &stop)?,
+        None => check_crash_states(&wish, &stop, &terminal)?,
+    };
+    if arguments.check.is_empty() {
+        return Ok(Exit::Fine);
+    }
+    output::report(arguments.output, &findings)?;
+    Ok(match findings.verdict() {
+        _ if !findings.is_complete => Exit::INTERRUPTED,
+        CheckOutcome::Passed => Exit::Fine,
+        CheckOutcome::Failed => Exit::Negative,
+        CheckOutcome::Undecided => Exit::CANNOT_MEASURE,
+    })
 }

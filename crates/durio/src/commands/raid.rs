@@ -9,7 +9,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use durio_base::Bytes;
+use clap::{Args, Subcommand, ValueEnum};
+use durio_base::{Bytes, Nanos};
 use durio_bench::BenchError;
 use durio_block::Folder;
 use durio_raid_commands::{
@@ -17,13 +18,278 @@ use durio_raid_commands::{
     order_array, serve_array,
 };
 
-use crate::args::{
-    FrontChoice, RaidAdd, RaidArguments, RaidCommand, RaidConsent, RaidCreate, RaidExamine,
-    RaidReplace, RaidStart,
-};
-use crate::exit_code::Exit;
+use crate::exit_code::{Exit, TABLE};
+use crate::options::OutputArguments;
 use crate::output;
 use crate::stop_signals::stop_on_signals;
+
+/// Make and serve an array of several devices: RAID 0, 1, 5, 6 or 10 in user space
+///
+/// For small durable writes: a write is answered when all copies have it durably, overlapping writes
+/// reach all copies in the same order, and after a crash only what was being written is copied again.
+/// The array is served as a block device, or over NBD, which every kernel and QEMU understand. An array is found by its
+/// devices, always: no other file knows of it.
+#[derive(Debug, Args)]
+pub(crate) struct RaidArguments {
+    #[command(subcommand)]
+    pub(crate) command: RaidCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RaidCommand {
+    Create(RaidCreate),
+    Examine(RaidExamine),
+    Start(RaidStart),
+    /// Show how a served array stands: members, dirty regions, background work
+    Status {
+        #[command(flatten)]
+        socket: ArraySocket,
+
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Give a member up, as if it had failed; the only copy of some data is refused
+    ///
+    /// The device stays claimed until durio raid remove, so that nobody else takes it.
+    Fail(ArrayDevice),
+    Add(RaidAdd),
+    Replace(RaidReplace),
+    /// Let go of a spare, or of a device that was given up, so that it can be pulled or used otherwise
+    Remove(ArrayDevice),
+    /// Compare all copies of a served array, in the background; durio raid status shows what it found
+    ///
+    /// A chunk is compared while nobody writes to it. The first copy in sync is taken to be right: which
+    /// of two is, no array can know. At levels 5 and 6 it is the data that is taken to be right.
+    Scrub {
+        /// Also write copies that differ, or cannot be read
+        #[arg(long)]
+        repair: bool,
+
+        #[command(flatten)]
+        socket: ArraySocket,
+    },
+    /// End a served array in order, and wait for the end
+    ///
+    /// Requests on their way are answered, and nothing is left to copy at the next start. Ctrl-C does
+    /// the same.
+    Stop(ArraySocket),
+}
+
+/// Make an array: write superblocks on the devices, and nothing else
+///
+/// Everything on the devices is lost. Members are in the order of their roles; level 10 mirrors the
+/// first with the second, the third with the fourth, and so on.
+///
+///   level 0    2 to 32 members, one copy: chunks in turn
+///   level 1    2 to 4 members, each with a copy of everything
+///   level 5    3 to 16 members, one of which may fail: stripes with a parity
+///   level 6    4 to 16 members, two of which may fail: stripes with two parities
+///   level 10   an even number from 4 to 32 members, two copies: chunks in turn over pairs
+///
+/// A small write at level 5 or 6 reads what was there, writes a log, then data and parity. So a power
+/// cut harms nothing beside it, and it takes two to three times as long as at level 10.
+///
+/// The first start makes the copies equal, and the parities right, in the background. With
+/// --assume-clean it does not: right for devices that read as zeros, such as new files.
+///
+///   truncate -s 1G a b
+///   durio raid create data --level 1 --assume-clean --destroy a --destroy b a b
+///   durio raid start --socket /run/data a b
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RaidCreate {
+    /// Name of the array, at most 32 bytes
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// Members: block devices or files, of nearly one size
+    #[arg(value_name = "DEV", required = true)]
+    pub(crate) members: Vec<PathBuf>,
+
+    /// RAID level: 0, 1, 5, 6 or 10
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) level: u8,
+
+    /// Bytes that lie together on a member, a power of two from 4 KiB to 1 MiB
+    #[arg(long, value_name = "SIZE", default_value = "16KiB")]
+    pub(crate) chunk: Bytes,
+
+    /// A device that takes the place of a member that fails (can be repeated)
+    #[arg(long = "spare", value_name = "DEV")]
+    pub(crate) spares: Vec<PathBuf>,
+
+    /// Take the members to be equal already: the first start copies nothing
+    #[arg(long)]
+    pub(crate) assume_clean: bool,
+
+    /// Allow overwriting this device or file (exact path); each member and spare needs it
+    #[arg(long, value_name = "PATH", help_heading = "Safety")]
+    pub(crate) destroy: Vec<PathBuf>,
+
+    /// Allow --destroy also where a filesystem or a RAID member is recognised
+    #[arg(long, requires = "destroy", help_heading = "Safety")]
+    pub(crate) force_signature: bool,
+}
+
+/// Show what the superblocks on devices say, and whether these start together; read only
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub(crate) struct RaidExamine {
+    /// Devices to look at
+    #[arg(value_name = "DEV", required = true)]
+    pub(crate) devices: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// Serve an array until Ctrl-C or durio raid stop
+///
+/// Says on stdout when it is ready, and where: a block device with --front ublk or --attach, a URI of
+/// NBD with --front nbd, where several clients may be connected. Beside the socket stands a second one,
+/// PATH.control, for the other commands of durio raid. What was answered is durable on all copies.
+///
+/// A block device that is mounted or otherwise in use is not taken away. If the server of a ublk device
+/// is killed, its users wait, and lose nothing: start the array again.
+///
+/// More than half of the members must be there. One that was away comes back by itself, and gets what
+/// was written meanwhile. After a crash, what was being written is copied again in the background.
+///
+///   durio raid start --front ublk --socket /run/data /dev/sdb /dev/sdc
+///   mkfs.ext4 /dev/ublkb0
+///   durio raid status --socket /run/data
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RaidStart {
+    /// Its devices, in any order, spares too
+    #[arg(value_name = "DEV", required = true)]
+    pub(crate) devices: Vec<PathBuf>,
+
+    /// How it is served
+    #[arg(long, value_name = "FRONT", value_enum, default_value_t = FrontChoice::Nbd)]
+    pub(crate) front: FrontChoice,
+
+    /// With --front nbd: also make a block device of it, by the kernel's own NBD client
+    ///
+    /// For kernels without ublk: it needs the module nbd of Linux 5.14 and costs 1.4 to 2.3 times as much. If
+    /// its server is killed, users of the device get errors or wait; the next start takes it away.
+    #[arg(long)]
+    pub(crate) attach: bool,
+
+    /// Queues of the block device, each served by a thread on the processors that write there
+    ///
+    /// For machines whose writers keep one thread busy: at most as many as there are processors. With --front
+    /// nbd, threads that connections go to in turn; --attach has one connection, and takes no more than one.
+    /// A block device whose server was killed keeps the queues that it has.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) queues: u8,
+
+    /// The socket of NBD, and the begin of the name of the one for orders
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: PathBuf,
+
+    /// A member that takes longer than this for an operation has failed
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) timeout: Nanos,
+
+    /// Go to the background when it is ready; what it has to say from then on is in PATH.log
+    ///
+    /// Ends with 0 when users can come. An array that does not start is told of as without it. Under
+    /// systemd durio-raid@NAME.service needs no --detach.
+    #[arg(long)]
+    pub(crate) detach: bool,
+
+    /// The process in the background
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    pub(crate) detached: bool,
+
+    /// Start without a majority of the members, and give up what the others may have been told since
+    #[arg(long, help_heading = "Safety")]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FrontChoice {
+    /// Over a unix socket, to clients of NBD: runs everywhere
+    Nbd,
+    /// As a block device of the kernel's: faster, and needs its module ublk_drv (Linux 6.0)
+    Ublk,
+}
+
+/// Add a device in the place of a member that is missing, or as a spare
+///
+/// A member that was away comes back, and gets what was written meanwhile. Any other device needs
+/// --destroy, and gets a copy of everything. If no member is missing, it becomes a spare, which takes
+/// the place of a member that fails; level 0 has none.
+///
+///   durio raid add --socket /run/data /dev/sdc
+///   durio raid add --socket /run/data --destroy /dev/sdd /dev/sdd
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RaidAdd {
+    #[command(flatten)]
+    pub(crate) device: ArrayDevice,
+
+    #[command(flatten)]
+    pub(crate) consent: RaidConsent,
+}
+
+/// Replace a member that works by another device, without a moment of fewer copies
+///
+/// The new device gets a copy of everything, and every write meanwhile; the old one is read and written
+/// until the new one is in sync, and is then let go of by durio raid remove. If the new one fails
+/// before, the old one stays; if the old one fails before, the new one is rebuilt from the other
+/// copies. Level 0 can exchange a device in this way alone. A member that is missing is not replaced:
+/// durio raid add puts a device in its place.
+///
+///   durio raid replace --socket /run/data --destroy /dev/sdd /dev/sdb /dev/sdd
+///   durio raid status --socket /run/data
+///   durio raid remove --socket /run/data /dev/sdb
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RaidReplace {
+    /// The member that is to go
+    #[arg(value_name = "OLD")]
+    pub(crate) old: PathBuf,
+
+    /// The device that takes its place
+    #[arg(value_name = "NEW")]
+    pub(crate) new: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) socket: ArraySocket,
+
+    #[command(flatten)]
+    pub(crate) consent: RaidConsent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RaidConsent {
+    /// Allow overwriting this device or file (exact path): it joins as a new one, whatever it was
+    #[arg(long, value_name = "PATH", help_heading = "Safety")]
+    pub(crate) destroy: Option<PathBuf>,
+
+    /// Allow --destroy also where a filesystem or a RAID member is recognised
+    #[arg(long, requires = "destroy", help_heading = "Safety")]
+    pub(crate) force_signature: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArrayDevice {
+    /// The device
+    #[arg(value_name = "DEV")]
+    pub(crate) path: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) socket: ArraySocket,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArraySocket {
+    /// The array's socket, as it was given to durio raid start
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: PathBuf,
+}
 
 /// Limit for showing a server's remarks at its start; the log has all of them.
 const LOG_SHOWN: usize = 64 << 10;
@@ -128,7 +394,7 @@ fn start_detached(socket: &Path) -> Result<Exit, BenchError> {
     let fail = |error| BenchError::io("start", Path::new("durio raid start"), error);
     let program = std::env::current_exe().map_err(fail)?;
     let words = std::env::args_os().skip(1);
-    let words = words.map(|it| if it == "--detach" { "--detached".into() } else { it });
+    let words = words.map(|word| if word == "--detach" { "--detached".into() } else { word });
     let mut command = Command::new(program);
     let told = errors.try_clone().map_err(fail)?;
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(told);
@@ -184,7 +450,7 @@ fn replace(arguments: &RaidReplace) -> Result<Exit, BenchError> {
 }
 
 fn consent(arguments: &RaidConsent, path: &Path) -> Result<EraseConsent, BenchError> {
-    if let Some(named) = arguments.destroy.as_ref().filter(|it| *it != path) {
+    if let Some(named) = arguments.destroy.as_ref().filter(|named| *named != path) {
         let text = format!("--destroy '{}' does not match '{}'", named.display(), path.display());
         return Err(BenchError::wrong_use(text));
     }

@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use clap::Args;
 use durio_analyse::capture::{CaptureFindings, CaptureSource, EarlierCapture, ReplayedTrace};
 use durio_base::Nanos;
 use durio_bench::{BenchError, BenchErrorKind, replay_trace};
@@ -16,24 +17,74 @@ use durio_report::{Format, clock};
 use durio_run::{ReplayProgress, ReplayWish};
 
 use super::capture::{command_line, day_of, write_page};
-use super::new_file::refuse_existing;
-use crate::args::ReplayArguments as Arguments;
-use crate::exit_code::Exit;
+use crate::exit_code::{Exit, TABLE};
 use crate::measure::{TIME_MAX, clear_up};
-use crate::output;
+use crate::options::OutputArguments;
+use crate::output::{self, refuse_existing};
 use crate::stop_signals::stop_on_signals;
+use crate::values;
+
+/// Do again what a database did, on other storage
+///
+/// Makes the writes and syncs of a trace (durio capture --trace) once more, in files of its own in the
+/// directory: the same sizes, places, syncs and times, by as many threads. An operation begins when it
+/// is due, but not before the one before of its thread has ended, nor before those of its file that
+/// had ended in the trace when it began. The report says whether this storage keeps up, and has rates
+/// and times of syncs beside those of the trace. The files are gone at the end.
+///
+///   durio capture --unit postgresql@15-main --for 60s --trace mine.trace
+///   durio replay mine.trace /mnt/other
+///   durio replay mine.trace /mnt/other --speed 2
+///
+/// Contents are not in a trace: what is written is random. Files have the sizes that they had; only
+/// the parts that are written again are laid out. On slower storage a database would join more commits
+/// to a sync, and a replay does not: for that, see durio predict.
+///
+/// Exits with 1 if the storage does not keep up: if the replay, or the beginning of one operation of a
+/// hundred, is late by more than 1 % of its time (50 ms at least).
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ReplayArguments {
+    /// A trace that durio capture --trace wrote
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+
+    /// Directory on the storage in question
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// So many times as fast as the trace; 0.5 is half as fast
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = values::speed)]
+    pub(crate) speed: f64,
+
+    /// Do not ask before a replay that takes over 10 minutes
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    /// Write the report as a page to this new file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// No progress on stderr
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
 
 /// Between two lines of progress.
 const TELL: Duration = Duration::from_secs(5);
 
-pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
+pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, BenchError> {
     if arguments.output.format() == Format::FioJson {
         let hint = "there are text, json, html, markdown and csv";
         return Err(output::unsupported(arguments.output, hint));
     }
     arguments.html.as_deref().map(refuse_existing).transpose()?;
-    let Arguments { trace: path, directory, speed, .. } = arguments;
-    let facts = fs::metadata(directory).map_err(|it| BenchError::io("find", directory, it))?;
+    let ReplayArguments { trace: path, directory, speed, .. } = arguments;
+    let facts =
+        fs::metadata(directory).map_err(|error| BenchError::io("find", directory, error))?;
     if !facts.is_dir() {
         let text = format!("'{}' is no directory", directory.display());
         return Err(BenchError::wrong_use(text)
@@ -57,10 +108,10 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
         seed: seed.as_secs() ^ u64::from(seed.subsec_nanos()) << 32,
     };
     let told = Cell::new(Instant::now());
-    let replayed = replay_trace(wish, &stop, &mut |it| {
+    let replayed = replay_trace(wish, &stop, &mut |progress| {
         if !arguments.quiet && told.get().elapsed() >= TELL {
             told.set(Instant::now());
-            output::remark(&format!("durio: {}", words(it)));
+            output::remark(&format!("durio: {}", words(progress)));
         }
     })?;
     if replayed.interrupted && replayed.operations.is_empty() {
@@ -85,8 +136,8 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
     };
     let findings = CaptureFindings::of_replay(&replayed, before, source);
     output::report(arguments.output, &findings)?;
-    arguments.html.as_deref().map(|it| write_page(it, &findings)).transpose()?;
-    Ok(match findings.replay.and_then(|it| it.kept_up) {
+    arguments.html.as_deref().map(|path| write_page(path, &findings)).transpose()?;
+    Ok(match findings.replay.and_then(|replay| replay.kept_up) {
         None => Exit::INTERRUPTED,
         Some(true) => Exit::Fine,
         Some(false) => Exit::Negative,
@@ -94,7 +145,7 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
 }
 
 /// A trace may have gaps of any length, and a replay waits as long.
-fn ask_for_time(trace: &OperationTrace, arguments: &Arguments) -> Result<(), BenchError> {
+fn ask_for_time(trace: &OperationTrace, arguments: &ReplayArguments) -> Result<(), BenchError> {
     let nanos = trace.operations.iter().map(TracedOperation::end).max().unwrap_or(0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
     #[expect(clippy::cast_precision_loss, reason = "a time for people")]

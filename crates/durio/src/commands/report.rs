@@ -1,9 +1,10 @@
 //! `durio report`: every view again, from the run folder alone; of a bench folder its
 //! layers, of a comparison of kernels how they changed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use clap::Args;
 use durio_bench::{BenchError, find_run, read_run};
 use durio_layers::DeclaredStack;
 use durio_record::bench::BenchFolder;
@@ -11,10 +12,29 @@ use durio_record::file_names;
 use durio_record::lab_compare::LabCompareFolder;
 use durio_record::proof::ProofFolder;
 
-use crate::args::ReportArguments;
-use crate::exit_code::Exit;
+use crate::exit_code::{Exit, TABLE};
+use crate::options::OutputArguments;
 use crate::output;
 use crate::progress::Terminal;
+
+/// Make a report from a saved run
+///
+/// Works on any machine, without the storage. A run that was killed can be reported too; its report
+/// is marked partial.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub(crate) struct ReportArguments {
+    /// The run: its folder, its name or the begin of it, last or last~2; several are set side by side
+    #[arg(value_name = "RUN", default_value = "last")]
+    pub(crate) runs: Vec<PathBuf>,
+
+    /// Open the saved page in a browser, and print its path
+    #[arg(long, conflicts_with_all = ["format", "json", "verbose"])]
+    pub(crate) open: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
 
 pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, BenchError> {
     let run = match arguments.runs.as_slice() {
@@ -38,7 +58,7 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, BenchError> {
         return super::stack::show_bench(&folder, arguments.output);
     }
     if ProofFolder::is_at(&path) && !is_run {
-        return super::prove::show(&path, arguments.output);
+        return super::prove_run::show(&path, arguments.output);
     }
     if LabCompareFolder::is_at(&path) && !is_run {
         let folder = LabCompareFolder::open(&path)?;

@@ -1,31 +1,106 @@
-//! `durio run`: one job from the command line; a campaign, or the rest of an interrupted one.
+//! `durio run`: one job from the command line; a campaign, or the rest of an interrupted one. `durio plan`
+//! shows what a campaign would do, `durio sweep` searches the highest rate of a job that keeps a goal.
 
 use std::path::Path;
 
+use clap::Args;
 use durio_base::{Bytes, Nanos, shell_word};
-use durio_bench::{BenchError, CampaignWish, Execution, LocatedPlaces, interrupted, plan_of_spec};
+use durio_bench::{
+    BenchError, CampaignWish, Execution, LocatedPlaces, Permission, interrupted, plan_of_spec,
+};
 use durio_block::HeldTargets;
-use durio_plan::{BatchPolicy, EngineKind, Limit, NullScript, Placement};
-use durio_spec::{RunRequest, plan_run};
+use durio_plan::{BatchPolicy, ClockChoice, EngineKind, Goal, Limit, NullScript, Placement};
+use durio_report::ShownPlan;
+use durio_spec::{
+    CampaignSpec, RunRequest, SpecError, SweepRequest, plan_run, plan_sweep, shipped_specs,
+    spec_json_schema, written,
+};
 use durio_workload::{
     Arrivals, CacheMode, Pattern, PerMille, Region, RegionRule, SyncPolicy, Workload,
 };
 
-use crate::args::{JobArguments, RunCommand};
-use crate::exit_code::Exit;
-use crate::measure::{begin, execute, locate, refuse_absent, resume};
-use crate::output;
+use super::{fio, profile};
+use crate::exit_code::{Exit, TABLE};
+use crate::measure::{PLAN_FILE_NAME, begin, execute, locate, refuse_absent, resume};
+use crate::options::{JobArguments, PlanArguments, RunCommand};
+use crate::{output, values};
+
+/// Find the highest rate at which a latency goal holds
+///
+/// Tries one rate after the other in an open loop and looks at the response latency, counted from
+/// the scheduled start of each operation. It doubles the rate until the goal fails, narrows the
+/// gap, and confirms the result once more. The answer is an interval: the highest rate that met the
+/// goal and the lowest that did not.
+///
+///   durio sweep --goal p99=2ms --target /data --rw randread --bs 8k --engine uring --depth 64
+///   durio sweep --goal p99.9=10ms --target /data --rw write --bs 8k --sync fdatasync
+///
+/// --duration is the time per trial [default: 10s]. All other options are as for `durio run`.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct SweepArguments {
+    /// Latency goal: a percentile of the response latency and its limit, such as p99=2ms
+    #[arg(long, value_name = "GOAL", value_parser = written::goal, help_heading = "Search")]
+    pub(crate) goal: Goal,
+
+    /// First rate to try, in accesses per second [default: half of what a closed loop reaches]
+    #[arg(long, value_name = "PER_SECOND", value_parser = written::rate, help_heading = "Search")]
+    pub(crate) from: Option<f64>,
+
+    /// Constant instead of Poisson arrivals
+    #[arg(long, help_heading = "Search")]
+    pub(crate) equally_spaced: bool,
+
+    /// Stop when the interval is this narrow, in percent of the rate
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = values::read_share,
+          help_heading = "Search")]
+    pub(crate) precision: PerMille,
+
+    /// Maximum number of rates to try
+    #[arg(long, value_name = "N", default_value_t = 40, help_heading = "Search")]
+    pub(crate) trials: u32,
+
+    #[command(flatten)]
+    pub(crate) job: JobArguments,
+}
 
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
-pub(crate) fn run(arguments: &JobArguments) -> Result<Exit, BenchError> {
+pub(crate) fn run(arguments: &RunCommand) -> Result<Exit, BenchError> {
+    let Some(spec) = &arguments.spec else { return run_job(&arguments.job) };
+    // By its prefix alone: a file of such a name is written ./profile:NAME.
+    if profile::is_profile(spec) {
+        return profile::run(spec, arguments);
+    }
+    refuse_profile_options(spec, arguments.job.duration, arguments.job.size)?;
+    match fio::is_job_file(spec) {
+        true => fio::run_file(spec, arguments),
+        false => campaign(spec, arguments),
+    }
+}
+
+// A spec has its own times and sizes, which are scaled.
+fn refuse_profile_options(
+    spec: &Path,
+    duration: Option<Nanos>,
+    size: Option<Bytes>,
+) -> Result<(), BenchError> {
+    let given = [("--duration", duration.is_some()), ("--size", size.is_some())];
+    let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
+        return Ok(());
+    };
+    let text = format!("{option} cannot be used with '{}', which is no profile", spec.display());
+    Err(BenchError::wrong_use(text).hint("a spec takes --quick, or --scale-time and --scale-size"))
+}
+
+fn run_job(arguments: &JobArguments) -> Result<Exit, BenchError> {
     let (execution, request, held) = request("run", arguments)?;
     let plan = plan_run(&request)?;
     refuse_absent(&plan, &arguments.common)?;
     execute(&execution, &plan, held, &arguments.common).map(|(exit, _)| exit)
 }
 
-pub(super) fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
+fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
     if spec.is_dir() {
         let word = shell_word(&spec.to_string_lossy());
         return Err(BenchError::wrong_use(format!("'{}' is a directory, no spec", spec.display()))
@@ -67,7 +142,7 @@ pub(super) fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, Benc
 }
 
 /// The request from the options of a job, of `command`, and the facts about its target.
-pub(super) fn request(
+fn request(
     command: &str,
     arguments: &JobArguments,
 ) -> Result<(Execution, RunRequest, HeldTargets), BenchError> {
@@ -187,4 +262,92 @@ fn script(arguments: &JobArguments) -> Result<Option<NullScript>, BenchError> {
         false => arguments.null_latency.clone(),
     };
     Ok(null.then_some(NullScript { latencies, fails_at: arguments.null_fails_at }))
+}
+
+/// Accesses per second.
+const FIRST_RATE: f64 = 100.0;
+
+pub(crate) fn sweep(arguments: &SweepArguments) -> Result<Exit, BenchError> {
+    let job = &arguments.job;
+    if job.rate.is_some() {
+        return Err(BenchError::wrong_use("a sweep looks for the rate itself")
+            .hint("give --from where the search shall begin, and leave --rate out"));
+    }
+    let (execution, mut run, held) = request("sweep", job)?;
+    // Without a first rate the closed loop decides; the plan shows this one.
+    let rate_per_second = arguments.from.unwrap_or(FIRST_RATE);
+    run.arrivals = match arguments.equally_spaced {
+        true => Arrivals::Constant { rate_per_second },
+        false => Arrivals::Poisson { rate_per_second },
+    };
+    let plan = plan_sweep(&SweepRequest {
+        run,
+        goal: arguments.goal,
+        precision: arguments.precision,
+        trials_max: arguments.trials,
+        from_ceiling: arguments.from.is_none(),
+    })?;
+    refuse_absent(&plan, &job.common)?;
+    let (exit, findings) = execute(&execution, &plan, held, &job.common)?;
+    let section = findings.campaign.as_ref().and_then(|campaign| campaign.sections.last());
+    let found = section.and_then(|section| section.search.as_ref());
+    let is_open = found.is_none_or(|found| found.kept_per_second.is_none());
+    // Finding no rate is a result too, but not the requested one.
+    Ok(if exit == Exit::Fine && is_open { Exit::CANNOT_MEASURE } else { exit })
+}
+
+pub(crate) fn plan(arguments: &PlanArguments) -> Result<Exit, BenchError> {
+    let Some(spec) = &arguments.spec else {
+        let text = if arguments.schema { spec_json_schema() } else { listing()? };
+        return output::answer(text.as_bytes()).map(|()| Exit::Fine);
+    };
+    if profile::is_profile(spec) {
+        return show(arguments, &profile::plan(spec, arguments)?, &[]);
+    }
+    refuse_profile_options(spec, arguments.duration, arguments.size)?;
+    if fio::is_job_file(spec) {
+        return show(arguments, &fio::plan_file(spec, arguments)?, &[]);
+    }
+    let wish = CampaignWish {
+        spec,
+        targets: &arguments.target,
+        scale: arguments.expanding.scale(),
+        permission: Permission::Named {
+            destroy: &arguments.destroy,
+            force_signature: arguments.force_signature,
+        },
+        // A run draws its seed; a plan does not need one.
+        seed: 0,
+        clock: ClockChoice::Auto,
+    };
+    let file_name = || Ok::<_, BenchError>((PLAN_FILE_NAME.to_owned(), ()));
+    let (made, _held, ()) = plan_of_spec(&wish, file_name)?;
+    let obstacles: Vec<String> = made.obstacles.iter().map(obstacle).collect();
+    show(arguments, &made.plan, &obstacles)
+}
+
+fn show(
+    arguments: &PlanArguments,
+    plan: &durio_plan::Plan,
+    obstacles: &[String],
+) -> Result<Exit, BenchError> {
+    output::report(arguments.output, &ShownPlan { plan, obstacles }).map(|()| Exit::Fine)
+}
+
+fn obstacle(error: &SpecError) -> String {
+    match &error.hint {
+        None => error.message.clone(),
+        Some(hint) => format!("{}; {hint}", error.message),
+    }
+}
+
+/// Names and summaries of the specs within the program.
+fn listing() -> Result<String, BenchError> {
+    let width = shipped_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
+    let mut text = String::from("Built-in specs; durio plan NAME --target PATH shows one:\n\n");
+    for shipped in shipped_specs() {
+        let spec = CampaignSpec::parse(shipped.name, shipped.text)?;
+        text.push_str(&format!("  {:width$}  {}\n", shipped.name, spec.summary()));
+    }
+    Ok(text)
 }

@@ -1,17 +1,100 @@
 //! `durio runs`, `durio history`: runs that are kept, listed, removed, and set in a row.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use durio_analyse::history;
-use durio_base::{Bytes, counted};
+use clap::{Args, Subcommand};
+use durio_analyse::history::{self, Metric};
+use durio_base::{Bytes, Nanos, counted};
 use durio_bench::{BenchError, KeptRuns, find_run, list_runs, remove_run, to_prune};
 use durio_plan::RawPath;
 use durio_report::ShownRuns;
 
-use crate::args::{Runs, RunsCommand, RunsHistory};
-use crate::exit_code::Exit;
-use crate::output;
+use crate::exit_code::{Exit, TABLE};
+use crate::options::OutputArguments;
+use crate::{output, values};
+
+/// List the runs that are kept, or remove some
+///
+/// Runs are kept in the state folder ($XDG_STATE_HOME/durio/runs or ~/.local/state/durio/runs), unless
+/// --out said otherwise. Wherever a command takes a run, these words mean one:
+///
+///   last, last~1     the latest, the one before it
+///   NAME             the run that was given this name (durio check --name NAME)
+///   2026-11-23T15    the begin of a run's own name, if it is the only one
+///   check-4711       the end of it
+///   path/to/folder   its folder, wherever it is
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE, args_conflicts_with_subcommands = true)]
+pub(crate) struct Runs {
+    #[command(subcommand)]
+    pub(crate) command: Option<RunsCommand>,
+
+    /// Probes of durio watch instead of runs
+    #[arg(long, global = true)]
+    pub(crate) probes: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// Remove runs
+    Rm {
+        /// Which, as for durio report
+        #[arg(value_name = "RUN", required = true)]
+        runs: Vec<std::path::PathBuf>,
+
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Remove old runs
+    ///
+    /// Runs that were given a name stay, and so do the latest ones.
+    Prune {
+        /// Keep so many of the latest
+        #[arg(long, value_name = "N", default_value_t = 30)]
+        keep: usize,
+
+        /// Remove only what is older, in days such as 90d, or a time such as 12h
+        #[arg(long, value_name = "AGE", default_value = "90d", value_parser = values::age)]
+        older_than: Nanos,
+
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+/// Show how a figure changed from run to run
+///
+/// Takes the runs of one machine on one target and shows the figure of each, the latest last, with a
+/// line where it changed for good (Pettitt's test of ranks, which needs five runs on either side).
+///
+///   durio history /data
+///   durio history /data --metric lookup.p99.9
+///   durio history /data --metric commit.p99 --probes
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RunsHistory {
+    /// The target, as it was named [default: that of the latest run]
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: Option<PathBuf>,
+
+    /// Workload and figure: rate, p50, p99 or p99.9
+    #[arg(long, value_name = "WORKLOAD.FIGURE", default_value = "commit.rate",
+          value_parser = values::metric)]
+    pub(crate) metric: Metric,
+
+    /// Probes of durio watch instead of runs
+    #[arg(long)]
+    pub(crate) probes: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
 
 pub(crate) fn runs(arguments: &Runs) -> Result<Exit, BenchError> {
     let kept = kept(arguments.probes)?;
@@ -21,14 +104,15 @@ pub(crate) fn runs(arguments: &Runs) -> Result<Exit, BenchError> {
             output::report(arguments.output, &ShownRuns::new(&rows)).map(|()| Exit::Fine)
         }
         Some(RunsCommand::Rm { runs, yes }) => {
-            let names = runs.iter().map(|it| name_of(it, &kept)).collect::<Result<Vec<_>, _>>()?;
+            let names =
+                runs.iter().map(|run| name_of(run, &kept)).collect::<Result<Vec<_>, _>>()?;
             remove(&kept, &names, *yes)
         }
         Some(RunsCommand::Prune { keep, older_than, yes }) => {
             let rows = list_runs(&kept)?;
             let age = Duration::from_nanos(older_than.get());
             let old = to_prune(&rows, *keep, age, SystemTime::now());
-            let names: Vec<String> = old.iter().map(|it| it.run.clone()).collect();
+            let names: Vec<String> = old.iter().map(|row| row.run.clone()).collect();
             if names.is_empty() {
                 output::remark("durio: nothing is that old");
                 return Ok(Exit::Fine);
@@ -47,7 +131,8 @@ pub(crate) fn history(arguments: &RunsHistory) -> Result<Exit, BenchError> {
     let (target, metric) = (arguments.target.as_deref(), &arguments.metric);
     let rows = list_runs(&kept(arguments.probes)?)?;
     // In the form of records, and in that of lists, from which a user may copy it.
-    let names = target.map(|it| [RawPath::from(it).to_string(), it.display().to_string()]);
+    let names =
+        target.map(|target| [RawPath::from(target).to_string(), target.display().to_string()]);
     let found = match &names {
         None => history::history(&rows, None, metric),
         Some(names) => names.iter().find_map(|name| history::history(&rows, Some(name), metric)),
@@ -70,10 +155,11 @@ pub(crate) fn history(arguments: &RunsHistory) -> Result<Exit, BenchError> {
 fn name_of(word: &Path, kept: &KeptRuns) -> Result<String, BenchError> {
     let folder = find_run(word)?;
     let canonical = folder.canonicalize().ok();
-    let runs = kept.path().and_then(|it| it.canonicalize().ok());
+    let runs = kept.path().and_then(|path| path.canonicalize().ok());
     let is_kept =
-        runs.is_some() && canonical.as_ref().and_then(|it| it.parent()) == runs.as_deref();
-    let name = canonical.as_ref().and_then(|it| it.file_name()).map(|it| it.to_string_lossy());
+        runs.is_some() && canonical.as_ref().and_then(|path| path.parent()) == runs.as_deref();
+    let name =
+        canonical.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
     match name.filter(|_| is_kept) {
         Some(name) => Ok(name.into_owned()),
         None => {
@@ -87,7 +173,7 @@ fn name_of(word: &Path, kept: &KeptRuns) -> Result<String, BenchError> {
 
 fn remove(kept: &KeptRuns, names: &[String], yes: bool) -> Result<Exit, BenchError> {
     let rows = list_runs(kept)?;
-    let bytes = rows.iter().filter(|it| names.contains(&it.run)).map(|it| it.bytes).sum();
+    let bytes = rows.iter().filter(|row| names.contains(&row.run)).map(|row| row.bytes).sum();
     for name in names {
         output::remark(&format!("  {name}"));
     }

@@ -16,9 +16,9 @@ use durio_fio::job_file::{PrintSettings, Question, option_help};
 use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 
 use super::{ImportedJobs, import_file, parse, planning, running};
-use crate::args::Measuring;
 use crate::exit_code::Exit;
 use crate::measure::begin;
+use crate::options::Measuring;
 use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
@@ -78,8 +78,9 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchEr
 /// Removes rows without a measured load, which would read as rates of 0; false if no row is left.
 fn keep_measured(shape: &mut ResultShape, findings: &Findings) -> bool {
     let is_measured = |place: &StreamPlace| {
-        findings.workloads.iter().any(|it| {
-            (it.step, it.stream) == (place.step, place.stream) && it.unmeasured().is_none()
+        findings.workloads.iter().any(|workload| {
+            (workload.step, workload.stream) == (place.step, place.stream)
+                && workload.unmeasured().is_none()
         })
     };
     shape.rows.retain(|row| row.places.iter().any(is_measured));
@@ -109,8 +110,9 @@ impl Results {
     // Before the run, so that unwritable results do not show only at its end.
     fn open(printing: &PrintSettings, imported: &ImportedJobs) -> Result<Self, BenchError> {
         for log in &imported.shape.logs {
-            let folder = Path::new(&log.prefix).parent().filter(|it| !it.as_os_str().is_empty());
-            if let Some(folder) = folder.filter(|it| !it.is_dir()) {
+            let folder =
+                Path::new(&log.prefix).parent().filter(|parent| !parent.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|missing| !missing.is_dir()) {
                 let text = format!("there is no directory '{}' for logs", folder.display());
                 return Err(BenchError::wrong_use(text));
             }
@@ -185,7 +187,7 @@ mod tests {
         let line = |about: &[&str]| {
             line_of(&WarningFinding {
                 code: "recorder".to_owned(),
-                about: about.iter().map(|it| (*it).to_owned()).collect(),
+                about: about.iter().map(|line| (*line).to_owned()).collect(),
                 seen: "jobs waited 480 times".to_owned(),
                 why: String::new(),
                 advice: String::new(),

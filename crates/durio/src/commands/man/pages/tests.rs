@@ -79,7 +79,8 @@ fn every_command_line_in_help_and_documents_is_one() {
     for (name, text) in documents() {
         for line in command_lines(&text, name.ends_with("reference/commands.md")) {
             let parsed = Arguments::try_parse_from(with_fio_words_last(words(&line)));
-            if let Some(error) = parsed.err().filter(|it| it.kind() != ErrorKind::DisplayHelp) {
+            if let Some(error) = parsed.err().filter(|error| error.kind() != ErrorKind::DisplayHelp)
+            {
                 let _ = writeln!(refused, "{name}: {line}\n{error}");
             }
             count += 1;
@@ -121,7 +122,7 @@ fn expect_notes(command: &clap::Command, name: &str, names: &mut Vec<String>) {
         "" => "durio(1)".to_owned(),
         _ => format!("durio-{}(1)", name.replace(' ', "-")),
     });
-    for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+    for inner in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         expect_notes(inner, format!("{name} {}", inner.get_name()).trim_start(), names);
     }
 }

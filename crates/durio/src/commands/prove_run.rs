@@ -1,0 +1,355 @@
+//! `durio prove run` and `durio prove exec`: series of power cuts, of a spec and under a user's command.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
+use durio_base::{Bytes, Nanos};
+use durio_bench::{
+    BenchError, BenchErrorKind, Ending, RunOptions, find_run, interrupted_power_proof,
+    new_power_proof, plan_command_proof, plan_power_proof, read_power_proof, save_power_proof,
+};
+use durio_lab::{LabRequest, LabRoot};
+use durio_plan::proof::{CommandGuest, CommandTarget, GuestFrontEnd, GuestLayers, ProofTarget};
+use durio_prove::{PowerProved, name_kernels, prove_power};
+use durio_report::Format;
+
+use super::{lab, simdisk};
+use crate::exit_code::{Exit, TABLE};
+use crate::measure::clear_up;
+use crate::options::OutputArguments;
+use crate::progress::Terminal;
+use crate::stop_signals::stop_on_signals;
+use crate::{output, values};
+
+/// Run a proof spec: targets, paths, cuts
+///
+/// Each target is tried on each path until it loses acknowledged data, or has survived the number of
+/// power cuts that the spec asks for. The seed is told first; with --seed the same table comes out
+/// again. The result is a folder (docs/formats/proof-folder.md) that `durio report` shows.
+///
+///   durio prove run prove-smoke
+///   durio prove run prove-smoke --only flush-ignored --seed 7
+///   durio prove run --resume ~/.local/state/durio/runs/NAME
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProveRun {
+    /// A TOML file (docs/formats/proof-spec.md), or the name of a built-in proof spec
+    #[arg(value_name = "SPEC", required_unless_present = "resume")]
+    pub(crate) spec: Option<PathBuf>,
+
+    /// Go on with an interrupted proof, in its own folder
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["spec", "seed", "cuts", "only", "out"])]
+    pub(crate) resume: Option<PathBuf>,
+
+    /// Only series whose name contains this text (can be repeated)
+    #[arg(long, value_name = "TEXT", help_heading = "What")]
+    pub(crate) only: Vec<String>,
+
+    /// Cuts of each series, instead of what the spec says: a number, smoke (5), standard (59), strong (299)
+    /// or paper (3000)
+    #[arg(long, value_name = "COUNT", value_parser = values::cuts, help_heading = "What")]
+    pub(crate) cuts: Option<u32>,
+
+    /// Seed of all random choices, to repeat a proof [default: a new one]
+    #[arg(long, value_name = "NUMBER", help_heading = "What")]
+    pub(crate) seed: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) token: TokenOptions,
+
+    /// Create the folder in this directory instead of the state folder
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// The word by which a witness knows its writers.
+///
+/// Without an option it is that of `$DURIO_TOKEN`, which other users do not see in the list of processes.
+#[derive(Debug, Default, Args)]
+pub(crate) struct TokenOptions {
+    /// The word by which witness and writer know each other; every user of the machine sees it in the list
+    /// of processes, and it goes over the network as it is [default: $DURIO_TOKEN; without it, witness and
+    /// run make one up]
+    #[arg(long, value_name = "TEXT", conflicts_with = "token_file")]
+    pub(crate) token: Option<String>,
+
+    /// Read the token from the first line of this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+/// Prove whether what a command of yours acknowledges survives power cuts
+///
+/// Runs COMMAND in a guest of the lab with its files on a simulated disk, cuts the power of disk and
+/// guest in one instant, boots again, and runs your check. Every cut begins with the disk as the setup
+/// left it.
+///
+///   durio prove exec --disk flush-ignored --setup 'contrib/prove/sqlite.sh setup' \
+///     --check 'contrib/prove/sqlite.sh check' -- contrib/prove/sqlite.sh load
+///
+/// The contract, for all three:
+///
+///   $DURIO_DATA          an empty folder on the disk's filesystem: what is kept there is tested
+///   COMMAND              prints one line to stdout for each thing that it holds to be durable, such as
+///                        "committed 17", unbuffered; runs until the power goes
+///   $DURIO_ACKNOWLEDGED  a file with the lines that this machine had when the power went; for --check
+///   --check              exits with 0 if all of them are there, with 1 if something is missing or
+///                        corrupt; anything else decides nothing, and ends the proof with exit code 3
+///
+/// A filesystem that cannot be mounted after a cut counts as a loss. A cut counts if 32 lines came
+/// before it; the first loss ends the proof. The result is a folder (docs/formats/proof-folder.md) that
+/// `durio report` shows; `durio prove run --resume` goes on with it. docs/method/proof.md shows SQLite
+/// and PostgreSQL.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProveExec {
+    /// The simulated disk, as durio simdisk list shows it; it lies when the setup has ended
+    #[arg(long, value_name = "PROFILE", default_value = "write-back", value_parser = values::SIMDISK,
+          hide_possible_values = true, help_heading = "What")]
+    pub(crate) disk: String,
+
+    /// What looks for losses after each cut; sh -c runs it
+    #[arg(long, value_name = "SHELL_COMMAND", help_heading = "What")]
+    pub(crate) check: String,
+
+    /// What prepares $DURIO_DATA once, before the disk lies; sh -c runs it
+    #[arg(long, value_name = "SHELL_COMMAND", help_heading = "What")]
+    pub(crate) setup: Option<String>,
+
+    /// Cuts without a loss after which the proof ends
+    #[arg(long, value_name = "COUNT", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "What")]
+    pub(crate) cuts: u32,
+
+    /// How long the command runs from its first line to the cut; up to twice as long, by the seed
+    #[arg(long, value_name = "TIME", default_value = "2s", help_heading = "What")]
+    pub(crate) load: Nanos,
+
+    /// Seed of all random choices [default: a new one]
+    #[arg(long, value_name = "NUMBER", help_heading = "What")]
+    pub(crate) seed: Option<u64>,
+
+    /// Size of the disk, 16 MiB to 4 GiB, a multiple of 4 KiB; it has ext4
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Guest")]
+    pub(crate) size: Bytes,
+
+    /// The device that QEMU shows
+    #[arg(long, value_name = "DEVICE", default_value = GuestFrontEnd::VirtioBlk.word(), help_heading = "Guest",
+          value_parser = values::one_of(&GuestFrontEnd::ALL, GuestFrontEnd::word))]
+    pub(crate) front_end: GuestFrontEnd,
+
+    /// Whether that device has a volatile write cache; without it QEMU sends every write with FUA
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set,
+          help_heading = "Guest")]
+    pub(crate) write_cache: bool,
+
+    /// Kernel to boot: an image, or a release as durio lab kernels lists it [default: the newest]
+    #[arg(long, value_name = "KERNEL", help_heading = "Guest")]
+    pub(crate) kernel: Option<String>,
+
+    /// Root filesystem of the guest: this machine's, read-only (shared), or its own (hermetic)
+    ///
+    /// As for durio lab run: with a shared root the guest has everything that is installed here, and
+    /// runs in the current folder; /tmp, /run, /mnt and /var/tmp are empty. A hermetic one has durio, a
+    /// shell, the usual programs, COMMAND, and what --tool and --file add; it runs in $DURIO_DATA.
+    #[arg(long, value_name = "ROOT", default_value = LabRoot::Shared.word(), help_heading = "Guest",
+          value_parser = values::one_of(&LabRoot::ALL, LabRoot::word))]
+    pub(crate) root: LabRoot,
+
+    /// Memory of the guest, including its files
+    #[arg(long, value_name = "SIZE", default_value_t = LabRequest::MEMORY_DEFAULT,
+          help_heading = "Guest")]
+    pub(crate) memory: Bytes,
+
+    /// Time limit for each boot, in this machine's time
+    #[arg(long, value_name = "TIME", default_value = "30m", help_heading = "Guest")]
+    pub(crate) time_limit: Nanos,
+
+    /// Add a program and its libraries to a hermetic guest (can be repeated)
+    #[arg(long = "tool", value_name = "PROGRAM", help_heading = "Contents")]
+    pub(crate) tools: Vec<String>,
+
+    /// Copy this file or folder into the guest, to the same path or to GUEST_PATH (can be repeated)
+    #[arg(long = "file", value_name = "PATH[:GUEST_PATH]", help_heading = "Contents")]
+    pub(crate) files: Vec<OsString>,
+
+    /// Create the folder in this directory instead of the state folder
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND", required = true)]
+    pub(crate) command: Vec<String>,
+}
+
+pub(super) fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
+    refuse_fio(arguments.output)?;
+    clear_up();
+    let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
+    let folder = match (&arguments.resume, &arguments.spec) {
+        (Some(folder), _) => interrupted_power_proof(&find_run(folder)?)?,
+        (None, spec) => {
+            let spec = spec.as_deref().unwrap_or(Path::new(""));
+            let token = token(&arguments.token)?;
+            let token = token.as_deref();
+            let mut plan =
+                plan_power_proof(spec, arguments.seed, arguments.cuts, &arguments.only, token)?;
+            for series in &plan.series {
+                if let ProofTarget::Agent(target) = &series.target
+                    && let Ok(address) = target.listen.parse()
+                {
+                    warn_of_reach(address);
+                }
+            }
+            let options = RunOptions { out: arguments.out.as_deref(), ..RunOptions::default() };
+            name_kernels(&mut plan)?;
+            new_power_proof(plan, &options)?
+        }
+    };
+    conclude(arguments.output, prove_power(folder, &stop, &terminal)?)
+}
+
+/// Saves and shows a finished proof; the exit code is its verdict, if it is complete.
+pub(super) fn conclude(wished: OutputArguments, proved: PowerProved) -> Result<Exit, BenchError> {
+    let PowerProved { folder, findings, ending } = proved;
+    save_power_proof(&folder, &findings)?;
+    let ending = ending?;
+    output::report(wished, &findings)?;
+    if ending != Ending::Complete {
+        return Ok(ending.into());
+    }
+    Ok(verdict(&findings))
+}
+
+/// 1 if a result was not as expected, 3 without a result.
+pub(super) fn verdict(findings: &ProofFindings) -> Exit {
+    let is_open = |series: &SeriesFindings| series.verdict == ProofVerdict::Inconclusive;
+    if findings.unexpected().any(|series| !is_open(series)) {
+        Exit::Negative
+    } else if findings.series.iter().any(is_open) {
+        Exit::CANNOT_MEASURE
+    } else {
+        Exit::Fine
+    }
+}
+
+pub(super) fn warn_of_reach(address: SocketAddr) {
+    output::warn_of_reach(address, "and knows the token can be the writer");
+}
+
+/// The longest token: it must fit into the first line of an agent.
+const TOKEN_BYTES_MAX: u64 = 1024;
+
+/// The given token: by an option, a file or the environment.
+pub(super) fn token(options: &TokenOptions) -> Result<Option<String>, BenchError> {
+    let token = match (&options.token, &options.token_file) {
+        (Some(token), _) => token.clone(),
+        (None, Some(path)) => token_of(path)?,
+        (None, None) => match std::env::var("DURIO_TOKEN") {
+            Ok(token) => token,
+            Err(std::env::VarError::NotPresent) => return Ok(None),
+            Err(error) => {
+                return Err(BenchError::of(BenchErrorKind::WrongUse, error).context("DURIO_TOKEN"));
+            }
+        },
+    };
+    let length = token.len() as u64;
+    if length == 0 || length > TOKEN_BYTES_MAX || token.contains('\n') {
+        let text = format!("the token has {length} bytes; expected one line of 1 to 1024 bytes");
+        return Err(BenchError::wrong_use(text));
+    }
+    Ok(Some(token))
+}
+
+fn token_of(path: &Path) -> Result<String, BenchError> {
+    let cannot = |error| BenchError::io("read the token file", path, error);
+    let mut text = String::new();
+    // With the end of its line, and one byte that shows that it is too long.
+    let file = File::open(path).map_err(cannot)?;
+    file.take(TOKEN_BYTES_MAX + 3).read_to_string(&mut text).map_err(cannot)?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// fio's format has no place for power cuts: refuse it before the first of them.
+pub(super) fn refuse_fio(wished: OutputArguments) -> Result<(), BenchError> {
+    match wished.format() {
+        Format::FioJson => {
+            Err(output::unsupported(wished, "there are text, json, html, markdown and csv"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `durio report` of a proof folder.
+pub(super) fn show(path: &Path, wished: OutputArguments) -> Result<Exit, BenchError> {
+    output::report(wished, &read_power_proof(path)?)?;
+    Ok(Exit::Fine)
+}
+
+pub(super) fn exec(arguments: &ProveExec) -> Result<Exit, BenchError> {
+    refuse_fio(arguments.output)?;
+    let mut plan = plan_command_proof(target(arguments)?, arguments.cuts, arguments.seed)?;
+    let options = RunOptions { out: arguments.out.as_deref(), ..RunOptions::default() };
+    let stop = stop_on_signals()?;
+    name_kernels(&mut plan)?;
+    let folder = new_power_proof(plan, &options)?;
+    conclude(arguments.output, prove_power(folder, &stop, &Terminal::new(false))?)
+}
+
+fn target(arguments: &ProveExec) -> Result<CommandTarget, BenchError> {
+    let ProveExec { check, setup, load, size, front_end, write_cache, .. } = arguments;
+    let files = arguments.files.iter().map(|given| {
+        let file = lab::file(given)
+            .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))?;
+        Ok([written(&file.source.canonicalize().unwrap_or(file.source))?, written(&file.guest)?])
+    });
+    let guest = CommandGuest {
+        kernel: arguments.kernel.clone(),
+        shares_root: arguments.root == LabRoot::Shared,
+        tools: arguments.tools.clone(),
+        files: files.collect::<Result<_, BenchError>>()?,
+        memory: arguments.memory,
+        limit: arguments.time_limit,
+    };
+    let directory = here(Path::new("."))?;
+    let mut command = arguments.command.clone();
+    if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
+        // A hermetic guest runs it in another folder.
+        *program = written(&here(Path::new(program.as_str()))?)?;
+    }
+    Ok(CommandTarget {
+        command,
+        setup: setup.clone(),
+        check: check.clone(),
+        directory: written(&directory)?,
+        load: *load,
+        profile: simdisk::known(&arguments.disk)?.name.to_owned(),
+        size: *size,
+        front_end: *front_end,
+        write_cache: *write_cache,
+        layers: GuestLayers::EXT4,
+        guest,
+    })
+}
+
+fn here(path: &Path) -> Result<PathBuf, BenchError> {
+    std::path::absolute(path).map_err(|error| BenchError::io("find", path, error))
+}
+
+/// The record is JSON.
+fn written(path: &Path) -> Result<String, BenchError> {
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| BenchError::wrong_use(format!("the path '{}' is not UTF-8", path.display())))
+}
