@@ -8,7 +8,6 @@
 
 mod archives;
 mod arena;
-mod corpus;
 mod devices;
 mod inputs;
 mod kills;
@@ -21,20 +20,18 @@ mod random;
 mod rows;
 mod session;
 mod sockets;
-mod terminal;
-mod users;
-mod verdict;
 mod witness;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use rows::AttackScale;
+use session::carry_out;
 
 use crate::bench::Interrupt;
-use rows::AttackScale;
+
 pub(crate) use session::RowOutcome;
-use session::carry_out;
 
 /// Exit code of a process that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
@@ -76,9 +73,9 @@ impl AttackArguments {
     /// The arguments that recreate these, without those for the outer process.
     fn words(&self) -> Vec<String> {
         let mut words = vec!["--seed".to_owned(), self.seed.to_string()];
-        words.extend(self.only.iter().flat_map(|it| ["--only".to_owned(), it.clone()]));
-        words.extend(self.case.iter().flat_map(|it| ["--case".to_owned(), it.to_string()]));
-        words.extend(self.count.iter().flat_map(|it| ["--count".to_owned(), it.to_string()]));
+        words.extend(self.only.iter().flat_map(|row| ["--only".to_owned(), row.clone()]));
+        words.extend(self.case.iter().flat_map(|case| ["--case".to_owned(), case.to_string()]));
+        words.extend(self.count.iter().flat_map(|count| ["--count".to_owned(), count.to_string()]));
         let scale = if self.scale == AttackScale::Full { "full" } else { "small" };
         words.extend(["--scale".to_owned(), scale.to_owned()]);
         words
@@ -133,8 +130,10 @@ fn print(outcomes: &[RowOutcome]) {
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
     table.set_header(["attack", "tried", "violations", "cases"]);
     for outcome in outcomes {
-        let last =
-            outcome.not_run.as_ref().map_or_else(|| cases(outcome), |it| format!("not run: {it}"));
+        let last = outcome
+            .not_run
+            .as_ref()
+            .map_or_else(|| cases(outcome), |reason| format!("not run: {reason}"));
         let (tried, violations) = (outcome.tried.to_string(), outcome.violations.len().to_string());
         table.add_row([outcome.row.clone(), tried, violations, last]);
     }

@@ -15,35 +15,30 @@ mod figures;
 mod fio;
 mod fsync;
 mod gate;
-mod goals;
 mod group_commit;
 mod instructions;
-mod limits;
-mod load;
 mod machine;
-mod measured;
 mod nbd;
-mod pg_test_fsync;
 mod prove;
 mod report;
-mod scratch;
 mod session;
-mod strace;
-mod table;
-mod written;
 
-use std::process::ExitCode;
-
-use anyhow::Result;
-use clap::Subcommand;
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Command, ExitCode, Stdio};
+use std::{env, fs};
 
 use agree::Way;
+use anyhow::{Context, Result, ensure};
+use clap::Subcommand;
+
+use crate::cargo;
+
+pub(crate) use figures::print_table;
+pub(crate) use fsync::newest_postgresql;
+pub(crate) use machine::filesystem;
+pub(crate) use machine::kernel;
 pub(crate) use machine::print_machine;
-pub(crate) use machine::{filesystem, kernel};
-pub(crate) use pg_test_fsync::newest_postgresql;
 pub(crate) use session::Interrupt;
-pub(crate) use table::print as print_table;
-pub(crate) use written::{replaced, run as write_down};
 
 /// What is measured, and what becomes of it.
 #[derive(Debug, clap::Args)]
@@ -105,7 +100,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
         return Ok(code);
     }
     if arguments.write {
-        return written::run_bench();
+        return run_bench();
     }
     let interrupt = Interrupt::watch()?;
     let result = match &arguments.bench {
@@ -129,4 +124,82 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
     }
     let missed = result?.iter().any(|goal| !goal.holds);
     Ok(if arguments.check && missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+const DOCUMENT: &str = "docs/benchmarks.md";
+const OPTION: &str = "--write";
+const END: &str = "<!-- end -->";
+
+/// Runs the bench of this process's arguments, and writes its output to the document.
+fn run_bench() -> Result<ExitCode> {
+    let words: Vec<_> = env::args().collect();
+    write_down(&bench_name(&words)?)
+}
+
+/// Runs this process's arguments, and writes the output behind the mark of this command.
+pub(crate) fn write_down(command: &str) -> Result<ExitCode> {
+    let words: Vec<_> = env::args().skip(1).filter(|word| word != OPTION).collect();
+    let path = cargo::workspace_root().join(DOCUMENT);
+    let document = || fs::read_to_string(&path).with_context(|| format!("cannot read {DOCUMENT}"));
+    // A bench takes minutes: report a missing mark before it.
+    let mark = format!("<!-- cargo xtask {command} -->");
+    replaced(&document()?, &mark, "")?;
+    let program = env::current_exe().context("this program has no path")?;
+    let mut child = Command::new(program)
+        .args(&words)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("the bench cannot be started")?;
+    let mut text = String::new();
+    for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
+        let line = line?;
+        writeln!(io::stdout(), "{line}")?;
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    let status = child.wait().context("the bench cannot be waited for")?;
+    ensure!(status.success(), "the bench failed; {DOCUMENT} is as it was");
+    // It may have been edited in the meantime.
+    fs::write(&path, replaced(&document()?, &mark, &text)?)
+        .with_context(|| format!("cannot write {DOCUMENT}"))?;
+    eprintln!("written to {DOCUMENT}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command of a bench, without its options.
+fn bench_name(words: &[String]) -> Result<String> {
+    let name = words
+        .iter()
+        .skip_while(|word| *word != "bench")
+        .skip(1)
+        .find(|word| !word.starts_with('-'));
+    Ok(format!("bench {}", name.context("no bench is named")?))
+}
+
+/// The document with another text behind the mark.
+pub(crate) fn replaced(document: &str, mark: &str, text: &str) -> Result<String> {
+    let (before, rest) = document
+        .split_once(mark)
+        .with_context(|| format!("there is no line '{mark}' where its figures go"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("no '{END}' after '{mark}'"))?;
+    Ok(format!("{before}{mark}\n\n{}\n\n{END}{after}", text.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stands_between_the_marks_is_replaced() {
+        let document = "a\n<!-- cargo xtask bench x -->\nold\n<!-- end -->\nb\n<!-- end -->\n";
+        let words = ["bench", "--check", "x", "--pairs", "7"].map(str::to_owned);
+        let name = bench_name(&words).unwrap();
+        assert_eq!(name, "bench x");
+        let mark = format!("<!-- cargo xtask {name} -->");
+        let now = replaced(document, &mark, "new\n").unwrap();
+        let expected = "a\n<!-- cargo xtask bench x -->\n\nnew\n\n<!-- end -->\nb\n<!-- end -->\n";
+        assert_eq!(now, expected);
+        assert_eq!(replaced(&now, &mark, "new\n").unwrap(), expected);
+        assert!(replaced(document, "<!-- cargo xtask bench y -->", "new").is_err());
+    }
 }

@@ -8,24 +8,23 @@
 
 mod evidence;
 mod figures;
-mod said;
 mod server;
 mod table;
 mod trace;
 
 use std::collections::BTreeSet;
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 
-pub(crate) use self::server::{ScratchDatabase, ServerGroup, version};
-pub(crate) use self::table::{DATABASES, Database};
 use crate::bench::{self, Interrupt};
 use crate::cargo;
+
+pub(crate) use self::server::{ScratchDatabase, ServerGroup, version};
+pub(crate) use self::table::{DATABASES, Database};
 
 const DOCUMENT: &str = "docs/method/databases.md";
 
@@ -103,8 +102,9 @@ pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Database>> {
         return Ok(DATABASES.iter().collect());
     }
     let find = |name: &String| {
-        let known = || DATABASES.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
-        let found = DATABASES.iter().find(|it| it.name == name);
+        let known =
+            || DATABASES.iter().map(|database| database.name).collect::<Vec<_>>().join(", ");
+        let found = DATABASES.iter().find(|database| database.name == name);
         found.with_context(|| format!("'{name}' is not known here; these are: {}", known()))
     };
     names.iter().map(find).collect()
@@ -131,7 +131,7 @@ type PackagedProgram = (&'static str, &'static str);
 fn missing(databases: &[&Database], beside: &[PackagedProgram]) -> BTreeSet<&'static str> {
     let path = server::search_path();
     let is_here = |name: &str| env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    let needed = databases.iter().flat_map(|it| it.programs).chain(beside);
+    let needed = databases.iter().flat_map(|database| database.programs).chain(beside);
     needed.filter(|(program, _)| !is_here(program)).map(|(_, package)| *package).collect()
 }
 

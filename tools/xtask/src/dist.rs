@@ -11,9 +11,6 @@
 mod build;
 mod contents;
 mod deb;
-mod licences;
-mod program;
-mod tarball;
 mod try_out;
 
 use std::fs;
@@ -21,11 +18,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
+use build::{BuildTarget, GlibcVersion};
 use comfy_table::{CellAlignment, Table, presets};
+use contents::PackageFile;
 
 use crate::cargo;
-use build::BuildTarget;
-use program::GlibcVersion;
+
 pub(crate) use try_out::TryOutcome;
 
 /// The first releases with this glibc or a newer one.
@@ -46,7 +44,7 @@ pub(crate) struct DistArguments {
     #[arg(long, value_name = "NAME", default_value = try_out::SUITE, requires = "test")]
     suite: String,
     /// The newest glibc that the binary may need; a newer one is an error
-    #[arg(long, value_name = "VERSION", default_value = program::LOWEST_GLIBC)]
+    #[arg(long, value_name = "VERSION", default_value = build::LOWEST_GLIBC)]
     glibc: GlibcVersion,
 }
 
@@ -82,7 +80,7 @@ pub(crate) fn test() -> Result<TryOutcome> {
         // Before minutes of linking.
         return Ok(TryOutcome::Skipped(reason));
     }
-    let packages = make(program::LOWEST_GLIBC.parse().map_err(anyhow::Error::msg)?)?;
+    let packages = make(build::LOWEST_GLIBC.parse().map_err(anyhow::Error::msg)?)?;
     packages.print()?;
     try_out::try_out(&packages, try_out::SUITE)
 }
@@ -96,7 +94,7 @@ fn make(glibc_max: GlibcVersion) -> Result<Packages> {
     let folder = target_folder.join("dist/packages");
     renew(&folder)?;
     let binary = host.binary(&target_folder);
-    let needs = program::needs(&binary)?;
+    let needs = build::needs(&binary)?;
     let glibc = needs.glibc.context("the binary names no version of glibc")?;
     ensure!(
         glibc <= glibc_max,
@@ -107,12 +105,12 @@ fn make(glibc_max: GlibcVersion) -> Result<Packages> {
     let epoch = build::epoch()?;
     let files = contents::files(&binary, &binary)?;
     let deb = deb::make(&folder, &files, &needs, epoch)?;
-    let tarball = tarball::make(&folder, &files, &format!("{}-linux-gnu", host.arch()), epoch)?;
+    let tarball = make_tarball(&folder, &files, &format!("{}-linux-gnu", host.arch()), epoch)?;
     let static_tarball = musl.map(|musl| {
         let file = musl.binary(&target_folder);
-        ensure!(program::needs(&file)?.is_static(), "{} is not static", file.display());
+        ensure!(build::needs(&file)?.is_static(), "{} is not static", file.display());
         let files = contents::files(&file, &binary)?;
-        tarball::make(&folder, &files, &format!("{}-linux-musl", musl.arch()), epoch)
+        make_tarball(&folder, &files, &format!("{}-linux-musl", musl.arch()), epoch)
     });
     let static_tarball = static_tarball.transpose()?;
     write_sums(&folder)?;
@@ -158,7 +156,7 @@ impl Packages {
         println!(
             "lowest glibc: {} (allowed: {}, that is {SYSTEMS_WITH_LOWEST_GLIBC} and later)",
             self.glibc,
-            program::LOWEST_GLIBC
+            build::LOWEST_GLIBC
         );
         if self.deb.is_none() {
             println!("no Debian package: dpkg-deb is not installed");
@@ -179,4 +177,44 @@ fn succeed(command: &mut Command) -> Result<()> {
         bail!("{} ended with {status}", program.display());
     }
     Ok(())
+}
+
+/// Packs the files.
+fn make_tarball(
+    folder: &Path,
+    files: &[PackageFile],
+    machine: &str,
+    epoch: u64,
+) -> Result<PathBuf> {
+    let name = format!("durio-{}-{machine}", env!("CARGO_PKG_VERSION"));
+    let stage = tempfile::tempdir_in(folder).context("no folder for the tarball's tree")?;
+    contents::write(files, &stage.path().join(&name))?;
+    let mut tar = Command::new("tar");
+    // https://reproducible-builds.org/docs/archives/
+    tar.args(["--create", "--format=ustar", "--sort=name", "--owner=0", "--group=0"]);
+    tar.args(["--numeric-owner", "--mode=u=rwX,go=rX", &format!("--mtime=@{epoch}")]);
+    let output = tar.arg("-C").arg(stage.path()).arg(&name).output().context("no tar")?;
+    ensure!(output.status.success(), "tar: {}", String::from_utf8_lossy(&output.stderr));
+    let path = folder.join(format!("{name}.tar.gz"));
+    fs::write(&path, contents::packed(&output.stdout)?)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_files_give_the_same_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file =
+            |path: &str, mode| PackageFile { path: path.to_owned(), mode, bytes: b"x".to_vec() };
+        let files = [file("share/b", 0o644), file("bin/a", 0o755)];
+        let packed = || fs::read(make_tarball(folder.path(), &files, "m", 1).unwrap()).unwrap();
+        let first = packed();
+        assert_eq!(first, packed());
+        // Only the archive is left.
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

@@ -66,7 +66,7 @@ pub(crate) struct FuzzArguments {
 /// Runs the targets; a finding is a failure.
 pub(crate) fn run(arguments: &FuzzArguments) -> Result<ExitCode> {
     let known: Vec<_> = names().collect();
-    if let Some(name) = arguments.only.iter().find(|it| !known.contains(&it.as_str())) {
+    if let Some(name) = arguments.only.iter().find(|chosen| !known.contains(&chosen.as_str())) {
         bail!("no target '{name}' among {}", known.join(", "));
     }
     let failed = failed_targets(&arguments.only, arguments.seconds)?;
@@ -87,7 +87,7 @@ pub(crate) fn failed_targets(only: &[String], seconds: u32) -> Result<Vec<&'stat
     let programs = build()?;
     let mut failed = Vec::new();
     for (name, seeds) in TARGETS {
-        let is_chosen = only.is_empty() || only.iter().any(|it| it == name);
+        let is_chosen = only.is_empty() || only.iter().any(|chosen| chosen == name);
         if is_chosen && !is_sound(&programs.join(name), name, seeds, seconds)? {
             failed.push(name);
         }

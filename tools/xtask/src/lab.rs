@@ -7,11 +7,9 @@ mod debian;
 mod kernel;
 mod zfs;
 
-use std::env;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 pub(crate) use kernel::provide_kernel;
 
@@ -46,16 +44,4 @@ pub(crate) fn run(command: &Lab) -> Result<ExitCode> {
         Lab::Zfs { kernel } => zfs::provide(kernel.as_deref())?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Where durio looks for kernels (`durio_lab::kernels::cache_folder`).
-fn kernels_folder() -> Result<PathBuf> {
-    Ok(cache_folder()?.join("kernels"))
-}
-
-/// Files that can be fetched or made again.
-fn cache_folder() -> Result<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("durio"))
 }

@@ -128,8 +128,9 @@ pub(crate) fn run(arguments: &MutantsArguments) -> Result<ExitCode> {
     let program = provide()?;
     let equivalents = Equivalents::read(&cargo::workspace_root())?;
     print_head("Planted mutants", arguments);
-    let is_wanted =
-        |name: &str| arguments.crates.is_empty() || arguments.crates.iter().any(|it| it == name);
+    let is_wanted = |name: &str| {
+        arguments.crates.is_empty() || arguments.crates.iter().any(|chosen| chosen == name)
+    };
     let mut outcomes = Vec::new();
     for (name, files) in SCOPE.iter().filter(|(name, _)| is_wanted(name)) {
         let mutants = list(&program, name, files)?;
@@ -268,7 +269,8 @@ fn try_out(
     let path = folder.join("mutants.out/outcomes.json");
     let text = fs::read_to_string(&path)
         .with_context(|| format!("{name}: cargo-mutants ended with {status} and no outcomes"))?;
-    let is_wanted = |name: &str| chosen.is_none_or(|all| all.iter().any(|it| it.name == name));
+    let is_wanted =
+        |name: &str| chosen.is_none_or(|all| all.iter().any(|chosen| chosen.name == name));
     let outcome = outcome(&serde_json::from_str(&text)?, is_wanted).with_context(|| {
         format!("{name}: its tests fail or do not compile without a mutant, see {}", path.display())
     })?;

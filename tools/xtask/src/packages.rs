@@ -112,7 +112,7 @@ pub(crate) fn search_path() -> OsString {
 /// True if this program of a long run exists, after installing it if needed.
 pub(crate) fn provide_one(name: &str) -> bool {
     let wanted = LONG.iter().find(|requirement| requirement.name == name);
-    if let Some(requirement) = wanted.filter(|it| !is_there(it))
+    if let Some(requirement) = wanted.filter(|present| !is_there(present))
         && is_root()
         && finds("apt-get")
     {

@@ -42,6 +42,6 @@ fn matrix(only: &[String]) -> Result<ExitCode> {
     let status = durio.status().context("cannot run durio")?;
     println!("{} s", begin.elapsed().as_secs());
     // Ended by a signal, it has reported nothing.
-    let code = status.code().and_then(|it| u8::try_from(it).ok());
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }

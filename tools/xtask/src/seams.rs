@@ -56,7 +56,7 @@ pub(crate) fn outcomes() -> Result<Vec<ToyOutcome>> {
 fn patches() -> Result<Vec<PathBuf>> {
     let folder = cargo::workspace_root().join("tools/xtask/seams");
     let entries = fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))?;
-    let mut paths = entries.map(|it| Ok(it?.path())).collect::<Result<Vec<_>>>()?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     paths.sort();
     Ok(paths)
 }

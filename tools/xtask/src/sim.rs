@@ -177,7 +177,7 @@ fn print_faults(scenario: Scenario, cuts: u64) -> bool {
         };
         let (original, shrunk) = shrink(planted, &violation);
         let after = (violation.cut + 1).to_string();
-        let events = [original.events, shrunk.events].map(|it| it.to_string());
+        let events = [original.events, shrunk.events].map(|count| count.to_string());
         let [before, now] = events;
         table.add_row([name, after, before, now, short(&shrunk.what).to_owned()]);
         cases.push(shrunk.case.to_string());
@@ -206,7 +206,7 @@ fn print_lies(scenario: Scenario, cuts: u64) -> bool {
         };
         let known = broken.map_or_else(
             || format!("no promise broken in {} cuts", tally.cuts),
-            |it| format!("cut {}: {}", it.cut, it.what),
+            |violation| format!("cut {}: {}", violation.cut, violation.what),
         );
         table.add_row([named.name.to_owned(), after, what, known]);
     }
@@ -222,7 +222,8 @@ fn short(what: &str) -> &str {
 /// Part of the test suite, half of it on stripes: the violation, and the command that replays it.
 /// Each day has a seed, which is printed first.
 pub(crate) fn suite(cuts: u64) -> Option<String> {
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |it| it.as_secs() / 86_400);
+    let seed =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs() / 86_400);
     println!("simulated cuts of RAID: seed {seed}");
     [Focus::Any, Focus::Stripes].into_iter().find_map(|focus| {
         let scenario = Scenario { seed, focus, ..Scenario::default() };

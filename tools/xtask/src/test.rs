@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every check and every test, and the sum.
 //!
 //! Prints failures with their output, the time of each stage, the slowest tests, skips with their
-//! reasons, and as the very last line `N passed, N failed, N skipped`. `output` parses the tools'
-//! output, `tally` counts.
+//! reasons, and as the very last line `N passed, N failed, N skipped`. `tally` parses the tools'
+//! output and counts.
 //!
 //! ```text
 //!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ─────────────────────────┬─ long tests ─ instructions ─ dist ─ attack
@@ -14,7 +14,6 @@
 //! of what this machine lacks (see `packages`), and `DURIO_TEST_SKIPS`, a file to which a test
 //! that cannot run appends one line `test name: reason` before it returns.
 
-mod output;
 mod stages;
 mod tally;
 
@@ -24,9 +23,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use tally::Tally;
 
 use crate::packages;
-use tally::Tally;
 
 /// Enough to see what holds the suite up.
 const SLOWEST_TESTS: usize = 10;

@@ -9,14 +9,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::arena::{Arena, AttackCase};
+use super::arena::{self, Arena, AttackCase};
 use super::kills::PlaceSnapshot;
 use super::mutate::{TextForm, mutate};
 use super::random::Random;
 use super::rows::{AttackRow, nothing};
-use super::users;
-use super::verdict::faults_but;
-use super::witness::FolderTree;
+use super::witness::{FolderTree, faults_but};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Content of a frame at most.
@@ -191,7 +189,7 @@ fn frames(archive: &[u8]) -> Vec<u8> {
 
 /// Runs `durio lab` with a program in QEMU's place.
 fn bring_out(case: &AttackCase, frames: &[u8]) -> Result<Vec<String>> {
-    users::files(&case.path("data"))?;
+    arena::user_files(&case.path("data"))?;
     let path = case.path("frames").display().to_string();
     let script = format!(
         "case \"$*\" in\n*--version*) echo 'QEMU emulator version 7.2.0';;\n\
@@ -203,10 +201,12 @@ fn bring_out(case: &AttackCase, frames: &[u8]) -> Result<Vec<String>> {
     let ended = case.durio(&lab("")).env("PATH", search_path(case)).limit(LIMIT).run()?;
     let mut wrong = faults_but(&ended, &[LAB_FAILED]);
     let text = ended.stderr_text();
-    if ["kernel image", "no modules", "its version", "no driver"].iter().any(|it| text.contains(it))
+    if ["kernel image", "no modules", "its version", "no driver"]
+        .iter()
+        .any(|part| text.contains(part))
     {
         // Then nothing was attacked.
-        wrong.push(format!("the stand-in is not accepted: {}", super::verdict::shown(&text)));
+        wrong.push(format!("the stand-in is not accepted: {}", super::witness::shown(&text)));
     }
     let after = FolderTree::of(case.root()).without(&["out", "state"]);
     wrong.extend(before.differences(&after));

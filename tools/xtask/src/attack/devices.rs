@@ -3,20 +3,17 @@
 //!
 //! Reports changed bytes of an image. `races` has names that change during a run.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::Result;
 use rustix::process::Signal;
 
-use super::arena::{Arena, AttackCase, sh};
+use super::arena::{self, Arena, AttackCase, sh};
 use super::random::Random;
 use super::rows::{AttackRow, root};
-use super::users;
-use super::verdict::{faults, faults_but};
-use super::witness::{hash, loop_devices};
+use super::witness::{faults, faults_but, hash, loop_devices};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// An overwrite of the named path, with the options that permit it.
@@ -39,7 +36,7 @@ pub(super) fn rows() -> Vec<AttackRow> {
 /// A filesystem of a user's in an image.
 fn image(case: &AttackCase, name: &str) -> Result<PathBuf> {
     let path = case.path(name);
-    users::ext4(&path, 16)?;
+    arena::ext4(&path, 16)?;
     Ok(path)
 }
 
@@ -48,7 +45,7 @@ pub(super) fn mounted(case: &AttackCase, image: &Path) -> Result<()> {
     let point = case.path("mounted");
     fs::create_dir(&point)?;
     sh(&format!("mount -o loop '{}' '{}'", image.display(), point.display()))?;
-    users::files(&point)?;
+    arena::user_files(&point)?;
     // The kernel itself has nothing left to write there.
     sh(&format!("mount -o remount,ro '{}' && sync '{}'", point.display(), image.display()))
         .map(drop)
@@ -151,9 +148,9 @@ const UNNAMED: [&str; 12] = [
 fn unnamed_by_spec(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> {
     let case = arena.clean_case()?;
     let victim = case.path("victim");
-    users::ext4(&victim, 160)?;
+    arena::ext4(&victim, 160)?;
     let (device, file) = (attached(&victim)?, case.path("data/keep"));
-    users::files(&case.path("data"))?;
+    arena::user_files(&case.path("data"))?;
     let before = (hash(&victim)?, hash(&file)?);
     let layer = UNNAMED[number % UNNAMED.len()];
     let layer =
@@ -200,7 +197,7 @@ fn used_anew(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<St
     let begin = Instant::now();
     let is_mounted = || {
         fs::read_to_string("/proc/mounts")
-            .is_ok_and(|it| it.contains(&format!("{} ", device.display())))
+            .is_ok_and(|swaps| swaps.contains(&format!("{} ", device.display())))
     };
     while running.is_alive() && begin.elapsed() < LIMIT && !is_mounted() {
         thread::sleep(Duration::from_millis(5));

@@ -1,25 +1,26 @@
 //! Mutated inputs: every kind of file that durio reads, its command lines, its environment.
 //!
 //! Takes good inputs and reports forbidden reactions of durio to bad ones. `names` has hostile
-//! names, `archives` archives of guests.
+//! names, `archives` archives of guests. In the place of a file may
+//! also be a FIFO, a device, a link, a folder or a huge file.
 
 mod commands;
-mod environment;
 mod folders;
-mod places;
 
-use std::fs;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use anyhow::Result;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::arena::{Arena, AttackCase};
 use super::launch::{EndedProcess, Launch};
 use super::mutate::{TextForm, mutate};
 use super::random::Random;
 use super::rows::{AttackRow, nothing};
-use super::verdict::faults_but;
-use super::witness::FolderTree;
+use super::witness::{FolderTree, faults_but};
 
 /// One file in this many is not a regular file.
 const PLACE_ONCE_IN: usize = 8;
@@ -39,8 +40,8 @@ pub(super) fn rows() -> Vec<AttackRow> {
         row("inputs:journal", 40, 2_000, folders::journal),
         row("inputs:configuration", 40, 4_000, configuration),
         row("inputs:command-line", 80, 5_000, commands::command_line),
-        row("inputs:environment", 40, 2_800, environment::environment),
-        row("inputs:dumb-terminal", 6, 200, environment::dumb_terminal),
+        row("inputs:environment", 40, 2_800, commands::environment),
+        row("inputs:dumb-terminal", 6, 200, commands::dumb_terminal),
     ]
 }
 
@@ -116,7 +117,7 @@ fn one_file(
     let path = case.path(name);
     let text = mutate(&random.pick(texts), form, texts, random);
     let place = if random.once_in(PLACE_ONCE_IN) {
-        Some(places::put(&path, &text, random)?)
+        Some(put_place(&path, &text, random)?)
     } else {
         fs::write(&path, text)?;
         None
@@ -129,7 +130,7 @@ fn one_file(
 /// The faults, and the object in place of a file.
 fn with_place(wrong: Vec<String>, place: Option<&str>) -> Vec<String> {
     let place = place.map(|place| format!(" ({place} in place of a file)")).unwrap_or_default();
-    wrong.into_iter().map(|it| format!("{it}{place}")).collect()
+    wrong.into_iter().map(|fault| format!("{fault}{place}")).collect()
 }
 
 /// A user's files next to the case, which must not change.
@@ -166,4 +167,46 @@ impl<'a> WatchedCase<'a> {
 fn foreign(case: &Path) -> FolderTree {
     // By times of change: hashing all files in each of thousands of cases would take longest.
     FolderTree::stamps_of(case).without(&["state", "out", "home/.local", "home/.cache"])
+}
+
+/// More than a reader may take into memory, and no blocks on the disk.
+const HUGE_BYTES: u64 = 1 << 30;
+
+/// Puts something other than a regular file with that text at a free path; returns its kind.
+fn put_place(path: &Path, text: &[u8], random: &mut Random) -> Result<&'static str> {
+    Ok(match random.below(10) {
+        0 => {
+            mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+            "a FIFO"
+        }
+        1 => linked("/dev/zero", path, "a link to /dev/zero")?,
+        2 => linked(path, path, "a link to itself")?,
+        3 => linked("/nowhere/at/all", path, "a link to nothing")?,
+        4 => linked("/proc/self/fd/0", path, "a link to its input")?,
+        5 => linked("/dev/random", path, "a link to /dev/random")?,
+        6 => {
+            fs::create_dir(path)?;
+            "a folder"
+        }
+        7 => {
+            fs::write(path, text)?;
+            File::options().write(true).open(path)?.set_len(HUGE_BYTES)?;
+            "a file of 1 GiB"
+        }
+        8 => {
+            fs::write(path, text)?;
+            fs::set_permissions(path, Permissions::from_mode(0o0))?;
+            "a file without rights"
+        }
+        _ => {
+            // The name of a socket has 107 bytes at most; one elsewhere does no harm.
+            drop(UnixListener::bind(path).or_else(|_| UnixListener::bind("/tmp/attack-socket")));
+            "a socket"
+        }
+    })
+}
+
+fn linked(to: impl AsRef<Path>, path: &Path, what: &'static str) -> Result<&'static str> {
+    symlink(to, path)?;
+    Ok(what)
 }

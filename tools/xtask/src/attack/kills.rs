@@ -8,22 +8,17 @@
 //! the moments here.
 //! moments here.
 
-use std::fs;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::Result;
 use rustix::process::Signal;
 
-use super::arena::{Arena, AttackCase};
-use super::corpus::{CAMPAIGN, stack_spec};
-use super::launch::{EndedProcess, Launch, Running};
+use super::arena::{self, Arena, AttackCase, CAMPAIGN, stack_spec};
+use super::launch::{EndedProcess, Launch, PseudoTerminal, Running};
 use super::random::Random;
 use super::rows::{AttackRow, fio, nothing, root};
-use super::terminal::PseudoTerminal;
-use super::users;
-use super::verdict::{faults, faults_but};
-use super::witness::{FolderTree, SystemState, entries};
+use super::witness::{FolderTree, SystemState, entries, faults, faults_but};
 
 /// The latest moment after the start, in milliseconds.
 const LATEST_MS: usize = 1200;
@@ -153,19 +148,21 @@ fn end(
     let mut wrong = judge(&ended, manner);
     if manner != Manner::Signal(Signal::KILL) && manner != Manner::StopAndKill {
         let left = place.settled_differences(arena);
-        wrong.extend(left.iter().map(|it| format!("at once after {manner:?}: {it}")));
+        wrong.extend(left.iter().map(|path| format!("at once after {manner:?}: {path}")));
     }
     let next = case.durio(command.next).limit(END_LIMIT).run()?;
-    wrong.extend(faults(&next).iter().map(|it| format!("the next command after {manner:?}: {it}")));
+    wrong.extend(
+        faults(&next).iter().map(|fault| format!("the next command after {manner:?}: {fault}")),
+    );
     if next.code() != 0 {
         wrong.push(format!(
             "the next command after {manner:?} ends with {}: {}",
             next.code(),
-            super::verdict::shown(&next.stderr_text())
+            super::witness::shown(&next.stderr_text())
         ));
     }
     let left = place.settled_differences(arena).into_iter().chain(journals(&case));
-    wrong.extend(left.map(|it| format!("after the next command after {manner:?}: {it}")));
+    wrong.extend(left.map(|fault| format!("after the next command after {manner:?}: {fault}")));
     Ok(wrong)
 }
 
@@ -177,7 +174,7 @@ fn judge(ended: &EndedProcess, manner: Manner) -> Vec<String> {
         Manner::Terminal | Manner::TerminalAndShell => 129,
     };
     let wrong = faults_but(ended, &[died]);
-    wrong.into_iter().map(|it| format!("{manner:?}: {it}")).collect()
+    wrong.into_iter().map(|fault| format!("{manner:?}: {fault}")).collect()
 }
 
 fn stop(launch: Launch, manner: Manner, moment: Duration, hold: Duration) -> Result<EndedProcess> {
@@ -219,7 +216,7 @@ pub(super) struct PlaceSnapshot {
 impl PlaceSnapshot {
     /// Puts a user's files into the case, and records them and all other state of the user.
     pub(super) fn make(arena: &Arena, case: &AttackCase) -> Result<Self> {
-        users::files(&case.path("data"))?;
+        arena::user_files(&case.path("data"))?;
         fs::write(case.path("small.toml"), CAMPAIGN)?;
         fs::write(case.path("stack.toml"), stack_spec(case, "300ms"))?;
         Self::of(arena, case)

@@ -4,20 +4,24 @@
 //!
 //! Output goes to files without a name, not to pipes: a process that holds a pipe open keeps its
 //! reader waiting.
+//!
+//! A process may be in the foreground of a pseudo-terminal, which can be closed under it as a window is.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// How often the memory of a process is sampled. Filling more than 256 MiB takes longer.
 const LOOK: Duration = Duration::from_millis(4);
@@ -54,7 +58,7 @@ impl Launch {
 
     /// Sets a variable.
     pub(super) fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
-        self.environment.retain(|(it, _)| it != name.as_ref());
+        self.environment.retain(|(variable, _)| variable != name.as_ref());
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
@@ -236,7 +240,7 @@ fn ticks_of(pid: Pid) -> u64 {
     // The name in brackets may hold blanks; utime and stime are the 12th and 13th field after it.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks = fields.split_whitespace().skip(11).take(2);
-    ticks.filter_map(|it| it.parse::<u64>().ok()).sum()
+    ticks.filter_map(|tick| tick.parse::<u64>().ok()).sum()
 }
 
 /// The largest resident memory of a process so far; 0 if it is gone.
@@ -274,6 +278,36 @@ impl EndedProcess {
 
     pub(super) fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+}
+
+/// The window's side; dropping it closes the terminal.
+#[derive(Debug)]
+pub(super) struct PseudoTerminal(File);
+
+impl PseudoTerminal {
+    /// Starts a command with a new terminal.
+    pub(super) fn start(launch: Launch) -> Result<(Self, Running)> {
+        // NOCTTY: it must not become the terminal of the suite itself.
+        let window = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .context("no pseudo-terminal")?;
+        grantpt(&window)?;
+        unlockpt(&window)?;
+        let name = ptsname(&window, Vec::new())?;
+        let path = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let terminal = rustix::fs::open(path, flags, Mode::empty());
+        let terminal = terminal.with_context(|| format!("cannot open {}", path.display()))?.into();
+        let running = launch.start_on(&terminal)?;
+        Ok((Self(window.into()), running))
+    }
+
+    /// Reads all output, until the last process has closed the terminal.
+    pub(super) fn read_to_end(mut self) -> Vec<u8> {
+        let mut printed = Vec::new();
+        // A closed terminal gives an error (EIO); the output before it is kept.
+        let _ = self.0.read_to_end(&mut printed);
+        printed
     }
 }
 

@@ -1,11 +1,9 @@
 //! Seeded mutations of a text: by bytes, by lines, by nodes of a document.
 //!
-//! Takes a good text and others; returns a text that is usually bad. `places` has objects other
-//! than regular files.
+//! Takes a good text and others; returns a text that is usually bad. `inputs` puts other objects in
+//! the place of regular files.
 
-mod bytes;
-mod json;
-mod lines;
+use serde_json::{Map, Value, json};
 
 use super::random::Random;
 
@@ -34,7 +32,7 @@ pub(super) fn mutate(
     let mut mutated = text.to_vec();
     for _ in 0..=random.below(4) {
         mutated = match random.below(5) {
-            0 | 1 => bytes::mutate(&mutated, others, random),
+            0 | 1 => mutate_bytes(&mutated, others, random),
             _ => by_form(&mutated, form, others, random),
         };
     }
@@ -43,11 +41,11 @@ pub(super) fn mutate(
 
 fn by_form(text: &[u8], form: TextForm, others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     match form {
-        TextForm::Bytes => bytes::mutate(text, others, random),
-        TextForm::Json => json::mutate(text, random),
-        TextForm::JsonLines => json::mutate_line(text, random),
-        TextForm::Settings => lines::mutate_settings(text, random),
-        TextForm::Cells => lines::mutate_cells(text, random),
+        TextForm::Bytes => mutate_bytes(text, others, random),
+        TextForm::Json => mutate_json(text, random),
+        TextForm::JsonLines => mutate_line(text, random),
+        TextForm::Settings => mutate_settings(text, random),
+        TextForm::Cells => mutate_cells(text, random),
     }
 }
 
@@ -128,6 +126,276 @@ pub(super) fn token(random: &mut Random) -> &'static str {
     random.pick(&TOKENS)
 }
 
+/// Length of nested or long text.
+// A parser that recurses without a bound overflows its stack.
+const DEEP: usize = 20_000;
+/// A line this long is rare, because it burdens the reader and the disk.
+const LONG_LINE_BYTES: usize = 100 << 20;
+const LONG_LINE_ONCE_IN: usize = 4000;
+const OPENERS: [&[u8]; 6] = [b"[", b"{\"a\":", b"[{\"a\":[", b"(", b"a.", b"[["];
+
+fn mutate_bytes(text: &[u8], others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    if random.once_in(LONG_LINE_ONCE_IN) {
+        return long_line(text, random);
+    }
+    let (from, to) = range(text, random);
+    match random.below(12) {
+        0 | 1 => flipped(text, random),
+        2 => text[..from].to_vec(),
+        3 => [&text[..from], &text[to..]].concat(),
+        4 => [&text[..to], &text[from..]].concat(),
+        5 | 6 => [&text[..from], token(random).as_bytes(), &text[from..]].concat(),
+        7 | 8 => other_number(text, random),
+        9 => spliced(text, others, random),
+        10 => [&text[..from], &random.pick(&OPENERS).repeat(random.below(DEEP)), &text[from..]]
+            .concat(),
+        _ => [&text[..from], &vec![byte(random); random.below(1 << 16)], &text[from..]].concat(),
+    }
+}
+
+fn byte(random: &mut Random) -> u8 {
+    u8::try_from(random.below(256)).unwrap_or(0)
+}
+
+/// A place, and one not far behind it.
+fn range(text: &[u8], random: &mut Random) -> (usize, usize) {
+    let from = random.below(text.len() + 1);
+    (from, (from + random.below(200)).min(text.len()))
+}
+
+fn flipped(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut flipped = text.to_vec();
+    for _ in 0..=random.below(8) {
+        let at = random.below(text.len());
+        if let Some(it) = flipped.get_mut(at) {
+            *it = if random.once_in(2) { byte(random) } else { *it ^ (1 << random.below(8)) };
+        }
+    }
+    flipped
+}
+
+/// Another number in the place of one.
+fn other_number(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let start = random.below(text.len() + 1);
+    let digit = |at: &usize| text[*at].is_ascii_digit();
+    let Some(from) = (start..text.len()).chain(0..start).find(digit) else { return text.to_vec() };
+    let to = (from..text.len()).find(|at| !digit(at)).unwrap_or(text.len());
+    let number = match random.below(3) {
+        0 => token(random).to_owned(),
+        1 => random.number().to_string(),
+        _ => "9".repeat(random.below(400)),
+    };
+    [&text[..from], number.as_bytes(), &text[to..]].concat()
+}
+
+fn spliced(text: &[u8], others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    if others.is_empty() {
+        return text.to_vec();
+    }
+    let other = random.pick(others);
+    let (at, from) = (random.below(text.len() + 1), random.below(other.len() + 1));
+    [&text[..at], &other[from..]].concat()
+}
+
+fn long_line(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let at = random.below(text.len() + 1);
+    [&text[..at], &vec![b'7'; LONG_LINE_BYTES], &text[at..]].concat()
+}
+
+/// Mutates one node; returns a text that is not a document as it is.
+fn mutate_json(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let Ok(mut document) = serde_json::from_slice::<Value>(text) else { return text.to_vec() };
+    let at = random.below(count(&document));
+    if let Some(node) = nth(&mut document, &mut { at }) {
+        change(node, random);
+    }
+    serde_json::to_vec(&document).unwrap_or_default()
+}
+
+/// Mutates a line of a text of documents: one node of it, or the line as a whole.
+fn mutate_line(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut lines: Vec<Vec<u8>> = text.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+    let (at, to) = (random.below(lines.len()), random.below(lines.len()));
+    match random.below(8) {
+        0 => drop(lines.remove(at)),
+        1 => lines.swap(at, to),
+        2 => lines.insert(to, lines[at].clone()),
+        _ => lines[at] = mutate_json(&lines[at], random),
+    }
+    lines.join(&b'\n')
+}
+
+fn count(node: &Value) -> usize {
+    let below: usize = match node {
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(fields) => fields.values().map(count).sum(),
+        _ => 0,
+    };
+    below + 1
+}
+
+/// The node after `left` others, from the top.
+fn nth<'a>(node: &'a mut Value, left: &mut usize) -> Option<&'a mut Value> {
+    if *left == 0 {
+        return Some(node);
+    }
+    *left -= 1;
+    match node {
+        Value::Array(items) => items.iter_mut().find_map(|item| nth(item, left)),
+        Value::Object(fields) => fields.values_mut().find_map(|field| nth(field, left)),
+        _ => None,
+    }
+}
+
+fn change(node: &mut Value, random: &mut Random) {
+    match random.below(4) {
+        0 => *node = other(random),
+        1 => *node = like(node, random),
+        _ => match node {
+            Value::Array(items) => change_items(items, random),
+            Value::Object(fields) => change_fields(fields, random),
+            _ => *node = like(node, random),
+        },
+    }
+}
+
+/// A value of another type, or of any.
+fn other(random: &mut Random) -> Value {
+    match random.below(9) {
+        0 => Value::Null,
+        1 => json!(random.once_in(2)),
+        2 => json!(random.number()),
+        3 => json!(-1.5e300),
+        4 => json!([]),
+        5 => json!({}),
+        // serde_json gives up at a depth of 128: less depth reaches the readers behind it.
+        6 => (0..100).fold(json!(1), |inner, _| json!([inner])),
+        7 => json!("x".repeat(random.below(100_000))),
+        _ => json!(token(random)),
+    }
+}
+
+/// A value of the same type.
+fn like(node: &Value, random: &mut Random) -> Value {
+    const NUMBERS: [i64; 8] = [0, 1, -1, 2, i64::MAX, i64::MIN, 1 << 32, 1 << 53];
+    match node {
+        Value::Number(_) if random.once_in(3) => json!(random.number()),
+        Value::Number(_) if random.once_in(3) => json!(u64::MAX - random.below(3) as u64),
+        Value::Number(_) => json!(random.pick(&NUMBERS)),
+        Value::String(text) if random.once_in(2) => json!(format!("{text}{}", token(random))),
+        Value::String(_) => json!(token(random)),
+        Value::Bool(it) => json!(!it),
+        _ => other(random),
+    }
+}
+
+fn change_items(items: &mut Vec<Value>, random: &mut Random) {
+    let (at, to) = (random.below(items.len()), random.below(items.len()));
+    match random.below(5) {
+        _ if items.is_empty() => items.push(other(random)),
+        0 => drop(items.remove(at)),
+        1 => items.swap(at, to),
+        2 => items.truncate(at),
+        3 => items.extend(std::iter::repeat_n(items[at].clone(), random.below(2000))),
+        _ => items.insert(to, items[at].clone()),
+    }
+}
+
+fn change_fields(fields: &mut Map<String, Value>, random: &mut Random) {
+    let at = random.below(fields.len());
+    let Some(name) = fields.keys().nth(at).cloned() else { return };
+    match random.below(4) {
+        0 => drop(fields.remove(&name)),
+        1 => {
+            let value = fields.remove(&name).unwrap_or_default();
+            fields.insert(token(random).to_owned(), value);
+        }
+        2 => drop(fields.insert(format!("{name}x"), other(random))),
+        _ => drop(fields.insert(name, other(random))),
+    }
+}
+
+/// Values in TOML's form; the tokens alone are usually not valid TOML.
+const VALUES: [&str; 28] = [
+    "0",
+    "1",
+    "-1",
+    "2",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "1.5",
+    "nan",
+    "inf",
+    "true",
+    "\"\"",
+    "\"0\"",
+    "\"1\"",
+    "\"4KiB\"",
+    "\"16EiB\"",
+    "\"0B\"",
+    "\"100%\"",
+    "\"1ns\"",
+    "\"1h\"",
+    "[]",
+    "{}",
+    "[1, \"2\", [3]]",
+    "[\"4KiB\", \"8KiB\"]",
+    "[0, 1, 1000000]",
+    "1979-05-27T07:32:00Z",
+    "\"\\u001B[2J\"",
+    "\"\\u202E\"",
+    "\"{x}\"",
+];
+
+/// Mutates lines `key = value`.
+fn mutate_settings(text: &[u8], random: &mut Random) -> Vec<u8> {
+    mutate_lines(text, random, |line, random| {
+        let Some((key, value)) = line.split_once('=') else {
+            return format!("{}{line}", token(random));
+        };
+        match random.below(6) {
+            0 => format!("{key}={}", token(random)),
+            1 => format!("{key}= \"{}\"", token(random)),
+            2 => format!("{}={value}", token(random)),
+            3 => format!("{key}={value}{}", token(random)),
+            _ => format!("{key}= {}", random.pick(&VALUES)),
+        }
+    })
+}
+
+/// Mutates cells between commas.
+fn mutate_cells(text: &[u8], random: &mut Random) -> Vec<u8> {
+    mutate_lines(text, random, |line, random| {
+        let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
+        let at = random.below(cells.len());
+        match random.below(5) {
+            0 => cells.insert(at, token(random).to_owned()),
+            1 => drop(cells.remove(at)),
+            2 => cells[at] = format!("\"{}", cells[at]),
+            _ => token(random).clone_into(&mut cells[at]),
+        }
+        cells.join(",")
+    })
+}
+
+/// Drops, moves, doubles or changes a line.
+fn mutate_lines(
+    text: &[u8],
+    random: &mut Random,
+    change: impl Fn(&str, &mut Random) -> String,
+) -> Vec<u8> {
+    let text = String::from_utf8_lossy(text);
+    let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    let (at, to) = (random.below(lines.len()), random.below(lines.len()));
+    match random.below(9) {
+        0 => drop(lines.remove(at)),
+        1 => lines.swap(at, to),
+        2 => lines.insert(to, lines[at].clone()),
+        _ => lines[at] = change(&lines[at], random),
+    }
+    lines.join("\n").into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,7 +415,7 @@ mod tests {
         let document = br#"{"a": [1, {"b": "c"}], "d": null}"#;
         for case in 0..200 {
             let mut random = Random::of_case(1, "json", case);
-            let text = json::mutate(document, &mut random);
+            let text = mutate_json(document, &mut random);
             assert!(serde_json::from_slice::<serde_json::Value>(&text).is_ok(), "{text:?}");
         }
     }

@@ -6,8 +6,6 @@
 //!
 //! Every name begins and ends with a mark, so that its traces are found in any output.
 
-mod output;
-
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -16,14 +14,11 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::arena::{Arena, AttackCase};
-use super::corpus::{self, FolderFiles};
+use super::arena::{self, Arena, AttackCase, FolderFiles};
 use super::launch::Launch;
 use super::random::Random;
 use super::rows::{AttackRow, fio, nothing};
-use super::users;
-use super::verdict::faults;
-use super::witness::FolderTree;
+use super::witness::{FolderTree, faults};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const FORMATS: [&str; 5] = ["text", "json", "html", "csv", "fio-json"];
@@ -113,7 +108,7 @@ pub(super) fn rows() -> Vec<AttackRow> {
 fn judge(launch: Launch, format: &str) -> Result<Vec<String>> {
     let ended = launch.limit(LIMIT).run()?;
     let mut wrong = faults(&ended);
-    wrong.extend(output::faults(&ended.stdout_text(), format));
+    wrong.extend(output_faults(&ended.stdout_text(), format));
     Ok(wrong)
 }
 
@@ -124,7 +119,7 @@ fn record(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let hostile = name(random, false);
     let hostile = String::from_utf8_lossy(&hostile);
     for (path, bytes) in &mut files {
-        if path.extension().is_some_and(|it| it == "json") {
+        if path.extension().is_some_and(|ending| ending == "json") {
             label(bytes, &hostile, random);
         }
     }
@@ -132,7 +127,7 @@ fn record(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
 }
 
 fn show(case: &AttackCase, files: &FolderFiles, random: &mut Random) -> Result<Vec<String>> {
-    corpus::write(files, &case.path("run"))?;
+    arena::write(files, &case.path("run"))?;
     let format = random.pick(&FORMATS);
     judge(case.durio(&format!("report run --format {format}")), format)
 }
@@ -165,7 +160,7 @@ fn label(bytes: &mut Vec<u8>, hostile: &str, random: &mut Random) {
 /// Names of targets.
 fn target(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let case = arena.case()?;
-    users::files(&case.path("data"))?;
+    arena::user_files(&case.path("data"))?;
     let before = FolderTree::of(&case.path("data"));
     let hostile = OsString::from_vec(name(random, true));
     let format = random.pick(&FORMATS);
@@ -182,7 +177,7 @@ fn target(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
 fn fio_target(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     const TAILS: [&str; 10] = ["#1", ";1", " ", "\t", ":1", " #", "\\", "%s", "$jobnum", "\"x"];
     let case = arena.case()?;
-    users::files(&case.path("data"))?;
+    arena::user_files(&case.path("data"))?;
     let before = FolderTree::of(&case.path("data"));
     let tail = TAILS[number % TAILS.len()];
     let rw = random.pick(&["randread", "randwrite"]);
@@ -211,7 +206,7 @@ fn spec(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>
     let key =
         ["summary = \"a campaign for attacks\"", "name = \"small\"", "name = \"read\""][number % 3];
     let with = format!("{} = {hostile}", key.split(' ').next().unwrap_or_default());
-    fs::write(case.path("x.toml"), corpus::CAMPAIGN.replacen(key, &with, 1))?;
+    fs::write(case.path("x.toml"), arena::CAMPAIGN.replacen(key, &with, 1))?;
     let format = random.pick(&FORMATS);
     let planned = judge(case.durio("plan x.toml --target data"), "text")?;
     let line = format!("run x.toml --quiet --target data --scale-time 0.1 --format {format}");
@@ -226,7 +221,7 @@ fn stack_spec(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<S
         "ext4 = {}" => format!("ext4 = {{ mkfs = [{hostile}] }}"),
         _ => format!("name = {hostile}"),
     };
-    fs::write(case.path("x.toml"), corpus::stack_spec(&case, "100ms").replacen(key, &with, 1))?;
+    fs::write(case.path("x.toml"), arena::stack_spec(&case, "100ms").replacen(key, &with, 1))?;
     let format = random.pick(&["text", "json"]);
     judge(case.durio(&format!("stack plan x.toml --format {format}")), format)
 }
@@ -285,5 +280,170 @@ fn words(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String
     let launch = case.durio(LINES[number % LINES.len()]).word(OsStr::from_bytes(&hostile));
     let ended = launch.limit(LIMIT).run()?;
     // `durio lab` has a separate exit code for its failures.
-    Ok(super::verdict::faults_but(&ended, &[125]))
+    Ok(super::witness::faults_but(&ended, &[125]))
+}
+
+/// The faults of an output in this format.
+fn output_faults(text: &str, format: &str) -> Vec<String> {
+    match format {
+        "html" => html(text),
+        "csv" => csv(text),
+        "json" | "fio-json" => json(text),
+        _ => table(text),
+    }
+}
+
+/// Elements on which durio's pages have no more than these attributes: an attribute that begins
+/// with `on` is a script.
+fn html(text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let lower = text.to_lowercase();
+    // The page's scripts do not contain the marks.
+    let is_script =
+        |rest: &str| rest.split("</script").next().is_some_and(|script| script.contains(MARK));
+    if lower.split("<script").skip(1).any(is_script) {
+        wrong.push("a name within a script".to_owned());
+    }
+    for tag in tags(&lower) {
+        let mut attributes = outside_of_quotes(tag);
+        attributes.retain(|c| c != '\n');
+        let begins_with_on =
+            attributes.split_whitespace().skip(1).any(|word| word.starts_with("on"));
+        if begins_with_on
+            || ["<img", "<iframe", "<object", "<embed"].iter().any(|start| tag.starts_with(start))
+        {
+            wrong.push(format!("active HTML: {}", super::witness::shown(tag)));
+        }
+        let is_marked = tag.contains(&format!("javascript:alert(1){MARK}"));
+        if is_marked && tag.contains("href") {
+            wrong.push("a link to a script".to_owned());
+        }
+    }
+    wrong
+}
+
+/// `<name …>`, each from its bracket to the one that ends it.
+fn tags(text: &str) -> Vec<&str> {
+    let mut tags = Vec::new();
+    for (at, _) in text.match_indices('<') {
+        let rest = &text[at..];
+        if rest[1..].starts_with(|c: char| c.is_ascii_alphabetic()) {
+            let mut quote = None;
+            let end = rest.find(|c| {
+                match (quote, c) {
+                    (None, '"' | '\'') => quote = Some(c),
+                    (Some(it), _) if it == c => quote = None,
+                    _ => {}
+                }
+                quote.is_none() && c == '>'
+            });
+            tags.push(&rest[..end.unwrap_or(rest.len())]);
+        }
+    }
+    tags
+}
+
+fn outside_of_quotes(tag: &str) -> String {
+    let mut quote = None;
+    let outside = tag.chars().filter(|&c| match quote {
+        None if c == '"' || c == '\'' => {
+            quote = Some(c);
+            false
+        }
+        None => true,
+        Some(it) => {
+            if it == c {
+                quote = None;
+            }
+            false
+        }
+    });
+    outside.collect()
+}
+
+/// Every row of a table has as many cells as its header, and no cell with a name is a formula.
+fn csv(text: &str) -> Vec<String> {
+    let rows = cells(text);
+    let mut wrong = Vec::new();
+    let mut width = None;
+    for row in &rows {
+        if row.len() == 1 && row[0].is_empty() {
+            width = None;
+        } else if *width.get_or_insert(row.len()) != row.len() {
+            wrong.push(format!(
+                "a row of {} cells below a header of {}",
+                row.len(),
+                width.unwrap_or(0)
+            ));
+            break;
+        }
+    }
+    let is_formula =
+        |cell: &&String| cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.contains(MARK);
+    let formula = rows.iter().flatten().find(is_formula);
+    wrong.extend(formula.map(|cell| format!("a formula: {}", super::witness::shown(cell))));
+    wrong
+}
+
+/// The rows of a table by RFC 4180.
+fn cells(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
+    let mut letters = text.chars().peekable();
+    let mut is_quoted = false;
+    while let Some(c) = letters.next() {
+        match c {
+            '"' if is_quoted && letters.peek() == Some(&'"') => {
+                cell.push('"');
+                letters.next();
+            }
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => row.push(std::mem::take(&mut cell)),
+            '\n' if !is_quoted => {
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+            }
+            _ => cell.push(c),
+        }
+    }
+    rows
+}
+
+fn json(text: &str) -> Vec<String> {
+    let is_broken = !text.is_empty() && serde_json::from_str::<serde_json::Value>(text).is_err();
+    if is_broken { vec!["no JSON".to_owned()] } else { Vec::new() }
+}
+
+/// No line of a table was started by a name: text after a line feed in a name is never at the start
+/// of a line.
+fn table(text: &str) -> Vec<String> {
+    let is_torn = text.lines().any(|line| line.starts_with(&format!("fit{MARK}")));
+    if is_torn { vec!["a name tears a line".to_owned()] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_browser_would_run_is_found_and_what_it_shows_is_not() {
+        assert_eq!(html("<p title=\"on x=1\">zq7&lt;img src=x onerror=alert(1)&gt;</p>"), [""; 0]);
+        assert_eq!(html("<p>zq7<img src=x onerror=alert(1)></p>").len(), 1);
+        assert_eq!(html("<p title='zq7' onmouseover='alert(1)'>x</p>").len(), 1);
+        assert_eq!(html("<script>let name = 'zq7';</script>").len(), 1);
+        assert_eq!(html("<a href=\"javascript:alert(1)zq7\">x</a>").len(), 1);
+    }
+
+    #[test]
+    fn a_torn_row_and_a_formula_are_found() {
+        assert_eq!(csv("a,b\n1,\"x\ny,z\"\n"), [""; 0]);
+        assert_eq!(csv("a,b\n1,2,3\n").len(), 1);
+        assert_eq!(csv("a,b\n-1,=1+1zq7\n").len(), 1);
+    }
+
+    #[test]
+    fn a_torn_line_and_a_torn_document_are_found() {
+        assert_eq!(table("x zq7\\nfitzq7\n"), [""; 0]);
+        assert_eq!(table("x zq7\nfitzq7\n").len(), 1);
+        assert_eq!((json("{\"a\": 1}").len(), json("{\"a\": \"").len(), json("").len()), (0, 1, 0));
+    }
 }

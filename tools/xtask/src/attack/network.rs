@@ -17,7 +17,7 @@ use super::arena::{Arena, AttackCase};
 use super::launch::Running;
 use super::random::Random;
 use super::rows::{AttackRow, nothing};
-use super::verdict::faults;
+use super::witness::faults;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const WATCH: &str = "watch data --every 1h --listen 127.0.0.1:0";

@@ -2,29 +2,27 @@
 //!
 //! Changes names at a moment of a command; reports changed or missing files of the user. `devices`
 //! has devices, `kills` signals alone.
+//!
+//! In state folders, another user has put links and folders; durio runs there as another user, and
+//! nothing may be removed or made where they lead.
 
-mod state;
-
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::Signal;
 
-use super::arena::{Arena, AttackCase, sh};
-use super::corpus::{CAMPAIGN, stack_spec};
+use super::arena::{self, Arena, AttackCase, CAMPAIGN, sh, stack_spec};
 use super::launch::{Launch, Running};
 use super::random::Random;
 use super::rows::{AttackRow, nothing, root};
-use super::users;
-use super::verdict::{faults, faults_but};
-use super::witness::{FolderTree, entries};
+use super::witness::{FolderTree, entries, faults, faults_but};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// The folder of files that the user did not name.
@@ -46,7 +44,7 @@ pub(super) fn rows() -> Vec<AttackRow> {
         row("races:bench-links", 4, root, bench_links),
         row("races:resume-links", 3, nothing, resume_links),
         row("races:man-links", 1, root, man_links),
-        row("races:state-links", 8, nothing, state::state_links),
+        row("races:state-links", 8, nothing, state_links),
         row("races:bind-mount", 2, root, bind_mount),
         row("races:two-runs", 2, nothing, two_runs),
     ]
@@ -56,7 +54,7 @@ pub(super) fn rows() -> Vec<AttackRow> {
 fn begin(arena: &Arena) -> Result<(AttackCase, FolderTree)> {
     let case = arena.clean_case()?;
     fs::create_dir(case.path(VICTIMS))?;
-    users::files(&case.path(VICTIMS))?;
+    arena::user_files(&case.path(VICTIMS))?;
     fs::write(case.path("victims/new"), "the user's, with a name as the target has it\n")?;
     let before = FolderTree::of(&case.path(VICTIMS));
     Ok((case, before))
@@ -64,7 +62,7 @@ fn begin(arena: &Arena) -> Result<(AttackCase, FolderTree)> {
 
 fn changes(case: &AttackCase, before: &FolderTree) -> Vec<String> {
     let differences = before.differences(&FolderTree::of(&case.path(VICTIMS)));
-    differences.iter().map(|it| format!("victims: {it}")).collect()
+    differences.iter().map(|difference| format!("victims: {difference}")).collect()
 }
 
 /// Waits until durio has a record of events, so its file is made or about to be; durio may have
@@ -73,7 +71,9 @@ fn begins(case: &AttackCase, running: &mut Running) -> bool {
     let runs = case.path("state/durio/runs");
     let has_begun = || {
         let mut runs = fs::read_dir(&runs).into_iter().flatten().flatten();
-        runs.any(|run| run.path().join("events.jsonl").metadata().is_ok_and(|it| it.len() > 0))
+        runs.any(|run| {
+            run.path().join("events.jsonl").metadata().is_ok_and(|events| events.len() > 0)
+        })
     };
     let begin = Instant::now();
     while begin.elapsed() < LIMIT && running.is_alive() {
@@ -149,7 +149,7 @@ fn destroy_exchanged(arena: &Arena, number: usize, random: &mut Random) -> Resul
     let (case, _) = begin(arena)?;
     let (file, image) = (case.path("data/file"), case.path("image"));
     fs::write(&file, vec![7; 1 << 20])?;
-    users::ext4(&image, 8)?;
+    arena::ext4(&image, 8)?;
     super::devices::mounted(&case, &image)?;
     let link = case.path("data/link");
     match number % 2 {
@@ -264,7 +264,7 @@ fn linked_record(
         plant(&run.join(name), &case.path("victims/keep"))?;
     }
     let mut wrong = faults(&running.wait(LIMIT)?);
-    wrong.extend(changes(&case, &before).iter().map(|it| format!("{name}: {it}")));
+    wrong.extend(changes(&case, &before).iter().map(|difference| format!("{name}: {difference}")));
     Ok(wrong)
 }
 
@@ -376,9 +376,83 @@ fn two_runs(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<Str
     let second = run(if number.is_multiple_of(2) { "data/file" } else { "data/other" })?;
     let ended = [first.wait(LIMIT)?, second.wait(LIMIT)?];
     let mut wrong: Vec<_> = ended.iter().flat_map(faults).collect();
-    if ended.iter().all(|it| it.code() == 0) {
+    if ended.iter().all(|process| process.code() == 0) {
         wrong.push("two runs measured one file at once".to_owned());
     }
     wrong.extend(changes(&case, &before));
+    Ok(wrong)
+}
+
+const NOBODY: u32 = 65_534;
+const PARTS: [&str; 6] = ["runs", "watch", "replays", "leftovers", "stacks", "settings"];
+const COMMANDS: [&str; 7] = [
+    "run --quiet --engine null --ops 10",
+    "replay t.trace data --quiet",
+    "runs prune --yes --keep 0 --older-than 0d",
+    "runs --probes prune --yes --keep 0 --older-than 0d",
+    "runs",
+    "stack clean",
+    "run --quiet --engine null --ops 10 --out out",
+];
+/// strace's lines of a write and a sync.
+const TRACE: &str = "800 1000.000000 pwrite64(3</old/log>, \"\"..., 8192, 0) = 8192 <0.000020>\n\
+                     800 1000.000100 fdatasync(3</old/log>) = 0 <0.000100>\n";
+
+/// Files of a user that look like durio's.
+fn bait(folder: &Path) -> Result<()> {
+    for command in ["run", "watch", "replay"] {
+        let run = folder.join(format!("2026-01-02T030405-678Z-{command}-4711"));
+        fs::create_dir_all(&run)?;
+        fs::write(run.join("run.json"), "{ damaged")?;
+        fs::write(run.join("the-users"), "the user's\n")?;
+        File::open(&run)?.set_modified(SystemTime::now() - Duration::from_secs(7200))?;
+    }
+    Ok(())
+}
+
+/// A part of the state folder, or the folder itself, leads to a user's files, or is a user's.
+fn state_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
+    let (case, _) = begin(arena)?;
+    let victims = case.path(VICTIMS);
+    bait(&victims)?;
+    fs::write(case.path("strace.txt"), TRACE)?;
+    case.durio("capture --strace strace.txt --trace t.trace").limit(LIMIT).run()?;
+    let (base, state) = (case.path("state"), case.path("state/durio"));
+    let part = state.join(PARTS[number % PARTS.len()]);
+    fs::create_dir_all(&base)?;
+    match random.below(if arena.is_root() { 4 } else { 1 }) {
+        0 => {
+            fs::create_dir_all(&state)?;
+            let _ = fs::remove_dir_all(&part);
+            symlink(&victims, &part)?;
+        }
+        // The whole state folder is the user's, in which the parts lead elsewhere.
+        1 => {
+            fs::create_dir_all(&state)?;
+            let _ = fs::remove_dir_all(&part);
+            symlink(&victims, &part)?;
+            chown(&state, Some(NOBODY), Some(NOBODY))?;
+        }
+        // The user's link leads to the state folder.
+        2 => {
+            let _ = fs::remove_dir_all(&state);
+            symlink(&victims, &state)?;
+            lchown(&state, Some(NOBODY), Some(NOBODY))?;
+        }
+        _ => {
+            let _ = fs::remove_dir_all(&base);
+            symlink(&victims, &base)?;
+            lchown(&base, Some(NOBODY), Some(NOBODY))?;
+        }
+    }
+    let before = FolderTree::of(&victims);
+    let mut wrong = Vec::new();
+    for line in COMMANDS {
+        let ended = case.durio(line).limit(LIMIT).run()?;
+        wrong.extend(faults(&ended));
+        wrong.extend(
+            changes(&case, &before).iter().map(|difference| format!("{line}: {difference}")),
+        );
+    }
     Ok(wrong)
 }

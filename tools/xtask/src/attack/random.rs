@@ -51,7 +51,7 @@ mod tests {
         let first = |seed, row, case| Random::of_case(seed, row, case).number();
         assert_eq!(first(1, "kills", 7), first(1, "kills", 7));
         let all = [first(1, "kills", 7), first(2, "kills", 7), first(1, "races", 7)];
-        assert!(all[1..].iter().all(|it| *it != all[0]) && first(1, "kills", 8) != all[0]);
+        assert!(all[1..].iter().all(|drawn| *drawn != all[0]) && first(1, "kills", 8) != all[0]);
     }
 
     #[test]

@@ -12,10 +12,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::AttackArguments;
 use super::arena::{Arena, is_root, take_down};
 use super::random::Random;
-use super::rows::{self, AttackRow};
+use super::rows::AttackRow;
+use super::{AttackArguments, archives, devices, inputs, kills, names, network, races, sockets};
 use crate::bench::Interrupt;
 use crate::cargo;
 
@@ -84,14 +84,14 @@ fn build() -> Result<PathBuf> {
 
 fn inner(arguments: &AttackArguments, scratch: &Path) -> Result<Command> {
     let own = env::current_exe().context("this program has no path")?;
-    let mut command = if is_root() && namespaces().arg("true").status().is_ok_and(|it| it.success())
-    {
-        let mut command = namespaces();
-        command.arg(own);
-        command
-    } else {
-        Command::new(own)
-    };
+    let mut command =
+        if is_root() && namespaces().arg("true").status().is_ok_and(|status| status.success()) {
+            let mut command = namespaces();
+            command.arg(own);
+            command
+        } else {
+            Command::new(own)
+        };
     command.arg("attack").args(arguments.words()).arg("--inside").arg(scratch);
     Ok(command)
 }
@@ -145,7 +145,7 @@ impl Drop for AttackFolder {
 pub(super) fn run_inside(arguments: &AttackArguments, scratch: &Path) -> Result<()> {
     let arena = Arena::enter(scratch)?;
     let mut outcomes = Vec::new();
-    for row in rows::chosen(&arguments.only)? {
+    for row in chosen(&arguments.only)? {
         let outcome = run_row(&arena, &row, arguments)?;
         outcomes.push(outcome.to_json());
     }
@@ -195,9 +195,11 @@ impl RowOutcome {
     }
 
     fn of_json(value: &Value) -> Self {
-        let number = |it: &Value| it.as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0);
-        let texts = |it: &Value| -> Vec<String> {
-            it.as_array()
+        let number = |count: &Value| {
+            count.as_u64().and_then(|whole| usize::try_from(whole).ok()).unwrap_or(0)
+        };
+        let texts = |list: &Value| -> Vec<String> {
+            list.as_array()
                 .into_iter()
                 .flatten()
                 .filter_map(Value::as_str)
@@ -208,10 +210,39 @@ impl RowOutcome {
         Self {
             row: value["row"].as_str().unwrap_or_default().to_owned(),
             tried: number(&value["tried"]),
-            violations: violations.map(|it| (number(&it[0]), texts(&it[1]))).collect(),
+            violations: violations
+                .map(|violation| (number(&violation[0]), texts(&violation[1])))
+                .collect(),
             not_run: value["not_run"].as_str().map(str::to_owned),
         }
     }
+}
+
+fn all() -> Vec<AttackRow> {
+    [
+        inputs::rows(),
+        kills::rows(),
+        races::rows(),
+        devices::rows(),
+        names::rows(),
+        archives::rows(),
+        sockets::rows(),
+        network::rows(),
+    ]
+    .concat()
+}
+
+/// The rows with these names or in these groups; all if no name is given.
+fn chosen(names: &[String]) -> Result<Vec<AttackRow>> {
+    let rows = all();
+    let is_it =
+        |row: &AttackRow, name: &str| row.name == name || row.name.split(':').next() == Some(name);
+    for name in names {
+        let known: Vec<_> = rows.iter().map(|row| row.name).collect();
+        ensure!(rows.iter().any(|row| is_it(row, name)), "no '{name}' among {}", known.join(", "));
+    }
+    let is_chosen = |row: &AttackRow| names.is_empty() || names.iter().any(|name| is_it(row, name));
+    Ok(rows.into_iter().filter(is_chosen).collect())
 }
 
 #[cfg(test)]
@@ -229,5 +260,16 @@ mod tests {
         assert_eq!(RowOutcome::of_json(&outcome.to_json()), outcome);
         let skipped = RowOutcome { not_run: Some("no root".to_owned()), ..RowOutcome::default() };
         assert_eq!(RowOutcome::of_json(&skipped.to_json()), skipped);
+    }
+
+    #[test]
+    fn a_row_is_chosen_by_its_name_or_its_group_and_every_name_is_one() {
+        let rows = all();
+        assert_eq!(chosen(&[]).unwrap().len(), rows.len());
+        for row in &rows {
+            assert_eq!(chosen(&[row.name.to_owned()]).unwrap().len(), 1, "{}", row.name);
+        }
+        assert!(chosen(&["inputs".to_owned()]).unwrap().len() > 5);
+        assert!(chosen(&["nothing".to_owned()]).is_err());
     }
 }

@@ -4,13 +4,12 @@
 //! and changed files. Contents of the disk are not checked.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{CWD, Mode, mkfifoat};
@@ -23,8 +22,7 @@ use super::arena::{Arena, AttackCase, READING_LIMIT};
 use super::launch::{Launch, Running};
 use super::random::Random;
 use super::rows::{AttackRow, nothing};
-use super::verdict::faults;
-use super::witness::FolderTree;
+use super::witness::{FolderTree, faults};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// More than a server has at a time.
@@ -209,7 +207,7 @@ fn log_in_the_way(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<St
         wrong.push(format!("exit code {} with another's file for a log", end.code()));
     }
     let differences = before.differences(&FolderTree::of(&case.path("victims")));
-    wrong.extend(differences.iter().map(|it| format!("victims: {it}")));
+    wrong.extend(differences.iter().map(|difference| format!("victims: {difference}")));
     // A server that still runs ends with the case.
     Ok(wrong)
 }

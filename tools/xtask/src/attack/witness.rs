@@ -2,6 +2,9 @@
 //! change.
 //!
 //! Compares two looks at folders; the same difference always gives the same words.
+//!
+//! How a process ended is judged by rules that hold for every command of durio, whatever its input. No
+//! times or process numbers are in the words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
@@ -9,6 +12,8 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use super::launch::EndedProcess;
 
 /// Bytes per read.
 const CHUNK: usize = 1 << 18;
@@ -20,15 +25,17 @@ pub(super) struct FolderTree(BTreeMap<PathBuf, String>);
 impl FolderTree {
     /// Records every name, kind, permission, owner, size, and the contents.
     pub(super) fn of(folder: &Path) -> Self {
-        Self::looked_at(folder, |path, it| format!("{} {}", identity(path, it), contents(path, it)))
+        Self::looked_at(folder, |path, facts| {
+            format!("{} {}", identity(path, facts), contents(path, facts))
+        })
     }
 
     /// Records the times of change instead of the contents: no program can set those back.
     pub(super) fn stamps_of(folder: &Path) -> Self {
-        Self::looked_at(folder, |path, it| {
+        Self::looked_at(folder, |path, facts| {
             // New entries of a directory are seen separately.
-            let (s, ns) = if it.is_dir() { (0, 0) } else { (it.ctime(), it.ctime_nsec()) };
-            format!("{} {s}.{ns}", identity(path, it))
+            let (s, ns) = if facts.is_dir() { (0, 0) } else { (facts.ctime(), facts.ctime_nsec()) };
+            format!("{} {s}.{ns}", identity(path, facts))
         })
     }
 
@@ -120,12 +127,15 @@ impl SystemState {
             .collect();
         facts.extend(swaps(scratch));
         if is_alone {
-            facts.extend(mount_points().into_iter().map(|it| format!("{MOUNT_ON}{it}")));
+            facts.extend(mount_points().into_iter().map(|mount| format!("{MOUNT_ON}{mount}")));
             facts.extend(processes().into_iter().map(|(_, name)| format!("process {name}")));
             facts.extend(tracing());
             let folders = ["/tmp", "/dev/shm", "/run", "/run/durio"].map(PathBuf::from);
             facts.extend(
-                folders.iter().flat_map(|it| entries(it)).map(|it| it.display().to_string()),
+                folders
+                    .iter()
+                    .flat_map(|parent| entries(parent))
+                    .map(|path| path.display().to_string()),
             );
         }
         facts.extend(settings());
@@ -134,9 +144,9 @@ impl SystemState {
 
     /// The facts that appeared and disappeared.
     pub(super) fn differences(&self, later: &Self) -> Vec<String> {
-        let came = later.0.difference(&self.0).map(|it| format!("left: {it}"));
-        let went = self.0.difference(&later.0).filter(|it| !is_gone_with_its_folder(it));
-        let went = went.map(|it| format!("gone: {it}"));
+        let came = later.0.difference(&self.0).map(|fact| format!("left: {fact}"));
+        let went = self.0.difference(&later.0).filter(|fact| !is_gone_with_its_folder(fact));
+        let went = went.map(|fact| format!("gone: {fact}"));
         came.chain(went).collect()
     }
 }
@@ -144,7 +154,7 @@ impl SystemState {
 /// True of a mount whose folder was removed, which takes the mount out of every namespace: other
 /// tests do so with theirs. The user's folders are checked separately.
 fn is_gone_with_its_folder(fact: &str) -> bool {
-    fact.strip_prefix(MOUNT_ON).is_some_and(|it| !Path::new(it).exists())
+    fact.strip_prefix(MOUNT_ON).is_some_and(|point| !Path::new(point).exists())
 }
 
 const MOUNT_ON: &str = "mount on ";
@@ -168,7 +178,7 @@ pub(super) fn swap_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn swaps(folder: &Path) -> Vec<String> {
-    swap_files(folder).iter().map(|it| format!("swap on {}", it.display())).collect()
+    swap_files(folder).iter().map(|file| format!("swap on {}", file.display())).collect()
 }
 
 /// Where something is mounted, in this process's namespace.
@@ -182,8 +192,8 @@ pub(super) fn mount_points() -> Vec<String> {
 pub(super) fn processes() -> Vec<(i32, String)> {
     let own = std::process::id().cast_signed();
     let all = entries(Path::new("/proc")).into_iter();
-    let numbers = all.filter_map(|it| it.file_name()?.to_str()?.parse::<i32>().ok());
-    let others = numbers.filter(|&it| it != own);
+    let numbers = all.filter_map(|entry| entry.file_name()?.to_str()?.parse::<i32>().ok());
+    let others = numbers.filter(|&number| number != own);
     others
         .filter_map(|number| {
             let (name, fields) = stat_of(number)?;
@@ -245,9 +255,9 @@ pub(super) fn tracing_instances() -> Vec<PathBuf> {
     let last = fs::read_to_string("/proc/sys/kernel/ns_last_pid").unwrap_or_default();
     let last: u32 = last.trim().parse().unwrap_or(0);
     let is_ours = |path: &PathBuf| {
-        let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
-        let number = name.strip_prefix("durio-").and_then(|it| it.split('-').next());
-        number.and_then(|it| it.parse::<u32>().ok()).is_some_and(|number| number <= last)
+        let name = path.file_name().and_then(|text| text.to_str()).unwrap_or_default();
+        let number = name.strip_prefix("durio-").and_then(|rest| rest.split('-').next());
+        number.and_then(|digits| digits.parse::<u32>().ok()).is_some_and(|number| number <= last)
     };
     let mut instances = entries(&Path::new(TRACEFS).join("instances"));
     instances.retain(is_ours);
@@ -258,22 +268,86 @@ pub(super) fn tracing_instances() -> Vec<PathBuf> {
 /// hardware, which other tests create and remove.
 fn settings() -> Vec<String> {
     let blocks = entries(Path::new("/sys/block"));
-    let real = blocks.iter().filter(|it| it.join("device").exists());
-    let queues = real.flat_map(|it| entries(&it.join("queue")));
+    let real = blocks.iter().filter(|device| device.join("device").exists());
+    let queues = real.flat_map(|block| entries(&block.join("queue")));
     let files = entries(Path::new("/proc/sys/vm")).into_iter().chain(queues);
     let texts = files.filter_map(|file| {
         // Writing to these is a command, and reading them yields nothing.
         let is_order = ["stat_refresh", "compact_memory", "drop_caches", "nr_hugepages"]
             .iter()
-            .any(|it| file.ends_with(it));
+            .any(|ending| file.ends_with(ending));
         let text = (!is_order).then(|| fs::read_to_string(&file).ok())??;
         Some(format!("{} is {}", file.display(), text.trim()))
     });
     texts.collect()
 }
 
+/// More than this is a fault, whatever good input needs.
+const MEMORY_MAX_BYTES: u64 = 256 << 20;
+
+/// The exit codes documented in `durio help`, except 4, "a fault in durio".
+const CODES: [i32; 5] = [0, 1, 2, 3, 130];
+
+/// The faults of a process that ended undisturbed.
+pub(super) fn faults(ended: &EndedProcess) -> Vec<String> {
+    faults_but(ended, &[])
+}
+
+/// The same, with further permitted exit codes.
+pub(super) fn faults_but(ended: &EndedProcess, also: &[i32]) -> Vec<String> {
+    let code = ended.code();
+    let is_known = CODES.contains(&code) || also.contains(&code);
+    let is_heavy = ended.peak > MEMORY_MAX_BYTES;
+    let faults = [
+        (is_heavy, format!("takes more than {} MiB", MEMORY_MAX_BYTES >> 20)),
+        (ended.is_late, "hangs".to_owned()),
+        (!is_known && !ended.is_ended_by_us, format!("exit code {code}{}", last_line(ended))),
+    ];
+    let faults = faults.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what);
+    faults.chain(panic(ended)).chain(escapes(ended)).collect()
+}
+
+fn panic(ended: &EndedProcess) -> Option<String> {
+    let text = ended.stderr_text();
+    let line = text.lines().find(|line| line.contains("panicked at"))?;
+    Some(format!("panics: {}", shown(line)))
+}
+
+fn last_line(ended: &EndedProcess) -> String {
+    let text = ended.stderr_text();
+    text.lines().last().map_or_else(String::new, |line| format!(": {}", shown(line)))
+}
+
+/// Control characters that a terminal would obey.
+pub(super) fn escapes(ended: &EndedProcess) -> Option<String> {
+    let streams = [("stdout", &ended.stdout), ("stderr", &ended.stderr)];
+    let found = streams.iter().find_map(|(name, bytes)| Some((name, escape_in(bytes)?)))?;
+    Some(format!("control character {:?} on {}", found.1, found.0))
+}
+
+/// The first character that a terminal obeys: controls except line feed and tab, and in text for
+/// people also those that change the direction of text. JSON and HTML keep the latter: a path is in
+/// them as it is.
+fn escape_in(bytes: &[u8]) -> Option<char> {
+    let text = String::from_utf8_lossy(bytes);
+    let is_document = text.trim_start().starts_with(['{', '[', '<']);
+    text.chars().find(|&c| {
+        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        (turns && !is_document) || (c.is_control() && c != '\n' && c != '\t')
+    })
+}
+
+/// A line without anything that a terminal obeys, shortened.
+pub(super) fn shown(line: &str) -> String {
+    let clean = line.escape_debug().to_string();
+    clean.chars().take(160).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
     use super::*;
 
     #[test]
@@ -312,11 +386,49 @@ mod tests {
         let own = fs::read_to_string("/proc/self/comm").unwrap();
         let before = processes();
         child.kill().unwrap();
-        let is_there = processes().iter().any(|it| it.0 == number);
+        let is_there = processes().iter().any(|process| process.0 == number);
         child.wait().unwrap();
-        let found = before.into_iter().find(|it| it.0 == number);
+        let found = before.into_iter().find(|process| process.0 == number);
         // The kernel's name of this process's first thread, which starts the tests.
         assert_eq!(found.unwrap().1, format!("sleep of {}", own.trim_end()));
         assert!(!is_there);
+    }
+
+    fn ended(code: i32, stderr: &[u8]) -> EndedProcess {
+        EndedProcess {
+            status: ExitStatus::from_raw(code << 8),
+            stdout: Vec::new(),
+            stderr: stderr.to_vec(),
+            peak: 0,
+            is_late: false,
+            is_ended_by_us: false,
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_right() {
+        assert_eq!(faults(&ended(2, b"durio: no such file\n\thint\n")), [""; 0]);
+    }
+
+    #[test]
+    fn a_panic_an_unknown_code_an_escape_and_a_turn_are_faults() {
+        let panicked = faults(&ended(101, b"thread 'main' panicked at src/x.rs:1:\nboom\n"));
+        assert_eq!(panicked.len(), 2, "{panicked:?}");
+        assert_eq!(faults(&ended(4, b"")), ["exit code 4"]);
+        assert_eq!(faults(&ended(2, b"'\x1b[2J'")), ["control character '\\u{1b}' on stderr"]);
+        assert_eq!(faults(&ended(2, "\u{202e}".as_bytes())).len(), 1);
+        assert_eq!(faults(&ended(2, "\u{9b}".as_bytes())).len(), 1);
+        let document = EndedProcess { stdout: "{\"\u{202e}\"}".into(), ..ended(0, b"") };
+        assert_eq!(faults(&document), [""; 0]);
+    }
+
+    #[test]
+    fn memory_and_a_hang_are_faults() {
+        let heavy = EndedProcess { peak: 1 << 30, is_ended_by_us: true, ..ended(137, b"") };
+        assert_eq!(faults(&heavy), ["takes more than 256 MiB"]);
+        assert_eq!(
+            faults(&EndedProcess { is_late: true, is_ended_by_us: true, ..ended(9, b"") }),
+            ["hangs"]
+        );
     }
 }

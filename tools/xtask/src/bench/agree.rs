@@ -12,12 +12,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::figures::{Ratio, median};
-use super::goals::{self, BenchGoal};
-use super::load::Foreign;
-use super::measured::{MeasuredKind, MeasuredTrial, OperationFigures};
-use super::session::{BenchSession, Interrupt, Priority};
-use super::{durio, fio, machine, scratch, table};
+use super::figures::{
+    self, BenchGoal, MeasuredKind, MeasuredTrial, OperationFigures, Ratio, median,
+};
+use super::machine::{self, Foreign};
+use super::session::{self, BenchSession, Interrupt, Priority};
+use super::{durio, fio};
 
 /// Where durio's job comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,12 +152,12 @@ type OperationFigure = fn(&OperationFigures) -> Option<f64>;
 
 /// Latencies are shown in µs, rates in thousands per second: the same factor.
 const FIGURES: [(&str, OperationFigure); 6] = [
-    ("p50 µs", |it| it.p50),
-    ("p99 µs", |it| it.p99),
-    ("p99.9 µs", |it| it.p99_9),
-    ("max µs", |it| it.max),
-    ("mean µs", |it| Some(it.mean)),
-    ("k/s", |it| Some(it.rate)),
+    ("p50 µs", |operation| operation.p50),
+    ("p99 µs", |operation| operation.p99),
+    ("p99.9 µs", |operation| operation.p99_9),
+    ("max µs", |operation| operation.max),
+    ("mean µs", |operation| Some(operation.mean)),
+    ("k/s", |operation| Some(operation.rate)),
 ];
 
 /// Runs `bench agree` or `bench import`.
@@ -167,7 +167,7 @@ pub(super) fn run(
     interrupt: &Interrupt,
 ) -> Result<Vec<BenchGoal>> {
     let session = BenchSession::begin(interrupt)?;
-    let file = scratch::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
+    let file = session::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
     let title = match way {
         Way::Own => "The same jobs by fio, durio, fio again: latency and rate",
         Way::Imported => "Jobs by fio, imported and run by durio, by fio again: latency and rate",
@@ -196,7 +196,7 @@ pub(super) fn run(
         }
     }
     foreign.print();
-    goals::print(&goals);
+    figures::print_goals(&goals);
     Ok(goals)
 }
 
@@ -212,8 +212,8 @@ fn one_round(
     let by_fio = || fio::parse(&timed(session, &fio_words(job, file, seconds))?);
     let prepare = || match job.cache {
         PageCacheState::Direct => Ok(()),
-        PageCacheState::Warm => scratch::warm(file),
-        PageCacheState::Mixed { .. } => scratch::cool_a_hundredth(file),
+        PageCacheState::Warm => session::warm(file),
+        PageCacheState::Mixed { .. } => session::cool_a_hundredth(file),
     };
     for turn in round..round + 3 {
         // Before each trial: the previous one has cached the dropped pages again.
@@ -296,7 +296,10 @@ fn print(job: &ComparedJob, kind: MeasuredKind, trials: &JobTrials) -> Result<()
     }
     let title = format!("{}: {kind}", job.title);
     println!();
-    table::print(&[&title, "durio / fio", "fio again / fio", "fio", "durio", "fio again"], rows);
+    figures::print_table(
+        &[&title, "durio / fio", "fio again / fio", "fio", "durio", "fio again"],
+        rows,
+    );
     Ok(())
 }
 
@@ -340,16 +343,16 @@ fn goals_of(
         }
         return Ok(goals);
     }
-    let p50 = ratios(|it| it.p50)?;
+    let p50 = ratios(|operation| operation.p50)?;
     goals.push(goal("p50", format!("1 ± {P50_TOLERANCE}"), p50, within(p50.0, P50_TOLERANCE)));
-    let p99 = ratios(|it| it.p99)?;
+    let p99 = ratios(|operation| operation.p99)?;
     let (ratio, noise) = p99;
     // The order of two equal values is chance: the scatter goes both ways.
     let scatter = noise.greatest.max(1.0 / noise.least);
     let holds = (1.0 / scatter..=scatter).contains(&ratio.median);
     goals.push(goal("p99", "within fio's own scatter".to_owned(), p99, holds));
     if way == Way::Imported {
-        let rate = ratios(|it| Some(it.rate))?;
+        let rate = ratios(|operation| Some(operation.rate))?;
         let holds = within(rate.0, RATE_TOLERANCE);
         goals.push(goal("rate", format!("1 ± {RATE_TOLERANCE}"), rate, holds));
     }
@@ -403,8 +406,8 @@ mod tests {
 
     #[test]
     fn a_figure_that_is_missing_is_an_error() {
-        assert!(values(&trials(1.0, 1.0), MeasuredKind::Read, |it| it.max).is_err());
-        assert!(values(&trials(1.0, 1.0), MeasuredKind::Write, |it| it.p50).is_err());
+        assert!(values(&trials(1.0, 1.0), MeasuredKind::Read, |operation| operation.max).is_err());
+        assert!(values(&trials(1.0, 1.0), MeasuredKind::Write, |operation| operation.p50).is_err());
     }
 
     #[test]

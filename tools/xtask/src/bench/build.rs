@@ -13,9 +13,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::goals::{self, BenchGoal};
-use super::session::Interrupt;
-use super::{machine, scratch, table};
+use super::figures::{self, BenchGoal};
+use super::machine;
+use super::session::{self, Interrupt};
 use crate::cargo;
 
 const CPU_SECONDS_MAX: f64 = 240.0;
@@ -38,7 +38,7 @@ struct CommandTimes {
 
 pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     let target = cargo::metadata()?.target_directory.into_std_path_buf();
-    let scratch = scratch::folder(&target)?;
+    let scratch = session::folder(&target)?;
     let tree = scratch.path().join("durio");
     let root = cargo::workspace_root();
     // A clone has the commit and no build results.
@@ -76,7 +76,7 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
         ),
         BenchGoal::at_most("packaged binary", mebibytes, PACKAGED_MEBIBYTES_MAX, 2, " MiB"),
     ];
-    goals::print(&goals);
+    figures::print_goals(&goals);
     Ok(goals)
 }
 
@@ -106,7 +106,7 @@ fn timed(command: &mut Command) -> Result<CommandTimes> {
     let elapsed_seconds = begin.elapsed().as_secs_f64();
     ensure!(status.success(), "{command:?} failed");
     let text = fs::read_to_string(times.path())?;
-    let seconds = text.split_whitespace().filter_map(|it| it.parse::<f64>().ok());
+    let seconds = text.split_whitespace().filter_map(|number| number.parse::<f64>().ok());
     Ok(CommandTimes { cpu_seconds: seconds.sum(), elapsed_seconds })
 }
 
@@ -119,7 +119,7 @@ fn print_units(tree: &Path) -> Result<()> {
     println!("\nElapsed time of units beside others, the longest of {}\n", units.len());
     let longest = units.into_iter().take(UNITS_SHOWN);
     let rows = longest.map(|(name, seconds)| [name, format!("{seconds:.1}")]);
-    table::print(&["unit", "s"], rows);
+    figures::print_table(&["unit", "s"], rows);
     Ok(())
 }
 
@@ -138,7 +138,7 @@ fn print_sections(binary: &Path) -> Result<()> {
     ensure!(!rows.is_empty(), "size found no sections");
     rows.push(["others".to_owned(), (rest / 1024).to_string()]);
     println!("\nThe packaged binary by section\n");
-    table::print(&["section", "KiB"], rows);
+    figures::print_table(&["section", "KiB"], rows);
     Ok(())
 }
 
@@ -147,7 +147,7 @@ fn print_sections(binary: &Path) -> Result<()> {
 fn sections(table: &str) -> impl Iterator<Item = (&str, u64)> {
     table.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
-        let name = words.next().filter(|it| it.starts_with('.'))?;
+        let name = words.next().filter(|section| section.starts_with('.'))?;
         Some((name, words.next()?.parse().ok()?))
     })
 }
@@ -157,9 +157,9 @@ fn units(page: &str) -> Result<Vec<(String, f64)>> {
     let (_, data) = page.split_once("const UNIT_DATA = ").context("timings of another form")?;
     let mut values = serde_json::Deserializer::from_str(data).into_iter::<Vec<Value>>();
     let all = values.next().context("no timings")?.context("timings of another form")?;
-    let unit = |it: &Value| {
-        let (name, target) = (it["name"].as_str()?, it["target"].as_str().unwrap_or_default());
-        Some((format!("{name}{target}"), it["duration"].as_f64()?))
+    let unit = |unit: &Value| {
+        let (name, target) = (unit["name"].as_str()?, unit["target"].as_str().unwrap_or_default());
+        Some((format!("{name}{target}"), unit["duration"].as_f64()?))
     };
     Ok(all.iter().filter_map(unit).collect())
 }

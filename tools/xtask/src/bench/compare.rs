@@ -1,18 +1,20 @@
 //! `bench self`: durio next to fio on targets that cost next to nothing.
 //!
 //! Prints IOPS, CPU time per I/O and both as ratios to fio's defaults, from interleaved rounds;
-//! checks the goals. `agree` compares latencies.
+//! checks the goals. `agree` compares latencies. durio's limits for itself are among
+//! the goals: size of the binary, time of `--help`, memory, number in flight.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
-use super::figures::{Ratio, median};
-use super::goals::{self, BenchGoal};
-use super::load::Foreign;
-use super::measured::MeasuredTrial;
-use super::session::{BenchSession, Interrupt, Priority};
-use super::{durio, fio, limits, machine, scratch, table};
+use super::figures::{self, BenchGoal, MeasuredTrial, Ratio, median};
+use super::machine::{self, Foreign};
+use super::session::{self, BenchSession, Interrupt, Priority};
+use super::{durio, fio};
 
 /// Options of `bench self`.
 #[derive(Debug, clap::Args)]
@@ -108,9 +110,9 @@ struct TrialGroup {
 /// Runs `bench self`.
 pub(super) fn run(arguments: &CompareArguments, interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     let session = BenchSession::begin(interrupt)?;
-    let binary = limits::binary_size(&session)?;
-    let file = scratch::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
-    scratch::warm(&file)?;
+    let binary = binary_size(&session)?;
+    let file = session::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
+    session::warm(&file)?;
     machine::print("durio beside fio: CPU time per I/O and IOPS", &session);
     println!("- trials: {} rounds, {} s each, interleaved", arguments.rounds, arguments.seconds);
 
@@ -126,8 +128,8 @@ pub(super) fn run(arguments: &CompareArguments, interrupt: &Interrupt) -> Result
 
     let mut goals = speed_goals(&groups);
     goals.push(binary);
-    goals.extend(limits::measure(&session)?);
-    goals::print(&goals);
+    goals.extend(measure(&session)?);
+    figures::print_goals(&goals);
     Ok(goals)
 }
 
@@ -198,7 +200,7 @@ fn print_group(group: &TrialGroup) {
     println!();
     let header =
         [group.title, "CPU per I/O, ratio (range)", "IOPS, ratio (range)", "CPU µs/IO", "kIOPS"];
-    table::print(&header, rows);
+    figures::print_table(&header, rows);
 }
 
 /// A fallback, such as to unregistered buffers, would invalidate the comparison.
@@ -221,7 +223,7 @@ fn speed_goals(groups: &[TrialGroup]) -> Vec<BenchGoal> {
         goal
     };
     let all = groups.iter().flat_map(|group| &group.trials).flatten();
-    let deviation = all.filter_map(|it| it.deviation).map(f64::abs).fold(0.0, f64::max);
+    let deviation = all.filter_map(|trial| trial.deviation).map(f64::abs).fold(0.0, f64::max);
     vec![
         at_most(
             "CPU per I/O, null target: durio uring, default batch / fio defaults",
@@ -256,6 +258,64 @@ fn all_cpu(trials: &[MeasuredTrial]) -> Vec<f64> {
 
 fn all_iops(trials: &[MeasuredTrial]) -> Vec<f64> {
     trials.iter().map(|trial| trial.iops).collect()
+}
+
+const MEBIBYTE: f64 = 1024.0 * 1024.0;
+const HELP_CALLS: usize = 20;
+
+/// The size of the release binary.
+pub(super) fn binary_size(session: &BenchSession) -> Result<BenchGoal> {
+    let bytes = fs::metadata(session.program()).context("no binary")?.len();
+    let kibibytes = u32::try_from(bytes / 1024).map_or(f64::INFINITY, f64::from);
+    Ok(BenchGoal::at_most("release binary", kibibytes / 1024.0, 8.0, 2, " MiB"))
+}
+
+/// Calls `--help`, and checks the folder for files.
+pub(super) fn measure(session: &BenchSession) -> Result<Vec<BenchGoal>> {
+    let help = help_milliseconds(session)?;
+    eprintln!("durio check --quick");
+    let folder = session::subfolder(session.scratch(), "checked")?;
+    let words = session.durio().check_quick(&folder);
+    let check = durio::parse_check(&session.run(&words, Priority::Plain)?.stdout)?;
+    // The user determines the buffers: jobs × depth × block size.
+    let memory = (check.memory - check.buffers) / MEBIBYTE;
+    let in_flight = format!(
+        "check --quick: in flight / (jobs × depth), least of {} asynchronous workloads",
+        check.asynchronous
+    );
+    Ok(vec![
+        BenchGoal::at_most("--help, median of 20 calls", help, 5.0, 2, " ms"),
+        BenchGoal::at_most(
+            format!("check --quick: peak memory less {:.0} MiB buffers", check.buffers / MEBIBYTE),
+            memory,
+            64.0,
+            1,
+            " MiB",
+        ),
+        BenchGoal::at_most(
+            "check --quick: Little's law, largest deviation",
+            check.deviation,
+            0.02,
+            6,
+            "",
+        ),
+        BenchGoal::at_least(in_flight, check.in_flight, 0.9),
+    ])
+}
+
+fn help_milliseconds(session: &BenchSession) -> Result<f64> {
+    let mut times = Vec::with_capacity(HELP_CALLS);
+    for _ in 0..HELP_CALLS {
+        session.interrupt().check()?;
+        let mut command = Command::new(session.program());
+        command.arg("--help").stdin(Stdio::null()).stdout(Stdio::null());
+        let begin = Instant::now();
+        let status = command.status().context("cannot run durio")?;
+        // The first call may read the binary from the disk; the median ignores it.
+        times.push(begin.elapsed().as_secs_f64() * 1e3);
+        ensure!(status.success(), "durio --help failed");
+    }
+    Ok(median(&times))
 }
 
 #[cfg(test)]

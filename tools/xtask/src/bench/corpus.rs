@@ -9,21 +9,19 @@
 mod calls;
 mod entry;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::{fs, thread};
 
 use anyhow::{Context, Result, anyhow, ensure};
-
-use super::goals::{self, BenchGoal};
-use super::scratch;
-use super::session::Interrupt;
-use crate::cargo;
 use calls::FileActivity;
 use entry::{CorpusEntry, EntryForm};
+
+use super::figures::{self, BenchGoal};
+use super::session::{self, Interrupt};
+use crate::cargo;
 
 /// Options of `bench corpus`.
 #[derive(Debug, clap::Args)]
@@ -66,7 +64,7 @@ pub(super) fn run(arguments: &CorpusArguments, interrupt: &Interrupt) -> Result<
     ensure!(built.success(), "durio cannot be built");
     let target = cargo::metadata()?.target_directory.into_std_path_buf();
     // A copy, so that another build cannot replace it during the comparison.
-    let copy = scratch::folder(&target)?;
+    let copy = session::folder(&target)?;
     let program = copy.path().join("durio");
     fs::copy(target.join("debug/durio"), &program)?;
     let names = chosen(arguments)?;
@@ -76,7 +74,7 @@ pub(super) fn run(arguments: &CorpusArguments, interrupt: &Interrupt) -> Result<
     let work = || -> Result<()> {
         while let Some(path) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
             interrupt.check()?;
-            let scratch = scratch::folder(&target)?;
+            let scratch = session::folder(&target)?;
             let trial = EntryTrial { program: &program, folder: scratch.path() };
             let outcome = trial.outcome(path, arguments.parse_only)?;
             println!("{}\t{}", outcome.words(), name_of(path));
@@ -101,7 +99,7 @@ fn chosen(arguments: &CorpusArguments) -> Result<Vec<PathBuf>> {
         let only = arguments.only.as_ref();
         path.is_file() && only.is_none_or(|only| name_of(path).contains(only))
     };
-    let all = fs::read_dir(&arguments.folder)?.flatten().map(|it| it.path());
+    let all = fs::read_dir(&arguments.folder)?.flatten().map(|entry| entry.path());
     let mut chosen: Vec<PathBuf> = all.filter(is_chosen).collect();
     chosen.sort();
     Ok(chosen)
@@ -129,15 +127,16 @@ impl EntryOutcome {
 
 fn conclude(outcomes: &[EntryOutcome], parse_only: bool) -> Vec<BenchGoal> {
     let count = |wanted: &dyn Fn(&EntryOutcome) -> bool| {
-        let count = outcomes.iter().filter(|it| wanted(it)).count();
+        let count = outcomes.iter().filter(|outcome| wanted(outcome)).count();
         u32::try_from(count).map_or(f64::INFINITY, f64::from)
     };
-    let foreign =
-        count(&|it| matches!(it, EntryOutcome::NotPlain(_) | EntryOutcome::FioRefuses(_)));
-    let refused = count(&|it| matches!(it, EntryOutcome::Refused(_)));
-    let different = count(&|it| matches!(it, EntryOutcome::Different(_)));
-    let fails = count(&|it| matches!(it, EntryOutcome::Fails(_)));
-    let unknown = count(&|it| matches!(it, EntryOutcome::FioFails(_)));
+    let foreign = count(&|outcome| {
+        matches!(outcome, EntryOutcome::NotPlain(_) | EntryOutcome::FioRefuses(_))
+    });
+    let refused = count(&|outcome| matches!(outcome, EntryOutcome::Refused(_)));
+    let different = count(&|outcome| matches!(outcome, EntryOutcome::Different(_)));
+    let fails = count(&|outcome| matches!(outcome, EntryOutcome::Fails(_)));
+    let unknown = count(&|outcome| matches!(outcome, EntryOutcome::FioFails(_)));
     let all = count(&|_| true);
     let plain = all - foreign;
     let equal = plain - refused - different - fails - unknown;
@@ -151,7 +150,7 @@ fn conclude(outcomes: &[EntryOutcome], parse_only: bool) -> Vec<BenchGoal> {
         BenchGoal::at_least("plain entries that are accepted, and equal", reached / of, SHARE_MIN),
         BenchGoal::at_most("entries that are silently different", different, 0.0, 0, ""),
     ];
-    goals::print(&goals);
+    figures::print_goals(&goals);
     goals
 }
 
@@ -164,7 +163,7 @@ struct EntryTrial<'a> {
 impl EntryTrial<'_> {
     fn outcome(&self, path: &Path, parse_only: bool) -> Result<EntryOutcome> {
         let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
-        let is_words = path.extension().is_some_and(|it| it == "words");
+        let is_words = path.extension().is_some_and(|ending| ending == "words");
         let entry =
             if is_words { CorpusEntry::of_words(&text) } else { CorpusEntry::of_file(&text) };
         if let Some(why) = entry.not_plain() {
@@ -402,7 +401,7 @@ fn moves_no_byte(done: &[FileActivity]) -> bool {
 /// Whether durio has a note on syncs; a note on an asynchronous engine does not count.
 fn notes_syncs(stderr: &str) -> bool {
     let notes = stderr.lines().filter(|line| line.starts_with("note:"));
-    let mut words = notes.flat_map(|line| line.split(|it: char| !it.is_ascii_alphabetic()));
+    let mut words = notes.flat_map(|line| line.split(|letter: char| !letter.is_ascii_alphabetic()));
     words.any(|word| ["sync", "syncs"].contains(&word))
 }
 
@@ -429,4 +428,107 @@ fn range_is_same(one: &FileActivity, other: &FileActivity, is_free: bool) -> boo
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    const BLOCK: u64 = 4096;
+
+    /// Accesses of a block each, over the first `reads + writes` blocks.
+    fn done(reads: u64, writes: u64) -> FileActivity {
+        let bytes = (reads + writes) * BLOCK;
+        FileActivity { reads, writes, bytes, range: Some((0, bytes)), ..FileActivity::default() }
+    }
+
+    fn equal(text: &str, fio: FileActivity, durio: FileActivity) -> bool {
+        matches!(verdict(&CorpusEntry::of_file(text), (&[fio], &[durio]), ""), EntryOutcome::Equal)
+    }
+
+    #[test]
+    fn accesses_that_are_not_drawn_are_the_same_to_the_last() {
+        assert!(equal("rw=write", done(0, 64), done(0, 64)));
+        assert!(!equal("rw=write", done(0, 64), done(0, 63)));
+        assert!(!equal("rw=write", done(0, 64), done(64, 0)));
+        let flagged = FileActivity { flags: ["O_DSYNC".to_owned()].into(), ..done(0, 64) };
+        assert!(!equal("rw=write", done(0, 64), flagged));
+        let moved = FileActivity { range: Some((BLOCK, 65 * BLOCK)), ..done(0, 64) };
+        assert!(!equal("rw=write", done(0, 64), moved));
+    }
+
+    #[test]
+    fn drawn_sizes_may_differ_by_a_half_and_where_there_are_a_thousand_by_an_eighth() {
+        // The same range, so that the counts alone decide.
+        let read = |count| FileActivity { range: Some((0, 1 << 24)), ..done(count, 0) };
+        for text in ["bsrange=4k-64k", "bssplit=4k/90:64k/10"] {
+            assert!(equal(text, read(800), read(400)), "{text}");
+            assert!(!equal(text, read(800), read(399)), "{text}");
+            assert!(equal(text, read(1600), read(1400)), "{text}");
+            assert!(!equal(text, read(1600), read(1399)), "{text}");
+        }
+        assert!(!equal("bs=4k", read(1600), read(1599)));
+    }
+
+    #[test]
+    fn the_writes_of_a_mix_may_differ_by_five_deviations() {
+        let mix = |writes| done(200 - writes, writes);
+        assert!(equal("rw=randrw", mix(100), mix(150)));
+        assert!(!equal("rw=randrw", mix(100), mix(151)));
+        let mix = |writes| done(800 - writes, writes);
+        assert!(equal("rw=randrw", mix(400), mix(300)));
+        assert!(!equal("rw=randrw", mix(400), mix(299)));
+    }
+
+    #[test]
+    fn offsets_that_are_drawn_freely_may_leave_half_of_the_range_out() {
+        let within =
+            |first, end| FileActivity { range: Some((first * BLOCK, end * BLOCK)), ..done(40, 0) };
+        assert!(equal("norandommap=1", within(0, 40), within(20, 40)));
+        assert!(!equal("norandommap=1", within(0, 40), within(21, 40)));
+        assert!(!equal("norandommap=1", within(0, 40), within(0, 19)));
+        assert!(!equal("norandommap=0", within(0, 40), within(1, 40)));
+    }
+
+    #[test]
+    fn a_job_whose_accesses_all_end_at_once_moves_no_byte() {
+        let at_end = || FileActivity { reads: 3, range: Some((0, 0)), ..FileActivity::default() };
+        assert!(moves_no_byte(&[at_end(), at_end()]));
+        assert!(!moves_no_byte(&[at_end(), done(0, 1)]));
+        assert!(!moves_no_byte(&[]));
+        let mapped = FileActivity { mapped: true, ..FileActivity::default() };
+        assert!(!moves_no_byte(&[at_end(), mapped]));
+    }
+
+    #[test]
+    fn mapped_accesses_are_those_of_the_json_and_not_of_another_number() {
+        let text = b"fio: a word\n{\"jobs\": [{\"read\": {\"io_bytes\": 8192, \"total_ios\": 2}, \
+                     \"write\": {\"io_bytes\": 0, \"total_ios\": 0}}, {\"read\": {\"io_bytes\": 4096, \
+                     \"total_ios\": 1}, \"write\": {\"io_bytes\": 12288, \"total_ios\": 3}}]}\nmore\n";
+        let sum = calls::sum(text).unwrap();
+        assert_eq!(sum, FileActivity { range: None, ..done(3, 3) });
+        let entry = CorpusEntry::of_file("ioengine=mmap\nrw=read");
+        assert!(entry.maps_files());
+        assert!(is_as_much(&entry, &done(0, 64), &done(0, 64)));
+        assert!(!is_as_much(&entry, &done(0, 64), &done(0, 65)));
+        let mapped = FileActivity { mapped: true, ..done(0, 64) };
+        assert!(!equal("ioengine=mmap", mapped, done(0, 64)));
+    }
+
+    #[test]
+    fn different_syncs_need_a_note_that_speaks_of_syncs() {
+        let synced = |syncs| FileActivity { syncs, ..done(0, 16) };
+        let of = |stderr: &str| {
+            let entry = CorpusEntry::of_file("rw=write\nfsync=8");
+            verdict(&entry, (&[synced(1)], &[synced(2)]), stderr).words()
+        };
+        let noted = "noted 1 and 2 syncs";
+        assert_eq!(of("note: job.fio:3: fsync: durio also syncs after the last write\n"), noted);
+        assert_eq!(of("note: the job waits in each sync\n"), noted);
+        for silent in [
+            "",
+            "note: give an asynchronous engine\n",
+            "note: job.fio:3: fsync: it is every 8 writes\n",
+            "durio syncs after the last write\n",
+        ] {
+            assert!(of(silent).starts_with("DIFFERENT syncs: "), "{silent}");
+        }
+    }
+}

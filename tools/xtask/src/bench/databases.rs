@@ -6,9 +6,8 @@
 //!
 //! A database stays up while it is predicted, and is idle then. The filesystem is synced between
 //! two runs, so that no run pays for the remains of the last one (removed files, for one).
-
-mod figures;
-mod picture;
+//!
+//! Ratios are those of undisturbed pairs; medians are also drawn as bars, in a page without other pictures.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -16,11 +15,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use self::figures::{DatabaseRow, DatabaseRun, NOISY, RunPair, STOLEN};
-use super::goals::{self, BenchGoal};
-use super::load::LoadReading;
+use super::durio;
+use super::figures::{self, BenchGoal, Ratio, median};
+use super::machine::{self, LoadReading};
 use super::session::{BenchSession, Interrupt, Priority};
-use super::{durio, machine};
 use crate::databases::{self, Database, ScratchDatabase, ServerGroup};
 
 /// Options of `bench databases`.
@@ -95,11 +93,11 @@ pub(super) fn run(
         let of_one = all_pairs(database, arguments, &session);
         rows.extend(of_one.with_context(|| format!("{} cannot be measured", database.name))?);
     }
-    figures::print(&rows);
-    picture::print(&rows);
-    let goals = figures::goals(&rows);
-    goals::print(&goals);
-    figures::print_loads(&rows);
+    print_rows(&rows);
+    print_picture(&rows);
+    let goals = goals_of(&rows);
+    figures::print_goals(&goals);
+    print_loads(&rows);
     Ok(goals)
 }
 
@@ -153,7 +151,8 @@ impl RunningDatabase<'_> {
         let (said, foreign, stolen) = self.watched(|| self.scratch.measure(clients, each))?;
         let syncs = self.scratch.syncs()?.zip(before).map(|(after, before)| after - before);
         #[expect(clippy::cast_precision_loss, reason = "commits of seconds")]
-        let per_sync = syncs.filter(|it| *it > 0).map(|syncs| said.commits as f64 / syncs as f64);
+        let per_sync =
+            syncs.filter(|synced| *synced > 0).map(|syncs| said.commits as f64 / syncs as f64);
         Ok(DatabaseRun {
             rate: said.rate(),
             p50_us: said.p50_us,
@@ -192,5 +191,290 @@ impl RunningDatabase<'_> {
         let value = work()?;
         let after = LoadReading::read_beside(server).context("no /proc/stat")?;
         Ok((value, after.foreign_since(&before), after.stolen_since(&before)))
+    }
+}
+
+/// Cores of foreign load, and the stolen share, above which a pair is left out: half of the limit
+/// in other benches, because all processors are needed here.
+const NOISY: f64 = 0.25;
+const STOLEN: f64 = 0.05;
+
+/// Goals: how far a prediction may be off, in how many cases, and in none.
+const NEAR: f64 = 0.15;
+const NEAR_SHARE: f64 = 15.0 / 18.0;
+const FAR: f64 = 0.30;
+/// And its latencies.
+const NEAR_P50: f64 = 0.20;
+const NEAR_P99: f64 = 0.40;
+/// And its commits per sync.
+const NEAR_PER_SYNC: f64 = 0.10;
+
+/// One run of a database, or of its prediction.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct DatabaseRun {
+    /// Commits per second.
+    rate: f64,
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
+    per_sync: Option<f64>,
+    /// Cores that others kept busy.
+    foreign: f64,
+    /// The share of the wanted time that the hypervisor gave away.
+    stolen: f64,
+}
+
+impl DatabaseRun {
+    fn is_disturbed(&self) -> bool {
+        self.foreign > NOISY || self.stolen > STOLEN
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct RunPair {
+    real: DatabaseRun,
+    predicted: DatabaseRun,
+}
+
+impl RunPair {
+    fn is_disturbed(&self) -> bool {
+        self.real.is_disturbed() || self.predicted.is_disturbed()
+    }
+}
+
+/// One database with one number of clients.
+#[derive(Debug)]
+struct DatabaseRow {
+    database: &'static str,
+    clients: u32,
+    pairs: Vec<RunPair>,
+}
+
+impl DatabaseRow {
+    fn new(database: &'static str, clients: u32) -> Self {
+        Self { database, clients, pairs: Vec::new() }
+    }
+
+    /// The database's and the prediction's values, from the undisturbed pairs.
+    fn each(&self, of: impl Fn(&DatabaseRun) -> Option<f64>) -> [Vec<f64>; 2] {
+        let pairs = || self.pairs.iter().filter(|pair| !pair.is_disturbed());
+        let real = pairs().filter_map(|pair| of(&pair.real)).collect();
+        [real, pairs().filter_map(|pair| of(&pair.predicted)).collect()]
+    }
+
+    fn rates(&self) -> [Vec<f64>; 2] {
+        self.each(|run| Some(run.rate))
+    }
+
+    /// Predicted to real.
+    fn ratio(&self) -> Ratio {
+        let [real, predicted] = self.rates();
+        Ratio::of(&predicted, &real)
+    }
+
+    /// By how much a value is off; `None` if the database's benchmark does not report it.
+    fn off(&self, of: fn(&DatabaseRun) -> Option<f64>) -> Option<f64> {
+        let [real, predicted] = self.each(of).map(|values| median(&values));
+        real.is_finite().then(|| (predicted / real - 1.0).abs())
+    }
+
+    /// By how much commits per sync are off; `None` with one client, which shares no syncs.
+    fn per_sync_off(&self) -> Option<f64> {
+        self.off(|run| run.per_sync).filter(|_| self.clients > 1)
+    }
+
+    fn words(&self) -> [String; 8] {
+        let both = |of: fn(&DatabaseRun) -> Option<f64>, digits: usize| {
+            let [real, predicted] = self.each(of).map(|values| one(median(&values), digits));
+            format!("{real}, {predicted}")
+        };
+        let [real, predicted] = self.rates().map(|values| spread(&values));
+        let undisturbed = self.pairs.iter().filter(|pair| !pair.is_disturbed()).count();
+        [
+            format!("{}, {}", self.database, self.clients),
+            real,
+            predicted,
+            if undisturbed == 0 { "-".to_owned() } else { self.ratio().to_string() },
+            both(|run| run.p50_us, 0),
+            both(|run| run.p99_us, 0),
+            both(|run| run.per_sync, 1),
+            format!("{undisturbed} of {}", self.pairs.len()),
+        ]
+    }
+}
+
+/// Median and, in parentheses, least and most.
+fn spread(values: &[f64]) -> String {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match values {
+        [] => "-".to_owned(),
+        _ => format!("{:.0} ({least:.0} to {most:.0})", median(values)),
+    }
+}
+
+/// Formats a number; an unknown one is a dash.
+fn one(value: f64, digits: usize) -> String {
+    if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() }
+}
+
+fn print_rows(rows: &[DatabaseRow]) {
+    println!();
+    figures::print_table(
+        &[
+            "database, clients",
+            "real, commits/s",
+            "predicted",
+            "predicted / real",
+            "p50, us: real, predicted",
+            "p99, us",
+            "commits per sync",
+            "pairs",
+        ],
+        rows.iter().map(DatabaseRow::words),
+    );
+}
+
+fn goals_of(rows: &[DatabaseRow]) -> Vec<BenchGoal> {
+    let off: Vec<f64> = rows.iter().map(|row| (row.ratio().median - 1.0).abs()).collect();
+    let near = off.iter().filter(|share| **share <= NEAR).count();
+    #[expect(clippy::cast_precision_loss, reason = "rows of a table")]
+    let share = near as f64 / off.len() as f64;
+    // A row without an undisturbed pair is NaN, and meets no goal.
+    let greatest =
+        |of: &[f64]| if of.iter().any(|value| value.is_nan()) { f64::NAN } else { largest(of) };
+    let each =
+        |of: &dyn Fn(&DatabaseRow) -> Option<f64>| rows.iter().filter_map(of).collect::<Vec<f64>>();
+    let what = format!("share of rates predicted within {:.0} %", NEAR * 100.0);
+    let mut goals = vec![
+        BenchGoal::at_least(what, share, (NEAR_SHARE * 100.0).floor() / 100.0),
+        BenchGoal::at_most("rate furthest off", greatest(&off) * 100.0, FAR * 100.0, 0, " %"),
+    ];
+    for (what, off, limit) in [
+        ("p50 furthest off", each(&|row| row.off(|run| run.p50_us)), NEAR_P50),
+        ("p99 furthest off", each(&|row| row.off(|run| run.p99_us)), NEAR_P99),
+        ("commits per sync furthest off", each(&DatabaseRow::per_sync_off), NEAR_PER_SYNC),
+    ] {
+        if !off.is_empty() {
+            goals.push(BenchGoal::at_most(what, greatest(&off) * 100.0, limit * 100.0, 0, " %"));
+        }
+    }
+    goals
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+/// Prints the foreign load of each run.
+fn print_loads(rows: &[DatabaseRow]) {
+    println!(
+        "\nForeign load, cores, of database and prediction in each pair; left out is marked *\n\n```"
+    );
+    for row in rows {
+        let pair = |pair: &RunPair| {
+            let mark = if pair.is_disturbed() { "*" } else { "" };
+            let stolen = pair.real.stolen.max(pair.predicted.stolen);
+            let stolen = if stolen >= 0.01 {
+                format!(" {:.0} % stolen", stolen * 100.0)
+            } else {
+                String::new()
+            };
+            format!("{:.2} {:.2}{stolen}{mark}", pair.real.foreign, pair.predicted.foreign)
+        };
+        let pairs: Vec<String> = row.pairs.iter().map(pair).collect();
+        let name = format!("{}, {}", row.database, row.clients);
+        println!("{name:<20} {}", pairs.join(" | "));
+    }
+    println!("```");
+}
+
+/// Characters of the longest bar of a database.
+const WIDTH: f64 = 48.0;
+
+/// Eighths of a character.
+const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+fn print_picture(rows: &[DatabaseRow]) {
+    println!("\nCommits per second; each database by a scale of its own\n\n```");
+    for row in rows {
+        let most = rows.iter().filter(|other| other.database == row.database).flat_map(medians);
+        let most = most.fold(f64::MIN_POSITIVE, f64::max);
+        let name = format!("{}, {}", row.database, row.clients);
+        for (name, what, value) in bars(&name, medians(row)) {
+            println!("{name:<20} {what:<9} {} {value:.0}", bar(value / most));
+        }
+    }
+    println!("```");
+}
+
+fn medians(row: &DatabaseRow) -> [f64; 2] {
+    // A missing value draws no bar.
+    row.rates()
+        .map(|values| median(&values))
+        .map(|value| if value.is_finite() { value } else { 0.0 })
+}
+
+fn bars(name: &str, [real, predicted]: [f64; 2]) -> [(&str, &'static str, f64); 2] {
+    [(name, "real", real), ("", "predicted", predicted)]
+}
+
+/// A bar of this share of the width.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a few dozen characters"
+)]
+fn bar(share: f64) -> String {
+    let eighths = (share * WIDTH * 8.0).round() as usize;
+    "█".repeat(eighths / 8) + PARTS[eighths % 8]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(real: f64, predicted: f64) -> RunPair {
+        let run =
+            |rate| DatabaseRun { rate, per_sync: Some(rate / 10.0), ..DatabaseRun::default() };
+        RunPair { real: run(real), predicted: run(predicted) }
+    }
+
+    fn row(pairs: &[RunPair]) -> DatabaseRow {
+        DatabaseRow { pairs: pairs.to_vec(), ..DatabaseRow::new("toy", 8) }
+    }
+
+    #[test]
+    fn a_pair_in_which_either_run_was_disturbed_is_left_out_and_counted() {
+        let mut pairs = [pair(100.0, 110.0), pair(100.0, 500.0), pair(10.0, 110.0)];
+        pairs[1].predicted.foreign = 0.7;
+        pairs[2].real.stolen = 0.2;
+        let words = row(&pairs).words();
+        assert_eq!(words[1..4], ["100 (100 to 100)", "110 (110 to 110)", "1.10 (1.10–1.10)"]);
+        assert_eq!((words[4].as_str(), words[7].as_str()), ("-, -", "1 of 3"));
+    }
+
+    #[test]
+    fn goals_hold_by_the_rows_and_not_without_one_undisturbed_pair() {
+        let near = || row(&[pair(100.0, 90.0)]);
+        assert!(goals_of(&[near()]).iter().all(|goal| goal.holds));
+        let far: Vec<bool> =
+            goals_of(&[near(), row(&[pair(100.0, 140.0)])]).iter().map(|goal| goal.holds).collect();
+        assert_eq!(far, [false, false, false]);
+        let mut disturbed = pair(100.0, 100.0);
+        disturbed.real.foreign = 2.0;
+        assert!(goals_of(&[near(), row(&[disturbed])]).iter().any(|goal| !goal.holds));
+    }
+
+    #[test]
+    fn one_client_shares_no_sync_and_is_not_held_against_that_goal() {
+        let alone = DatabaseRow { clients: 1, ..row(&[pair(100.0, 100.0)]) };
+        assert_eq!(alone.per_sync_off(), None);
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_its_share() {
+        assert_eq!(bar(1.0).chars().count(), 48);
+        assert_eq!(bar(0.0), "");
+        assert_eq!(bar(0.5 / 48.0), "▌");
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::measured::{MeasuredKind, MeasuredTrial, OperationFigures};
+use super::figures::{MeasuredKind, MeasuredTrial, OperationFigures};
 
 /// The paths of durio and of its run folders.
 #[derive(Debug, Clone, Copy)]
@@ -68,10 +68,10 @@ pub(super) fn parse(text: &str) -> Result<MeasuredTrial> {
     let workload = findings.pointer("/workloads/0").context("no workload in the findings")?;
     let operations: Vec<_> = array(workload, "/operations")
         .iter()
-        .filter_map(|it| {
-            let name = it.get("operation")?.as_str()?;
+        .filter_map(|found| {
+            let name = found.get("operation")?.as_str()?;
             let kind = MeasuredKind::ALL.into_iter().find(|kind| kind.name() == name)?;
-            Some((kind, operation(it)?))
+            Some((kind, operation(found)?))
         })
         .collect();
     let of_accesses = operations.iter().filter(|(kind, _)| *kind != MeasuredKind::Sync);
@@ -83,7 +83,7 @@ pub(super) fn parse(text: &str) -> Result<MeasuredTrial> {
         deviation: number(workload, "/in_flight/deviation").ok(),
         fallbacks: array(workload, "/effective/fallbacks")
             .iter()
-            .filter_map(|it| it.as_str().map(str::to_owned))
+            .filter_map(|value| value.as_str().map(str::to_owned))
             .collect(),
     })
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::measured::{MeasuredKind, MeasuredTrial, OperationFigures};
+use super::figures::{MeasuredKind, MeasuredTrial, OperationFigures};
 
 /// Percentiles of the total latency, not of the completion latency, which begins only after the
 /// submitting call returns.

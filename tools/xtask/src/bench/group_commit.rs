@@ -11,10 +11,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::figures::{Ratio, median};
-use super::goals::{self, BenchGoal};
-use super::session::{BenchSession, Interrupt, Priority};
-use super::{callgrind, durio, machine, scratch, table};
+use super::figures::{self, BenchGoal, Ratio, median};
+use super::session::{self, BenchSession, Interrupt, Priority};
+use super::{callgrind, durio, machine};
 
 /// Options of `bench group-commit`.
 #[derive(Debug, clap::Args)]
@@ -67,10 +66,10 @@ pub(super) fn run(
     let costs: Result<Vec<_>> = RECORDS.iter().map(|record| cost(record, &session)).collect();
     let costs = costs?;
     print_costs(&costs);
-    let file = scratch::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
+    let file = session::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
     print_file(arguments, &file, &session)?;
     let goals: Vec<_> = costs.iter().filter_map(goal).collect();
-    goals::print(&goals);
+    figures::print_goals(&goals);
     Ok(goals)
 }
 
@@ -114,9 +113,11 @@ fn commits(text: &str) -> Result<Commits> {
     let workload = findings.pointer("/workloads/0").context("no workload in the findings")?;
     let operations = durio::array(workload, "/operations");
     let of = |name: &str| {
-        operations.iter().find(|it| it.get("operation").and_then(Value::as_str) == Some(name))
+        operations
+            .iter()
+            .find(|operation| operation.get("operation").and_then(Value::as_str) == Some(name))
     };
-    let count = |name| of(name).and_then(|it| durio::number(it, "/service/count").ok());
+    let count = |name| of(name).and_then(|commit| durio::number(commit, "/service/count").ok());
     let commit = of("commit").context("no commit in the findings")?;
     let committed = durio::number(commit, "/service/count")?;
     let calls = count("write").unwrap_or(0.0) + count("sync").unwrap_or(0.0);
@@ -139,7 +140,7 @@ fn print_costs(costs: &[RecordCost]) {
         let RecordCost { record, cpu_ns, instructions } = cost;
         [(*record).to_owned(), format!("{cpu_ns:.0}"), format!("{instructions:.0}")]
     });
-    table::print(&["record", "CPU time, ns", "user instructions"], rows);
+    figures::print_table(&["record", "CPU time, ns", "user instructions"], rows);
 }
 
 fn print_file(arguments: &GroupCommitArguments, file: &Path, session: &BenchSession) -> Result<()> {
@@ -160,7 +161,7 @@ fn print_file(arguments: &GroupCommitArguments, file: &Path, session: &BenchSess
         rows.push(row(record, "group commit", &grouped, None));
         rows.push(row(record, "independent writers", &alone, Some(&grouped)));
     }
-    table::print(
+    figures::print_table(
         &["record", "", "commits/s", "p50, us", "p99, us", "group commit is faster by"],
         rows,
     );
@@ -187,13 +188,13 @@ fn row(record: &str, way: &str, these: &[Commits], grouped: Option<&[Commits]>) 
     let all = |of: fn(&Commits) -> f64, commits: &[Commits]| -> Vec<f64> {
         commits.iter().map(of).collect()
     };
-    let rate = |commits: &[Commits]| all(|it| it.per_second, commits);
+    let rate = |commits: &[Commits]| all(|run| run.per_second, commits);
     [
         record.to_owned(),
         way.to_owned(),
         format!("{:.0}", median(&rate(these))),
-        format!("{:.0}", median(&all(|it| it.p50_us, these))),
-        format!("{:.0}", median(&all(|it| it.p99_us, these))),
+        format!("{:.0}", median(&all(|run| run.p50_us, these))),
+        format!("{:.0}", median(&all(|run| run.p99_us, these))),
         grouped.map_or_else(String::new, |grouped| {
             Ratio::of(&rate(grouped), &rate(these)).to_string()
         }),

@@ -4,15 +4,16 @@
 //! calls per I/O, as the difference of a long and a short run, so that the start cancels. The
 //! kernel's instructions are not counted.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::goals::{self, BenchGoal};
+use super::figures::{self, BenchGoal};
 use super::session::{BenchSession, Interrupt, Priority};
-use super::{callgrind, durio, fio, machine, strace, table};
+use super::{callgrind, durio, fio, machine};
 
 /// No interval ends within a run: its merge would be counted as cost of the I/Os.
 // One clock and one seed make runs alike.
@@ -53,7 +54,7 @@ struct InstructionCase {
 /// The counts, per I/O.
 struct CountsPerIo {
     instructions: [f64; 2],
-    calls: strace::CallCounts,
+    calls: CallCounts,
 }
 
 impl CountsPerIo {
@@ -118,7 +119,7 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     }
     print(&counted);
     let goals: Vec<_> = counted.iter().filter_map(|(case, count)| goal(case, count)).collect();
-    goals::print(&goals);
+    figures::print_goals(&goals);
     Ok(goals)
 }
 
@@ -131,7 +132,7 @@ fn count(case: &InstructionCase, session: &BenchSession) -> Result<CountsPerIo> 
     let instructions = [repeat()?, repeat()?];
     let few = calls(case, session, SHORT)?;
     let many = calls(case, session, SHORT + APART_CALLS)?;
-    let calls = strace::per_operation(&few, &many, f64::from(APART_CALLS));
+    let calls = per_operation(&few, &many, f64::from(APART_CALLS));
     Ok(CountsPerIo { instructions, calls })
 }
 
@@ -142,15 +143,11 @@ fn instructions(case: &InstructionCase, session: &BenchSession, operations: u32)
     callgrind::parse(&printed.stderr)
 }
 
-fn calls(
-    case: &InstructionCase,
-    session: &BenchSession,
-    operations: u32,
-) -> Result<strace::CallCounts> {
+fn calls(case: &InstructionCase, session: &BenchSession, operations: u32) -> Result<CallCounts> {
     let file = &session.scratch().join("calls");
-    let words = strace::wrap(command(case, session, operations), file);
+    let words = under_strace(command(case, session, operations), file);
     verify(case, &session.run(&words, Priority::Plain)?.stdout, operations)?;
-    Ok(strace::parse(&fs::read_to_string(file).context("strace wrote nothing")?))
+    Ok(parse_calls(&fs::read_to_string(file).context("strace wrote nothing")?))
 }
 
 fn command(case: &InstructionCase, session: &BenchSession, operations: u32) -> Vec<OsString> {
@@ -183,7 +180,10 @@ fn print(counted: &[(InstructionCase, CountsPerIo)]) {
         ]
     });
     println!();
-    table::print(&["", "instructions per I/O", "again", "apart", "system calls per I/O"], rows);
+    figures::print_table(
+        &["", "instructions per I/O", "again", "apart", "system calls per I/O"],
+        rows,
+    );
     for (case, count) in counted.iter().filter(|(_, count)| count.scatter() > REPEATABLE) {
         println!("{}: repeats are {:.1} % apart", case.label, count.scatter() * 100.0);
     }
@@ -194,6 +194,41 @@ fn goal(case: &InstructionCase, count: &CountsPerIo) -> Option<BenchGoal> {
     Some(BenchGoal::at_most(what, count.worst(), case.goal?, 1, ""))
 }
 
+pub(super) type CallCounts = BTreeMap<String, f64>;
+
+/// Below this, a difference in calls per I/O is the start's, not an I/O's.
+const NOTABLE: f64 = 0.002;
+
+/// The words that count the calls of `command` into a file.
+pub(super) fn under_strace(command: Vec<OsString>, file: &Path) -> Vec<OsString> {
+    // -f: durio's jobs are threads, and so are fio's here.
+    let strace = ["strace", "-f", "-c", "-o"].into_iter().map(OsString::from);
+    strace.chain([file.into()]).chain(command).collect()
+}
+
+/// Reads the table of `strace -c`: share, seconds, µs per call, calls, errors if any, name.
+pub(super) fn parse_calls(text: &str) -> CallCounts {
+    text.lines()
+        .filter_map(|line| {
+            let columns: Vec<_> = line.split_whitespace().collect();
+            let name = *columns.last()?;
+            let calls = columns.get(3)?.parse().ok()?;
+            (name != "total").then(|| (name.to_owned(), calls))
+        })
+        .collect()
+}
+
+/// The calls per I/O of `many` beyond `few`, `operations` I/Os apart; the frequent ones only.
+pub(super) fn per_operation(few: &CallCounts, many: &CallCounts, operations: f64) -> CallCounts {
+    many.iter()
+        .map(|(name, calls)| {
+            let start = few.get(name).copied().unwrap_or_default();
+            (name.clone(), (calls - start) / operations)
+        })
+        .filter(|(_, calls)| calls.abs() >= NOTABLE)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,8 +236,7 @@ mod tests {
     #[test]
     fn the_worse_repeat_decides() {
         let case = cases().swap_remove(0);
-        let counted =
-            CountsPerIo { instructions: [199.0, 201.0], calls: strace::CallCounts::new() };
+        let counted = CountsPerIo { instructions: [199.0, 201.0], calls: CallCounts::new() };
         assert!(!goal(&case, &counted).expect("sync has a goal").holds);
         assert!(counted.scatter() > REPEATABLE);
     }
@@ -211,5 +245,29 @@ mod tests {
     fn goals_are_those_of_the_default_batch_and_of_sync() {
         let goals: Vec<_> = cases().iter().filter_map(|case| case.goal).collect();
         assert_eq!(goals, [160.0, 265.0, 215.0]);
+    }
+
+    const FEW: &str = "\
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ------------------
+ 65.26    0.087823       10977         8         1 futex
+ 33.31    0.044826          17      2500           io_uring_enter
+------ ----------- ----------- --------- --------- ------------------
+100.00    0.134567          45      2508         1 total
+";
+
+    #[test]
+    fn calls_are_the_fourth_column_and_the_total_is_none() {
+        let calls = parse_calls(FEW);
+        assert_eq!(calls.get("io_uring_enter"), Some(&2500.0));
+        assert_eq!(calls.get("futex"), Some(&8.0));
+        assert_eq!(calls.len(), 2);
+    }
+
+    #[test]
+    fn what_the_start_does_cancels() {
+        let many = parse_calls(&FEW.replace("2500", "7500").replace("  8  ", "  9  "));
+        let calls = per_operation(&parse_calls(FEW), &many, 20_000.0);
+        assert_eq!(calls, CallCounts::from([("io_uring_enter".to_owned(), 0.25)]));
     }
 }

@@ -6,18 +6,16 @@
 //! and answered; with the mirror also the cost of writing two files, each durably, instead of one
 //! that is not. Foreign load is not distinguished from that of the servers.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
 
-use super::figures::{Ratio, median};
-use super::goals::{self, BenchGoal};
-use super::session::Interrupt;
-use super::{fio, machine, scratch, table};
+use super::figures::{self, BenchGoal, Ratio, median};
+use super::session::{self, Interrupt};
+use super::{fio, machine};
 use crate::cargo;
 
 /// Options of `bench nbd`.
@@ -84,7 +82,7 @@ impl Drop for NbdServerProcess {
 /// Runs `bench nbd`.
 pub(super) fn run(arguments: &NbdArguments, interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     let target = cargo::metadata()?.target_directory.into_std_path_buf();
-    let scratch = scratch::folder(&target)?;
+    let scratch = session::folder(&target)?;
     // A socket's address has 108 bytes, which a folder among others' does not leave.
     let sockets = tempfile::tempdir().context("cannot make a folder for sockets")?;
     // Removed before the servers end: they keep the files open.
@@ -114,7 +112,7 @@ pub(super) fn run(arguments: &NbdArguments, interrupt: &Interrupt) -> Result<Vec
     }
     print(&cases, &rates);
     let goals: Vec<_> = cases.iter().zip(&rates).map(|(case, rates)| goal(case, rates)).collect();
-    goals::print(&goals);
+    figures::print_goals(&goals);
     Ok(goals)
 }
 
@@ -212,7 +210,7 @@ fn print(cases: &[NbdCase], rates: &[[Vec<f64>; 2]]) {
         ]
     });
     println!();
-    table::print(&["operations per second", "durio / nbdkit", "durio", "nbdkit"], rows);
+    figures::print_table(&["operations per second", "durio / nbdkit", "durio", "nbdkit"], rows);
 }
 
 fn goal((rw, depth, least): &NbdCase, [durio, nbdkit]: &[Vec<f64>; 2]) -> BenchGoal {

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::goals::{self, BenchGoal};
-use super::session::{BenchSession, Interrupt, Priority};
-use super::{machine, scratch, table};
+use super::figures::{self, BenchGoal};
+use super::machine;
+use super::session::{self, BenchSession, Interrupt, Priority};
 
 /// The largest planned campaign.
 const STEPS: u32 = 500;
@@ -47,14 +47,18 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     let taken = commands.into_iter().map(|(label, words)| timed(&session, label, words));
     let taken = taken.collect::<Result<Vec<_>>>()?;
     println!("\n{STEPS} steps of 50 intervals\n");
-    table::print(
+    figures::print_table(
         &["command", "CPU time, s", "peak memory, MiB"],
-        taken.iter().map(|it| {
-            [it.label.to_owned(), format!("{:.2}", it.seconds), format!("{:.0}", it.mebibytes)]
+        taken.iter().map(|usage| {
+            [
+                usage.label.to_owned(),
+                format!("{:.2}", usage.seconds),
+                format!("{:.0}", usage.mebibytes),
+            ]
         }),
     );
     let goals: Vec<_> = taken.iter().flat_map(goals_of).collect();
-    goals::print(&goals);
+    figures::print_goals(&goals);
     Ok(goals)
 }
 
@@ -68,7 +72,7 @@ fn goals_of(taken: &CommandUsage) -> [BenchGoal; 2] {
 
 fn words(command: &str, folders: &[&PathBuf], format: &str) -> Vec<OsString> {
     let mut words = vec![command.into(), "--format".into(), format.into()];
-    words.extend(folders.iter().map(|it| it.as_os_str().to_owned()));
+    words.extend(folders.iter().map(|folder| folder.as_os_str().to_owned()));
     words
 }
 
@@ -84,7 +88,7 @@ fn timed(
     let printed = session.run(&all, Priority::Plain)?;
     // GNU time writes when durio has ended: its line is the last.
     let line = printed.stderr.lines().last().context("time printed nothing; is it GNU time?")?;
-    let figures: Vec<f64> = line.split(' ').filter_map(|it| it.parse().ok()).collect();
+    let figures: Vec<f64> = line.split(' ').filter_map(|figure| figure.parse().ok()).collect();
     let [user, system, kibibytes] = figures[..] else {
         anyhow::bail!("'{line}' is not what GNU time prints");
     };
@@ -93,10 +97,10 @@ fn timed(
 
 /// The record of a campaign: that of one step, repeated under other numbers.
 fn record(session: &BenchSession, seed: u32) -> Result<PathBuf> {
-    let out = scratch::subfolder(session.scratch(), &format!("one-{seed}"))?;
+    let out = session::subfolder(session.scratch(), &format!("one-{seed}"))?;
     // A hundred different latencies, others for each seed.
     let latencies: Vec<_> =
-        (0..100).map(|it| format!("{}us", 80 + it * it * (6 + seed) / 97)).collect();
+        (0..100).map(|step| format!("{}us", 80 + step * step * (6 + seed) / 97)).collect();
     let options = format!("{ONE_STEP} --seed {seed} --null-latency {}", latencies.join(","));
     let head = ["run", "--quiet", "--no-self-cost", "--out"].map(OsString::from);
     let mut all = vec![session.program().into()];
@@ -105,7 +109,7 @@ fn record(session: &BenchSession, seed: u32) -> Result<PathBuf> {
     all.extend(options.split(' ').map(OsString::from));
     session.run(&all, Priority::Plain)?;
     let one = fs::read_dir(&out)?.next().context("the run has no folder")??.path();
-    let many = scratch::subfolder(session.scratch(), &format!("many-{seed}"))?;
+    let many = session::subfolder(session.scratch(), &format!("many-{seed}"))?;
     multiply(&one, &many)?;
     Ok(many)
 }
@@ -140,7 +144,7 @@ fn repeated(text: &str, mark: &str) -> String {
         sum
     });
     let before = text.lines().take_while(|line| !is_of_step(line));
-    let after = text.lines().skip_while(|line| !is_of_step(line)).filter(|it| !is_of_step(it));
+    let after = text.lines().skip_while(|line| !is_of_step(line)).filter(|line| !is_of_step(line));
     let mut all = before.fold(String::new(), |sum, line| sum + line + "\n");
     for step in 0..STEPS {
         let numbered = block.replace("\"step\":0,", &format!("\"step\":{step},"));

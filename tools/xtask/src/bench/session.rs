@@ -1,19 +1,21 @@
 //! One bench: the current durio, a folder for files, and trials, one after the other. Returns what
-//! trials print.
+//! trials print. The folder is in cargo's target folder, and is removed when it is dropped.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::Advice;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tempfile::TempDir;
 
 use super::durio::Durio;
-use super::scratch;
 use crate::cargo;
 
 /// Round-robin at the lowest real-time priority: tenants of the machine cannot take the core away
@@ -89,7 +91,7 @@ impl BenchSession {
         let target_folder = cargo::metadata()?.target_directory.into_std_path_buf();
         build()?;
         interrupt.check()?;
-        let scratch = scratch::folder(&target_folder)?;
+        let scratch = folder(&target_folder)?;
         let program = scratch.path().join("durio");
         let built = target_folder.join("release/durio");
         fs::copy(&built, &program).with_context(|| format!("no {}", built.display()))?;
@@ -168,6 +170,76 @@ fn is_permitted(prefix: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
+/// Bytes per write and read.
+const CHUNK: usize = 1 << 20;
+
+/// A new folder on the storage of cargo's target folder.
+pub(super) fn folder(target_folder: &Path) -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("bench-")
+        .tempdir_in(target_folder)
+        .with_context(|| format!("cannot make a folder in {}", target_folder.display()))
+}
+
+/// Lays out a file in full, with contents that do not compress, and makes it durable. It is in the
+/// page cache afterwards.
+pub(super) fn lay_out(folder: &Path, mebibytes: usize, interrupt: &Interrupt) -> Result<PathBuf> {
+    let path = folder.join("data");
+    let mut file = File::create_new(&path).context("cannot make the data file")?;
+    // Any number but 0, which xorshift never leaves.
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut chunk = vec![0_u8; CHUNK];
+    for _ in 0..mebibytes {
+        interrupt.check()?;
+        fill(&mut chunk, &mut random);
+        file.write_all(&chunk).context("cannot lay out the data file")?;
+    }
+    // Pending writeback would be load in the first trial, and the kernel drops only clean pages
+    // from its cache.
+    file.sync_all().context("cannot sync the data file")?;
+    Ok(path)
+}
+
+/// Reads a file once, so that the page cache holds it.
+pub(super) fn warm(path: &Path) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut chunk = vec![0_u8; CHUNK];
+    while file.read(&mut chunk)? > 0 {}
+    Ok(())
+}
+
+/// Bytes that are dropped of each hundred times as many: runs that are larger than the page cache's
+/// folios, of which only whole ones go.
+const DROPPED: u64 = 2 << 20;
+
+/// Reads a file once and drops a hundredth of it from the page cache again.
+pub(super) fn cool_a_hundredth(path: &Path) -> io::Result<()> {
+    warm(path)?;
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    for offset in (0..length).step_by(usize::try_from(100 * DROPPED).unwrap_or(usize::MAX)) {
+        rustix::fs::fadvise(&file, offset, NonZero::new(DROPPED), Advice::DontNeed)?;
+    }
+    Ok(())
+}
+
+/// A fresh folder below `folder`.
+pub(super) fn subfolder(folder: &Path, name: &str) -> Result<PathBuf> {
+    let path = folder.join(name);
+    fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    Ok(path)
+}
+
+/// xorshift64: nothing here needs better randomness.
+fn fill(chunk: &mut [u8], state: &mut u64) {
+    for word in chunk.chunks_exact_mut(size_of::<u64>()) {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,5 +255,17 @@ mod tests {
     #[test]
     fn a_prefix_that_does_not_exist_is_not_permitted() {
         assert!(!is_permitted(&["no-such-program-anywhere"]));
+    }
+
+    #[test]
+    fn a_file_is_laid_out_in_full_and_goes_with_its_folder() {
+        let scratch = folder(&std::env::temp_dir()).expect("a folder");
+        let path = lay_out(scratch.path(), 1, &Interrupt::never()).expect("a file");
+        let data = fs::read(&path).expect("it can be read");
+        assert_eq!(data.len(), CHUNK);
+        assert!(data.chunks(4096).all(|block| block.iter().any(|&byte| byte != 0)));
+        warm(&path).expect("it can be read");
+        drop(scratch);
+        assert!(!path.exists());
     }
 }

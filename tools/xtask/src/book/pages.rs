@@ -159,7 +159,7 @@ fn explanations(durio: &DurioProgram<'_>) -> Result<(Vec<BookPage>, Vec<Explaine
     let (mut pages, mut explained) = (Vec::new(), Vec::new());
     for kind in KINDS {
         let mut body = format!("{}\n\n`durio explain ID` says the same offline.\n", kind.intro);
-        for it in each(&all, "explanations").filter(|it| at(it, "kind") == kind.name) {
+        for it in each(&all, "explanations").filter(|term| at(term, "kind") == kind.name) {
             let id = at(it, "id");
             explained.push(ExplainedTerm { page: kind.page, anchor: id.to_lowercase() });
             body.push_str(&explanation(id, it));
@@ -211,7 +211,8 @@ fn commands_of(help: &str) -> Vec<String> {
     let Some((_, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
     let lines = list.lines().take_while(|line| !line.is_empty());
     // The continuation of a description is indented further.
-    let named = lines.filter_map(|line| line.strip_prefix("  ").filter(|it| !it.starts_with(' ')));
+    let named = lines
+        .filter_map(|line| line.strip_prefix("  ").filter(|command| !command.starts_with(' ')));
     let names = named.filter_map(|line| line.split(' ').next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
@@ -231,7 +232,7 @@ fn commands(durio: &DurioProgram<'_>) -> Result<BookPage> {
         let text = lines.join("\n");
         write!(body, "\n## {title}\n\n```text\n{text}\n```\n")?;
         let below = commands_of(&help).into_iter().rev();
-        waiting.extend(below.map(|it| [name.clone(), vec![it]].concat()));
+        waiting.extend(below.map(|sub| [name.clone(), vec![sub]].concat()));
     }
     Ok(page("reference/commands", "Commands", &body))
 }
@@ -281,7 +282,7 @@ fn databases(durio: &DurioProgram<'_>) -> Result<BookPage> {
 
 /// A source of a profile by its key.
 fn source<'a>(profile: &'a Value, key: &str) -> Option<&'a Value> {
-    each(profile, "sources").find(|it| at(it, "name") == key)
+    each(profile, "sources").find(|source| at(source, "name") == key)
 }
 
 fn cited(source: &Value) -> String {
@@ -305,21 +306,25 @@ fn limit_row(name: &str, limit: &Value, profile: &Value) -> String {
         (check, of) => format!("`{check}`; `{of}` of `profile:{name}`"),
     };
     let by = source(profile, at(limit, "from")).map(cited).unwrap_or_default();
-    let note = [at(limit, "note"), at(limit, "check_note")].into_iter().find(|it| !it.is_empty());
-    let note = note.map(|it| format!("; {}", plain(it))).unwrap_or_default();
+    let note =
+        [at(limit, "note"), at(limit, "check_note")].into_iter().find(|note| !note.is_empty());
+    let note = note.map(|note| format!("; {}", plain(note))).unwrap_or_default();
     format!("| {asked} | {} | {held} | {by}{note} |\n", plain(at(limit, "criterion")))
 }
 
 fn profile_section(name: &str, profile: &Value) -> String {
     let mut text =
         format!("\n### {name}\n\n{}: {}.\n\n", at(profile, "title"), plain(at(profile, "summary")));
-    let log = profile["log"]["summary"].as_str().map(|it| ("log", it));
-    let streams = each(profile, "streams").map(|it| (at(it, "name"), at(it, "summary")));
+    let log = profile["log"]["summary"].as_str().map(|summary| ("log", summary));
+    let streams =
+        each(profile, "streams").map(|stream| (at(stream, "name"), at(stream, "summary")));
     for (stream, summary) in log.into_iter().chain(streams) {
         text.push_str(&format!("- {stream}: {}\n", plain(summary)));
     }
-    let sources: Vec<String> =
-        each(profile, "sources").filter(|it| at(it, "kind") != "durio-guess").map(cited).collect();
+    let sources: Vec<String> = each(profile, "sources")
+        .filter(|source| at(source, "kind") != "durio-guess")
+        .map(cited)
+        .collect();
     text.push_str(&format!("- sources: {}\n", sources.join("; ")));
     text
 }
@@ -350,7 +355,7 @@ fn built_in(durio: &DurioProgram<'_>) -> Result<BookPage> {
     for (title, words, intro) in lists {
         write!(body, "## {title}\n\n{intro}\n\n| name | what it measures |\n|---|---|\n")?;
         for line in durio.text(words)?.lines() {
-            let Some((name, text)) = line.strip_prefix("  ").and_then(|it| it.split_once("  "))
+            let Some((name, text)) = line.strip_prefix("  ").and_then(|row| row.split_once("  "))
             else {
                 continue;
             };

@@ -51,19 +51,19 @@ pub(super) fn section(
 }
 
 fn facts(all: &[LogFigures]) -> Vec<(&'static str, String)> {
-    let files = all.iter().flat_map(|it| &it.files);
+    let files = all.iter().flat_map(|load| &load.files);
     let flags: BTreeSet<String> = files.clone().flat_map(|(_, flags)| flags).cloned().collect();
     let names: BTreeSet<String> = files.map(|(path, _)| path.clone()).collect();
-    let calls: BTreeSet<String> = all.iter().flat_map(|it| it.syncs.keys()).cloned().collect();
-    let alignment = all.iter().map(|it| it.alignment).min().unwrap_or(1);
+    let calls: BTreeSet<String> = all.iter().flat_map(|load| load.syncs.keys()).cloned().collect();
+    let alignment = all.iter().map(|load| load.alignment).min().unwrap_or(1);
     let mut facts = vec![
         ("log", listed(&names)),
         ("opened", listed(&flags)),
         ("synced by", listed(&calls)),
         ("offsets and sizes are multiples of", format!("{alignment} B")),
         ("file", file(all)),
-        ("most frequent writes", frequent(all, |it| &it.sizes)),
-        ("most frequent between two syncs", frequent(all, |it| &it.batches)),
+        ("most frequent writes", frequent(all, |load| &load.sizes)),
+        ("most frequent between two syncs", frequent(all, |load| &load.batches)),
     ];
     let others = others(all);
     if !others.is_empty() {
@@ -73,22 +73,22 @@ fn facts(all: &[LogFigures]) -> Vec<(&'static str, String)> {
 }
 
 fn listed(all: &BTreeSet<String>) -> String {
-    all.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
+    all.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// How the file is there when it is written.
 fn file(all: &[LogFigures]) -> String {
     let sum = |of: fn(&LogFigures) -> u64| all.iter().map(of).sum::<u64>();
-    let made: usize = all.iter().map(|it| it.made).sum();
-    let (commits, new) = (sum(|it| it.commits), sum(|it| it.new_bytes));
-    let share = ratio(sum(|it| it.growth), new);
+    let made: usize = all.iter().map(|load| load.made).sum();
+    let (commits, new) = (sum(|load| load.commits), sum(|load| load.new_bytes));
+    let share = ratio(sum(|load| load.growth), new);
     let mut text = match () {
         () if ratio(made, commits) > 0.5 => "made anew for each commit".to_owned(),
         () if share > 0.8 => "grows by what is written".to_owned(),
         () if share < 0.1 => "written in place, its size stays".to_owned(),
         () => format!("grows by {:.0} % of what is written, the rest in place", 100.0 * share),
     };
-    let modes: BTreeSet<String> = all.iter().flat_map(|it| it.allocated.clone()).collect();
+    let modes: BTreeSet<String> = all.iter().flat_map(|load| load.allocated.clone()).collect();
     if !modes.is_empty() {
         text.push_str(&format!("; allocated ahead by fallocate({})", listed(&modes)));
     }
@@ -110,9 +110,9 @@ fn frequent(all: &[LogFigures], sizes: fn(&LogFigures) -> &Vec<u64>) -> String {
 }
 
 fn others(all: &[LogFigures]) -> String {
-    let commits: u64 = all.iter().map(|it| it.commits).sum();
-    let names: BTreeSet<&String> = all.iter().flat_map(|it| it.others.keys()).collect();
-    let count = |name: &String| all.iter().filter_map(|it| it.others.get(name)).sum::<usize>();
+    let commits: u64 = all.iter().map(|load| load.commits).sum();
+    let names: BTreeSet<&String> = all.iter().flat_map(|load| load.others.keys()).collect();
+    let count = |name: &String| all.iter().filter_map(|load| load.others.get(name)).sum::<usize>();
     let each = |name: &&String| {
         let per_commit = ratio(count(name), commits);
         (per_commit >= NOTABLE).then(|| format!("{name} {per_commit:.2}"))
@@ -158,7 +158,7 @@ fn percent(part: usize, whole: usize) -> String {
 /// Counts of one trace, far below 2^53.
 fn ratio(part: impl TryInto<u64>, whole: impl TryInto<u64>) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts of one trace")]
-    let number = |it: u64| it as f64;
+    let number = |count: u64| count as f64;
     number(part.try_into().unwrap_or(0)) / number(whole.try_into().unwrap_or(1).max(1))
 }
 

@@ -19,8 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
-use super::figures::{FOLDER_PREFIX, LogFigures, TracedLoad};
-use super::said::LoadReport;
+use super::figures::{FOLDER_PREFIX, LoadReport, LogFigures, TracedLoad};
 use super::table::{Database, PERCENTILES, Serve};
 use super::trace;
 use crate::bench::Interrupt;
@@ -114,7 +113,7 @@ impl<'a> ScratchDatabase<'a> {
     ) -> Result<LoadReport> {
         let mut command = self.shell("load", self.database.load, strace)?;
         let numbers =
-            [("CLIENTS", clients), ("EACH", each)].map(|(name, it)| (name, it.to_string()));
+            [("CLIENTS", clients), ("EACH", each)].map(|(name, value)| (name, value.to_string()));
         command.envs(numbers).env("WARM", warm);
         let ended = ServerGroup::spawn(command)?.expect(LOAD_MAX, || {
             look();
@@ -216,7 +215,7 @@ impl<'a> ScratchDatabase<'a> {
 
     /// The end of a command's output, for an error.
     fn tail(&self, name: &str) -> String {
-        let said = [format!("{name}.out"), format!("{name}.err")].map(|it| self.read(&it).ok());
+        let said = [format!("{name}.out"), format!("{name}.err")].map(|log| self.read(&log).ok());
         let said = said.into_iter().flatten().collect::<String>();
         let lines: Vec<_> = said.lines().collect();
         let last = lines.len().saturating_sub(8);

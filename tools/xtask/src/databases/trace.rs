@@ -85,7 +85,7 @@ fn call(thread: u32, begin: u64, text: &str) -> Result<Option<CallEvent>> {
     let number = |text: &str| text.parse::<u64>().with_context(|| format!("'{text}' is no number"));
     let call = match name {
         "openat" => {
-            let flags = arguments.split(", ").find(|it| it.starts_with("O_"));
+            let flags = arguments.split(", ").find(|flag| flag.starts_with("O_"));
             Call::Open(flags.context("no flags")?.to_owned())
         }
         "write" | "writev" => Call::Write { bytes: number(result)?, offset: None },
@@ -105,7 +105,7 @@ fn call(thread: u32, begin: u64, text: &str) -> Result<Option<CallEvent>> {
     };
     // For an open call the path is in the result, for others in the first argument.
     let place = if name == "openat" { result } else { arguments };
-    let Some(path) = place.split_once('<').and_then(|(_, it)| it.split_once('>')) else {
+    let Some(path) = place.split_once('<').and_then(|(_, rest)| rest.split_once('>')) else {
         return Ok(None);
     };
     let path = path.0.trim_end_matches(" (deleted)").to_owned();

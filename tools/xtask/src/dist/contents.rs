@@ -1,17 +1,24 @@
 //! The files of a package.
 //!
 //! Takes a binary and the checkout; returns every file below the prefix (`/usr` in a Debian
-//! package, the folder in a tarball). `deb` and `tarball` make the archives.
+//! package, the folder in a tarball). `deb` and `dist` make the archives.
+//!
+//! The licences of the libraries in the binary are one text, each licence once with its crates, from the
+//! sources that cargo has downloaded. `tidy` decides which licences are permitted.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
 use flate2::{Compression, GzBuilder};
 
-use super::{cargo, file_names, licences};
+use super::build::BuildTarget;
+use super::{cargo, file_names};
 
 /// Where documents go below the prefix.
 pub(super) const DOCUMENTS: &str = "share/doc/durio";
@@ -78,7 +85,7 @@ fn documents() -> Result<Vec<PackageFile>> {
         PackageFile::new(named("README.md"), read("README.md")?),
         PackageFile::new(named("changelog.gz"), packed(&read("CHANGELOG.md")?)?),
         PackageFile::new(named("copyright"), copyright(&mit, &apache)),
-        PackageFile::new(named("third-party-licences.gz"), packed(licences::text()?.as_bytes())?),
+        PackageFile::new(named("third-party-licences.gz"), packed(licence_text()?.as_bytes())?),
     ])
 }
 
@@ -140,6 +147,85 @@ pub(super) fn write(files: &[PackageFile], prefix: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Prefixes of the names of licence files, in capital letters.
+const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE"];
+
+const HEAD: &str = "\
+durio's program has code of these libraries, under these licences.
+
+The standard library of Rust: MIT or Apache-2.0, The Rust Project Contributors.
+In the static program, musl libc: MIT, Rich Felker and others.
+";
+
+pub(super) fn licence_text() -> Result<String> {
+    let metadata = metadata()?;
+    let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut text = HEAD.to_owned();
+    for package in libraries(&metadata)? {
+        let name = format!("{} {}", package.name, package.version);
+        let licence = package.license.as_deref().unwrap_or("see its text");
+        let _ = writeln!(text, "{name}: {licence}");
+        let folder = package.manifest_path.parent().context("a manifest without a folder")?;
+        for licence in licences_in(folder.as_std_path())? {
+            texts.entry(licence).or_default().insert(name.clone());
+        }
+    }
+    for (licence, names) in texts {
+        let names: Vec<_> = names.into_iter().collect();
+        let _ = write!(text, "\n{}\n{}\n\n{licence}\n", "=".repeat(80), names.join(", "));
+    }
+    Ok(text)
+}
+
+/// The graph of this platform: others need crates that are not in the program.
+fn metadata() -> Result<Metadata> {
+    let mut query = MetadataCommand::new();
+    let platform = ["--filter-platform".to_owned(), BuildTarget::host()?.triple().to_owned()];
+    query.current_dir(cargo::workspace_root()).other_options(platform);
+    query.exec().context("cargo metadata failed")
+}
+
+/// Other people's crates that durio is linked with, by name.
+fn libraries(metadata: &Metadata) -> Result<Vec<&Package>> {
+    let resolve = metadata.resolve.as_ref().context("cargo metadata has no graph")?;
+    let durio = metadata.packages.iter().find(|package| package.name.as_str() == "durio");
+    let mut left: Vec<&PackageId> = vec![&durio.context("no package durio")?.id];
+    let mut seen: BTreeSet<&PackageId> = BTreeSet::new();
+    while let Some(id) = left.pop() {
+        // Macros run in the compiler.
+        if is_macro(&metadata[id]) || !seen.insert(id) {
+            continue;
+        }
+        let node = resolve.nodes.iter().find(|node| node.id == *id);
+        let dependencies = node.context("a package that is not in the graph")?.deps.iter();
+        let linked = dependencies.filter(|dependency| {
+            dependency.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal)
+        });
+        left.extend(linked.map(|dependency| &dependency.pkg));
+    }
+    let others = metadata.packages.iter().filter(|package| package.source.is_some());
+    let mut others: Vec<_> = others.filter(|package| seen.contains(&package.id)).collect();
+    others.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+    Ok(others)
+}
+
+fn is_macro(package: &Package) -> bool {
+    package.targets.iter().any(cargo_metadata::Target::is_proc_macro)
+}
+
+fn licences_in(folder: &Path) -> Result<Vec<String>> {
+    let is_licence = |name: &String| {
+        let name = name.to_uppercase();
+        NAMES.iter().any(|start| name.starts_with(start))
+    };
+    let paths = file_names(folder)?.into_iter().filter(is_licence).map(|name| folder.join(name));
+    let texts = paths.filter(|path| path.is_file()).map(|path| {
+        let bytes = fs::read(&path).with_context(|| format!("no {}", path.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).replace("\r\n", "\n").trim().to_owned())
+    });
+    texts.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -159,8 +245,27 @@ mod tests {
     #[test]
     fn documents_have_the_licences() {
         let documents = documents().unwrap();
-        let copyright = documents.iter().find(|it| it.path.ends_with("/copyright")).unwrap();
+        let copyright = documents.iter().find(|file| file.path.ends_with("/copyright")).unwrap();
         let text = String::from_utf8_lossy(&copyright.bytes);
         assert!(text.contains("Permission is hereby granted") && text.contains("Version 2.0"));
+    }
+
+    #[test]
+    fn what_is_linked_is_named_with_its_text_and_what_is_not_is_not() {
+        let text = licence_text().unwrap();
+        assert!(text.lines().any(|line| line.starts_with("clap ")), "{text}");
+        // Of tests, of this tool, of macros, of another platform, and ours.
+        let others = [
+            "proptest ",
+            "cargo_metadata ",
+            "serde_derive ",
+            "syn ",
+            "windows-sys ",
+            "durio-base ",
+        ];
+        for name in others {
+            assert!(!text.lines().any(|line| line.starts_with(name)), "{name}");
+        }
+        assert!(text.contains("Permission is hereby granted"), "{text}");
     }
 }

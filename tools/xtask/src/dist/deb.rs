@@ -9,8 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::build::LoaderNeeds;
 use super::contents::{self, PackageFile};
-use super::program::LoaderNeeds;
 use super::succeed;
 
 /// Optional programs that durio starts: to run fio, to build layers, to boot the lab.
@@ -97,7 +97,7 @@ fn write_settings(root: &Path, files: &[PackageFile]) -> Result<()> {
     let mut listed = String::new();
     for file in files {
         let path = file.path.strip_prefix(contents::EXAMPLES);
-        let name = path.and_then(|it| it.strip_prefix("/systemd/")?.strip_suffix(".conf"));
+        let name = path.and_then(|rest| rest.strip_prefix("/systemd/")?.strip_suffix(".conf"));
         let Some(name) = name else { continue };
         let folder = root.join("etc/default");
         fs::create_dir_all(&folder)?;
@@ -115,7 +115,8 @@ fn write_settings(root: &Path, files: &[PackageFile]) -> Result<()> {
 fn write_scripts(control: &Path, units: &[&str]) -> Result<()> {
     let reload = "systemctl daemon-reload || true".to_owned();
     // For a template, every instance.
-    let units: Vec<_> = units.iter().map(|it| format!("'{}'", it.replace("@.", "@*."))).collect();
+    let units: Vec<_> =
+        units.iter().map(|unit| format!("'{}'", unit.replace("@.", "@*."))).collect();
     let stop = format!("[ \"$1\" != remove ] || systemctl stop {} || true", units.join(" "));
     for (name, line) in [("postinst", &reload), ("prerm", &stop), ("postrm", &reload)] {
         // A container has no running systemd.

@@ -152,7 +152,7 @@ fn in_namespace(program: &str) -> Command {
 fn is_about_the_network(line: &str) -> bool {
     let words =
         ["Failed getting release", "Couldn't download", "Unable to", "Invalid Release file"];
-    words.iter().any(|it| line.contains(it))
+    words.iter().any(|word| line.contains(word))
 }
 
 /// `ok NAME` or `FAILED NAME`.
@@ -169,7 +169,10 @@ mod tests {
     #[test]
     fn lines_of_the_script_are_checks() {
         let names = |text: &str| -> Vec<_> {
-            text.lines().filter_map(check_of_line).map(|it| (it.name, it.is_good)).collect()
+            text.lines()
+                .filter_map(check_of_line)
+                .map(|check| (check.name, check.is_good))
+                .collect()
         };
         let found = names("ok it starts\n    okay\nFAILED it ends\n");
         assert_eq!(found, [("it starts".to_owned(), true), ("it ends".to_owned(), false)]);

@@ -6,13 +6,12 @@
 //! A package is searched for in the backports of this release, which have the newer kernels and
 //! their companions, then in apt's configured sources.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-
-use super::cache_folder;
 
 /// A source of packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +82,7 @@ impl Apt {
         succeed(&mut apt).with_context(|| format!("cannot fetch {}", packages.join(", ")))?;
         for entry in fs::read_dir(packed.path())? {
             let path = entry?.path();
-            if path.extension().is_some_and(|it| it == "deb") {
+            if path.extension().is_some_and(|ending| ending == "deb") {
                 succeed(Command::new("dpkg-deb").arg("-x").arg(path).arg(folder))?;
             }
         }
@@ -201,6 +200,18 @@ fn output_of(command: &mut Command) -> Result<Option<String>> {
     let output = output.context("cannot run apt: packages are fetched on Debian only")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok((output.status.success() && !text.is_empty()).then_some(text))
+}
+
+/// Where durio looks for kernels (`durio_lab::kernels::cache_folder`).
+pub(super) fn kernels_folder() -> Result<PathBuf> {
+    Ok(cache_folder()?.join("kernels"))
+}
+
+/// Files that can be fetched or made again.
+pub(super) fn cache_folder() -> Result<PathBuf> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("durio"))
 }
 
 #[cfg(test)]

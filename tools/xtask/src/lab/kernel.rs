@@ -12,8 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::debian::Apt;
-use super::kernels_folder;
+use super::debian::{Apt, kernels_folder};
 
 pub(super) const DEFAULT_PACKAGE: &str = "linux-image-amd64";
 /// Prefixes of the names of a kernel's packages, before its release.
@@ -22,8 +21,9 @@ const PARTS: [&str; 4] = ["linux-image-", "linux-binary-", "linux-modules-", "li
 /// Fetches a kernel of this distribution unless one exists; without it the tests that boot one are
 /// skipped, with a message.
 pub(crate) fn provide_kernel() {
-    let has_one = kernels_folder()
-        .and_then(|folder| Ok(fs::read_dir(folder)?.flatten().any(|it| has_kernel(&it.path()))));
+    let has_one = kernels_folder().and_then(|folder| {
+        Ok(fs::read_dir(folder)?.flatten().any(|entry| has_kernel(&entry.path())))
+    });
     if !has_one.unwrap_or(false)
         && let Err(error) = fetch(DEFAULT_PACKAGE, None)
     {
@@ -61,7 +61,7 @@ pub(super) fn fetch(package: &str, suite: Option<&str>) -> Result<()> {
 pub(super) fn has_kernel(folder: &Path) -> bool {
     let modules = fs::read_dir(folder.join("usr/lib/modules")).into_iter().flatten().flatten();
     folder.join("boot").is_dir()
-        || modules.into_iter().any(|it| it.path().join("vmlinuz").is_file())
+        || modules.into_iter().any(|entry| entry.path().join("vmlinuz").is_file())
 }
 
 /// The packages of parts of a kernel that a package leads to, itself among them.
@@ -74,7 +74,7 @@ fn parts_of(
     while let Some(name) = found.get(next).cloned() {
         next += 1;
         let named = depends(&name)?.unwrap_or_default();
-        let is_part = |it: &String| PARTS.iter().any(|part| it.starts_with(part));
+        let is_part = |depended: &String| PARTS.iter().any(|part| depended.starts_with(part));
         for name in named.into_iter().filter(is_part) {
             if !found.contains(&name) {
                 found.push(name);
@@ -113,7 +113,7 @@ mod tests {
                 "linux-base-amd64" => &["linux-base-7.2-amd64"],
                 _ => &[],
             };
-            Ok(Some(names.iter().map(|it| (*it).to_owned()).collect()))
+            Ok(Some(names.iter().map(|name| (*name).to_owned()).collect()))
         };
         parts_of(package, &depends).expect("parts")
     }

@@ -226,7 +226,9 @@ mod tests {
         let found = constants_of("a.rs", text).unwrap();
         let changed: Vec<_> = found
             .iter()
-            .map(|it| (it.mutant.line, &text[it.place.clone()], it.doubled.as_str()))
+            .map(|constant| {
+                (constant.mutant.line, &text[constant.place.clone()], constant.doubled.as_str())
+            })
             .collect();
         assert_eq!(changed, [(1, "1_000", "2000"), (4, "0.5", "1.0"), (6, "0u8", "1u8")]);
         assert!(found[0].mutant.name.ends_with(": 2000 in A"), "{}", found[0].mutant.name);

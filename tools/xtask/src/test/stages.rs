@@ -1,19 +1,17 @@
 //! The stages of `cargo xtask test`: each runs one tool, returns a [`Tally`], and prints the output
 //! of failures.
 
-use std::fs;
 use std::io::{self, BufReader, IsTerminal, Read};
 use std::num::NonZero;
 use std::process::{Command, ExitStatus, Stdio};
-use std::thread;
+use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::Message;
 use cargo_metadata::camino::Utf8PathBuf;
 use tempfile::NamedTempFile;
 
-use super::output::TestOutput;
-use super::tally::{Tally, read_skips};
+use super::tally::{Tally, TestOutput, read_skips};
 use crate::{attack, book, cargo, dist, fuzz, packages, seams, sim, tidy};
 
 // Findings of longer runs stay as regular tests in the crates; this finds new faults that are easy

@@ -137,7 +137,7 @@ mod tests {
             .collect();
         let product: Vec<_> = sources.iter().collect();
         let name = |path: &str| path.trim_start_matches("crates/x/src/").to_owned();
-        cycles(&product).into_iter().map(|it| it.into_iter().map(name).collect()).collect()
+        cycles(&product).into_iter().map(|cycle| cycle.into_iter().map(name).collect()).collect()
     }
 
     #[test]
@@ -166,6 +166,9 @@ mod tests {
     fn tests_and_what_is_only_shown_make_no_cycle() {
         let tests = "#[cfg(test)]\nmod tests {\n    use crate::b::B;\n}\n";
         assert!(found(&[("a.rs", tests), ("b.rs", "use crate::a::A;")]).is_empty());
+        let seen_by_parent =
+            [("a.rs", "mod b; use self::b::B;"), ("a/b.rs", "pub(super) struct B;")];
+        assert!(found(&seen_by_parent).is_empty());
         let shows = "mod b;\npub(crate) use self::b::B;\n";
         assert!(found(&[("a.rs", shows), ("a/b.rs", "use super::A;")]).is_empty());
         let uses = "mod b;\nuse self::b::B;\n";

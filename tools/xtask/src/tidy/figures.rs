@@ -13,7 +13,7 @@ use syn::visit::{self, Visit};
 use super::cycles::cycles;
 use super::map::{is_test_file, lines_of, product_of};
 use super::tree::{self, SourceFile};
-use super::{Problem, english, walks};
+use super::{Problem, text, walks};
 
 /// The ceilings, by name.
 const CEILINGS: &str = "tools/xtask/ceilings.toml";
@@ -62,7 +62,8 @@ fn all(root: &Path, sources: &[SourceFile]) -> Result<Vec<TidyFigure>> {
 
 /// All metrics of the sources.
 fn figures(sources: &[SourceFile]) -> Vec<TidyFigure> {
-    let product: Vec<&SourceFile> = sources.iter().filter(|it| !is_test_file(&it.path)).collect();
+    let product: Vec<&SourceFile> =
+        sources.iter().filter(|source| !is_test_file(&source.path)).collect();
     let lines_in = |folder: &str| {
         let own = product.iter().filter(|source| source.is_in(folder));
         own.map(|source| lines_of(source)[0]).sum::<usize>()
@@ -84,7 +85,7 @@ fn figures(sources: &[SourceFile]) -> Vec<TidyFigure> {
         TidyFigure::count("files of the largest cycle", knots.first().map_or(0, Vec::len)),
         TidyFigure::count("documentation of three words or fewer", short_documentation(&product)),
     ]);
-    let (patterns, words) = english::count(&product);
+    let (patterns, words) = text::count_patterns(&product);
     let of_words = |(name, found)| {
         TidyFigure::ratio(format!("per 10,000 words: {name}"), found, words, 10_000)
     };
@@ -133,7 +134,9 @@ pub(super) fn draw(root: &Path, sources: &[SourceFile]) -> Result<String> {
             ceilings.get(&figure.name).map_or_else(|| "none".to_owned(), TidyFigure::value);
         let _ = writeln!(text, "{:<84} {:>9}  ceiling {ceiling}", figure.name, figure.value());
     }
-    for files in cycles(&sources.iter().filter(|it| !is_test_file(&it.path)).collect::<Vec<_>>()) {
+    for files in
+        cycles(&sources.iter().filter(|source| !is_test_file(&source.path)).collect::<Vec<_>>())
+    {
         let _ = writeln!(text, "cycle of {}: {}", files.len(), files.join(", "));
     }
     Ok(text)
@@ -150,7 +153,7 @@ fn read(root: &Path) -> Result<BTreeMap<String, TidyFigure>> {
 fn parse(text: &str) -> Result<BTreeMap<String, TidyFigure>> {
     let table: toml::Table = text.parse().context(CEILINGS)?;
     let ceilings = table.into_iter().map(|(name, value)| {
-        let number = value.as_float().or_else(|| value.as_integer().map(|it| it as f64));
+        let number = value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
         let number = number.filter(|number| *number >= 0.0);
         let number = number.with_context(|| format!("{CEILINGS}: {name}: not a ceiling"))?;
         let hundredths = (number * 100.0).round() as u64;
@@ -226,7 +229,7 @@ mod tests {
             SourceFile::new("crates/a/src/b.rs", text),
             SourceFile::new("tools/xtask/src/c.rs", "x\n"),
         ];
-        let found = figures(&sources).into_iter().find(|it| it.name == name).unwrap();
+        let found = figures(&sources).into_iter().find(|figure| figure.name == name).unwrap();
         found.value()
     }
 
@@ -262,8 +265,8 @@ mod tests {
             let problems = check(root.path(), &source(lines)).unwrap();
             problems
                 .into_iter()
-                .map(|it| it.what)
-                .filter(|it| it.contains("product"))
+                .map(|problem| problem.what)
+                .filter(|problem| problem.contains("product"))
                 .collect::<Vec<_>>()
         };
         let none =
@@ -319,8 +322,11 @@ z
     fn a_ceiling_is_rounded_up_lines_to_500_and_the_rest_to_a_tenth() {
         let of =
             |name: &str, hundredths| TidyFigure { name: name.into(), hundredths }.ceiling().value();
-        assert_eq!([501, 1000].map(|it| of("lines of the tools", it * 100)), ["1000", "1000"]);
-        assert_eq!([1651, 1660, 1600].map(|it| of("names, %", it)), ["16.60", "16.60", "16"]);
+        assert_eq!(
+            [501, 1000].map(|lines| of("lines of the tools", lines * 100)),
+            ["1000", "1000"]
+        );
+        assert_eq!([1651, 1660, 1600].map(|names| of("names, %", names)), ["16.60", "16.60", "16"]);
     }
 
     #[test]

@@ -13,8 +13,10 @@ use super::tree::{CrateManifest, SourceFile};
 
 /// Draws the crates by row.
 pub(super) fn draw(manifests: &[CrateManifest], sources: &[SourceFile]) -> String {
-    let mut rooms: Vec<_> =
-        manifests.iter().filter_map(|it| Some((row_of(&it.crate_name)?, it))).collect();
+    let mut rooms: Vec<_> = manifests
+        .iter()
+        .filter_map(|manifest| Some((row_of(&manifest.crate_name)?, manifest)))
+        .collect();
     rooms.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.crate_name.cmp(&b.1.crate_name)));
     let (mut text, mut sum) = (String::new(), [0, 0]);
     for (row, manifest) in rooms {
@@ -25,7 +27,7 @@ pub(super) fn draw(manifests: &[CrateManifest], sources: &[SourceFile]) -> Strin
         let name = folder.trim_start_matches("crates/");
         let about = description(&manifest.text);
         let _ = writeln!(text, "{row}  {name:<15} {lines:>6} {tests:>6}  {about}");
-        let uses: Vec<_> = manifest.dependencies.iter().filter_map(|it| room(it)).collect();
+        let uses: Vec<_> = manifest.dependencies.iter().filter_map(|used| room(used)).collect();
         if !uses.is_empty() {
             let _ = writeln!(text, "{:>33} uses {}", "", uses.join(", "));
         }
@@ -38,7 +40,7 @@ pub(super) fn draw(manifests: &[CrateManifest], sources: &[SourceFile]) -> Strin
 /// The functions of the product by their lines, from the signature to the brace.
 fn functions(sources: &[SourceFile]) -> String {
     let mut all = Functions::default();
-    for source in sources.iter().filter(|it| !is_test_file(&it.path)) {
+    for source in sources.iter().filter(|source| !is_test_file(&source.path)) {
         if let Ok(file) = syn::parse_file(product_of(source)) {
             all.path.clone_from(&source.path);
             all.visit_file(&file);
@@ -46,9 +48,11 @@ fn functions(sources: &[SourceFile]) -> String {
     }
     let mut found = all.found;
     found.sort();
-    let at = |per_mille: usize| found.get(found.len() * per_mille / 1000).map_or(0, |it| it.0);
-    let longest = found.last().map_or("none", |it| it.1.as_str());
-    let (median, p99, most) = (at(500), at(990), found.last().map_or(0, |it| it.0));
+    let at = |per_mille: usize| {
+        found.get(found.len() * per_mille / 1000).map_or(0, |function| function.0)
+    };
+    let longest = found.last().map_or("none", |function| function.1.as_str());
+    let (median, p99, most) = (at(500), at(990), found.last().map_or(0, |function| function.0));
     format!("{} functions: median {median} lines, p99 {p99}, max {most} ({longest})", found.len())
 }
 
@@ -81,10 +85,10 @@ impl<'ast> Visit<'ast> for Functions {
 
 /// The share of lines that are `//` comments: those of documentation are not counted.
 fn comments(sources: &[SourceFile]) -> String {
-    let product = sources.iter().filter(|it| !is_test_file(&it.path));
-    let lines = product.flat_map(|it| product_of(it).lines()).map(str::trim);
+    let product = sources.iter().filter(|source| !is_test_file(&source.path));
+    let lines = product.flat_map(|source| product_of(source).lines()).map(str::trim);
     let (mut all, mut reasons) = (0_u32, 0_u32);
-    for line in lines.filter(|it| !it.is_empty()) {
+    for line in lines.filter(|line| !line.is_empty()) {
         let is_documentation = line.starts_with("///") || line.starts_with("//!");
         all += 1;
         reasons += u32::from(line.starts_with("//") && !is_documentation);
@@ -118,7 +122,10 @@ pub(super) fn lines_of(source: &SourceFile) -> [usize; 2] {
 
 /// The part of a file before its tests.
 pub(super) fn product_of(source: &SourceFile) -> &str {
-    source.text.split_once("#[cfg(test)]\nmod tests {").map_or(source.text.as_str(), |it| it.0)
+    source
+        .text
+        .split_once("#[cfg(test)]\nmod tests {")
+        .map_or(source.text.as_str(), |parts| parts.0)
 }
 
 pub(super) fn is_test_file(path: &str) -> bool {

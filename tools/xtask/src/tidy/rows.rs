@@ -123,12 +123,13 @@ mod tests {
     use super::*;
 
     fn found(crate_name: &str, dependencies: &[&str]) -> Vec<String> {
-        let lines = dependencies.iter().map(|it| format!("{it}.workspace = true\n"));
+        let lines =
+            dependencies.iter().map(|dependency| format!("{dependency}.workspace = true\n"));
         let manifest = CrateManifest {
             crate_name: crate_name.to_owned(),
             path: "Cargo.toml".to_owned(),
             text: format!("[package]\nname = \"x\"\n[dependencies]\n{}", lines.collect::<String>()),
-            dependencies: dependencies.iter().map(|&it| it.to_owned()).collect(),
+            dependencies: dependencies.iter().map(|&dependency| dependency.to_owned()).collect(),
         };
         check(&[manifest]).iter().map(Problem::to_string).collect()
     }

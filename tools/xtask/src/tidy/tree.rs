@@ -49,12 +49,15 @@ pub(super) fn manifests(root: &Path, metadata: &Metadata) -> Result<Vec<CrateMan
     let packages = metadata.workspace_packages();
     let manifests = packages.into_iter().map(|package| {
         let path = relative(root, package.manifest_path.as_std_path());
-        let own = package.dependencies.iter().filter(|it| it.kind != DependencyKind::Development);
+        let own = package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.kind != DependencyKind::Development);
         Ok(CrateManifest {
             crate_name: package.name.to_string(),
             text: read(root, &path)?,
             path,
-            dependencies: own.map(|it| it.name.clone()).collect(),
+            dependencies: own.map(|dependency| dependency.name.clone()).collect(),
         })
     });
     manifests.collect()

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{PLACE_ONCE_IN, WatchedCase, places, with_place};
-use crate::attack::arena::{Arena, AttackCase};
-use crate::attack::corpus::{FolderFiles, write};
+use super::{PLACE_ONCE_IN, WatchedCase, with_place};
+use crate::attack::arena::{Arena, AttackCase, FolderFiles, write};
 use crate::attack::mutate::{TextForm, mutate};
 use crate::attack::random::Random;
 
@@ -51,7 +50,7 @@ pub(super) fn histogram_log(arena: &Arena, _: usize, random: &mut Random) -> Res
     let case = arena.case()?;
     let runs = &arena.corpus()?.runs;
     let mut files = random.pick(runs);
-    let is_log = |name: &Path| name.extension().is_some_and(|it| it == "hlog");
+    let is_log = |name: &Path| name.extension().is_some_and(|ending| ending == "hlog");
     let place = spoil_one(&mut files, runs, &case.path("run"), is_log, random)?;
     read(&case, random.pick(&READERS[..5]), place.as_deref())
 }
@@ -82,7 +81,7 @@ fn spoil_one(
         Some((name, text)) => {
             let path = folder.join(name);
             fs::create_dir_all(path.parent().unwrap_or(folder))?;
-            let what = places::put(&path, &text, random)?;
+            let what = super::put_place(&path, &text, random)?;
             Ok(Some(format!("{what} as {}", path.file_name().unwrap_or_default().display())))
         }
         None => Ok(None),
@@ -90,7 +89,7 @@ fn spoil_one(
 }
 
 fn form_of(name: &Path) -> TextForm {
-    match name.extension().and_then(|it| it.to_str()) {
+    match name.extension().and_then(|ending| ending.to_str()) {
         Some("json") => TextForm::Json,
         Some("jsonl") => TextForm::JsonLines,
         Some("hlog") => TextForm::Cells,

@@ -80,7 +80,8 @@ pub(super) fn read(prefix: &Path, folder: &Path) -> Result<Vec<FileActivity>> {
     let mut lines: Vec<(f64, u64, String)> = Vec::new();
     for file in fs::read_dir(parent)?.flatten() {
         let file_name = file.file_name().to_string_lossy().into_owned();
-        let Some(pid) = file_name.strip_prefix(&*name).and_then(|it| it.strip_prefix('.')) else {
+        let Some(pid) = file_name.strip_prefix(&*name).and_then(|rest| rest.strip_prefix('.'))
+        else {
             continue;
         };
         let pid: u64 = pid.parse()?;
@@ -174,7 +175,9 @@ impl TracedFiles {
 
     fn synced(&mut self, arguments: &str, pid: u64) -> Option<()> {
         let begin = address(arguments)?;
-        let is_it = |it: &&(u64, u64, u64, String)| it.0 == pid && (it.1..it.2).contains(&begin);
+        let is_it = |process: &&(u64, u64, u64, String)| {
+            process.0 == pid && (process.1..process.2).contains(&begin)
+        };
         let path = self.mapped.iter().rev().find(is_it)?.3.clone();
         self.done.entry(path).or_default().syncs += 1;
         Some(())

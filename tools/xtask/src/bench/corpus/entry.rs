@@ -136,7 +136,7 @@ impl CorpusEntry {
             }
             if let Some(name) = line.strip_prefix('[') {
                 return Some(EntryItem::Section(
-                    name.rsplit_once(']').map_or(name, |it| it.0).to_owned(),
+                    name.rsplit_once(']').map_or(name, |parts| parts.0).to_owned(),
                 ));
             }
             // fio accepts both as comments, also after a value.
@@ -384,7 +384,7 @@ fn each_name(value: &str, prefix: &str) -> String {
 /// Bytes of a number with fio's units; `None` for percents and words.
 fn bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
-    let digits = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.trim_end_matches("ib").trim_end_matches(['b', 'i']) {
         "" => 0,
