@@ -9,13 +9,13 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use clap::{Args, Subcommand, ValueEnum};
-use durio_base::{Bytes, Nanos};
+use clap::{Args, Subcommand};
+use durio_base::Bytes;
 use durio_bench::BenchError;
 use durio_block::Folder;
 use durio_raid_commands::{
-    ArrayOrder, CreateWish, EraseConsent, FrontKind, ServeWish, create_array, examine_array,
-    order_array, serve_array,
+    ArrayOrder, CreateArray, EraseConsent, ServeArray, create_array, examine_array, order_array,
+    serve_array,
 };
 
 use crate::exit_code::{Exit, TABLE};
@@ -37,7 +37,8 @@ pub(crate) struct RaidArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RaidCommand {
-    Create(RaidCreate),
+    #[command(after_help = TABLE)]
+    Create(CreateArray),
     Examine(RaidExamine),
     Start(RaidStart),
     /// Show how a served array stands: members, dirty regions, background work
@@ -75,62 +76,6 @@ pub(crate) enum RaidCommand {
     Stop(ArraySocket),
 }
 
-/// Make an array: write superblocks on the devices, and nothing else
-///
-/// Everything on the devices is lost. Members are in the order of their roles; level 10 mirrors the
-/// first with the second, the third with the fourth, and so on.
-///
-///   level 0    2 to 32 members, one copy: chunks in turn
-///   level 1    2 to 4 members, each with a copy of everything
-///   level 5    3 to 16 members, one of which may fail: stripes with a parity
-///   level 6    4 to 16 members, two of which may fail: stripes with two parities
-///   level 10   an even number from 4 to 32 members, two copies: chunks in turn over pairs
-///
-/// A small write at level 5 or 6 reads what was there, writes a log, then data and parity. So a power
-/// cut harms nothing beside it, and it takes two to three times as long as at level 10.
-///
-/// The first start makes the copies equal, and the parities right, in the background. With
-/// --assume-clean it does not: right for devices that read as zeros, such as new files.
-///
-///   truncate -s 1G a b
-///   durio raid create data --level 1 --assume-clean --destroy a --destroy b a b
-///   durio raid start --socket /run/data a b
-#[derive(Debug, Args)]
-#[command(verbatim_doc_comment, after_help = TABLE)]
-pub(crate) struct RaidCreate {
-    /// Name of the array, at most 32 bytes
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-
-    /// Members: block devices or files, of nearly one size
-    #[arg(value_name = "DEV", required = true)]
-    pub(crate) members: Vec<PathBuf>,
-
-    /// RAID level: 0, 1, 5, 6 or 10
-    #[arg(long, value_name = "LEVEL")]
-    pub(crate) level: u8,
-
-    /// Bytes that lie together on a member, a power of two from 4 KiB to 1 MiB
-    #[arg(long, value_name = "SIZE", default_value = "16KiB")]
-    pub(crate) chunk: Bytes,
-
-    /// A device that takes the place of a member that fails (can be repeated)
-    #[arg(long = "spare", value_name = "DEV")]
-    pub(crate) spares: Vec<PathBuf>,
-
-    /// Take the members to be equal already: the first start copies nothing
-    #[arg(long)]
-    pub(crate) assume_clean: bool,
-
-    /// Allow overwriting this device or file (exact path); each member and spare needs it
-    #[arg(long, value_name = "PATH", help_heading = "Safety")]
-    pub(crate) destroy: Vec<PathBuf>,
-
-    /// Allow --destroy also where a filesystem or a RAID member is recognised
-    #[arg(long, requires = "destroy", help_heading = "Safety")]
-    pub(crate) force_signature: bool,
-}
-
 /// Show what the superblocks on devices say, and whether these start together; read only
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
@@ -161,36 +106,8 @@ pub(crate) struct RaidExamine {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct RaidStart {
-    /// Its devices, in any order, spares too
-    #[arg(value_name = "DEV", required = true)]
-    pub(crate) devices: Vec<PathBuf>,
-
-    /// How it is served
-    #[arg(long, value_name = "FRONT", value_enum, default_value_t = FrontChoice::Nbd)]
-    pub(crate) front: FrontChoice,
-
-    /// With --front nbd: also make a block device of it, by the kernel's own NBD client
-    ///
-    /// For kernels without ublk: it needs the module nbd of Linux 5.14 and costs 1.4 to 2.3 times as much. If
-    /// its server is killed, users of the device get errors or wait; the next start takes it away.
-    #[arg(long)]
-    pub(crate) attach: bool,
-
-    /// Queues of the block device, each served by a thread on the processors that write there
-    ///
-    /// For machines whose writers keep one thread busy: at most as many as there are processors. With --front
-    /// nbd, threads that connections go to in turn; --attach has one connection, and takes no more than one.
-    /// A block device whose server was killed keeps the queues that it has.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
-    pub(crate) queues: u8,
-
-    /// The socket of NBD, and the begin of the name of the one for orders
-    #[arg(long, value_name = "PATH")]
-    pub(crate) socket: PathBuf,
-
-    /// A member that takes longer than this for an operation has failed
-    #[arg(long, value_name = "TIME", default_value = "30s")]
-    pub(crate) timeout: Nanos,
+    #[command(flatten)]
+    pub(crate) array: ServeArray,
 
     /// Go to the background when it is ready; what it has to say from then on is in PATH.log
     ///
@@ -206,14 +123,6 @@ pub(crate) struct RaidStart {
     /// Start without a majority of the members, and give up what the others may have been told since
     #[arg(long, help_heading = "Safety")]
     pub(crate) force: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FrontChoice {
-    /// Over a unix socket, to clients of NBD: runs everywhere
-    Nbd,
-    /// As a block device of the kernel's: faster, and needs its module ublk_drv (Linux 6.0)
-    Ublk,
 }
 
 /// Add a device in the place of a member that is missing, or as a spare
@@ -296,7 +205,7 @@ const LOG_SHOWN: usize = 64 << 10;
 
 pub(super) fn raid(arguments: &RaidArguments) -> Result<Exit, BenchError> {
     match &arguments.command {
-        RaidCommand::Create(arguments) => create(arguments),
+        RaidCommand::Create(array) => create(array),
         RaidCommand::Examine(arguments) => examine(arguments),
         RaidCommand::Start(arguments) => start(arguments),
         RaidCommand::Status { socket, output } => {
@@ -319,18 +228,8 @@ pub(super) fn raid(arguments: &RaidArguments) -> Result<Exit, BenchError> {
     }
 }
 
-fn create(arguments: &RaidCreate) -> Result<Exit, BenchError> {
-    let wish = CreateWish {
-        name: &arguments.name,
-        level: arguments.level,
-        chunk: arguments.chunk,
-        members: &arguments.members,
-        spares: &arguments.spares,
-        destroy: &arguments.destroy,
-        force_signature: arguments.force_signature,
-        assume_clean: arguments.assume_clean,
-    };
-    let shape = create_array(&wish)?;
+fn create(array: &CreateArray) -> Result<Exit, BenchError> {
+    let shape = create_array(array)?;
     let size = Bytes::new(shape.size_bytes);
     output::answer_text(&format!("created: {}, {size}, {}\n", shape.name, shape.array))?;
     Ok(Exit::Fine)
@@ -343,27 +242,9 @@ fn examine(arguments: &RaidExamine) -> Result<Exit, BenchError> {
 }
 
 fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
-    let socket = absolute(&arguments.socket)?;
     if arguments.detach {
-        return start_detached(&socket);
+        return start_detached(&absolute(&arguments.array.socket)?);
     }
-    let front = match (arguments.front, arguments.attach) {
-        (FrontChoice::Nbd, false) => FrontKind::Nbd,
-        (FrontChoice::Nbd, true) => FrontKind::AttachedNbd,
-        (FrontChoice::Ublk, false) => FrontKind::Ublk,
-        (FrontChoice::Ublk, true) => {
-            let text = "--attach is for --front nbd: ublk makes a block device anyway";
-            return Err(BenchError::wrong_use(text));
-        }
-    };
-    let wish = ServeWish {
-        paths: &arguments.devices,
-        front,
-        queues: arguments.queues,
-        socket: &socket,
-        timeout: arguments.timeout,
-        force: arguments.force,
-    };
     let stop = stop_on_signals()?;
     let ready = |name: &str| {
         // A caller that stopped listening does not want the array either; the next signal ends it.
@@ -377,7 +258,7 @@ fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
         }
     };
     let remark = |text: &str| output::remark(&format!("durio: {text}"));
-    serve_array(&wish, ready, &remark, &|| stop.is_set())?;
+    serve_array(&arguments.array, arguments.force, ready, &remark, &|| stop.is_set())?;
     Ok(Exit::Fine)
 }
 

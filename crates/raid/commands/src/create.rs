@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use durio_base::Bytes;
 use durio_block::TargetType;
 use durio_command::{CommandError, CommandErrorKind, LocatedPlaces, Permission, locate};
@@ -24,40 +25,77 @@ const REGIONS_WANTED: u64 = 16 << 10;
 /// A member may leave at most this share of its size unused: more is a mistake.
 const UNUSED_MAX_PERCENT: u64 = 10;
 
-/// The user's request for a new array.
-#[derive(Debug)]
-pub struct CreateWish<'a> {
-    pub name: &'a str,
-    /// 0, 1, 5, 6 or 10.
+/// Make an array: write superblocks on the devices, and nothing else
+///
+/// Everything on the devices is lost. Members are in the order of their roles; level 10 mirrors the
+/// first with the second, the third with the fourth, and so on.
+///
+///   level 0    2 to 32 members, one copy: chunks in turn
+///   level 1    2 to 4 members, each with a copy of everything
+///   level 5    3 to 16 members, one of which may fail: stripes with a parity
+///   level 6    4 to 16 members, two of which may fail: stripes with two parities
+///   level 10   an even number from 4 to 32 members, two copies: chunks in turn over pairs
+///
+/// A small write at level 5 or 6 reads what was there, writes a log, then data and parity. So a power
+/// cut harms nothing beside it, and it takes two to three times as long as at level 10.
+///
+/// The first start makes the copies equal, and the parities right, in the background. With
+/// --assume-clean it does not: right for devices that read as zeros, such as new files.
+///
+///   truncate -s 1G a b
+///   durio raid create data --level 1 --assume-clean --destroy a --destroy b a b
+///   durio raid start --socket /run/data a b
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct CreateArray {
+    /// Name of the array, at most 32 bytes
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// Members: block devices or files, of nearly one size
+    #[arg(value_name = "DEV", required = true)]
+    pub members: Vec<PathBuf>,
+
+    /// RAID level: 0, 1, 5, 6 or 10
+    #[arg(long, value_name = "LEVEL")]
     pub level: u8,
-    /// Bytes of a chunk.
+
+    /// Bytes that lie together on a member, a power of two from 4 KiB to 1 MiB
+    #[arg(long, value_name = "SIZE", default_value = "16KiB")]
     pub chunk: Bytes,
-    /// Its members, in the order of their roles.
-    pub members: &'a [PathBuf],
-    pub spares: &'a [PathBuf],
-    /// What may be overwritten: all of them.
-    pub destroy: &'a [PathBuf],
-    /// Also where something is recognised.
-    pub force_signature: bool,
-    /// The members are equal, as new or zeroed ones are: the first start copies nothing.
+
+    /// A device that takes the place of a member that fails (can be repeated)
+    #[arg(long = "spare", value_name = "DEV")]
+    pub spares: Vec<PathBuf>,
+
+    /// Take the members to be equal already: the first start copies nothing
+    #[arg(long)]
     pub assume_clean: bool,
+
+    /// Allow overwriting this device or file (exact path); each member and spare needs it
+    #[arg(long, value_name = "PATH", help_heading = "Safety")]
+    pub destroy: Vec<PathBuf>,
+
+    /// Allow --destroy also where a filesystem or a RAID member is recognised
+    #[arg(long, requires = "destroy", help_heading = "Safety")]
+    pub force_signature: bool,
 }
 
 /// Creates the array.
 ///
 /// # Errors
 /// If these make no array, may not be overwritten, or cannot be written.
-pub fn create_array(wish: &CreateWish<'_>) -> Result<ArrayShape, CommandError> {
-    let level = level_of(wish)?;
-    let paths: Vec<&PathBuf> = wish.members.iter().chain(wish.spares).collect();
+pub fn create_array(request: &CreateArray) -> Result<ArrayShape, CommandError> {
+    let level = level_of(request)?;
+    let paths: Vec<&PathBuf> = request.members.iter().chain(&request.spares).collect();
     // What no devices could help is said before any is looked at.
-    let roles = u8::try_from(wish.members.len()).unwrap_or(u8::MAX);
-    let chunk = u32::try_from(wish.chunk.get()).unwrap_or(u32::MAX);
+    let roles = u8::try_from(request.members.len()).unwrap_or(u8::MAX);
+    let chunk = u32::try_from(request.chunk.get()).unwrap_or(u32::MAX);
     let geometry =
         Geometry { level, members: roles, chunk, region: 1 << 40, member_bytes: 1 << 40 };
     geometry.check().map_err(|error| wrong(&error))?;
     let permission =
-        Permission::Named { destroy: wish.destroy, force_signature: wish.force_signature };
+        Permission::Named { destroy: &request.destroy, force_signature: request.force_signature };
     let located = locate(paths.iter().copied(), permission)?;
     let sizes = sizes_of(&paths, &located)?;
     refuse_unequal(&paths, &sizes)?;
@@ -65,16 +103,16 @@ pub fn create_array(wish: &CreateWish<'_>) -> Result<ArrayShape, CommandError> {
     let members = sizes.iter().map(|&device_bytes| Ok(Member { id: random_id()?, device_bytes }));
     let members: Vec<Member> = members.collect::<Result<_, CommandError>>()?;
     let array = random_id()?;
-    let blocks = create(array, wish.name, geometry, DATA_ALIGNMENT, &members);
+    let blocks = create(array, &request.name, geometry, DATA_ALIGNMENT, &members);
     let mut blocks = blocks.map_err(|error| cannot_create(&error, &paths))?;
-    if !wish.assume_clean {
+    if !request.assume_clean {
         blocks.iter_mut().for_each(|block| leave_unsynced(block, &geometry));
     }
     write_all(&paths, &located, &blocks)?;
     Ok(ArrayShape {
-        name: wish.name.to_owned(),
+        name: request.name.clone(),
         array: super::hexadecimal(array),
-        level: wish.level,
+        level: request.level,
         members: geometry.members,
         chunk_bytes: geometry.chunk.into(),
         region_bytes: geometry.region,
@@ -84,14 +122,16 @@ pub fn create_array(wish: &CreateWish<'_>) -> Result<ArrayShape, CommandError> {
     })
 }
 
-fn level_of(wish: &CreateWish<'_>) -> Result<Level, CommandError> {
-    if wish.name.is_empty() || wish.name.len() > NAME_BYTES || wish.name.contains(char::is_control)
+fn level_of(request: &CreateArray) -> Result<Level, CommandError> {
+    if request.name.is_empty()
+        || request.name.len() > NAME_BYTES
+        || request.name.contains(char::is_control)
     {
         let text = format!("the name of an array has 1 to {NAME_BYTES} bytes, none of control");
         return Err(CommandError::wrong_use(text));
     }
-    match wish.level {
-        0 if !wish.spares.is_empty() => {
+    match request.level {
+        0 if !request.spares.is_empty() => {
             Err(CommandError::wrong_use("level 0 has nothing that a spare could be made from"))
         }
         0 => Ok(Level::Striped),

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// How an array is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrontKind {
+pub(super) enum FrontKind {
     /// Over a unix socket, to any client of NBD.
     Nbd,
     /// The same, and as a block device by the kernel's NBD client.

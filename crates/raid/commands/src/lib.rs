@@ -25,11 +25,10 @@ use durio_command::CommandError;
 use durio_raid::{Id, Level, MemberTable};
 use durio_report::{ArrayShape, MemberStanding};
 
-pub use create::{CreateWish, create_array};
+pub use create::{CreateArray, create_array};
 pub use examine::examine_array;
-pub use front::FrontKind;
 pub use orders::{ArrayAnswer, ArrayOrder, EraseConsent, order_array};
-pub use serve::{ServeWish, serve_array};
+pub use serve::{FrontChoice, ServeArray, serve_array};
 
 /// A new name for an array or a member.
 fn random_id() -> Result<Id, CommandError> {

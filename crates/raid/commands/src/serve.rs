@@ -3,10 +3,11 @@
 //! Sockets are bound before a member is written to, so a name that is taken changes nothing.
 
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use clap::{Args, ValueEnum};
 use durio_base::Nanos;
 use durio_block::lock_memory;
 use durio_command::{CommandError, CommandErrorKind, Permission, error_chain};
@@ -30,38 +31,83 @@ const LOOK: Duration = Duration::from_millis(20);
 const STRIPE_MEMORY: u64 = 256 << 20;
 const STRIPES_MIN: u16 = 64;
 
-/// Which array is served, and how.
-#[derive(Debug)]
-pub struct ServeWish<'a> {
-    pub paths: &'a [PathBuf],
-    /// How users reach it.
-    pub front: FrontKind,
-    /// Queues of its block device, each with a thread; without ublk, threads that connections go to in turn.
+// Which array is served, and how; no doc comment, which would be taken for a command's.
+#[derive(Debug, Args)]
+pub struct ServeArray {
+    /// Its devices, in any order, spares too
+    #[arg(value_name = "DEV", required = true)]
+    pub devices: Vec<PathBuf>,
+
+    /// How it is served
+    #[arg(long, value_name = "FRONT", value_enum, default_value_t = FrontChoice::Nbd)]
+    pub front: FrontChoice,
+
+    /// With --front nbd: also make a block device of it, by the kernel's own NBD client
+    ///
+    /// For kernels without ublk: it needs the module nbd of Linux 5.14 and costs 1.4 to 2.3 times as much. If
+    /// its server is killed, users of the device get errors or wait; the next start takes it away.
+    #[arg(long)]
+    pub attach: bool,
+
+    /// Queues of the block device, each served by a thread on the processors that write there
+    ///
+    /// For machines whose writers keep one thread busy: at most as many as there are processors. With --front
+    /// nbd, threads that connections go to in turn; --attach has one connection, and takes no more than one.
+    /// A block device whose server was killed keeps the queues that it has.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub queues: u8,
-    /// The socket for NBD clients; the one for orders is next to it.
-    pub socket: &'a Path,
-    /// A member that has an operation for longer has failed.
+
+    /// The socket of NBD, and the begin of the name of the one for orders
+    #[arg(long, value_name = "PATH")]
+    pub socket: PathBuf,
+
+    /// A member that takes longer than this for an operation has failed
+    #[arg(long, value_name = "TIME", default_value = "30s")]
     pub timeout: Nanos,
-    /// Without a majority of its members, too.
-    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FrontChoice {
+    /// Over a unix socket, to clients of NBD: runs everywhere
+    Nbd,
+    /// As a block device of the kernel's: faster, and needs its module ublk_drv (Linux 6.0)
+    Ublk,
+}
+
+impl ServeArray {
+    fn front_kind(&self) -> Result<FrontKind, CommandError> {
+        match (self.front, self.attach) {
+            (FrontChoice::Nbd, false) => Ok(FrontKind::Nbd),
+            (FrontChoice::Nbd, true) => Ok(FrontKind::AttachedNbd),
+            (FrontChoice::Ublk, false) => Ok(FrontKind::Ublk),
+            (FrontChoice::Ublk, true) => {
+                let text = "--attach is for --front nbd: ublk makes a block device anyway";
+                Err(CommandError::wrong_use(text))
+            }
+        }
+    }
 }
 
 /// Serves the array until `stop` or an order ends it. `ready` gets its name when users can connect,
-/// `remark` gets remarks for the user.
+/// `remark` gets remarks for the user. With `force` it starts without a majority of its members, too.
 ///
 /// # Errors
 /// If it does not start; if it has stopped by itself.
 pub fn serve_array(
-    wish: &ServeWish<'_>,
+    request: &ServeArray,
+    force: bool,
     ready: impl FnOnce(&str),
     remark: &dyn Fn(&str),
     stop: &dyn Fn() -> bool,
 ) -> Result<(), CommandError> {
-    refuse_queues(wish)?;
-    let devices = claim_devices(wish.paths, Permission::Members, 0)?;
-    let front = ArrayFront::prepare(wish.front, wish.socket)?;
-    let mut control = ControlServer::bind(control_of(wish.socket)).map_err(cannot)?;
-    let (array, mut served) = start(wish, devices, front, remark)?;
+    let front = request.front_kind()?;
+    refuse_queues(request)?;
+    let socket = std::path::absolute(&request.socket)
+        .map_err(|error| CommandError::io("find", &request.socket, error))?;
+    let devices = claim_devices(&request.devices, Permission::Members, 0)?;
+    let front = ArrayFront::prepare(front, &socket)?;
+    let mut control = ControlServer::bind(control_of(&socket)).map_err(cannot)?;
+    let (array, mut served) = start(request, force, devices, front, remark)?;
     if let Err(error) = lock_memory() {
         remark(&format!("{}; it may have to wait for storage", error_chain(&error)));
     }
@@ -87,15 +133,15 @@ pub fn serve_array(
 }
 
 /// More than the kernel makes, or than there is work for.
-fn refuse_queues(wish: &ServeWish<'_>) -> Result<(), CommandError> {
-    if wish.queues > 1 && wish.front == FrontKind::AttachedNbd {
+fn refuse_queues(request: &ServeArray) -> Result<(), CommandError> {
+    if request.queues > 1 && request.attach {
         let text =
             "the kernel's NBD client has one connection here, and so no use for several queues";
         return Err(CommandError::wrong_use(text).hint("--front ublk has a queue for each thread"));
     }
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    if usize::from(wish.queues) > processors {
-        let text = format!("{} queues are more than the processors here", wish.queues);
+    if usize::from(request.queues) > processors {
+        let text = format!("{} queues are more than the processors here", request.queues);
         return Err(CommandError::wrong_use(text).hint(format!("--queues {processors} at most")));
     }
     Ok(())
@@ -129,7 +175,8 @@ fn obey_until_the_end(
 }
 
 fn start(
-    wish: &ServeWish<'_>,
+    request: &ServeArray,
+    force: bool,
     devices: Vec<ServerDevice>,
     mut front: ArrayFront,
     remark: &dyn Fn(&str),
@@ -154,35 +201,35 @@ fn start(
     let Some(table) = newest.map(|member| member.superblock.table.clone()) else {
         return Err(match damaged.is_empty() {
             true => CommandError::wrong_use("an array has devices: name them"),
-            false => refused(&AssembleError::Nothing, wish, &damaged),
+            false => refused(&AssembleError::Nothing, request, &damaged),
         });
     };
-    let options = AssembleOptions { force: wish.force, rejoin: true, ..AssembleOptions::default() };
-    let plan = assemble(&found, options).map_err(|error| refused(&error, wish, &damaged))?;
+    let options = AssembleOptions { force, rejoin: true, ..AssembleOptions::default() };
+    let plan = assemble(&found, options).map_err(|error| refused(&error, request, &damaged))?;
     let older =
-        plan.behind(&found).map(|behind| format!("{}: {behind}", named(wish, behind.device)));
+        plan.behind(&found).map(|behind| format!("{}: {behind}", named(request, behind.device)));
     let remarks = damaged.iter().map(|damage| damage_words(damage, &plan)).chain(older);
     let remarks: Vec<String> = remarks.collect();
     let alignments = devices.iter().map(ServerDevice::alignment).collect::<Result<Vec<_>, _>>()?;
     let alignment = alignments.into_iter().max().unwrap_or(512);
     let files = devices.iter().map(ServerDevice::member_file).collect::<Result<Vec<_>, _>>()?;
-    let threads = front.threads(wish.queues, table.array)?;
+    let threads = front.threads(request.queues, table.array)?;
     if threads > 1 && table.geometry.level.parities() > 0 {
         return Err(CommandError::wrong_use("levels 5 and 6 are served by one queue")
             .hint("leave --queues out"));
     }
-    if threads != wish.queues {
+    if threads != request.queues {
         remark(&format!(
             "the block device keeps its {threads} queues: its users wait on them; --queues {} holds from a \
              start after durio raid stop on",
-            wish.queues
+            request.queues
         ));
     }
     let default = Config::default();
     // As many as can come.
     let requests_max = default.requests_max.max(DEPTH * u16::from(threads));
     let requests_max = requests_max.min(stripes_max(&table.geometry));
-    let config = Config { timeout: wish.timeout, requests_max, ..default };
+    let config = Config { timeout: request.timeout, requests_max, ..default };
     let array =
         ArrayServer::start(plan, config, alignment, &files, threads).map_err(server_error)?;
     remarks.iter().for_each(|line| remark(line));
@@ -213,15 +260,16 @@ fn found_on(device: &ServerDevice) -> Result<Result<FoundDevice, SuperblockError
 }
 
 /// Why it does not start, and which devices are not trusted.
-fn refused(error: &AssembleError, wish: &ServeWish<'_>, damaged: &[(u8, String)]) -> CommandError {
+fn refused(error: &AssembleError, request: &ServeArray, damaged: &[(u8, String)]) -> CommandError {
     let damaged = damaged.iter().map(|(_, words)| format!("; {words}"));
-    let words = assemble_words(error, |device| named(wish, device)) + &damaged.collect::<String>();
+    let words =
+        assemble_words(error, |device| named(request, device)) + &damaged.collect::<String>();
     CommandError::cannot_measure(format!("it does not start: {words}"))
         .hint("durio raid examine DEV... shows what each of them knows")
 }
 
-fn named(wish: &ServeWish<'_>, device: u8) -> String {
-    let path = wish.paths.get(usize::from(device));
+fn named(request: &ServeArray, device: u8) -> String {
+    let path = request.devices.get(usize::from(device));
     path.map_or_else(String::new, |path| format!("'{}'", path.display()))
 }
 
