@@ -189,14 +189,18 @@ fn option_of<'c>(command: &'c clap::Command, option: &str) -> Option<&'c clap::A
 
 /// Refuses `--size 4 GB`: 4 would be taken as bytes, and GB for a path.
 pub(crate) fn refuse_split_quantities(line: &[OsString]) -> Result<(), BenchError> {
-    let all = Arguments::command();
-    let command = asked(&all, line.iter().skip(1).cloned());
     let words = line.iter().map(|word| word.to_string_lossy().into_owned());
     let words = words.take_while(|word| word != "--").flat_map(|word| match word.split_once('=') {
         Some((option, value)) => vec![option.to_owned(), value.to_owned()],
         None => vec![word],
     });
     let words: Vec<String> = words.collect();
+    // Every command pays for making the definitions once more; most have nothing to look at.
+    if !words.windows(3).any(|part| part[0].starts_with("--")) {
+        return Ok(());
+    }
+    let all = Arguments::command();
+    let command = asked(&all, line.iter().skip(1).cloned());
     for part in words.windows(3) {
         let [option, number, unit] = part else { continue };
         let Some(argument) = option_of(command, option) else { continue };
