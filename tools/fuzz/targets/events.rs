@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use durio_analyse::Analyser;
 use durio_record::{RunFolder, file_names};
-use durio_judge::judged;
+use durio_judge::judge;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/core/record/tests/golden/v2");
 
@@ -33,7 +33,7 @@ fn read(path: &Path) -> Result<(), durio_record::RecordError> {
     for event in folder.events()?.map_while(Result::ok) {
         analyser.observe(&event.event);
     }
-    let _ = judged(analyser.finish("x".to_owned()));
+    let _ = judge(analyser.finish("x".to_owned()));
     Ok(())
 }
 

@@ -4,8 +4,6 @@ use clap::Args;
 use durio_analyse::Explanation;
 use durio_base::nearest_word;
 use durio_bench::BenchError;
-use durio_judge::advise::advice_explanations;
-use durio_judge::audit::audit_explanations;
 use durio_judge::explanations;
 use durio_report::{ShownExplanations, word_explanations};
 
@@ -33,7 +31,9 @@ pub(crate) struct Explain {
 }
 
 pub(super) fn explain(arguments: &Explain) -> Result<Exit, BenchError> {
-    let all = all()?;
+    // In the order of the list.
+    let mut all = word_explanations();
+    all.extend(explanations()?);
     let shown = match &arguments.id {
         None => ShownExplanations::listed(all),
         Some(id) => {
@@ -50,15 +50,6 @@ pub(super) fn explain(arguments: &Explain) -> Result<Exit, BenchError> {
     };
     output::report(arguments.output, &shown)?;
     Ok(Exit::Fine)
-}
-
-/// All explanations of reports' terms, in the order of the list.
-fn all() -> Result<Vec<Explanation>, BenchError> {
-    let mut all = word_explanations();
-    all.extend(explanations());
-    all.extend(audit_explanations());
-    all.extend(advice_explanations()?);
-    Ok(all)
 }
 
 /// In the form of ids: reports print `NOT STEADY` and `no documented threshold`.

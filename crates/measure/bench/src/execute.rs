@@ -10,7 +10,7 @@ use durio_analyse::{Analyser, Findings, WorkloadFindings};
 use durio_base::Nanos;
 use durio_block::{Folder, HeldTargets};
 use durio_command::{CommandError, CommandErrorKind, StopFlag, command_line};
-use durio_judge::judged;
+use durio_judge::judge;
 use durio_observe::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
 use durio_plan::{Plan, RawPath, Target};
 use durio_record::{
@@ -312,7 +312,7 @@ impl Beginning<'_> {
             }
             other => other,
         };
-        let findings = judged(analyser.finish(folder.display().to_string()));
+        let findings = judge(analyser.finish(folder.display().to_string()));
         save_findings(&findings, |name, bytes| writer.save(name, bytes))?;
         let outcome = outcome.map_err(CommandError::from).and_then(|outcome| match outcome {
             Outcome::Complete => all_measured(&findings).map(|()| outcome),

@@ -10,7 +10,7 @@ use durio_analyse::attribution::{StackFindings, attribution, bench_of};
 use durio_analyse::{Analyser, Findings};
 use durio_command::{CommandError, CommandErrorKind, error_chain};
 use durio_judge::compare::{CompareSettings, ComparedRun, Comparison, RunReader, Side, compare};
-use durio_judge::judged;
+use durio_judge::judge;
 use durio_layers::DeclaredStack;
 use durio_record::bench::BenchFolder;
 use durio_record::{Event, RunFolder, file_names};
@@ -50,7 +50,7 @@ pub fn read_run(
     }
     // The report says where its record is, wherever it is read from.
     let path = std::path::absolute(run).unwrap_or_else(|_| run.to_owned());
-    Ok(ReadBack { findings: judged(analyser.finish(path.display().to_string())), is_damaged })
+    Ok(ReadBack { findings: judge(analyser.finish(path.display().to_string())), is_damaged })
 }
 
 /// Shows `observe` the events of a folder; says where it is damaged. What can be read before that is

@@ -3,25 +3,25 @@
 //! its results.
 //!
 //! Printed numbers are rounded, and no finding rests on that: every value is an interval
-//! ([`Figure`]), and a rule speaks only if all of the interval is on one side.
+//! ([`Figure`]), and a rule speaks only if all of the interval is on one side. The [`Auditor`] runs
+//! claims through all rules one after another, in bounded memory.
 
-mod auditor;
 mod cell;
 mod claim;
-mod error;
 mod figure;
 mod findings;
 mod fio_claims;
-mod guard;
 mod phrases;
 mod rules;
 mod run_claims;
 mod table;
-mod wording;
 
-pub use auditor::{Auditor, COMPARED_MAX, FINDINGS_MAX, audit};
+use durio_analyse::{Explanation, ExplanationKind};
+
+use crate::rule::CodedRule;
+use rules::{Observation, RULES, RuleCheck};
+
 pub use claim::{Claim, ClaimPlace, Durability, Operations};
-pub use error::AuditError;
 pub use figure::Figure;
 pub use findings::{
     AUDIT_SCHEMA, AuditFinding, AuditFindings, EvidenceValue, FindingEvidence, RuleMeaning, Tier,
@@ -29,6 +29,221 @@ pub use findings::{
 };
 pub use fio_claims::fio_claims;
 pub use phrases::describe;
-pub use rules::audit_explanations;
 pub use run_claims::run_claims;
-pub use table::audit_table;
+pub use table::{AuditError, audit_table};
+
+/// Findings that are kept; more are only counted.
+pub const FINDINGS_MAX: usize = 10_000;
+
+/// Claims that are compared with each other; each of the others is judged by itself.
+// Rules about tables need all claims in memory at once, the others one at a time.
+pub const COMPARED_MAX: usize = 10_000;
+
+/// Takes claims, and ends with findings.
+#[derive(Debug, Default)]
+pub struct Auditor {
+    compared: Vec<Claim>,
+    claims: u64,
+    findings: Vec<AuditFinding>,
+    left_out: u64,
+    counts: TierCounts,
+    notes: Vec<String>,
+}
+
+impl Auditor {
+    /// Without claims.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A note to the reader of the findings.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Judges one claim by itself, and keeps it to be compared.
+    pub fn observe(&mut self, claim: Claim) {
+        self.claims += 1;
+        for rule in RULES {
+            if let RuleCheck::Claim(check) = rule.check
+                && let Some(seen) = check(&claim)
+            {
+                self.add(rule, seen, || (claim.place(), claim.label()));
+            }
+        }
+        if self.compared.len() < COMPARED_MAX {
+            self.compared.push(claim);
+        }
+    }
+
+    /// Compares the claims with each other, and ends.
+    #[must_use]
+    pub fn finish(mut self) -> AuditFindings {
+        let compared = std::mem::take(&mut self.compared);
+        for rule in RULES {
+            if let RuleCheck::Table(check) = rule.check {
+                for about in check(&compared) {
+                    self.add(rule, about.seen, || (about.line, about.label));
+                }
+            }
+        }
+        if self.claims > compared.len() as u64 {
+            let compared = compared.len();
+            self.note(format!("only the first {compared} claims were compared with each other"));
+        }
+        self.findings.sort_by(|a, b| (&a.line, a.tier).cmp(&(&b.line, b.tier)));
+        AuditFindings {
+            schema: AUDIT_SCHEMA.to_owned(),
+            claims: self.claims,
+            clean: self.counts.total() == 0,
+            counts: self.counts,
+            rules: meanings(&self.findings),
+            findings: self.findings,
+            findings_left_out: self.left_out,
+            notes: self.notes,
+        }
+    }
+
+    fn add(
+        &mut self,
+        rule: &CodedRule<RuleCheck>,
+        seen: Observation,
+        place: impl FnOnce() -> (ClaimPlace, String),
+    ) {
+        let Observation { tier, reason, evidence } = seen;
+        self.counts.add(tier);
+        // An impossible value decides the exit code: it must be seen even where much is left out.
+        // It is bounded all the same, because a table may have nothing else.
+        let weighty = tier == Tier::Impossible && self.findings.len() < 2 * FINDINGS_MAX;
+        if self.findings.len() >= FINDINGS_MAX && !weighty {
+            self.left_out += 1;
+            return;
+        }
+        let (line, label) = place();
+        let rule = rule.id.to_owned();
+        self.findings.push(AuditFinding { line, label, tier, rule, reason, evidence });
+    }
+}
+
+/// Audits claims that are in memory.
+#[must_use]
+pub fn audit(claims: &[Claim]) -> AuditFindings {
+    let mut auditor = Auditor::new();
+    for claim in claims {
+        auditor.observe(claim.clone());
+    }
+    auditor.finish()
+}
+
+/// What each rule means, in the order of findings.
+pub(crate) fn explanations() -> impl Iterator<Item = Explanation> {
+    RULES.iter().map(|rule| rule.explanation(ExplanationKind::AuditRule))
+}
+
+fn meanings(findings: &[AuditFinding]) -> Vec<RuleMeaning> {
+    let found =
+        |rule: &&CodedRule<RuleCheck>| findings.iter().any(|finding| finding.rule == rule.id);
+    let meaning = |rule: &CodedRule<RuleCheck>| RuleMeaning {
+        rule: rule.id.to_owned(),
+        meaning: rule.what.to_owned(),
+    };
+    RULES.iter().filter(found).map(meaning).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figure::Figure;
+    use super::*;
+
+    fn impossible() -> Claim {
+        let mut claim = Claim { jobs: Some(1), depth: Some(1), ..Claim::default() };
+        claim.read.rate = Some(Figure::exact(1000.0));
+        claim.read.latency_ns_mean = Some(Figure::exact(5e6));
+        claim
+    }
+
+    #[test]
+    fn no_claim_and_a_claim_without_figures_are_clean() {
+        assert!(audit(&[]).clean);
+        let findings = audit(&[Claim::default()]);
+        assert!(findings.clean && findings.claims == 1 && findings.findings.is_empty());
+    }
+
+    #[test]
+    fn findings_are_capped_and_the_rest_is_counted() {
+        let mut auditor = Auditor::new();
+        let short = Claim { runtime: Some(durio_base::Nanos::from_secs(1)), ..Claim::default() };
+        for _ in 0..FINDINGS_MAX + 5 {
+            auditor.observe(short.clone());
+        }
+        auditor.observe(impossible());
+        let findings = auditor.finish();
+        assert!(findings.findings_left_out >= 5);
+        assert_eq!(
+            findings.counts.total(),
+            findings.findings.len() as u64 + findings.findings_left_out
+        );
+        assert!(findings.has_impossible());
+        assert!(findings.findings.iter().any(|finding| finding.tier == Tier::Impossible));
+        assert!(findings.notes.iter().any(|note| note.contains("compared")), "{findings:?}");
+    }
+
+    #[test]
+    fn codes_of_rules_are_distinct_kebab_case() {
+        for (index, rule) in RULES.iter().enumerate() {
+            assert!(rule.id.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", rule.id);
+            assert!(!RULES[..index].iter().any(|earlier| earlier.id == rule.id));
+            assert!(!rule.what.is_empty());
+        }
+    }
+
+    #[test]
+    fn as_many_findings_and_claims_are_kept_as_the_numbers_say() {
+        assert_eq!((FINDINGS_MAX, COMPARED_MAX), (10_000, 10_000));
+        let short = Claim { runtime: Some(durio_base::Nanos::from_secs(1)), ..Claim::default() };
+        let with = |count: usize, claim: &Claim| {
+            let mut auditor = Auditor::new();
+            (0..count).for_each(|_| auditor.observe(claim.clone()));
+            let found = auditor.finish();
+            (found.findings.len(), found.findings_left_out, found.notes.len())
+        };
+        assert_eq!(with(9_999, &short), (9_999, 0, 0));
+        assert_eq!(with(10_000, &short), (10_000, 0, 0));
+        assert_eq!(with(10_001, &short), (10_000, 1, 1));
+        // What is impossible is kept up to twice as many.
+        let mut wrong = impossible();
+        wrong.read.latency_ns_max = Some(Figure::exact(5e6));
+        assert_eq!(with(20_001, &wrong), (20_000, 1, 1));
+    }
+
+    #[test]
+    fn findings_stand_by_line_and_the_most_severe_first() {
+        let mut claims = [impossible(), impossible(), impossible()];
+        for (claim, line) in claims.iter_mut().zip([7, 2, 5]) {
+            claim.line = Some(ClaimPlace::Number(line));
+            claim.runtime = Some(durio_base::Nanos::from_secs(1));
+        }
+        claims[1].stack = "xfs".into();
+        let found = audit(&claims);
+        let seen: Vec<_> =
+            found.findings.iter().map(|it| (it.line.clone(), it.tier, &*it.rule)).collect();
+        let of = |line| {
+            [
+                (ClaimPlace::Number(line), Tier::Impossible, "in-flight-impossible"),
+                (ClaimPlace::Number(line), Tier::Doubtful, "too-short"),
+            ]
+        };
+        let header = (ClaimPlace::Number(1), Tier::Method, "average-only");
+        let expected: Vec<_> = [header].into_iter().chain([2, 5, 7].map(of).concat()).collect();
+        assert_eq!(seen, expected);
+        let counts = [Tier::Impossible, Tier::Shortfall, Tier::Doubtful, Tier::Method];
+        assert_eq!(counts.map(|tier| found.counts.of(tier)), [3, 0, 3, 1]);
+        assert_eq!((found.counts.total(), found.clean, found.claims), (7, false, 3));
+        let rules: Vec<_> = found.rules.iter().map(|it| it.rule.as_str()).collect();
+        assert_eq!(rules, ["in-flight-impossible", "too-short", "average-only"]);
+        // One without a line is named by its words.
+        let named = audit(&[Claim { stack: "xfs".into(), line: None, ..claims[0].clone() }]);
+        assert_eq!(named.findings[0].line, ClaimPlace::Name("xfs, 1 job".into()));
+    }
+}

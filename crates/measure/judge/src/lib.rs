@@ -4,13 +4,16 @@
 //!
 //! The results come from durio-analyse and are shown by durio-report.
 //!
-//! A rule is a function of the [`Basis`], with the smallest findings that trigger it as its test,
-//! and a line in one of the lists: `RULES` in `warning.rs`, those of `signals.rs`. Verdicts compare
+//! A rule is a function of the [`RuleInput`], of a claim or of a layer, with the smallest findings that
+//! trigger it as its test, and a line in one of the lists: `RULES` in `warning.rs` and
+//! `audit/rules.rs` (`rule.rs`), those of `signals.rs`. Rules of advice are data. Verdicts compare
 //! results with the documented thresholds that are saved in the plan (`verdict.rs`).
+//! [`explanations`] are those of all rules.
 
 pub mod advise;
 pub mod audit;
 pub mod compare;
+mod rule;
 mod signals;
 mod verdict;
 mod warning;
@@ -20,6 +23,7 @@ mod tests;
 
 pub use signals::standing_signals;
 
+use advise::AdviceError;
 use durio_analyse::campaign::CampaignFindings;
 use durio_analyse::{Analysis, Explanation, Findings, SelfCost, WorkloadFindings};
 use durio_observe::Stack;
@@ -28,9 +32,9 @@ use durio_record::{Environment, ProcessGap, SyncCallsProbed};
 
 /// The findings of an analysis, judged by every rule.
 #[must_use]
-pub fn judged(Analysis { findings, evidence }: Analysis) -> Findings {
+pub fn judge(Analysis { findings, evidence }: Analysis) -> Findings {
     let environment = Environment { host: findings.host.clone(), stacks: findings.stack.clone() };
-    let basis = Basis {
+    let input = RuleInput {
         plan: &findings.plan,
         environment: &environment,
         workloads: &findings.workloads,
@@ -41,22 +45,27 @@ pub fn judged(Analysis { findings, evidence }: Analysis) -> Findings {
         probed: &evidence.probed,
         campaign: findings.campaign.as_ref(),
     };
-    let verdicts = verdict::verdicts(&basis);
-    let warnings = warning::warnings(&basis);
-    let signals = signals::signals(&basis);
+    let verdicts = verdict::verdicts(&input);
+    let warnings = warning::warnings(&input);
+    let signals = signals::signals(&input);
     Findings { verdicts, warnings, signals, ..findings }
 }
 
-/// What every warning and signal means, whatever run gives it.
-#[must_use]
-pub fn explanations() -> Vec<Explanation> {
+/// What every rule means, whatever it is applied to: warnings, signals, rules of the audit, rules of
+/// advice.
+///
+/// # Errors
+/// If the rules of advice cannot be read: a test would have said so.
+pub fn explanations() -> Result<Vec<Explanation>, AdviceError> {
     let mut all = warning::explanations();
     all.extend(signals::explanations());
-    all
+    all.extend(audit::explanations());
+    all.extend(advise::rules()?.iter().map(advise::Rule::explanation));
+    Ok(all)
 }
 
 /// What rules look at.
-pub(crate) struct Basis<'a> {
+pub(crate) struct RuleInput<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) environment: &'a Environment,
     pub(crate) workloads: &'a [WorkloadFindings],
@@ -72,7 +81,7 @@ pub(crate) struct Basis<'a> {
     pub(crate) campaign: Option<&'a CampaignFindings>,
 }
 
-impl Basis<'_> {
+impl RuleInput<'_> {
     /// The layers under a location of the plan.
     pub(crate) fn stack_at(&self, location: &str) -> Option<&Stack> {
         let locations = self.plan.locations();

@@ -24,7 +24,7 @@ use durio_analyse::{
 };
 use durio_observe::{Host, Layer, LayerKind, Stack, WriteCache};
 
-use crate::Basis;
+use crate::RuleInput;
 
 /// Where the kernel shows mounts and their options.
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -78,7 +78,7 @@ const HOST_RULES: &[HostRule] = &[
 ];
 
 /// A rule about measurements.
-type RunRule = fn(&Basis<'_>) -> Vec<Signal>;
+type RunRule = fn(&RuleInput<'_>) -> Vec<Signal>;
 
 const RUN_RULES: &[RunRule] = &[
     sync_calls::swallowed,
@@ -128,15 +128,15 @@ pub fn standing_signals(stacks: &[Stack], host: &Host) -> Vec<Signal> {
 }
 
 /// All signals of a run that makes writes durable; empty for other runs.
-pub(crate) fn signals(basis: &Basis<'_>) -> Vec<Signal> {
-    let environment = basis.environment;
-    let is_asked = basis.writes_durably() || !basis.probed.is_empty();
+pub(crate) fn signals(input: &RuleInput<'_>) -> Vec<Signal> {
+    let environment = input.environment;
+    let is_asked = input.writes_durably() || !input.probed.is_empty();
     // Without a location there is nothing whose flush could be asked about.
     if !is_asked || environment.stacks.is_empty() {
         return Vec::new();
     }
     let mut found = standing_signals(&environment.stacks, &environment.host);
-    found.extend(RUN_RULES.iter().flat_map(|rule| rule(basis)));
+    found.extend(RUN_RULES.iter().flat_map(|rule| rule(input)));
     by_weight(found)
 }
 
@@ -272,7 +272,7 @@ mod tests {
         let asked = |spoil: fn(&mut crate::tests::Sample)| {
             let mut sample = crate::tests::sample();
             spoil(&mut sample);
-            signals(&sample.basis()).len()
+            signals(&sample.input()).len()
         };
         assert!(asked(|_| {}) > 0);
         assert_eq!(asked(|it| it.environment.stacks.clear()), 0);

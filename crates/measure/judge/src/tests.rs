@@ -14,10 +14,10 @@ use durio_observe::{
 use durio_plan::Plan;
 use durio_record::{Environment, OperationName, ProcessGap};
 
-use crate::Basis;
+use crate::RuleInput;
 use crate::warning::warnings;
 
-/// Everything that a [`Basis`] refers to.
+/// Everything that a [`RuleInput`] refers to.
 pub(crate) struct Sample {
     pub(crate) plan: Plan,
     pub(crate) environment: Environment,
@@ -44,8 +44,8 @@ pub(crate) fn sample() -> Sample {
 }
 
 impl Sample {
-    pub(crate) fn basis(&self) -> Basis<'_> {
-        Basis {
+    pub(crate) fn input(&self) -> RuleInput<'_> {
+        RuleInput {
             plan: &self.plan,
             environment: &self.environment,
             workloads: &self.workloads,
@@ -88,7 +88,7 @@ pub(crate) fn check_quiet(code: &str, spoil: impl FnOnce(&mut Sample)) {
 pub(crate) fn seen(code: &str, spoil: impl FnOnce(&mut Sample)) -> Option<String> {
     let mut sample = sample();
     spoil(&mut sample);
-    warnings(&sample.basis()).into_iter().find(|it| it.code == code).map(|it| it.seen)
+    warnings(&sample.input()).into_iter().find(|it| it.code == code).map(|it| it.seen)
 }
 
 pub(crate) fn layer(kind: LayerKind, name: &str) -> Layer {

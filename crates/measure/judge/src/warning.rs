@@ -7,11 +7,6 @@
 mod campaign;
 mod figures;
 mod machine;
-mod storage;
-#[cfg(test)]
-mod threshold_tests;
-
-pub(crate) use storage::invalid;
 
 use durio_analyse::campaign::SectionFindings;
 use durio_analyse::grouping::grouped;
@@ -19,7 +14,10 @@ use durio_analyse::{Explanation, ExplanationKind, WarningFinding, WorkloadFindin
 use durio_base::counted;
 use durio_plan::EngineKind;
 
-use crate::Basis;
+use crate::RuleInput;
+use crate::rule::{CodedRule, rules};
+
+pub(crate) use machine::invalid;
 
 /// The workloads, sections or locations of a warning, and the observation.
 type Sight = (Vec<String>, String);
@@ -27,272 +25,241 @@ type Sight = (Vec<String>, String);
 /// What a rule looks at; it says what it sees, or nothing.
 enum WarningCheck {
     /// Each workload by itself.
-    Workload(fn(&Basis<'_>, &WorkloadFindings) -> Option<String>),
+    Workload(fn(&RuleInput<'_>, &WorkloadFindings) -> Option<String>),
     /// As that, without those on virtual time: the machine had no part in their figures.
-    Real(fn(&Basis<'_>, &WorkloadFindings) -> Option<String>),
+    Real(fn(&RuleInput<'_>, &WorkloadFindings) -> Option<String>),
     /// Each section of a campaign by itself.
-    Section(fn(&Basis<'_>, &SectionFindings) -> Vec<String>),
+    Section(fn(&RuleInput<'_>, &SectionFindings) -> Vec<String>),
     /// The locations, which it names.
-    Locations(fn(&Basis<'_>) -> Option<Sight>),
-    Run(fn(&Basis<'_>) -> Option<String>),
-}
-
-/// A rule: its code, which does not change, when it speaks, why that matters, and what to do.
-struct WarningRule {
-    code: &'static str,
-    look: WarningCheck,
-    what: &'static str,
-    why: &'static str,
-    advice: &'static str,
-}
-
-macro_rules! rules {
-    ($($look:ident $code:literal $seen:path: $what:literal, $why:literal, $advice:literal;)*) => {
-        /// Every rule, most severe first.
-        const RULES: &[WarningRule] = &[$(WarningRule {
-            code: $code,
-            look: WarningCheck::$look($seen),
-            what: $what,
-            why: $why,
-            advice: $advice,
-        }),*];
-    };
+    Locations(fn(&RuleInput<'_>) -> Option<Sight>),
+    Run(fn(&RuleInput<'_>) -> Option<String>),
 }
 
 rules! {
+    /// Every rule, most severe first.
+    RULES of WarningCheck;
     Workload "stopped" machine::stopped:
         "durio itself did not run for a while during the measurement",
         "the process was stopped, the machine suspended, or others had its processors: what was in \
-         flight seems to last that long, and nothing begins meanwhile",
+         flight seems to last that long, and nothing begins meanwhile" =>
         "do not read these latencies as the storage's; run again";
     Workload "unmeasured" figures::unmeasured:
         "no operation was completed after the ramp",
-        "nothing was measured: there is no figure, and a rate of 0 would be a wrong one",
+        "nothing was measured: there is no figure, and a rate of 0 would be a wrong one" =>
         "give it more to do, or a shorter ramp; run again";
     Workload "inconsistent" figures::inconsistent:
         "mean latency × rate and an independent count of operations in flight differ by more \
          than 2 %",
         "Little's law does not hold between the latencies and an independent count: a figure of \
-         this workload is wrong",
+         this workload is wrong" =>
         "do not use these figures; run again, and report it as a fault of durio if it stays";
     Workload "clock" figures::clock:
         "the clock that stamps operations runs more than 0.1 % fast or slow against the \
          kernel's",
-        "all latencies and rates of this workload are off by as much",
+        "all latencies and rates of this workload are off by as much" =>
         "run again with --clock monotonic";
     Run "time-scale" campaign::time_scale:
         "a campaign ran with --scale-time below 1",
         "a shorter step sees less of the state that the campaign is about; nothing in it compares \
-         with published figures",
+         with published figures" =>
         "use these figures to try the campaign out, and run it without a time scale";
     Section "not-steady" campaign::not_steady:
         "a section that was to reach a steady state ended without reaching it",
-        "figures of a storage that still changes depend on when they were taken",
+        "figures of a storage that still changes depend on when they were taken" =>
         "precondition for longer, or allow more rounds";
     Section "left-state" campaign::left_state:
         "the rate left its initial state within a step, and got worse",
         "the rate at the end differs from that at the start: a mean over the step describes \
-         neither",
+         neither" =>
         "look at the rate over time in the report; plan with what lasts";
     Workload "offered-rate" campaign::offered_rate:
         "an open loop achieved less than the rate that was offered",
         "the storage did not keep up: the queue grows for as long as the step lasts, and response \
-         latencies say how long that was",
+         latencies say how long that was" =>
         "read these points as beyond the limit; offer less for latencies that last";
     Workload "idle-gap" campaign::idle_gap:
         "nothing was in flight for more than 50 ms between preconditioning and the step after \
          it",
-        "an idle drive leaves the state that it was brought into",
+        "an idle drive leaves the state that it was brought into" =>
         "prepare targets before the campaign, not between its steps; look at what held the run up";
-    Locations "memory" storage::memory_backed:
+    Locations "memory" machine::memory_backed:
         "the target lies in memory (tmpfs), and no write was to be durable",
-        "memory is not storage: nothing survives a power cut, and no figure here is a device's",
+        "memory is not storage: nothing survives a power cut, and no figure here is a device's" =>
         "name a directory on the storage that the database will use";
     Workload "page-cache" figures::page_cache:
         "reads, or writes that are not synced one by one, went through the page cache",
-        "the figures are of memory as much as of the storage below",
+        "the figures are of memory as much as of the storage below" =>
         "measure where O_DIRECT works, or read these figures as the page cache's";
     Workload "fallback" figures::fallback:
         "O_DIRECT, io_uring, registered buffers or something else that was asked for was \
          refused, and another way was taken",
-        "the workload did not run as it is defined; compare only with runs that did the same",
+        "the workload did not run as it is defined; compare only with runs that did the same" =>
         "run where the kernel and the user's limits allow it (ulimit -l, io_uring_disabled)";
     Run "too-short" figures::too_short:
         "a workload or step was measured for less than 300 s",
-        "a short run sees neither garbage collection nor throttling nor the end of a burst credit",
+        "a short run sees neither garbage collection nor throttling nor the end of a burst credit" =>
         "run with --thorough before you buy, size or blame anything";
     Run "too-short" figures::too_short_campaign:
         "a workload or step was measured for less than 300 s",
-        "a short run sees neither garbage collection nor throttling nor the end of a burst credit",
+        "a short run sees neither garbage collection nor throttling nor the end of a burst credit" =>
         "give each step its full time before you buy, size or blame anything";
     Workload "stalls" figures::stalls:
         "intervals without any completion, or with less than half of the average rate",
-        "a database waits that long, and its clients with it; averages do not show it",
+        "a database waits that long, and its clients with it; averages do not show it" =>
         "look at the rate over time in the report; check what else uses the device";
     Workload "noisy" figures::noisy:
         "the standard deviation of the intervals' rates is more than 20 % of their mean",
-        "another run may give other figures; small differences between runs mean nothing",
+        "another run may give other figures; small differences between runs mean nothing" =>
         "run longer, run several times, and stop what else uses the machine or the storage";
     Workload "tail" figures::tail_gap:
         "p99.99 is more than ten times p99",
         "one operation in ten thousand is far slower than the p99 tells; a transaction of many \
-         operations meets it often",
+         operations meets it often" =>
         "judge by p99.9 and p99.99; look for background work of the device or the host";
     Workload "submit" figures::submit_latency:
         "the median time of submitting an operation is above 10 µs",
         "asynchronous submission that blocks keeps the job from its other operations; the rate is \
-         bound by the submitting thread",
+         bound by the submitting thread" =>
         "expect more from more jobs or a larger --batch than from more depth; check the filesystem \
          and the scheduler";
     Workload "trace-lost" figures::trace_lost:
         "the kernel could not keep all events of a trace of the path (--trace-path)",
         "operations with a missing event are left out: what is left may be another mix than all of \
-         them, and where the time goes is known of fewer",
+         them, and where the time goes is known of fewer" =>
         "trace again with less else on the machine; trust the times of a path that lost nothing";
     Workload "outside-device" figures::outside_device:
         "more than a quarter of each operation's time, and more than 50 µs, was not spent in \
          the device (by the kernel's counters)",
-        "part of the latency arises above the device",
+        "part of the latency arises above the device" =>
         "compare with another engine and with less depth; durio check --verbose shows the layers, \
          durio stack bench what each of them costs";
     Workload "unwatched" figures::unwatched:
         "in a quarter of the intervals or more a job went at least 1 ms, and twice its usual \
          latency, without looking for completions",
-        "what completed meanwhile was seen late: part of the tail latency is durio's own",
+        "what completed meanwhile was seen late: part of the tail latency is durio's own" =>
         "leave more processors to durio, or give fewer --jobs; if nothing else runs, report it as \
          a fault of durio";
     Real "one-core" machine::one_core:
         "the busiest job used more than 90 % of a core",
-        "the speed of a single thread bounds the rate, not the storage",
+        "the speed of a single thread bounds the rate, not the storage" =>
         "expect more from more jobs; compare only with machines of the same single-thread speed";
     Real "durio-limit" machine::durio_limit:
         "a job reached more than half of the rate that it reaches without any storage",
-        "durio itself is a large part of the time of each operation",
+        "durio itself is a large part of the time of each operation" =>
         "read the rate as a lower bound; use larger blocks or more jobs";
     Real "system-cpu" machine::system_time:
         "more than 30 % of the machine's processor time was spent in the kernel",
         "the kernel's path to the storage, not the device, may set the rate; a database has to \
-         share these processors",
+         share these processors" =>
         "check filesystem, encryption, and interrupt placement; compare with the raw device";
     Real "steal" machine::steal:
         "the hypervisor withheld more than 1 % of the processor time",
-        "processor time went to other guests: latencies contain their work",
+        "processor time went to other guests: latencies contain their work" =>
         "run again at another time, or on a machine of its own";
     Real "throttled" machine::throttled:
         "the control group's processor quota (cpu.max) stopped the process",
-        "latencies contain waits for the processor quota",
+        "latencies contain waits for the processor quota" =>
         "raise cpu.max of the group, or read the figures as those of this quota";
     Run "tracing" machine::tracing:
         "tracers or trace events of the kernel were on when the run began",
-        "what is traced costs each operation: rates are lower than without it, latencies longer",
+        "what is traced costs each operation: rates are lower than without it, latencies longer" =>
         "end the tracer, or write 0 to events/enable and nop to current_tracer there; then run \
          again";
     Run "limits" machine::limits:
         "the control group limits I/O or processors, or the process may use only some of the \
          processors",
-        "the kernel caps what this process can reach, whatever the storage could",
+        "the kernel caps what this process can reach, whatever the storage could" =>
         "run outside of the limit to measure the storage, inside to measure what a database there \
          gets";
     Run "governor" machine::governor:
         "the processor's frequency governor is not 'performance'",
-        "a processor that clocks down between operations adds microseconds to each",
+        "a processor that clocks down between operations adds microseconds to each" =>
         "set it to performance for the measurement, as for the database";
-    Locations "raw-reads" storage::raw_reads:
+    Locations "raw-reads" machine::raw_reads:
         "a block device was read directly",
-        "blocks that were never written, or trimmed, are answered without reading the medium",
+        "blocks that were never written, or trimmed, are answered without reading the medium" =>
         "read figures of a new or trimmed device as an upper bound; overwrite it first";
-    Workload "sparse" storage::sparse:
+    Workload "sparse" machine::sparse:
         "an existing file is allocated only in part",
         "blocks of a file that were never written, or are compressed, are answered without reading \
-         the medium, and writing them allocates first",
+         the medium, and writing them allocates first" =>
         "take a file that is written fully, or name its directory and let durio make one";
-    Workload "shared-blocks" storage::shared_walks:
+    Workload "shared-blocks" machine::shared_walks:
         "several sequential jobs go over the same blocks",
         "the first job to reach a block brings it into caches for the others, or has just written \
-         it: the rate is higher than that of the storage",
+         it: the rate is higher than that of the storage" =>
         "give each job a share of its own (--share-each; region = \"share-each\" in a spec; \
          offset_increment in a fio job), or a file each";
 }
 
-/// All warnings that the basis gives, the runner's own notes last.
-pub(crate) fn warnings(basis: &Basis<'_>) -> Vec<WarningFinding> {
+/// A warning without a rule: the runner says what it sees.
+const NOTE: CodedRule<()> = CodedRule {
+    id: "note",
+    what: "the runner could not do something as planned, and says what",
+    why: "the runner could not do everything as planned",
+    advice: "consider it when you read the figures",
+    check: (),
+};
+
+/// All warnings that the input gives, the runner's own notes last.
+pub(crate) fn warnings(input: &RuleInput<'_>) -> Vec<WarningFinding> {
     let found = RULES.iter().filter_map(|rule| {
-        let (about, seen) = rule.look.at(basis)?;
-        Some(warning(rule.code, about, seen, rule.why, rule.advice))
+        let (about, seen) = rule.check.at(input)?;
+        Some(warning(rule, about, seen))
     });
-    found.chain(notes(basis)).collect()
+    found.chain(notes(input)).collect()
 }
 
 /// What each warning means, most severe first.
 pub(crate) fn explanations() -> Vec<Explanation> {
-    let told = |rule: &WarningRule| [rule.code, rule.what, rule.why, rule.advice];
-    let note = [
-        NOTE,
-        "the runner could not do something as planned, and says what",
-        NOTE_WHY,
-        NOTE_ADVICE,
-    ];
-    let mut all: Vec<Explanation> = Vec::new();
-    for words in RULES.iter().map(told).chain([note]) {
-        // A code may have both a rule for campaigns and one for runs.
-        if all.iter().all(|it| it.id != words[0]) {
-            all.push(Explanation::new(ExplanationKind::Warning, words));
-        }
-    }
+    let kind = ExplanationKind::Warning;
+    let mut all: Vec<_> = RULES.iter().map(|rule| rule.explanation(kind)).collect();
+    // A rule for campaigns stands behind the one of the same id for runs.
+    all.dedup_by(|later, earlier| later.id == earlier.id);
+    all.push(NOTE.explanation(kind));
     all
 }
 
-const NOTE: &str = "note";
-const NOTE_WHY: &str = "the runner could not do everything as planned";
-const NOTE_ADVICE: &str = "consider it when you read the figures";
-
 /// What the runner noted: a warning each, and of a campaign, which may have hundreds, one.
-fn notes(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    let notes = match basis.campaign {
-        Some(_) if !basis.notes.is_empty() => &[joined(basis, basis.notes, "note")],
-        _ => basis.notes,
+fn notes(input: &RuleInput<'_>) -> Vec<WarningFinding> {
+    let notes = match input.campaign {
+        Some(_) if !input.notes.is_empty() => &[joined(input, input.notes, "note")],
+        _ => input.notes,
     };
-    let noted = |seen: &String| warning(NOTE, Vec::new(), seen.clone(), NOTE_WHY, NOTE_ADVICE);
-    notes.iter().map(noted).collect()
+    notes.iter().map(|seen| warning(&NOTE, Vec::new(), seen.clone())).collect()
 }
 
-fn warning(
-    code: &str,
-    about: Vec<String>,
-    seen: String,
-    why: &str,
-    advice: &str,
-) -> WarningFinding {
-    let [code, why, advice] = [code, why, advice].map(str::to_owned);
+fn warning<C>(rule: &CodedRule<C>, about: Vec<String>, seen: String) -> WarningFinding {
+    let [code, why, advice] = [rule.id, rule.why, rule.advice].map(str::to_owned);
     WarningFinding { code, about, seen, why, advice }
 }
 
 impl WarningCheck {
-    fn at(&self, basis: &Basis<'_>) -> Option<Sight> {
+    fn at(&self, input: &RuleInput<'_>) -> Option<Sight> {
         match self {
-            Self::Workload(seen) => per_workload(basis, |it| seen(basis, it)),
-            Self::Real(seen) => per_workload(basis, |it| {
-                seen(basis, it).filter(|_| it.effective.engine != EngineKind::Null)
+            Self::Workload(seen) => per_workload(input, |it| seen(input, it)),
+            Self::Real(seen) => per_workload(input, |it| {
+                seen(input, it).filter(|_| it.effective.engine != EngineKind::Null)
             }),
             Self::Section(seen) => {
-                let sections = basis.campaign?.sections.iter();
-                let found = sections.map(|it| (it.name.clone(), seen(basis, it)));
+                let sections = input.campaign?.sections.iter();
+                let found = sections.map(|it| (it.name.clone(), seen(input, it)));
                 let (about, texts): (_, Vec<_>) = found.filter(|it| !it.1.is_empty()).unzip();
-                Some((about, some_joined(basis, &texts.concat())?))
+                Some((about, some_joined(input, &texts.concat())?))
             }
-            Self::Locations(seen) => seen(basis),
-            Self::Run(seen) => Some((Vec::new(), seen(basis)?)),
+            Self::Locations(seen) => seen(input),
+            Self::Run(seen) => Some((Vec::new(), seen(input)?)),
         }
     }
 }
 
 fn per_workload(
-    basis: &Basis<'_>,
+    input: &RuleInput<'_>,
     seen: impl Fn(&WorkloadFindings) -> Option<String>,
 ) -> Option<Sight> {
-    let several = basis.plan.locations().len() > 1;
+    let several = input.plan.locations().len() > 1;
     let (mut about, mut found) = (Vec::new(), Vec::new());
-    for workload in basis.workloads {
+    for workload in input.workloads {
         let Some(text) = seen(workload) else { continue };
         let name = match several {
             true => format!("{} on {}", workload.name, workload.location),
@@ -306,7 +273,7 @@ fn per_workload(
     }
     let alike = grouped(found, |(one, _), (other, _)| one == other);
     let texts: Vec<String> = alike.iter().map(|alike| in_short(alike)).collect();
-    Some((about, some_joined(basis, &texts)?))
+    Some((about, some_joined(input, &texts)?))
 }
 
 /// Observations of the workloads at one place: the first in full, the others counted.
@@ -331,16 +298,16 @@ fn place(workload: &WorkloadFindings, name: &str) -> String {
 }
 
 /// Observations of steps joined; `None` if there are none.
-fn some_joined(basis: &Basis<'_>, texts: &[String]) -> Option<String> {
-    (!texts.is_empty()).then(|| joined(basis, texts, "step"))
+fn some_joined(input: &RuleInput<'_>, texts: &[String]) -> Option<String> {
+    (!texts.is_empty()).then(|| joined(input, texts, "step"))
 }
 
 /// A campaign's steps are named up to this many; the others are counted.
 const NAMED_MAX: usize = 4;
 
-fn joined(basis: &Basis<'_>, texts: &[String], what: &str) -> String {
+fn joined(input: &RuleInput<'_>, texts: &[String], what: &str) -> String {
     match texts.get(..NAMED_MAX) {
-        Some(first) if basis.campaign.is_some() && texts.len() > NAMED_MAX => {
+        Some(first) if input.campaign.is_some() && texts.len() > NAMED_MAX => {
             let more = (texts.len() - NAMED_MAX) as u64;
             format!("{}; and {}", first.join("; "), counted(more, &format!("more {what}")))
         }
@@ -351,16 +318,20 @@ fn joined(basis: &Basis<'_>, texts: &[String], what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use durio_analyse::campaign::CampaignFindings;
+    use durio_analyse::{DeviceTime, IntervalPoint, OpenLoop, SelfCost};
+    use durio_base::Nanos;
+    use durio_plan::EngineKind;
+    use durio_record::{OperationName, Phase};
 
     use super::{WorkloadFindings, joined, warnings};
-    use crate::tests::sample;
+    use crate::tests::{Sample, sample, seen};
 
     #[test]
     fn four_steps_of_a_campaign_are_named_and_the_others_counted() {
         let mut sample = sample();
         let texts = ["a", "b", "c", "d", "e", "f"].map(str::to_owned);
         let of = |sample: &crate::tests::Sample, count: usize| {
-            joined(&sample.basis(), &texts[..count], "step")
+            joined(&sample.input(), &texts[..count], "step")
         };
         assert_eq!(of(&sample, 6), "a; b; c; d; e; f");
         sample.campaign = Some(CampaignFindings {
@@ -384,7 +355,7 @@ mod tests {
         let first = sample.workloads[0].clone();
         sample.workloads.extend((1..32).map(|stream| WorkloadFindings { stream, ..first.clone() }));
         sample.workloads.push(WorkloadFindings { name: "other".into(), ..first });
-        let warnings = warnings(&sample.basis());
+        let warnings = warnings(&sample.input());
         let found = warnings.iter().find(|warning| warning.code == "page-cache").unwrap();
         assert_eq!(found.about, ["reader", "other"]);
         assert_eq!(
@@ -395,6 +366,190 @@ mod tests {
 
     #[test]
     fn a_clean_run_gives_no_warning() {
-        assert_eq!(warnings(&sample().basis()), []);
+        assert_eq!(warnings(&sample().input()), []);
+    }
+
+    /// Sets what a rule looks at.
+    type Set = fn(&mut Sample, f64);
+
+    const DEVICE: &str = "outside-device";
+
+    /// Code, what is set, the last value without the warning and the first with it.
+    const THRESHOLDS: [(&str, Set, f64, f64); 23] = [
+        // Little's law: 2 %, in both directions, over 50 ms at the least.
+        ("inconsistent", |it, value| it.workloads[0].in_flight.deviation = value, 0.02, 0.020_1),
+        ("inconsistent", |it, value| it.workloads[0].in_flight.deviation = value, -0.02, -0.020_1),
+        ("inconsistent", deviating_for_millis, 49.0, 50.0),
+        // In an open loop 10 µs for each operation, and 10 ms of the whole, are explained.
+        ("inconsistent", open_loop_apart, 0.029_9, 0.030_1),
+        // Nobody looked for 1 ms, or twice as long as an operation takes, in a quarter of the intervals.
+        ("unwatched", |it, value| unwatched(it, whole(value), 4), 999_999.0, 1_000_000.0),
+        ("unwatched", |it, value| unwatched(it, 1_000_000, whole(value)), 5.0, 4.0),
+        // Clocks: 0.1 %.
+        ("clock", |it, value| it.workloads[0].in_flight.clock_deviation = value, 0.001, 0.001_01),
+        ("clock", |it, value| it.workloads[0].in_flight.clock_deviation = value, -0.001, -0.001_01),
+        // 20 % of variation, of 8 intervals at the least.
+        ("noisy", |it, value| it.evenness().coefficient_of_variation = value, 0.2, 0.201),
+        ("noisy", varying_intervals, 7.0, 8.0),
+        // p99.99 of ten times the p99, which is 700 µs here.
+        ("tail", |it, value| it.headline().service.p99_99_ns = Some(whole(value)), 7.0e6, 7.1e6),
+        // 10 µs of submission.
+        ("submit", submitting_nanos, 10_000.0, 10_001.0),
+        // A quarter of the latency, and 50 µs.
+        (DEVICE, |it, value| outside(it, value, 100_000.0), 0.25, 0.251),
+        (DEVICE, |it, value| outside(it, 0.6, value), 50_000.0, 50_001.0),
+        // Shares of processors: 90 % of a core, half of what a job can do, 30 % in the kernel, 1 % stolen.
+        ("one-core", |it, value| it.workloads[0].cpu.busiest_job_share = value, 0.9, 0.901),
+        ("durio-limit", |it, value| reached(it, value), 0.5, 0.501),
+        (
+            "system-cpu",
+            |it, value| it.workloads[0].cpu.machine_system_share = Some(value),
+            0.3,
+            0.301,
+        ),
+        ("steal", |it, value| it.workloads[0].cpu.machine_steal_share = Some(value), 0.01, 0.010_1),
+        // One interval of many.
+        ("stalls", |it, value| it.evenness().intervals_empty = whole(value), 0.0, 1.0),
+        ("stalls", |it, value| it.evenness().intervals_under_half = whole(value), 0.0, 1.0),
+        // A hundredth of the arrivals.
+        ("offered-rate", |it, value| started(it, value), 0.99, 0.989_9),
+        // Any time by a quota, any processor less.
+        (
+            "throttled",
+            |it, value| it.workloads[0].cpu.throttled = Some(Nanos::new(whole(value))),
+            0.0,
+            1.0,
+        ),
+        ("limits", |it, value| it.environment.host.cgroup.cpu_quota_cores = Some(value), 4.0, 3.9),
+    ];
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and whole")]
+    fn whole(value: f64) -> u64 {
+        value as u64
+    }
+
+    fn deviating_for_millis(it: &mut Sample, millis: f64) {
+        it.workloads[0].in_flight.deviation = 0.1;
+        it.workloads[0].in_flight.span = Nanos::from_millis(whole(millis));
+    }
+
+    /// 2000 operations per second over a second: 10 µs of each are 0.02, 10 ms are 0.01 of the whole.
+    fn open_loop_apart(it: &mut Sample, apart: f64) {
+        started(it, 1.0);
+        it.workloads[0].iops = 2000.0;
+        let in_flight = &mut it.workloads[0].in_flight;
+        in_flight.span = Nanos::from_secs(1);
+        (in_flight.deviation, in_flight.by_latency, in_flight.counted) = (0.1, 1.0, 1.0 + apart);
+    }
+
+    /// Operations of 400 µs; so long nobody looked in one of this many intervals.
+    fn unwatched(it: &mut Sample, nanos: u64, intervals: u64) {
+        it.headline().service.p50_ns = Some(400_000);
+        it.workloads[0].unwatched_max = Some(Nanos::new(nanos));
+        let interval = |at| IntervalPoint {
+            phase: Phase::Measure,
+            from: Nanos::from_secs(at),
+            to: Nanos::from_secs(at + 1),
+            rate: 1.0,
+            p50_ns: None,
+            p99_ns: None,
+            max_ns: None,
+            unwatched_max: Some(Nanos::new(if at == 0 { nanos } else { 10 })),
+            cut_short: false,
+            kept: Vec::new(),
+        };
+        it.workloads[0].intervals = (0..intervals).map(interval).collect();
+    }
+
+    fn varying_intervals(it: &mut Sample, intervals: f64) {
+        it.evenness().coefficient_of_variation = 0.3;
+        it.evenness().intervals = whole(intervals);
+    }
+
+    fn submitting_nanos(it: &mut Sample, nanos: f64) {
+        let write = it.operation(OperationName::Write);
+        let mut submit = write.service.clone();
+        submit.p50_ns = Some(whole(nanos));
+        write.submit = Some(submit);
+    }
+
+    fn outside(it: &mut Sample, share: f64, nanos: f64) {
+        it.workloads[0].device_time = Some(DeviceTime {
+            device: "sda".to_owned(),
+            requests_per_access: 1.0,
+            request_ns_mean: 200_000.0,
+            outside_ns_mean: nanos,
+            outside_share: share,
+        });
+    }
+
+    /// Each of two jobs reaches this share of 8000 operations per second.
+    fn reached(it: &mut Sample, share: f64) {
+        it.workloads[0].effective.jobs = 2;
+        it.workloads[0].iops = 16_000.0 * share;
+        for (engine, iops) in [(EngineKind::Uring, 900.0), (EngineKind::Sync, 8000.0)] {
+            it.self_cost.push(SelfCost { engine, depth: 1, per_operation_ns: 1.0, iops });
+        }
+    }
+
+    fn started(it: &mut Sample, started_share: f64) {
+        it.workloads[0].open_loop = Some(OpenLoop {
+            arrivals: durio_workload::Arrivals::Constant { rate_per_second: 2000.0 },
+            offered_per_second: 2000.0,
+            achieved_per_second: 1970.0,
+            due: 4000,
+            never_started: 40,
+            started_share,
+            lag_ns_mean: 5.0,
+            lag_ns_max: 7,
+            behind_ns_max: 9,
+        });
+    }
+
+    #[test]
+    fn each_warning_speaks_above_its_threshold_and_not_at_it() {
+        let mut wrong = Vec::new();
+        for (at, (code, set, quiet, speaking)) in THRESHOLDS.into_iter().enumerate() {
+            if seen(code, |sample| set(sample, quiet)).is_some() {
+                wrong.push(format!("{at}: {code} speaks at {quiet}"));
+            }
+            if seen(code, |sample| set(sample, speaking)).is_none() {
+                wrong.push(format!("{at}: {code} is quiet at {speaking}"));
+            }
+        }
+        assert_eq!(wrong, [""; 0]);
+    }
+
+    #[test]
+    fn a_warning_says_the_figure_that_it_is_about() {
+        let said =
+            |code: &str, set: Set, value: f64| seen(code, |sample| set(sample, value)).unwrap();
+        let one = |at: usize, value: f64| {
+            let (code, set, ..) = THRESHOLDS[at];
+            said(code, set, value)
+        };
+        assert_eq!(one(6, 0.0123), "commit: the tsc clock is off by 1.23 %");
+        assert_eq!(one(8, 0.314), "commit: rates of intervals differ by 31 % (σ / mean)");
+        assert_eq!(one(10, 9.1e6), "commit: p99.99 9.1 ms is 13 × p99 700 µs");
+        assert_eq!(one(11, 12_300.0), "commit: submission takes 12.3 µs (p50)");
+        assert_eq!(one(14, 0.97), "commit: the busiest job used 97 % of a core");
+        assert_eq!(
+            one(15, 0.75),
+            "commit: each job did 6000 I/Os per second; without storage it does 8000"
+        );
+        assert_eq!(one(16, 0.41), "commit: 41 % of the machine's time was spent in the kernel");
+        assert_eq!(one(17, 0.023), "commit: the hypervisor took 2.3 %");
+        assert_eq!(
+            one(20, 0.985),
+            "commit: 1970 of 2000 per second; 2 % of the arrivals never started"
+        );
+        assert_eq!(one(22, 1.5), "cpu.max allows 1.50 of 4 processors");
+        let stalled = seen("stalls", |sample| {
+            sample.evenness().intervals_empty = 3;
+            sample.evenness().intervals_under_half = 5;
+        });
+        let expected =
+            "commit: of 300 intervals 3 had no completion and 5 under half of the average rate";
+        assert_eq!(stalled.unwrap(), expected);
     }
 }

@@ -4,8 +4,7 @@
 //! records one per step and result. Shapes have a table for each, and a record for each level.
 
 use durio_analyse::CurvePoint;
-use durio_judge::compare::published::AgainstPublished;
-use durio_judge::compare::shape::{ShapeLevel, TOLERANCE};
+use durio_judge::compare::published::{AgainstPublished, ShapeLevel, TOLERANCE};
 use durio_judge::compare::{
     Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair, SideFacts, SideWord,
     StepComparison,

@@ -2,15 +2,15 @@
 //!
 //! The stack and the settings were read before; each subject of a rule gets its [`Facts`].
 
+use durio_base::stats::least_squares::float;
+
 use durio_observe::{
     CloudDisk, FilesystemFacts, Layer, LayerKind, LayerReadings, Stack, TuningReading,
     TuningReadings,
 };
 
-use super::catalogue::Catalogue;
-use super::facts::Facts;
+use super::facts::{Catalogue, FactValue, Facts};
 use super::rule::Subject;
-use super::value::{FactValue, real};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -228,7 +228,7 @@ fn filesystem(
 fn used_share(facts: &mut Facts, known: &FilesystemFacts) {
     let (size, free) = (known.size.get(), known.free.get());
     if size > 0 {
-        let share = 1.0 - real(free.min(size)) / real(size);
+        let share = 1.0 - float(free.min(size)) / float(size);
         facts.put("fs.used_share", FactValue::Number(share), "statvfs of the mount");
     }
 }

@@ -4,16 +4,18 @@
 //! condition needs, every source is named, every conflict has its other side. An error names the
 //! wrong rule and the reason.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
+use durio_analyse::{Explanation, ExplanationFact, ExplanationKind};
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::Catalogue;
 use super::condition::Condition;
-use super::error::AdviceError;
 use super::evidence::{self, ByRule, Evidence, WrongRule};
-use super::facts::named_in;
+use super::facts::{AdviceError, Catalogue, named_in};
 
 word_enum! {
     /// What a storage is used for.
@@ -237,6 +239,40 @@ impl Rule {
         let texts = optional.into_iter().flatten().map(String::as_str);
         texts.chain([self.advice.as_str()])
     }
+
+    /// The rule in words, without a machine to apply it to.
+    pub(crate) fn explanation(&self) -> Explanation {
+        let words = [self.id.as_str(), &self.title, "", &self.advice];
+        let mut explanation = Explanation::new(ExplanationKind::AdviceRule, words);
+        let mut add = |label: &str, text: String, url: &str| {
+            let (label, url) = (label.to_owned(), url.to_owned());
+            explanation.facts.push(ExplanationFact { label, text, url });
+        };
+        add("name", self.name.clone(), "");
+        add("layer", self.layer.clone(), "");
+        let roles: Vec<&str> = self.roles.iter().map(|role| role.name()).collect();
+        add("for", roles.join(", "), "");
+        if !self.databases.is_empty() {
+            add("databases", self.databases.join(", "), "");
+        }
+        add("risk", self.risk.name().to_owned(), "");
+        let ways = [
+            ("setting", &self.setting),
+            ("command", &self.command),
+            ("undo", &self.undo),
+            ("udev rule", &self.udev),
+        ];
+        for (label, text) in ways {
+            text.iter().for_each(|text| add(label, text.clone(), ""));
+        }
+        let title = |source: &AdviceSource| format!("{} [{}]", source.document, source.kind.name());
+        self.sources.iter().for_each(|source| add("source", title(source), &source.url));
+        for (says, source) in &self.contradicting {
+            add("contradicted", format!("{says} ({})", title(source)), &source.url);
+        }
+        self.evidence.iter().for_each(|evidence| add("durio measured", evidence.line(), ""));
+        explanation
+    }
 }
 
 /// Every shipped rule, in the order of reports.
@@ -390,6 +426,3 @@ fn check_together(rules: &[Rule]) -> Result<(), WrongRule> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

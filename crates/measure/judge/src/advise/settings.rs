@@ -7,9 +7,7 @@
 //! only those of the server count. Settings missing in a file are unknown: defaults differ by
 //! version.
 
-use super::catalogue::Catalogue;
-use super::error::AdviceError;
-use super::facts::Facts;
+use super::facts::{AdviceError, Catalogue, Facts};
 
 // Sections of my.cnf that a server reads; those of clients have settings of the same names.
 const SERVER_SECTIONS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
@@ -154,7 +152,7 @@ mod tests {
     #[test]
     fn postgresql_conf_is_read_with_comments_quotes_and_units() {
         let text = "# commit_delay = 9\ncommit_delay = 10ms   # a comment\n\
-                    wal_sync_method 'open_datasync'\nfsync = off\nfsync = on\nfuture = '#x'\n";
+                wal_sync_method 'open_datasync'\nfsync = off\nfsync = on\nfuture = '#x'\n";
         let facts = facts("postgresql", text);
         assert_eq!(facts.number("postgresql.commit_delay"), Some(10e6));
         assert_eq!(facts.text("postgresql.wal_sync_method"), Some("open_datasync"));

@@ -1,11 +1,11 @@
 //! A claimed measurement: one neutral row, whatever it was read from. Readers fill the fields and
 //! leave unknown ones absent; the sums that several rules need are here.
 
+use durio_base::stats::least_squares::float;
 use durio_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::Figure;
-use super::figure::real;
 
 /// Where a claim stands: a line of a file, or the name of a job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -197,7 +197,7 @@ impl Claim {
         let runtime = self.runtime.filter(|runtime| *runtime > Nanos::ZERO)?;
         let longest = self.kinds().into_iter().filter_map(|(_, it)| Some(it.latency_ns_max?.high));
         let longest = longest.fold(0.0, f64::max);
-        Some(f64::from(self.open_ends) * self.slots()? * longest / real(runtime.get()))
+        Some(f64::from(self.open_ends) * self.slots()? * longest / float(runtime.get()))
     }
 
     /// Sync calls per second, by the writes between them.
@@ -216,10 +216,15 @@ impl Claim {
     #[must_use]
     pub fn ran_ns(&self) -> Option<(f64, bool)> {
         if let Some(runtime) = self.runtime {
-            return Some((real(runtime.get()), true));
+            return Some((float(runtime.get()), true));
         }
         let (total, bandwidth) = (self.total?, self.bandwidth?);
-        (bandwidth.low > 0.0).then(|| (real(total.get()) / bandwidth.low * 1e9, false))
+        (bandwidth.low > 0.0).then(|| (float(total.get()) / bandwidth.low * 1e9, false))
+    }
+
+    /// The line, or without one the label.
+    pub(super) fn place(&self) -> ClaimPlace {
+        self.line.clone().unwrap_or_else(|| ClaimPlace::Name(self.label()))
     }
 
     /// A label for people: the workload and its load.

@@ -5,10 +5,10 @@
 //! missing one says nothing. An entry of a group of several sections has the name of the first and
 //! the options of the last; where the names differ, its jobs and settings are unknown.
 
+use durio_base::stats::least_squares::float;
 use durio_base::{Bytes, Nanos};
 use durio_fio::json::{DirectionFigures, FioJob, FioOutput, LatencyBlock, OptionPairs};
 
-use super::figure::real;
 use super::{Claim, ClaimPlace, Durability, Figure, Operations, describe};
 
 /// The claims of a result, in its order.
@@ -206,7 +206,7 @@ fn operations(direction: &DirectionFigures) -> Operations {
         rate,
         count: Some(direction.total_ios),
         submit_ns_mean: (direction.slat_ns.samples() > 0).then(|| mean(&direction.slat_ns)),
-        bandwidth_min: sampled.then(|| kib(real(direction.bw_min))),
+        bandwidth_min: sampled.then(|| kib(float(direction.bw_min))),
         bandwidth_mean: sampled.then(|| kib(direction.bw_mean)),
         ..of_latency(latency, percentiles)
     }
@@ -246,8 +246,8 @@ fn syncs(job: &FioJob, write: &DirectionFigures) -> Operations {
 
 fn rate(count: u64, runtime_ms: u64) -> Figure {
     // The time is in whole milliseconds: within one of them, whichever way fio rounded.
-    let per = |ms: f64| real(count) * 1e3 / ms;
-    let ms = real(runtime_ms.max(1));
+    let per = |ms: f64| float(count) * 1e3 / ms;
+    let ms = float(runtime_ms.max(1));
     Figure { value: per(ms), low: per(ms + 1.0), high: per((ms - 1.0).max(0.5)) }
 }
 

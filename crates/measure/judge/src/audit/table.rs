@@ -1,4 +1,4 @@
-//! A table of results, as CSV, to claims.
+//! A table of results, as CSV, to claims, and why one could not be read.
 //!
 //! The input is bytes with a header line; columns may be in any order. Memory holds one row at a
 //! time, plus the rows that are compared.
@@ -6,16 +6,23 @@
 //! The columns of `measure/judge/data/published-results.csv` must be there, except `note`. Optional
 //! are the others of [`COLUMNS`], `sync_latency_us`, and for read, write and sync `_latency_min_us`,
 //! `_latency_max_us` and percentiles as `_latency_p99.9_us`. Any other is named in a note and ignored.
+//!
+//! A [`Guard`] watches the bytes on their way to the CSV reader, and reports what that accepts
+//! silently: a quote that is never closed, bytes that are not text.
 
-use std::io::Read;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, Cursor, Read};
+use std::rc::Rc;
 
 use csv::{ByteRecord, ErrorKind, ReaderBuilder};
+use thiserror::Error;
 
-use super::auditor::Auditor;
+use super::Auditor;
 use super::cell::{self, CellResult};
-use super::guard::{Guard, without_byte_order_mark};
+use super::claim::{Claim, ClaimPlace, Operations};
+use super::findings::AuditFindings;
 use super::phrases::describe;
-use super::{AuditError, AuditFindings, Claim, ClaimPlace, Operations};
 
 /// Puts a cell into its field.
 type CellSetter = fn(&mut Claim, &str) -> CellResult<()>;
@@ -237,14 +244,272 @@ fn error(error: csv::Error, line: u64) -> AuditError {
     }
 }
 
+// Far more than a row of results has; a row is held in memory whole.
+pub(super) const ROW_MAX: usize = 1 << 20;
+
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GuardState {
+    FieldStart,
+    Bare,
+    Quoted,
+    /// After a quote within quotes: their end, or the first of two that stand for one.
+    QuoteInQuoted,
+}
+
+/// First lines of rows that were passed on, the oldest first.
+pub(super) type RowLines = Rc<RefCell<VecDeque<u64>>>;
+
+/// The bytes without a byte order mark, which spreadsheets write before a table.
+pub(super) fn without_byte_order_mark(mut bytes: impl Read) -> io::Result<impl Read> {
+    let mut first = Vec::new();
+    bytes.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut first)?;
+    if first == BYTE_ORDER_MARK {
+        first.clear();
+    }
+    Ok(Cursor::new(first).chain(bytes))
+}
+
+/// A reader that fails where a table is broken.
+#[derive(Debug)]
+pub(super) struct Guard<R> {
+    inner: R,
+    state: GuardState,
+    line: u64,
+    opened: u64,
+    row_line: u64,
+    row_bytes: usize,
+    in_row: bool,
+    after_return: bool,
+    rows: RowLines,
+    ended: bool,
+}
+
+impl<R: Read> Guard<R> {
+    pub(super) fn new(inner: R) -> Self {
+        Self {
+            inner,
+            state: GuardState::FieldStart,
+            line: 1,
+            opened: 1,
+            row_line: 1,
+            row_bytes: 0,
+            in_row: false,
+            after_return: false,
+            rows: RowLines::default(),
+            ended: false,
+        }
+    }
+
+    /// Filled while reading; the reader of a row must take the row's line.
+    pub(super) fn row_lines(&self) -> RowLines {
+        Rc::clone(&self.rows)
+    }
+
+    fn watch(&mut self, byte: u8) -> Result<(), AuditError> {
+        // A table that was saved as UTF-16 has a zero in every letter of ASCII.
+        if byte == 0 {
+            return Err(AuditError::NotText { line: self.line });
+        }
+        self.row_bytes += 1;
+        if self.row_bytes > ROW_MAX {
+            return Err(AuditError::LongRow { line: self.row_line, limit: ROW_MAX });
+        }
+        self.state = match (self.state, byte) {
+            (GuardState::FieldStart, b'"') => {
+                self.opened = self.line;
+                GuardState::Quoted
+            }
+            (GuardState::Quoted, b'"') => GuardState::QuoteInQuoted,
+            (GuardState::Quoted, _) | (GuardState::QuoteInQuoted, b'"') => GuardState::Quoted,
+            (_, b',' | b'\n' | b'\r') => GuardState::FieldStart,
+            _ => GuardState::Bare,
+        };
+        match byte {
+            b'\n' | b'\r' => self.end_line(byte),
+            _ if !self.in_row => {
+                self.in_row = true;
+                self.row_line = self.line;
+                self.rows.borrow_mut().push_back(self.line);
+            }
+            _ => {}
+        }
+        self.after_return = byte == b'\r';
+        Ok(())
+    }
+
+    fn end_line(&mut self, byte: u8) {
+        // A carriage return ends a line as well, together with a line feed that follows.
+        if !(byte == b'\n' && self.after_return) {
+            self.line += 1;
+        }
+        if self.state != GuardState::Quoted {
+            self.in_row = false;
+            self.row_bytes = 0;
+        }
+    }
+}
+
+impl<R: Read> Read for Guard<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        if count == 0 && !buffer.is_empty() && !self.ended {
+            self.ended = true;
+            if self.state == GuardState::Quoted {
+                return Err(io::Error::other(AuditError::OpenQuote { line: self.opened }));
+            }
+        }
+        for &byte in buffer.iter().take(count) {
+            self.watch(byte).map_err(io::Error::other)?;
+        }
+        Ok(count)
+    }
+}
+
+/// Why a table of results could not be read.
+#[derive(Debug, Error)]
+pub enum AuditError {
+    /// Reading failed.
+    #[error("reading failed")]
+    Read(#[source] io::Error),
+    /// There is nothing in it.
+    #[error("the file is empty")]
+    Empty,
+    /// There is a header and nothing below.
+    #[error("the table has a header and no row")]
+    NoRow,
+    /// Bytes that are not UTF-8.
+    #[error("line {line} is no text in UTF-8")]
+    NotText {
+        /// From 1.
+        line: u64,
+    },
+    /// A JSON document where a table should be.
+    #[error("the file is JSON, not a table")]
+    Json,
+    /// Columns that every table of results has.
+    #[error("the header lacks the columns {missing}")]
+    MissingColumns {
+        /// Names, with commas.
+        missing: String,
+    },
+    /// A column is there twice.
+    #[error("the header has the column '{column}' twice")]
+    ColumnTwice { column: String },
+    /// A cell that cannot be understood.
+    #[error("line {line}, column {column}: '{text}' is no {expected}")]
+    Cell {
+        /// From 1; the header is line 1.
+        line: u64,
+        /// Name of the column.
+        column: String,
+        /// The cell, shortened.
+        text: String,
+        /// The expected form.
+        expected: &'static str,
+    },
+    /// A row with more or fewer fields than the header.
+    #[error("line {line} has {found} fields, the header has {expected}")]
+    Fields {
+        /// From 1.
+        line: u64,
+        /// Fields of the header.
+        expected: u64,
+        /// Fields of the row.
+        found: u64,
+    },
+    /// The file ends within quotes.
+    #[error("the quote that is opened in line {line} is never closed")]
+    OpenQuote {
+        /// From 1.
+        line: u64,
+    },
+    /// A row that no table of results has.
+    #[error("the row that begins in line {line} has more than {limit} bytes")]
+    LongRow {
+        /// From 1.
+        line: u64,
+        /// Bytes that a row may have.
+        limit: usize,
+    },
+}
+
+impl AuditError {
+    /// What to do about it.
+    #[must_use]
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "check the path and the rights",
+            Self::Empty | Self::NoRow => {
+                "give a table with a header and a row for each measured point"
+            }
+            Self::NotText { .. } => {
+                "only a CSV table can be audited; save it as UTF-8 text, not compressed"
+            }
+            Self::Json => "give a CSV table with a row for each measured point",
+            Self::MissingColumns { .. } => {
+                "the first line names the columns; leave the cells of unknown figures empty"
+            }
+            Self::ColumnTwice { .. } => "rename or remove one of them",
+            Self::Cell { .. } => "correct the cell, or leave it empty if the figure is unknown",
+            Self::Fields { .. } => "put fields that have commas in them between double quotes",
+            Self::OpenQuote { .. } => "close the quote; the file may have been cut off",
+            Self::LongRow { .. } => "check whether a quote is missing, and whether it is a table",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::shown;
+    use super::*;
 
     #[test]
     fn an_error_shows_forty_characters_of_a_cell() {
         let long = "ä".repeat(40);
         assert_eq!(shown(&long), long);
         assert_eq!(shown(&format!("{long}b")), format!("{long}…"));
+    }
+
+    fn through(bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let mut out = Vec::new();
+        let read = Guard::new(without_byte_order_mark(bytes).unwrap()).read_to_end(&mut out);
+        read.map(|_| out).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn sound_tables_pass_unchanged() {
+        for text in ["", "a", "a,b\n", "\"a\",\"b\"\"c\"\r\n", "3.5\" disk,x\n", "\"a\nb\",c"] {
+            assert_eq!(through(text.as_bytes()).unwrap(), text.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_dropped_at_the_start_only() {
+        assert_eq!(through("\u{feff}a".as_bytes()).unwrap(), b"a");
+        assert_eq!(through("a\u{feff}".as_bytes()).unwrap(), "a\u{feff}".as_bytes());
+        assert_eq!(through(&[0xef, 0xbb]).unwrap(), [0xef, 0xbb]);
+    }
+
+    #[test]
+    fn a_quote_that_is_never_closed_is_named_with_its_line() {
+        assert!(through(b"a,b\nc,\"d\ne\nf").unwrap_err().contains("line 2"));
+        assert!(through(b"a,\"d\"\"").unwrap_err().contains("line 1"));
+    }
+
+    #[test]
+    fn rows_are_known_by_the_line_in_which_they_begin() {
+        let text = "a,b\n\n\"c\n\nd\",e\r\nf,g\rh,i\r\n\r\nj";
+        let mut guard = Guard::new(text.as_bytes());
+        guard.read_to_end(&mut Vec::new()).unwrap();
+        assert_eq!(*guard.row_lines().borrow(), [1, 3, 6, 7, 9]);
+    }
+
+    #[test]
+    fn a_zero_byte_and_a_row_without_end_are_refused() {
+        assert!(through(b"a\nb\0c").unwrap_err().contains("line 2"));
+        let long = vec![b'x'; ROW_MAX + 1];
+        assert!(through(&long).unwrap_err().contains("line 1"));
+        assert!(through(&[b"a\n".as_slice(), &long[..ROW_MAX]].concat()).is_ok());
     }
 }

@@ -11,8 +11,7 @@ use durio_base::stats::least_squares::position;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::bins::Bins;
-use super::mixture::{Mixture, QUANTILES, sum_of};
+use super::bins::{Bins, Mixture, QUANTILES, sum_of};
 use super::side::{IntervalGroup, OperationLatencies};
 
 /// Times that each run's intervals are drawn again.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use durio_base::stats::least_squares::float;
 use durio_base::{Bytes, Nanos};
 use durio_observe::{Layer, Stack};
 use durio_plan::EngineKind;
@@ -13,7 +14,7 @@ use durio_workload::{CacheMode, SyncMethod};
 
 use super::device::is_cloud_volume;
 use super::{EvidenceReading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
-use crate::Basis;
+use crate::RuleInput;
 use durio_analyse::{OperationFindings, WorkloadFindings};
 
 // Programming a page of planar NAND took 200 to 1350 µs (HP, "Solid state drive technology",
@@ -60,15 +61,15 @@ fn synced(workload: &WorkloadFindings) -> Option<&OperationFindings> {
 }
 
 /// Workloads with one operation at a time on a real engine, each with the layers below it.
-fn alone<'a>(basis: &'a Basis<'_>) -> impl Iterator<Item = (&'a WorkloadFindings, &'a Stack)> {
+fn alone<'a>(input: &'a RuleInput<'_>) -> impl Iterator<Item = (&'a WorkloadFindings, &'a Stack)> {
     let is_alone = |workload: &&WorkloadFindings| {
         let effective = &workload.effective;
         effective.engine != EngineKind::Null
             && effective.jobs.saturating_mul(effective.depth) == 1
             && workload.definition.group_commit.is_none()
     };
-    let workloads = basis.workloads.iter().filter(is_alone);
-    workloads.filter_map(|workload| Some((workload, basis.stack_at(&workload.location)?)))
+    let workloads = input.workloads.iter().filter(is_alone);
+    workloads.filter_map(|workload| Some((workload, input.stack_at(&workload.location)?)))
 }
 
 /// The devices at the bottom that the kernel sends flushes to.
@@ -94,8 +95,7 @@ struct SyncCounts<'a> {
 
 impl SyncCounts<'_> {
     fn is_few(&self) -> bool {
-        #[expect(clippy::cast_precision_loss, reason = "a ratio of counts")]
-        let share = self.flushes as f64 / self.syncs.max(1) as f64;
+        let share = float(self.flushes) / float(self.syncs.max(1));
         share < FLUSHES_PER_SYNC_MIN
     }
 
@@ -112,9 +112,9 @@ impl SyncCounts<'_> {
 }
 
 /// Per location and method.
-fn counts<'a>(basis: &'a Basis<'_>) -> BTreeMap<(&'a str, &'static str), SyncCounts<'a>> {
+fn counts<'a>(input: &'a RuleInput<'_>) -> BTreeMap<(&'a str, &'static str), SyncCounts<'a>> {
     let mut counts = BTreeMap::new();
-    for (workload, stack) in alone(basis) {
+    for (workload, stack) in alone(input) {
         let Some(sync) = synced(workload) else { continue };
         let counting = workload.devices.iter().filter(|device| !device.not_counted);
         // Each layer and each member of an array counts the same flush: a sum would count it again.
@@ -144,9 +144,9 @@ fn add_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
 
 /// Flushes that the devices completed, against the syncs that were acknowledged: of a location one
 /// signal for the methods with too few, and one for the others.
-pub(super) fn flushes_per_sync(basis: &Basis<'_>) -> Vec<Signal> {
+pub(super) fn flushes_per_sync(input: &RuleInput<'_>) -> Vec<Signal> {
     let mut found: BTreeMap<(&str, bool), (&Stack, Vec<EvidenceReading>)> = BTreeMap::new();
-    let counts = counts(basis);
+    let counts = counts(input);
     for ((location, method), counted) in &counts {
         let key = (*location, !counted.is_few());
         let (_, read) = found.entry(key).or_insert((counted.stack, Vec::new()));
@@ -192,9 +192,9 @@ fn floor(layer: &Layer, is_virtual: bool) -> Option<(Nanos, &'static str)> {
 /// Syncs that are faster than the medium allows: the fastest 5th percentile for a device. A busy
 /// machine or a full queue makes most syncs slower and none faster: speed beyond the medium shows
 /// in the fastest.
-pub(super) fn latency_floor(basis: &Basis<'_>) -> Vec<Signal> {
+pub(super) fn latency_floor(input: &RuleInput<'_>) -> Vec<Signal> {
     let mut fastest: BTreeMap<&str, (u64, &WorkloadFindings, &Layer)> = BTreeMap::new();
-    for (workload, stack) in alone(basis) {
+    for (workload, stack) in alone(input) {
         let sync = synced(workload).filter(|sync| sync.service.count >= FAST_SYNCS_MIN);
         let low = sync.and_then(|sync| sync.service.p5_ns);
         let Some((low, layer)) = low.zip(flushed_ends(stack).next()) else { continue };
@@ -203,7 +203,7 @@ pub(super) fn latency_floor(basis: &Basis<'_>) -> Vec<Signal> {
             *known = (low, workload, layer);
         }
     }
-    let is_virtual = basis.environment.host.hypervisor.is_some();
+    let is_virtual = input.environment.host.hypervisor.is_some();
     let one = |(low, workload, layer): (u64, &WorkloadFindings, &Layer)| {
         let (limit, medium) = floor(layer, is_virtual)?;
         if low >= limit.get() {
@@ -229,15 +229,14 @@ pub(super) fn latency_floor(basis: &Basis<'_>) -> Vec<Signal> {
 /// The median of a kind of operation, with samples enough.
 fn median(workload: &WorkloadFindings, name: OperationName) -> Option<f64> {
     let service = &workload.operation(name)?.service;
-    #[expect(clippy::cast_precision_loss, reason = "a latency")]
-    let p50 = service.p50_ns? as f64;
+    let p50 = float(service.p50_ns?);
     (service.count >= SYNCS_MIN && p50 > 0.0).then_some(p50)
 }
 
 /// A separate sync after each direct write: how much longer the commit takes than its write.
-pub(super) fn flush_delta(basis: &Basis<'_>) -> Vec<Signal> {
+pub(super) fn flush_delta(input: &RuleInput<'_>) -> Vec<Signal> {
     let mut found: BTreeMap<&str, Signal> = BTreeMap::new();
-    for (workload, stack) in alone(basis) {
+    for (workload, stack) in alone(input) {
         if !found.contains_key(workload.location.as_str()) {
             found.extend(free_flush(workload, stack).map(|it| (workload.location.as_str(), it)));
         }
@@ -291,9 +290,9 @@ fn lowest(known: &mut Option<f64>, new: Option<f64>) {
 }
 
 /// FUA writes that cost no more than plain ones, where a flush costs much: a hint, no more.
-pub(super) fn fua_against_flush(basis: &Basis<'_>) -> Vec<Signal> {
+pub(super) fn fua_against_flush(input: &RuleInput<'_>) -> Vec<Signal> {
     let mut groups: BTreeMap<(&str, u64), (&Stack, Medians)> = BTreeMap::new();
-    for (workload, stack) in alone(basis) {
+    for (workload, stack) in alone(input) {
         let definition = &workload.definition;
         if workload.effective.cache != CacheMode::Direct || !takes_fua(stack) {
             continue;

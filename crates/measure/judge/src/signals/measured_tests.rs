@@ -7,12 +7,12 @@ use super::*;
 use crate::tests::{Sample, disk, over, sample};
 use durio_analyse::Signal;
 
-type Rule = fn(&Basis<'_>) -> Vec<Signal>;
+type Rule = fn(&RuleInput<'_>) -> Vec<Signal>;
 
 fn found(rule: Rule, spoil: impl FnOnce(&mut Sample)) -> Vec<Signal> {
     let mut sample = sample();
     spoil(&mut sample);
-    rule(&sample.basis())
+    rule(&sample.input())
 }
 
 #[track_caller]

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use durio_base::stats::least_squares::float;
 use durio_base::{Bytes, Nanos};
 use durio_observe::Stack;
 use durio_plan::{Experiment, SectionKind};
@@ -14,7 +15,7 @@ use durio_workload::CacheMode;
 
 use super::measured::{FLASH_FLUSH_MIN, nanos_text};
 use super::{Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
-use crate::Basis;
+use crate::RuleInput;
 use durio_analyse::WorkloadFindings;
 use durio_analyse::durable::{FlushPoint, FlushSlope, SlopeShape, flush_slope};
 
@@ -43,7 +44,7 @@ fn word_of(
     sends_flushes: bool,
     written: Option<f64>,
 ) -> Option<SlopeWord> {
-    let programming = nanos(FLASH_FLUSH_MIN);
+    let programming = float(FLASH_FLUSH_MIN.get());
     let is_fast = points.iter().all(|point| point.flush_ns_p50 < programming);
     Some(match slope.shape {
         SlopeShape::CannotTell => return None,
@@ -54,11 +55,6 @@ fn word_of(
         SlopeShape::Flat if sends_flushes => SlopeWord::ProtectedOrLie,
         SlopeShape::Flat => SlopeWord::NotSent,
     })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a flush")]
-fn nanos(value: Nanos) -> f64 {
-    value.get() as f64
 }
 
 /// True if even the slowest emptying within the interval is faster than the medium was written.
@@ -78,10 +74,10 @@ struct FlushSeries<'a> {
 }
 
 /// Signals of the experiment of a durable plan that asks for the slope.
-pub(super) fn measured(basis: &Basis<'_>) -> Vec<Signal> {
+pub(super) fn measured(input: &RuleInput<'_>) -> Vec<Signal> {
     let mut places: BTreeMap<&str, FlushSeries<'_>> = BTreeMap::new();
-    for workload in basis.workloads.iter().filter(|workload| is_of_experiment(basis, workload)) {
-        let Some(stack) = basis.stack_at(&workload.location) else { continue };
+    for workload in input.workloads.iter().filter(|workload| is_of_experiment(input, workload)) {
+        let Some(stack) = input.stack_at(&workload.location) else { continue };
         let sync = workload.operation(OperationName::Sync);
         let Some(p50) = sync.and_then(|sync| sync.service.p50_ns) else { continue };
         let block = workload.definition.block_size;
@@ -91,26 +87,25 @@ pub(super) fn measured(basis: &Basis<'_>) -> Vec<Signal> {
             place.points.push(point(workload.definition.sync.every, block, Nanos::new(p50)));
         }
     }
-    let one = |(location, series): (&str, FlushSeries<'_>)| slope_signal(basis, location, &series);
+    let one = |(location, series): (&str, FlushSeries<'_>)| slope_signal(input, location, &series);
     places.into_iter().filter_map(one).collect()
 }
 
 /// One flush after `blocks` blocks.
-#[expect(clippy::cast_precision_loss, reason = "bytes that were written at once")]
 fn point(blocks: u32, block: Bytes, flush: Nanos) -> FlushPoint {
-    let dirty_bytes = u64::from(blocks).saturating_mul(block.get()) as f64;
-    FlushPoint { blocks, dirty_bytes, flush_ns_p50: nanos(flush) }
+    let dirty_bytes = float(u64::from(blocks).saturating_mul(block.get()));
+    FlushPoint { blocks, dirty_bytes, flush_ns_p50: float(flush.get()) }
 }
 
-fn is_of_experiment(basis: &Basis<'_>, workload: &WorkloadFindings) -> bool {
-    let sections = basis.plan.campaign.iter().flat_map(|campaign| &campaign.sections);
+fn is_of_experiment(input: &RuleInput<'_>, workload: &WorkloadFindings) -> bool {
+    let sections = input.plan.campaign.iter().flat_map(|campaign| &campaign.sections);
     let slope = SectionKind::Experiment { experiment: Experiment::FlushSlope };
     let mut of_experiment = sections.filter(|section| section.kind == slope);
     of_experiment.any(|section| section.range().contains(&(workload.step as usize)))
 }
 
 /// The most bytes per second that writes past the page cache reached at the location.
-fn write_bandwidth(basis: &Basis<'_>, location: &str) -> Option<f64> {
+fn write_bandwidth(input: &RuleInput<'_>, location: &str) -> Option<f64> {
     let is_write = |workload: &&WorkloadFindings| {
         let definition = &workload.definition;
         workload.location == location
@@ -118,15 +113,15 @@ fn write_bandwidth(basis: &Basis<'_>, location: &str) -> Option<f64> {
             && definition.block_size >= BANDWIDTH_BLOCK_MIN
             && (workload.effective.cache == CacheMode::Direct || workload.durable)
     };
-    let bandwidths = basis.workloads.iter().filter(is_write).map(|it| it.bandwidth);
+    let bandwidths = input.workloads.iter().filter(is_write).map(|it| it.bandwidth);
     bandwidths.max_by(f64::total_cmp)
 }
 
-fn slope_signal(basis: &Basis<'_>, location: &str, series: &FlushSeries<'_>) -> Option<Signal> {
+fn slope_signal(input: &RuleInput<'_>, location: &str, series: &FlushSeries<'_>) -> Option<Signal> {
     let layer = ends(series.stack).next()?;
     // A kernel that shows no view may send flushes or not: the line could mean anything.
     layer.block.as_ref()?.write_cache?;
-    let written = write_bandwidth(basis, location);
+    let written = write_bandwidth(input, location);
     let FlushSeries { points, block, .. } = series;
     let slope = flush_slope(points).ok()?;
     let (word, implies) = meaning(word_of(&slope, points, is_flushed(layer), written)?);
@@ -260,13 +255,13 @@ mod tests {
         add(128 << 10, 2e9, "/data");
         add(1 << 20, 3e9, "/data");
         add(256 << 10, 1e9, "/data");
-        assert_eq!(write_bandwidth(&sample.basis(), "/data"), Some(3e9));
+        assert_eq!(write_bandwidth(&sample.input(), "/data"), Some(3e9));
         sample.workloads.remove(4);
-        assert_eq!(write_bandwidth(&sample.basis(), "/data"), Some(2e9));
+        assert_eq!(write_bandwidth(&sample.input(), "/data"), Some(2e9));
         // Through the cache, and not made durable: not the storage's.
         for workload in &mut sample.workloads {
             (workload.effective.cache, workload.durable) = (CacheMode::Buffered, false);
         }
-        assert_eq!(write_bandwidth(&sample.basis(), "/data"), None);
+        assert_eq!(write_bandwidth(&sample.input(), "/data"), None);
     }
 }

@@ -2,11 +2,12 @@
 //! kernel's, by the I/O that reached the devices, as the runner counted it.
 
 use durio_base::Nanos;
+use durio_base::stats::least_squares::float;
 use durio_observe::Stack;
 use durio_record::{ProbedCalls, SyncCaller, SyncCallsProbed};
 
 use super::{EvidenceReading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
-use crate::Basis;
+use crate::RuleInput;
 
 // Fewer flushes or writes per call than this, and the calls did not reach the device; others' I/O
 // may add some.
@@ -35,14 +36,14 @@ enum SyncFinding {
 }
 
 /// Signals of every comparison of the run, each with the most severe finding of its calls.
-pub(super) fn swallowed(basis: &Basis<'_>) -> Vec<Signal> {
-    basis.probed.iter().filter_map(|probed| of_step(basis, probed)).collect()
+pub(super) fn swallowed(input: &RuleInput<'_>) -> Vec<Signal> {
+    input.probed.iter().filter_map(|probed| of_step(input, probed)).collect()
 }
 
-fn of_step(basis: &Basis<'_>, probed: &SyncCallsProbed) -> Option<Signal> {
-    let step = basis.plan.steps.get(probed.step as usize)?;
-    let location = basis.plan.target_of(&step.load).location.as_ref()?;
-    let stack = basis.stack_at(&location.to_string())?;
+fn of_step(input: &RuleInput<'_>, probed: &SyncCallsProbed) -> Option<Signal> {
+    let step = input.plan.steps.get(probed.step as usize)?;
+    let location = input.plan.target_of(&step.load).location.as_ref()?;
+    let stack = input.stack_at(&location.to_string())?;
     let of = |caller| probed.calls.iter().filter(move |calls| calls.caller == caller);
     let pairs = of(SyncCaller::Library).filter_map(|library| {
         let kernel = of(SyncCaller::Kernel).find(|kernel| kernel.call == library.call)?;
@@ -89,9 +90,8 @@ fn compare(
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a ratio of counts")]
 fn share(count: u64, calls: u64) -> f64 {
-    count as f64 / calls as f64
+    float(count) / float(calls)
 }
 
 fn is_too_fast(library: &ProbedCalls, kernel: &ProbedCalls) -> bool {
@@ -220,7 +220,7 @@ mod tests {
     fn signals_of(library: ProbedCalls, kernel: ProbedCalls) -> Vec<Signal> {
         let sample = sample();
         let probed = [SyncCallsProbed { step: 0, calls: vec![library, kernel] }];
-        swallowed(&Basis { probed: &probed, ..sample.basis() })
+        swallowed(&RuleInput { probed: &probed, ..sample.input() })
     }
 
     fn id_of(library: (Option<u64>, u64, u64), kernel: (Option<u64>, u64, u64)) -> Option<String> {
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(signals_of(none, kernel), []);
         let sample = sample();
         let stray = [SyncCallsProbed { step: 99, calls: Vec::new() }];
-        assert_eq!(swallowed(&Basis { probed: &stray, ..sample.basis() }), []);
+        assert_eq!(swallowed(&RuleInput { probed: &stray, ..sample.input() }), []);
     }
 
     #[test]

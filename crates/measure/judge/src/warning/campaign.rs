@@ -3,7 +3,7 @@
 use durio_base::{Nanos, percent};
 use durio_plan::{Role, Until};
 
-use super::{Basis, place};
+use super::{RuleInput, place};
 use durio_analyse::WorkloadFindings;
 use durio_analyse::campaign::SectionFindings;
 
@@ -11,22 +11,22 @@ use durio_analyse::campaign::SectionFindings;
 // measured; preparing a step takes a few milliseconds.
 const IDLE_MAX: Nanos = Nanos::from_millis(50);
 
-pub(super) fn time_scale(basis: &Basis<'_>) -> Option<String> {
-    let scale = durio_analyse::campaign::time_scale(basis.plan.campaign.as_ref()?)?;
+pub(super) fn time_scale(input: &RuleInput<'_>) -> Option<String> {
+    let scale = durio_analyse::campaign::time_scale(input.plan.campaign.as_ref()?)?;
     Some(format!("durations were {} of those of the campaign", percent(scale)))
 }
 
 /// True if the step looks for the limit, and has to go beyond it.
-fn is_search(basis: &Basis<'_>, workload: &WorkloadFindings) -> bool {
-    let step = basis.plan.steps.get(workload.step as usize);
-    let section = step.and_then(|step| basis.plan.section_of(step));
+fn is_search(input: &RuleInput<'_>, workload: &WorkloadFindings) -> bool {
+    let step = input.plan.steps.get(workload.step as usize);
+    let section = step.and_then(|step| input.plan.section_of(step));
     let rounds = section.and_then(|section| section.rounds);
     rounds.is_some_and(|rounds| matches!(rounds.until, Until::GoalFound { .. }))
 }
 
-pub(super) fn offered_rate(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn offered_rate(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let open = workload.open_loop.filter(|open| !open.keeps_up())?;
-    (!is_search(basis, workload)).then(|| {
+    (!is_search(input, workload)).then(|| {
         format!(
             "{:.0} of {:.0} per second; {} of the arrivals never started",
             open.achieved_per_second,
@@ -36,15 +36,15 @@ pub(super) fn offered_rate(basis: &Basis<'_>, workload: &WorkloadFindings) -> Op
     })
 }
 
-pub(super) fn idle_gap(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn idle_gap(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let idle = workload.idle_before.filter(|idle| *idle > IDLE_MAX)?;
-    follows_preconditioning(basis, workload)
+    follows_preconditioning(input, workload)
         .then(|| format!("nothing was in flight for {idle} after preconditioning"))
 }
 
-fn follows_preconditioning(basis: &Basis<'_>, workload: &WorkloadFindings) -> bool {
-    let steps = &basis.plan.steps;
-    let section = steps.get(workload.step as usize).and_then(|step| basis.plan.section_of(step));
+fn follows_preconditioning(input: &RuleInput<'_>, workload: &WorkloadFindings) -> bool {
+    let steps = &input.plan.steps;
+    let section = steps.get(workload.step as usize).and_then(|step| input.plan.section_of(step));
     // From its second round on, a section's first step comes after its last.
     let again = section.filter(|it| it.first_step == workload.step && workload.round > 0);
     let before = match again {
@@ -55,20 +55,20 @@ fn follows_preconditioning(basis: &Basis<'_>, workload: &WorkloadFindings) -> bo
     workload.stream == 0 && before.is_some_and(|step| step.role == Role::Precondition)
 }
 
-pub(super) fn not_steady(_: &Basis<'_>, section: &SectionFindings) -> Vec<String> {
+pub(super) fn not_steady(_: &RuleInput<'_>, section: &SectionFindings) -> Vec<String> {
     let found = section.convergence.as_ref();
     let state = found.and_then(|found| found.state.as_ref());
     let state = state.filter(|state| state.attained_at.is_none());
     state.map(|state| format!("{}: {}", section.name, state.sentence)).into_iter().collect()
 }
 
-pub(super) fn left_state(basis: &Basis<'_>, section: &SectionFindings) -> Vec<String> {
+pub(super) fn left_state(input: &RuleInput<'_>, section: &SectionFindings) -> Vec<String> {
     let worse = section.long_runs.iter().filter(|run| run.leaving.is_worse);
     let text = |run: &durio_analyse::campaign::LongRun| {
         let is_it = |it: &&WorkloadFindings| {
             (it.step, it.round, it.stream) == (run.step, run.round, run.stream)
         };
-        let workload = basis.workloads.iter().find(is_it)?;
+        let workload = input.workloads.iter().find(is_it)?;
         let evidence = run.leaving.evidence.first()?;
         Some(format!("{}: {evidence}", place(workload, &workload.name)))
     };

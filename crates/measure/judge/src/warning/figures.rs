@@ -1,10 +1,11 @@
 //! Warnings about the figures themselves.
 
+use durio_base::stats::least_squares::float;
 use durio_base::{Nanos, counted, percent};
 use durio_record::{OperationName, Phase, ProcessGap};
 use durio_workload::CacheMode;
 
-use super::Basis;
+use super::RuleInput;
 use super::machine::is_in;
 use durio_analyse::{Distribution, IntervalPoint, WorkloadFindings};
 
@@ -45,12 +46,12 @@ const COUNTED_AROUND_SECONDS: f64 = 10e-6;
 const LOST_SECONDS: f64 = 10e-3;
 
 /// Why there is no result at all.
-pub(super) fn unmeasured(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn unmeasured(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     workload.unmeasured()
 }
 
 /// What of the accounting does not hold.
-pub(super) fn inconsistent(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn inconsistent(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let in_flight = &workload.in_flight;
     let counted = in_flight.span >= ACCOUNTED_MIN;
     let apart = (in_flight.counted - in_flight.by_latency).abs();
@@ -66,7 +67,7 @@ pub(super) fn inconsistent(_: &Basis<'_>, workload: &WorkloadFindings) -> Option
     })
 }
 
-pub(super) fn clock(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn clock(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let in_flight = &workload.in_flight;
     let counted = in_flight.span >= ACCOUNTED_MIN;
     let off = in_flight.clock_deviation;
@@ -74,7 +75,7 @@ pub(super) fn clock(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String
         .then(|| format!("the {} clock is off by {:.2} %", workload.effective.clock, off * 100.0))
 }
 
-pub(super) fn page_cache(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn page_cache(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let buffered = workload.effective.cache == CacheMode::Buffered;
     // Buffered writes that are synced one by one wait for the device all the same.
     let definition = &workload.definition;
@@ -82,22 +83,22 @@ pub(super) fn page_cache(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<S
     (buffered && !waits).then(|| "went through the page cache".to_owned())
 }
 
-pub(super) fn fallback(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn fallback(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let fallbacks = &workload.effective.fallbacks;
     (!fallbacks.is_empty()).then(|| fallbacks.join("; "))
 }
 
-pub(super) fn too_short(basis: &Basis<'_>) -> Option<String> {
-    basis.provisional.filter(|_| basis.campaign.is_none()).map(str::to_owned)
+pub(super) fn too_short(input: &RuleInput<'_>) -> Option<String> {
+    input.provisional.filter(|_| input.campaign.is_none()).map(str::to_owned)
 }
 
-pub(super) fn too_short_campaign(basis: &Basis<'_>) -> Option<String> {
-    basis.provisional.filter(|_| basis.campaign.is_some()).map(str::to_owned)
+pub(super) fn too_short_campaign(input: &RuleInput<'_>) -> Option<String> {
+    input.provisional.filter(|_| input.campaign.is_some()).map(str::to_owned)
 }
 
-pub(super) fn stalls(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn stalls(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let rates = workload.rate_variation?;
-    let gaps = basis.gaps_of(workload);
+    let gaps = input.gaps_of(workload);
     let (empty, low) = match gaps.as_slice() {
         [] => (rates.intervals_empty, rates.intervals_under_half),
         // The average has the gap in it.
@@ -119,27 +120,26 @@ fn empty_outside(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> u64 {
     workload.intervals.iter().filter(is_empty).count() as u64
 }
 
-pub(super) fn noisy(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
-    let rates = workload.rate_variation.filter(|_| basis.gaps_of(workload).is_empty())?;
+pub(super) fn noisy(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let rates = workload.rate_variation.filter(|_| input.gaps_of(workload).is_empty())?;
     let variation = rates.coefficient_of_variation;
     (rates.intervals >= INTERVALS_MIN && variation > VARIATION_MAX)
         .then(|| format!("rates of intervals differ by {} (σ / mean)", percent(variation)))
 }
 
-pub(super) fn tail_gap(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn tail_gap(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let figures = headline_distribution(workload)?;
     let (p99, p99_99) = (figures.p99_ns?, figures.p99_99_ns?);
     // A tail that is as long as a time in which durio was stopped is durio's.
-    if basis.gaps_of(workload).iter().any(|gap| p99_99 >= gap.span.get() / 2) {
+    if input.gaps_of(workload).iter().any(|gap| p99_99 >= gap.span.get() / 2) {
         return None;
     }
-    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-    let gap = p99_99 as f64 / p99.max(1) as f64;
+    let gap = float(p99_99) / float(p99.max(1));
     (gap > TAIL_GAP_MAX)
         .then(|| format!("p99.99 {} is {gap:.0} × p99 {}", Nanos::new(p99_99), Nanos::new(p99)))
 }
 
-pub(super) fn submit_latency(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn submit_latency(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let p50 = Nanos::new(submits(workload).filter_map(|it| it.p50_ns).max()?);
     (p50 > SUBMIT_MAX).then(|| format!("submission takes {p50} (p50)"))
 }
@@ -149,7 +149,7 @@ pub(super) fn submit_latency(_: &Basis<'_>, workload: &WorkloadFindings) -> Opti
 const OUTSIDE_SHARE_MAX: f64 = 0.25;
 const OUTSIDE_NS_MAX: f64 = 50_000.0;
 
-pub(super) fn outside_device(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn outside_device(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let time = workload.device_time.as_ref()?;
     let outside = time.outside_ns_mean;
     let is_much = time.outside_share > OUTSIDE_SHARE_MAX && outside > OUTSIDE_NS_MAX;
@@ -166,7 +166,7 @@ pub(super) fn outside_device(_: &Basis<'_>, workload: &WorkloadFindings) -> Opti
     })
 }
 
-pub(super) fn trace_lost(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn trace_lost(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let path = workload.latency_breakdown.as_ref().filter(|path| path.lost_events > 0)?;
     let (lost, whole) = (counted(path.lost_events, "event"), counted(path.operations, "operation"));
     Some(format!(
@@ -207,7 +207,7 @@ const UNWATCHED_MIN: Nanos = Nanos::from_millis(1);
 // One interval in this many with a long unwatched time is chance on a busy machine.
 const UNWATCHED_INTERVALS: usize = 4;
 
-pub(super) fn unwatched(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn unwatched(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let figures = headline_distribution(workload)?;
     let usual = figures.p50_ns.unwrap_or(figures.max_ns);
     let long = Nanos::new(usual.saturating_mul(2)).max(UNWATCHED_MIN);

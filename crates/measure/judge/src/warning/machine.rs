@@ -1,12 +1,18 @@
-//! Warnings about the machine of the run: its processors, its kernel, and times in which durio itself
-//! did not run, which are its own part of the longest latencies.
+//! Warnings about the machine of the run: its processors, its kernel, times in which durio itself did
+//! not run (its own part of the longest latencies), and layers under the target that distort the
+//! results; and why a workload's results allow no verdict.
+//!
+//! Whether its flushes can be believed is reported by signals, not here.
 
-use durio_base::{Nanos, percent};
-use durio_plan::EngineKind;
-use durio_record::{Phase, ProcessGap};
-
-use super::Basis;
 use durio_analyse::{IntervalPoint, WorkloadFindings};
+use durio_base::{Bytes, Nanos, percent};
+use durio_observe::Stack;
+use durio_plan::{EngineKind, TargetKind};
+use durio_record::{Phase, ProcessGap};
+use durio_workload::{CacheMode, Pattern};
+
+use super::{RuleInput, figures};
+use crate::signals::dropping_options;
 
 // A thread with less idle time than this is at its limit.
 const ONE_CORE_SHARE: f64 = 0.9;
@@ -21,13 +27,13 @@ const SYSTEM_SHARE: f64 = 0.3;
 // Stolen time that a latency figure notices.
 const STEAL_SHARE: f64 = 0.01;
 
-pub(super) fn one_core(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn one_core(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let share = workload.cpu.busiest_job_share;
     (share > ONE_CORE_SHARE).then(|| format!("the busiest job used {} of a core", percent(share)))
 }
 
-pub(super) fn durio_limit(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
-    let costs = basis.self_cost.iter();
+pub(super) fn durio_limit(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let costs = input.self_cost.iter();
     let same = costs.filter(|cost| cost.engine == workload.effective.engine);
     let own = same.map(|cost| cost.iops).fold(0.0, f64::max);
     let each = workload.iops / f64::from(workload.effective.jobs.max(1));
@@ -36,34 +42,34 @@ pub(super) fn durio_limit(basis: &Basis<'_>, workload: &WorkloadFindings) -> Opt
     })
 }
 
-pub(super) fn system_time(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn system_time(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let share = workload.cpu.machine_system_share?;
     (share > SYSTEM_SHARE)
         .then(|| format!("{} of the machine's time was spent in the kernel", percent(share)))
 }
 
-pub(super) fn steal(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn steal(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let share = workload.cpu.machine_steal_share?;
     (share > STEAL_SHARE).then(|| format!("the hypervisor took {:.1} %", share * 100.0))
 }
 
-pub(super) fn throttled(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn throttled(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let held_back = workload.cpu.throttled?;
     (held_back > Nanos::ZERO)
         .then(|| format!("the control group held the process back for {held_back}"))
 }
 
-pub(super) fn tracing(basis: &Basis<'_>) -> Option<String> {
+pub(super) fn tracing(input: &RuleInput<'_>) -> Option<String> {
     // No threshold: each active tracer adds to every operation that passes it, 600 ns to a system
     // call for the events of system calls (the costs are in durio-observe's tracefs/active.rs).
-    let tracing = basis.environment.host.tracing.iter();
+    let tracing = input.environment.host.tracing.iter();
     let seen: Vec<_> = tracing.map(|it| format!("{}: {}", it.name, it.value)).collect();
     let seen = (!seen.is_empty()).then(|| seen.join("; "))?;
     Some(format!("the kernel was tracing when the run began: {seen}"))
 }
 
-pub(super) fn limits(basis: &Basis<'_>) -> Option<String> {
-    let host = &basis.environment.host;
+pub(super) fn limits(input: &RuleInput<'_>) -> Option<String> {
+    let host = &input.environment.host;
     let (allowed, online) = (host.cpus_allowed, host.cpus_online);
     let mut seen = Vec::new();
     if !host.cgroup.io_max.is_empty() {
@@ -78,12 +84,12 @@ pub(super) fn limits(basis: &Basis<'_>) -> Option<String> {
     (!seen.is_empty()).then(|| seen.join("; "))
 }
 
-pub(super) fn governor(basis: &Basis<'_>) -> Option<String> {
-    let governor = basis.environment.host.governor.as_ref().filter(|it| *it != "performance")?;
+pub(super) fn governor(input: &RuleInput<'_>) -> Option<String> {
+    let governor = input.environment.host.governor.as_ref().filter(|it| *it != "performance")?;
     Some(format!("the frequency governor is '{governor}'"))
 }
 
-impl Basis<'_> {
+impl RuleInput<'_> {
     /// The times in which durio did not run during the measurement; fio keeps measuring.
     pub(super) fn gaps_of(&self, workload: &WorkloadFindings) -> Vec<ProcessGap> {
         let is_fio = workload.effective.engine == EngineKind::Fio;
@@ -99,8 +105,8 @@ pub(super) fn is_in(gaps: &[ProcessGap], interval: &IntervalPoint) -> bool {
     gaps.iter().any(|gap| interval.from.get() < end(gap) && gap.from < interval.to)
 }
 
-pub(super) fn stopped(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
-    let gaps = basis.gaps_of(workload);
+pub(super) fn stopped(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let gaps = input.gaps_of(workload);
     let longest = gaps.iter().max_by_key(|gap| gap.span)?;
     let at = format!("{} from {} on", longest.span, longest.from);
     let text = match gaps.len() {
@@ -124,11 +130,97 @@ fn blamed(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> String {
     }
 }
 
+/// Why this workload's results allow no judgement; `None` if they are the storage's.
+pub(crate) fn invalid(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let (stack, definition) = (input.stack_at(&workload.location), &workload.definition);
+    if stack.is_some_and(is_memory) {
+        return Some("it lies in memory, which is not storage".to_owned());
+    }
+    if let Some(seen) = figures::inconsistent(input, workload) {
+        return Some(format!("its figures contradict each other: {seen}"));
+    }
+    if definition.reads() {
+        let fell_back = definition.cache == CacheMode::Direct
+            && workload.effective.cache == CacheMode::Buffered;
+        if fell_back {
+            return Some(
+                "direct I/O was not possible: its reads may be the page cache's".to_owned(),
+            );
+        }
+        if let Some(seen) = sparse(input, workload) {
+            return Some(format!("reads of what was never written reach no device: {seen}"));
+        }
+    }
+    let dropped = stack.map(dropped_flushes).unwrap_or_default();
+    let is_dropped = workload.durable && !dropped.is_empty();
+    is_dropped.then(|| format!("its syncs send no flush: {}", dropped.join("; ")))
+}
+
+/// True if the filesystem of the location keeps its files in memory.
+fn is_memory(stack: &Stack) -> bool {
+    stack.filesystem().is_some_and(|filesystem| filesystem.memory_backed)
+}
+
+/// For runs that make writes durable, a signal reports this instead.
+pub(super) fn memory_backed(input: &RuleInput<'_>) -> Option<(Vec<String>, String)> {
+    let memory = input.environment.stacks.iter().filter(|stack| is_memory(stack));
+    let about: Vec<String> = memory.map(|stack| stack.target.clone()).collect();
+    let seen = format!("{} lies in memory", about.join(", "));
+    (!about.is_empty() && !input.writes_durably()).then_some((about, seen))
+}
+
+/// The mounts of the stack whose options drop flushes.
+fn dropped_flushes(stack: &Stack) -> Vec<String> {
+    let layers = stack.walk().map(|(_, layer)| layer);
+    let dropping = layers.filter_map(|layer| {
+        let option = dropping_options(layer)?.value;
+        let mount_point = &layer.filesystem.as_ref()?.mount_point;
+        Some(format!("{mount_point} is mounted with {option}"))
+    });
+    dropping.collect()
+}
+
+pub(super) fn raw_reads(input: &RuleInput<'_>) -> Option<(Vec<String>, String)> {
+    let targets = input.plan.targets.iter();
+    let devices = targets.filter(|target| matches!(target.kind, TargetKind::Device { .. }));
+    let mut about: Vec<String> =
+        devices.filter_map(|target| Some(target.location.as_ref()?.to_string())).collect();
+    about.dedup();
+    let seen = format!("reads of {} go wherever the device has data or not", about.join(", "));
+    (!about.is_empty()).then_some((about, seen))
+}
+
+/// The allocated share of an existing file, if less than the touched bytes.
+pub(super) fn sparse(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let step = input.plan.steps.get(workload.step as usize)?;
+    let target = input.plan.target_of(step.stream(workload.stream)?);
+    if !matches!(target.kind, TargetKind::ExistingFile { .. }) {
+        return None;
+    }
+    let allocated = input.stack_at(&workload.location)?.root.fact("allocated_bytes")?;
+    let allocated = Bytes::new(allocated.parse().ok()?);
+    (allocated < target.size).then(|| format!("{allocated} of {} are allocated", target.size))
+}
+
+/// The most sequential jobs that begin at one block of a target.
+pub(super) fn shared_walks(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let step = input.plan.steps.get(workload.step as usize)?;
+    let load = step.stream(workload.stream)?;
+    let is_concerned = load.workload.pattern == Pattern::Sequential;
+    let walks = input.plan.shared_walks(step).into_iter();
+    let of_load = walks.filter(|it| is_concerned && load.targets().any(|at| at == it.target));
+    let jobs = of_load.map(|it| it.jobs).max()?;
+    Some(format!("{jobs} jobs access the same blocks sequentially"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::tests::{Sample, check_quiet, check_warns, seen};
     use durio_analyse::SelfCost;
+    use durio_observe::{Fact, FilesystemFacts};
+    use durio_workload::{PerMille, SyncPolicy};
+
+    use super::*;
+    use crate::tests::{Sample, check_quiet, check_warns, sample, seen};
 
     #[test]
     fn processor_limits_are_named() {
@@ -245,5 +337,100 @@ mod tests {
             stop(sample);
             sample.workloads[0].effective.engine = EngineKind::Fio;
         });
+    }
+
+    #[test]
+    fn sequential_jobs_that_share_their_blocks_are_told() {
+        use durio_workload::RegionRule;
+        let with = |region| {
+            move |sample: &mut Sample| {
+                let workload = &mut sample.plan.steps[0].load.workload;
+                (workload.jobs, workload.region) = (4, region);
+            }
+        };
+        check_warns("shared-blocks", with(RegionRule::Shared));
+        check_quiet("shared-blocks", with(RegionRule::ShareEach));
+    }
+
+    #[test]
+    fn memory_is_not_storage_and_durable_runs_have_a_signal_for_it() {
+        let in_memory = |sample: &mut Sample| {
+            let facts = FilesystemFacts { memory_backed: true, ..FilesystemFacts::default() };
+            sample.environment.stacks[0].root.filesystem = Some(facts);
+        };
+        check_quiet("memory", in_memory);
+        check_warns("memory", |sample| {
+            in_memory(sample);
+            sample.plan.steps[0].load.workload.sync = SyncPolicy::NONE;
+        });
+    }
+
+    #[test]
+    fn holes_in_a_file_are_named() {
+        let allocate = |bytes: u64| {
+            move |sample: &mut Sample| {
+                let fact = Fact { name: "allocated_bytes".into(), value: bytes.to_string() };
+                sample.environment.stacks[0].root.facts.push(fact);
+            }
+        };
+        check_warns("sparse", allocate((1 << 30) - 4096));
+        check_quiet("sparse", allocate(1 << 30));
+    }
+
+    fn reason(spoil: impl FnOnce(&mut Sample)) -> Option<String> {
+        let mut sample = sample();
+        spoil(&mut sample);
+        invalid(&sample.input(), &sample.workloads[0])
+    }
+
+    fn filesystem(facts: FilesystemFacts) -> impl FnOnce(&mut Sample) {
+        |sample| sample.environment.stacks[0].root.filesystem = Some(facts)
+    }
+
+    #[test]
+    fn a_clean_workload_is_valid() {
+        assert_eq!(reason(|_| {}), None);
+    }
+
+    #[test]
+    fn figures_of_memory_are_invalid() {
+        let facts = FilesystemFacts { memory_backed: true, ..FilesystemFacts::default() };
+        assert!(reason(filesystem(facts)).unwrap().contains("memory"));
+    }
+
+    #[test]
+    fn figures_that_contradict_each_other_are_invalid() {
+        let reason = reason(|sample| sample.workloads[0].in_flight.deviation = 0.021);
+        assert!(reason.unwrap().contains("contradict"));
+    }
+
+    #[test]
+    fn reads_that_fell_back_to_the_page_cache_are_invalid_and_commits_are_not() {
+        let buffer = |sample: &mut Sample| {
+            sample.workloads[0].effective.cache = CacheMode::Buffered;
+        };
+        assert_eq!(reason(buffer), None);
+        let reading = reason(|sample| {
+            buffer(sample);
+            sample.workloads[0].definition.read_share = PerMille(700);
+        });
+        assert!(reading.unwrap().contains("page cache"));
+    }
+
+    #[test]
+    fn syncs_that_send_no_flush_are_invalid() {
+        let options = vec!["rw".to_owned(), "nobarrier".to_owned()];
+        let facts = FilesystemFacts { options, ..FilesystemFacts::default() };
+        assert!(reason(filesystem(facts)).unwrap().contains("nobarrier"));
+    }
+
+    #[test]
+    fn reads_of_a_sparse_file_are_invalid() {
+        let reason = reason(|sample| {
+            sample.workloads[0].definition.read_share = PerMille::ALL;
+            let fact = Fact { name: "allocated_bytes".to_owned(), value: "4096".to_owned() };
+            sample.environment.stacks[0].root.facts.push(fact);
+        });
+        assert!(reason.unwrap().contains("4 KiB of 1 GiB"));
     }
 }

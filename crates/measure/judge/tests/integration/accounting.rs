@@ -5,7 +5,7 @@ mod group_commit;
 
 use durio_analyse::{Analyser, Findings, RunState};
 use durio_base::Nanos;
-use durio_judge::judged;
+use durio_judge::judge;
 use durio_observe::Host;
 use durio_plan::{Limit, Plan, Role, Step};
 use durio_record::{Environment, Event, OperationName};
@@ -30,7 +30,7 @@ fn analyser(plan: &Plan, events: &[Event]) -> Analyser {
 }
 
 fn findings(plan: &Plan, events: &[Event]) -> Findings {
-    judged(analyser(plan, events).finish(String::new()))
+    judge(analyser(plan, events).finish(String::new()))
 }
 
 fn is_named_inconsistent(plan: &Plan, events: &[Event]) -> bool {

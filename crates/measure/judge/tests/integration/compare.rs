@@ -1,8 +1,8 @@
 //! Comparisons of real events of the null engine: which steps belong together, and what stands.
 
 use durio_base::Nanos;
+use durio_judge::compare::published::ShapeWord;
 use durio_judge::compare::published::{against, named, tables};
-use durio_judge::compare::shape::ShapeWord;
 use durio_judge::compare::{
     CompareSettings, ComparedRun, Comparison, FigureName, Gate, Method, RunReader, Side, SideWord,
     StepComparison, compare,

@@ -158,7 +158,7 @@ impl Maker {
         let rounds = &[2.6, 1.9, 1.35, 1.12, 1.04, 0.99, 1.02, 0.98, 1.0];
         let mut told = Told { analyser, rounds };
         run(&plan, context, &mut told).unwrap();
-        durio_judge::judged(told.analyser.finish("/srv/runs/made-up".into()))
+        durio_judge::judge(told.analyser.finish("/srv/runs/made-up".into()))
     }
 }
 

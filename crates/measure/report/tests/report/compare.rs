@@ -3,7 +3,7 @@
 use durio_analyse::CurvePoint;
 use durio_analyse::RunState;
 use durio_judge::compare::published::AgainstPublished;
-use durio_judge::compare::shape::{RatePoint, TOLERANCE, shape};
+use durio_judge::compare::published::{RatePoint, TOLERANCE, shape};
 use durio_judge::compare::{
     COMPARE_SCHEMA, CompareSettings, Comparison, Difference, FigureComparison, FigureName, Gate,
     Method, Pair, RunFacts, SideFacts, SideWord, StepComparison, published,

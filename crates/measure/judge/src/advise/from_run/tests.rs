@@ -8,12 +8,16 @@ use durio_plan::{
 };
 use durio_record::{Environment, Event, Journal, Manifest};
 use durio_run::{EventSink, RunContext, StopFlag, run};
-use durio_workload::{PerMille, SyncPolicy};
+use durio_workload::{GroupCommit, PerMille, SyncPolicy};
 
 use super::*;
 use durio_analyse::Analyser;
-
-mod durable;
+use durio_analyse::durable::{
+    ArmFigures, ArmLatencies, ArmSetting, BatchAdvice, CommitDelayAdvice, CommitDelayFindings,
+    DurableArm, DurableFindings, FileModeRow, FileModesFindings, GroupCommitFindings,
+    GroupCommitRow, MethodRow, MethodsFindings, SizeCurve, SizeShare, SizesFindings,
+    SyncEveryFindings, SyncEveryRow,
+};
 
 struct Sink(Analyser);
 
@@ -217,4 +221,219 @@ fn a_run_of_nothing_has_no_facts() {
     for name in ["flush_8k", "best_sync_method", "unsteadiness", "queue_over_requests"] {
         assert!(facts.get(&format!("run.{name}")).is_none(), "{name}");
     }
+}
+
+fn setting(method: SyncMethod, cache: CacheMode) -> ArmSetting {
+    ArmSetting {
+        location: "/srv".into(),
+        engine: EngineKind::Sync,
+        method,
+        every: 1,
+        cache,
+        layout: Some(FileLayout::Incompressible),
+        block_size: Bytes::from_kib(8),
+        jobs: 1,
+        files: 1,
+        group_commit: None,
+    }
+}
+
+fn arm(setting: ArmSetting, rate: f64) -> DurableArm {
+    let latency = ArmLatencies {
+        count: 1000,
+        mean_ns: 1e9 / rate,
+        p50_ns: None,
+        p99_ns: None,
+        p99_9_ns: None,
+        max_ns: 1,
+    };
+    let figures = ArmFigures {
+        rate_per_second: rate,
+        bandwidth_bytes_per_second: 8192.0 * rate,
+        latency,
+        sync: None,
+        device: None,
+        batches: None,
+        samples: Vec::new(),
+        noise_share: None,
+    };
+    DurableArm { setting, step: 0, figures: Some(figures), problems: Vec::new() }
+}
+
+/// The facts of these findings alone, whatever was measured besides.
+fn facts_of(durable: DurableFindings) -> Facts {
+    let mut findings = measured(&[(write(SyncMethod::Fdatasync), 5000)]);
+    findings.durable = Some(durable);
+    facts(&findings)
+}
+
+fn methods(rates: &[(SyncMethod, CacheMode, f64)]) -> DurableFindings {
+    let row = |(method, cache, rate): &(SyncMethod, CacheMode, f64)| MethodRow {
+        arm: arm(setting(*method, *cache), *rate),
+        share_of_unsynced: None,
+        share_of_best: None,
+    };
+    let rows = rates.iter().map(row).collect();
+    let methods = MethodsFindings { rows, fastest: None, steadiest: None };
+    DurableFindings { methods: Some(methods), ..DurableFindings::default() }
+}
+
+#[test]
+fn methods_of_one_cache_mode_are_compared_and_postgresql_is_told_only_its_own() {
+    use CacheMode::{Buffered, Direct};
+    let facts = facts_of(methods(&[
+        (SyncMethod::None, Buffered, 600_000.0),
+        (SyncMethod::Fsync, Buffered, 2000.0),
+        (SyncMethod::Fdatasync, Buffered, 4000.0),
+        (SyncMethod::ODsync, Buffered, 5000.0),
+        (SyncMethod::RwfDsync, Buffered, 6000.0),
+        (SyncMethod::OSync, Direct, 9000.0),
+    ]));
+    is_near(&facts, "fsync_over_fdatasync", 2.0);
+    assert_eq!(facts.text("run.fastest_sync_method"), Some("rwf_dsync"));
+    is_near(&facts, "fastest_sync_gain", 1.5);
+    assert_eq!(facts.text("run.best_sync_method"), Some("open_datasync"));
+    is_near(&facts, "time_of_fsync_over_best", 2.5);
+    assert!(facts.get("run.time_of_open_sync_over_best").is_none(), "that was direct");
+}
+
+#[test]
+fn without_fsync_the_linked_pair_tells_what_times_cost() {
+    let facts = facts_of(methods(&[
+        (SyncMethod::LinkedFsync, CacheMode::Direct, 1000.0),
+        (SyncMethod::LinkedFdatasync, CacheMode::Direct, 1700.0),
+        (SyncMethod::OSync, CacheMode::Direct, 1000.0),
+        (SyncMethod::ODsync, CacheMode::Direct, 1000.0),
+    ]));
+    is_near(&facts, "fsync_over_fdatasync", 1.7);
+    assert!(facts.get("run.fastest_sync_gain").is_none(), "there is no fdatasync to hold against");
+}
+
+#[test]
+fn file_modes_are_those_of_fdatasync_where_several_were_measured() {
+    let group = |method: SyncMethod, empty: f64, preallocated: f64| {
+        let row = |layout: FileLayout, share: f64| FileModeRow {
+            arm: arm(
+                ArmSetting { layout: Some(layout), ..setting(method, CacheMode::Buffered) },
+                1000.0 * share,
+            ),
+            share_of_recycled: Some(share),
+            further_writes_per_commit: None,
+        };
+        let rows = vec![
+            row(FileLayout::Incompressible, 1.0),
+            row(FileLayout::Empty, empty),
+            row(FileLayout::Preallocated, preallocated),
+        ];
+        FileModesFindings { rows }
+    };
+    let file_modes =
+        vec![group(SyncMethod::ODsync, 0.25, 0.4), group(SyncMethod::Fdatasync, 0.5, 0.8)];
+    let facts = facts_of(DurableFindings { file_modes, ..DurableFindings::default() });
+    is_near(&facts, "append_over_recycled", 2.0);
+    is_near(&facts, "preallocated_over_recycled", 1.25);
+}
+
+#[test]
+fn the_flush_of_the_sizes_slice_stands_before_another_workloads() {
+    let setting = setting(SyncMethod::Fdatasync, CacheMode::Buffered);
+    let share =
+        |share: f64, size_bytes: f64| SizeShare { size_bytes, share, is_extrapolated: false };
+    let batching = BatchAdvice {
+        bandwidth_bytes_per_second: 1e9,
+        for_shares: vec![share(0.5, 1e5), share(0.8, 4e5), share(0.95, 2e6)],
+        of_records: Vec::new(),
+        batch_bytes: 4e5,
+        unbatched: Vec::new(),
+    };
+    let curve = SizeCurve {
+        arms: vec![arm(setting.clone(), 4000.0)],
+        setting,
+        model: None,
+        bandwidth_bytes_per_second: None,
+        deviations: Vec::new(),
+        batching: Some(batching),
+        declined: None,
+    };
+    let sizes = SizesFindings {
+        curves: vec![curve],
+        shares: Vec::new(),
+        boundaries: Vec::new(),
+        free_at_small_sizes: None,
+    };
+    let facts = facts_of(DurableFindings { sizes: Some(sizes), ..DurableFindings::default() });
+    is_near(&facts, "flush_8k", 250e3);
+    is_near(&facts, "half_flush_us", 125.0);
+    is_near(&facts, "batch_bytes", 4e5);
+}
+
+fn group(committers: u32) -> ArmSetting {
+    let group_commit = GroupCommit::of(committers);
+    let single = setting(SyncMethod::Fdatasync, CacheMode::Buffered);
+    ArmSetting { group_commit: Some(group_commit), ..single }
+}
+
+fn sync_every() -> SyncEveryFindings {
+    let row = |(every, ns_per_write): (u32, f64)| SyncEveryRow {
+        arm: arm(
+            ArmSetting { every, ..setting(SyncMethod::Fdatasync, CacheMode::Buffered) },
+            1e9 / ns_per_write,
+        ),
+        ns_per_write,
+    };
+    let rows = [(1, 300e3), (8, 60e3), (64, 10e3), (1024, 1e3)].map(row).into();
+    SyncEveryFindings { rows, line: None, declined: None }
+}
+
+#[test]
+fn batches_gain_what_most_committers_gained_or_what_a_shared_sync_did() {
+    let row = |(committers, gain): (u32, f64)| GroupCommitRow {
+        arm: arm(group(committers), 1000.0),
+        independent: None,
+        gain: Some(gain),
+        predicted_per_second: None,
+    };
+    let rows = [(1, 0.9), (64, 5.0), (64, 54.0), (8, 2.0)].map(row).into();
+    let group_commit = Some(GroupCommitFindings { rows, others: Vec::new() });
+    let both =
+        DurableFindings { group_commit, sync_every: vec![sync_every()], ..Default::default() };
+    is_near(&facts_of(both), "batch_gain", 54.0);
+    let every = DurableFindings { sync_every: vec![sync_every()], ..Default::default() };
+    is_near(&facts_of(every), "batch_gain", 30.0);
+}
+
+#[test]
+fn a_measured_delay_takes_the_place_of_half_a_flush_also_where_none_is_best() {
+    let advised = |micros: u64, gain_share: f64| {
+        let advice = CommitDelayAdvice {
+            delay: Nanos::from_micros(micros),
+            batch_max: Bytes::from_mib(1),
+            arm: 0,
+            without: 0,
+            gain_share,
+            best_gain_share: gain_share,
+            noise_share: 0.05,
+            p99_share: None,
+        };
+        CommitDelayFindings { arms: vec![arm(group(64), 1000.0)], advice: Some(advice) }
+    };
+    let with = |commit_delays| facts_of(DurableFindings { commit_delays, ..Default::default() });
+    let facts = with(vec![advised(0, 0.0), advised(200, 0.4)]);
+    assert_eq!(facts.number("run.advised_commit_delay"), Some(200e3));
+    assert_eq!(facts.number("run.advised_commit_delay_us"), Some(200.0));
+    let facts = with(vec![advised(0, 0.0)]);
+    assert_eq!(facts.number("run.advised_commit_delay"), Some(0.0));
+    assert!(
+        facts.number("run.half_flush_us").unwrap() > 1000.0,
+        "the flush itself is told as it is"
+    );
+}
+
+#[test]
+fn arms_without_figures_tell_nothing() {
+    let mut durable = methods(&[(SyncMethod::Fdatasync, CacheMode::Buffered, 4000.0)]);
+    let rows = &mut durable.methods.as_mut().unwrap().rows;
+    rows[0].arm.figures = None;
+    let facts = facts_of(durable);
+    assert!(facts.get("run.fastest_sync_gain").is_none());
 }

@@ -5,10 +5,9 @@ use std::collections::HashSet;
 
 use super::units::{MEBI, other_units};
 use super::{Claim, LocatedObservation, Observation, Tier};
-use crate::audit::Figure;
 use crate::audit::cell::bandwidth_unit;
+use crate::audit::figure::{Figure, bandwidth, number, rate};
 use crate::audit::phrases::{bandwidth_in, drives, number_before};
-use crate::audit::wording::{bandwidth, number, rate};
 
 // Bandwidths are often converted after they were rounded (223 MiB/s to 233.8 MB/s); the smallest
 // difference between units is 2.4 %. Values per thread are averages, rounded as well.

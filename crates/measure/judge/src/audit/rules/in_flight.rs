@@ -1,9 +1,9 @@
 //! Little's law: rate × latency against jobs × depth. Reports impossible results and shortfalls.
 
 use super::{Claim, Observation, Tier};
+use crate::audit::claim::Durability;
+use crate::audit::figure::{Figure, number, percent, rate, time};
 use crate::audit::phrases::drives;
-use crate::audit::wording::{number, percent, rate, time};
-use crate::audit::{Durability, Figure};
 
 // fio prints run times in ms; half of one in a second-long run, for the rate and for the mean.
 const CLOCK_MARGIN: f64 = 0.001;

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use super::in_flight::{DepthFit, fit_of};
 use super::{Claim, LocatedObservation, Observation, Tier};
-use crate::audit::wording::{bandwidth, percent, rate, time};
-use crate::audit::{ClaimPlace, Figure};
+use crate::audit::claim::ClaimPlace;
+use crate::audit::figure::{Figure, bandwidth, percent, rate, time};
 
 // Repetitions of a measurement may differ by this share.
 const REPEATED_WITHIN: f64 = 0.2;
