@@ -77,7 +77,7 @@ pub struct FactOrigin<'a> {
 pub struct AdviceRequest<'a> {
     /// The path that the user named.
     pub target: String,
-    /// Machine and storage.
+    /// The machine, and the layers under the target.
     pub system: FactOrigin<'a>,
     /// Only rules for this use, and those for any.
     pub role: Option<AdviceRole>,
@@ -86,7 +86,7 @@ pub struct AdviceRequest<'a> {
     pub settings: DatabaseSettings,
     /// The findings of a run on this target.
     pub run: Option<&'a Findings>,
-    /// Only this rule.
+    /// Only this rule, by identifier or name.
     pub rule: Option<String>,
 }
 
@@ -253,7 +253,7 @@ impl Judge<'_> {
             state: judgement.state,
             reason: judgement.reason,
             read: judgement.seen.used.iter().filter_map(|name| read(name, facts)).collect(),
-            missing: judgement.seen.missing.iter().map(|it| self.missing(it, facts)).collect(),
+            missing: judgement.seen.missing.iter().map(|name| self.missing(name, facts)).collect(),
             advice: filled(&rule.advice, facts),
             apply: Apply {
                 command: fill(&rule.command),

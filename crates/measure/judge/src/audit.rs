@@ -51,7 +51,6 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// Without claims.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -226,8 +225,11 @@ mod tests {
         }
         claims[1].stack = "xfs".into();
         let found = audit(&claims);
-        let seen: Vec<_> =
-            found.findings.iter().map(|it| (it.line.clone(), it.tier, &*it.rule)).collect();
+        let seen: Vec<_> = found
+            .findings
+            .iter()
+            .map(|finding| (finding.line.clone(), finding.tier, &*finding.rule))
+            .collect();
         let of = |line| {
             [
                 (ClaimPlace::Number(line), Tier::Impossible, "in-flight-impossible"),
@@ -240,7 +242,7 @@ mod tests {
         let counts = [Tier::Impossible, Tier::Shortfall, Tier::Doubtful, Tier::Method];
         assert_eq!(counts.map(|tier| found.counts.of(tier)), [3, 0, 3, 1]);
         assert_eq!((found.counts.total(), found.clean, found.claims), (7, false, 3));
-        let rules: Vec<_> = found.rules.iter().map(|it| it.rule.as_str()).collect();
+        let rules: Vec<_> = found.rules.iter().map(|rule| rule.rule.as_str()).collect();
         assert_eq!(rules, ["in-flight-impossible", "too-short", "average-only"]);
         // One without a line is named by its words.
         let named = audit(&[Claim { stack: "xfs".into(), line: None, ..claims[0].clone() }]);

@@ -54,7 +54,8 @@ pub fn compare(sides: &[Side], settings: &CompareSettings) -> Comparison {
 
 /// A, B, … Z, then numbers.
 fn label(index: usize) -> String {
-    let letter = u8::try_from(index).ok().filter(|it| *it < 26).map(|it| char::from(b'A' + it));
+    let letter =
+        u8::try_from(index).ok().filter(|index| *index < 26).map(|index| char::from(b'A' + index));
     letter.map_or_else(|| (index + 1).to_string(), String::from)
 }
 
@@ -81,7 +82,7 @@ fn pair(baseline: &Side, (index, other): (usize, &Side), settings: &CompareSetti
         Some(step(units, &labels, index, settings))
     };
     let titles = |units: &[WorkloadUnit<'_>], places: &[usize]| {
-        places.iter().filter_map(|&it| units.get(it)).map(WorkloadUnit::title).collect()
+        places.iter().filter_map(|&place| units.get(place)).map(WorkloadUnit::title).collect()
     };
     Pair {
         remarks: remarks(baseline, other, &labels),
@@ -115,7 +116,7 @@ fn remarks(baseline: &Side, other: &Side, labels: &[String; 2]) -> Vec<String> {
     let [a, b] = labels;
     let mut remarks = Vec::new();
     for run in &baseline.runs {
-        if other.runs.iter().any(|it| it.findings.run == run.findings.run) {
+        if other.runs.iter().any(|other| other.findings.run == run.findings.run) {
             let name = &run.findings.run.run;
             remarks.push(format!("run {name} is on both sides, {a} and {b}: it is no evidence"));
         }
@@ -123,7 +124,9 @@ fn remarks(baseline: &Side, other: &Side, labels: &[String; 2]) -> Vec<String> {
     for (label, side) in [(a, baseline), (b, other)] {
         for run in &side.runs {
             let errors = run.findings.errors.iter();
-            remarks.extend(errors.map(|it| format!("{label}, run {}: {it}", run.findings.run.run)));
+            remarks.extend(
+                errors.map(|error| format!("{label}, run {}: {error}", run.findings.run.run)),
+            );
         }
     }
     remarks
@@ -167,7 +170,7 @@ fn step(
 
 /// Latencies of different kinds of operations are never compared.
 fn other_operation(steps: [&WorkloadFindings; 2], labels: &[String; 2]) -> Option<String> {
-    let [a, b] = steps.map(|it| it.headline);
+    let [a, b] = steps.map(|workload| workload.headline);
     (a != b).then(|| {
         let [label_a, label_b] = labels;
         format!("{label_a} measures {}s, {label_b} {}s", a.name(), b.name())
@@ -179,7 +182,7 @@ fn headline(workload: &WorkloadFindings) -> Option<&OperationFindings> {
 }
 
 fn curves(members: &[UnitMember<'_>]) -> Vec<Vec<CurvePoint>> {
-    members.iter().filter_map(|it| Some(headline(it.workload)?.curve.clone())).collect()
+    members.iter().filter_map(|member| Some(headline(member.workload)?.curve.clone())).collect()
 }
 
 fn figures(
@@ -188,7 +191,7 @@ fn figures(
     settings: &CompareSettings,
 ) -> Vec<FigureComparison> {
     let repeats = |side: usize, members: &[UnitMember<'_>]| -> Vec<Repeat> {
-        members.iter().map(|it| repeat(it, seed(settings.seed, side, it))).collect()
+        members.iter().map(|member| repeat(member, seed(settings.seed, side, member))).collect()
     };
     let [a, b] = [repeats(0, sides[0]), repeats(side, sides[1])];
     let one = |&figure: &FigureName| effect::figure(figure, &a, &b, settings);
@@ -212,7 +215,7 @@ fn mixed_seed<const PARTS: usize>(seed: u64, parts: [u64; PARTS]) -> u64 {
 }
 
 fn repeat(member: &UnitMember<'_>, seed: u64) -> Repeat {
-    let cells = member.series.map(|it| it.cells()).unwrap_or_default();
+    let cells = member.series.map(|series| series.cells()).unwrap_or_default();
     Repeat {
         values: FigureName::ALL.map(|figure| value(member.workload, figure)),
         replicates: bootstrap::replicates(cells, seed),
@@ -221,24 +224,24 @@ fn repeat(member: &UnitMember<'_>, seed: u64) -> Repeat {
 
 /// The result as the run's report has it.
 fn value(workload: &WorkloadFindings, figure: FigureName) -> Option<f64> {
-    let service = headline(workload).map(|it| &it.service);
+    let service = headline(workload).map(|operation| &operation.service);
     // Where syncs are the headline's part they are the commit's; both are shown.
-    let sync = workload.operation(OperationName::Sync).map(|it| &it.service);
+    let sync = workload.operation(OperationName::Sync).map(|operation| &operation.service);
     let value = match figure {
         FigureName::Rate => Some(workload.headline_rate()),
         FigureName::Bandwidth => Some(workload.bandwidth),
-        FigureName::Mean => service.map(|it| it.mean_ns),
+        FigureName::Mean => service.map(|latencies| latencies.mean_ns),
         FigureName::P50 => service?.p50_ns.map(float),
         FigureName::P99 => service?.p99_ns.map(float),
         FigureName::P99_9 => service?.p99_9_ns.map(float),
-        FigureName::SyncMean => sync.map(|it| it.mean_ns),
+        FigureName::SyncMean => sync.map(|latencies| latencies.mean_ns),
         FigureName::SyncP50 => sync?.p50_ns.map(float),
         FigureName::SyncP99 => sync?.p99_ns.map(float),
         FigureName::SyncP99_9 => sync?.p99_9_ns.map(float),
         FigureName::CpuPerOperation => Some(workload.cpu.per_operation_ns),
     };
     // Effects are quotients in logarithms, which zero does not have.
-    value.filter(|it| *it > 0.0 && it.is_finite())
+    value.filter(|value| *value > 0.0 && value.is_finite())
 }
 
 #[cfg(test)]
@@ -254,9 +257,9 @@ mod tests {
     fn work_in_parallel_gives_its_results_in_order() {
         for count in [0, 1, 2, 3, 7, 100] {
             let items: Vec<u32> = (0..count).collect();
-            let found = in_parallel(&items, |&it| (it % 3 != 1).then_some(it * 2));
+            let found = in_parallel(&items, |&item| (item % 3 != 1).then_some(item * 2));
             let expected: Vec<u32> =
-                items.iter().filter(|it| *it % 3 != 1).map(|it| it * 2).collect();
+                items.iter().filter(|item| *item % 3 != 1).map(|item| item * 2).collect();
             assert_eq!(found, expected);
         }
     }

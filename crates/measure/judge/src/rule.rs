@@ -9,7 +9,7 @@ use durio_analyse::{Explanation, ExplanationKind};
 pub(crate) struct CodedRule<C> {
     /// For programs; it does not change.
     pub(crate) id: &'static str,
-    /// When it speaks.
+    /// The condition under which it speaks.
     pub(crate) what: &'static str,
     /// Why that matters; empty where `what` covers it.
     pub(crate) why: &'static str,

@@ -215,7 +215,7 @@ fn ends(stack: &Stack) -> impl Iterator<Item = &Layer> {
 
 /// True if the kernel sends flushes to the layer.
 fn is_flushed(layer: &Layer) -> bool {
-    layer.block.as_ref().is_some_and(|it| it.write_cache == Some(WriteCache::WriteBack))
+    layer.block.as_ref().is_some_and(|block| block.write_cache == Some(WriteCache::WriteBack))
 }
 
 #[cfg(test)]
@@ -255,12 +255,13 @@ mod tests {
         for source in sources {
             let code = source.split("#[cfg(test)]").next().unwrap();
             let parts: Vec<&str> = code.split('"').collect();
-            let pairs = parts.windows(2).filter(|it| it[1].starts_with(',') && is_word(it[1]));
-            used.extend(pairs.map(|it| it[0]));
+            let pairs =
+                parts.windows(2).filter(|pair| pair[1].starts_with(',') && is_word(pair[1]));
+            used.extend(pairs.map(|pair| pair[0]));
         }
         used.sort_unstable();
         used.dedup();
-        let mut explained: Vec<String> = explanations().map(|it| it.id).collect();
+        let mut explained: Vec<String> = explanations().map(|explanation| explanation.id).collect();
         explained.sort_unstable();
         assert_eq!(used, explained);
     }
@@ -275,8 +276,8 @@ mod tests {
             signals(&sample.input()).len()
         };
         assert!(asked(|_| {}) > 0);
-        assert_eq!(asked(|it| it.environment.stacks.clear()), 0);
-        assert_eq!(asked(|it| it.plan.steps[0].load.workload.sync = SyncPolicy::NONE), 0);
+        assert_eq!(asked(|sample| sample.environment.stacks.clear()), 0);
+        assert_eq!(asked(|sample| sample.plan.steps[0].load.workload.sync = SyncPolicy::NONE), 0);
     }
 
     #[test]

@@ -88,7 +88,10 @@ pub(crate) fn check_quiet(code: &str, spoil: impl FnOnce(&mut Sample)) {
 pub(crate) fn seen(code: &str, spoil: impl FnOnce(&mut Sample)) -> Option<String> {
     let mut sample = sample();
     spoil(&mut sample);
-    warnings(&sample.input()).into_iter().find(|it| it.code == code).map(|it| it.seen)
+    warnings(&sample.input())
+        .into_iter()
+        .find(|warning| warning.code == code)
+        .map(|warning| warning.seen)
 }
 
 pub(crate) fn layer(kind: LayerKind, name: &str) -> Layer {
@@ -158,7 +161,7 @@ pub(crate) fn assert_signal(found: Option<Signal>, id: &str, word: SignalWord) -
     let found = found.unwrap_or_else(|| panic!("no signal {id}"));
     assert_eq!((found.id.as_str(), found.word), (id, word), "{found:?}");
     assert!(!found.read.is_empty() && !found.implies.is_empty(), "{found:?}");
-    assert!(found.read.iter().all(|it| !it.place.is_empty()), "{found:?}");
+    assert!(found.read.iter().all(|reading| !reading.place.is_empty()), "{found:?}");
     let words = format!("{} {}", found.implies, found.advice);
     let acquits = words.split(|c: char| !c.is_alphabetic()).any(|word| word == "safe");
     assert!(!acquits, "{words}");

@@ -38,8 +38,13 @@ fn check(input: &RuleInput<'_>) -> Vec<Verdict> {
     }
     let at = |location: &str| -> Vec<Verdict> {
         let one = |threshold: &Threshold| {
-            let mut here = input.workloads.iter().filter(|it| it.location == location);
-            verdict(input, threshold, here.find(|it| it.name == threshold.workload), location)
+            let mut here = input.workloads.iter().filter(|workload| workload.location == location);
+            verdict(
+                input,
+                threshold,
+                here.find(|workload| workload.name == threshold.workload),
+                location,
+            )
         };
         thresholds.iter().map(one).collect()
     };
@@ -48,12 +53,16 @@ fn check(input: &RuleInput<'_>) -> Vec<Verdict> {
 
 /// Every threshold in every state, or with every number of clients, in which its stream was measured.
 fn each_state(input: &RuleInput<'_>) -> Vec<Verdict> {
-    let first = input.plan.locations().first().map_or_else(String::new, |it| it.to_string());
+    let first =
+        input.plan.locations().first().map_or_else(String::new, |location| location.to_string());
     let mut verdicts = Vec::new();
     for threshold in &input.plan.thresholds {
         let before = verdicts.len();
-        let measured = input.workloads.iter().filter(|it| it.name == threshold.workload);
-        verdicts.extend(measured.map(|it| verdict(input, threshold, Some(it), &it.location)));
+        let measured =
+            input.workloads.iter().filter(|workload| workload.name == threshold.workload);
+        verdicts.extend(
+            measured.map(|workload| verdict(input, threshold, Some(workload), &workload.location)),
+        );
         if verdicts.len() == before {
             verdicts.push(verdict(input, threshold, None, &first));
         }
@@ -109,7 +118,8 @@ fn judge(
     let (bound, cpus) = (threshold.bound, cpus(&input.environment.host));
     let (value, limit, unit) = compared(bound, workload, f64::from(cpus));
     let known = workload.filter(|_| value.is_some());
-    let doubt = known.and_then(|it| invalid(input, it).or_else(|| too_short(bound, it)));
+    let doubt =
+        known.and_then(|workload| invalid(input, workload).or_else(|| too_short(bound, workload)));
     let is_below = matches!(bound, ThresholdBound::LatencyBelow { .. });
     let name = &plain.workload;
     let (verdict, measured, doubt) = match (value, doubt) {
@@ -120,7 +130,7 @@ fn judge(
         (Some(value), None) => {
             let is_met = if is_below { value < limit } else { value >= limit };
             let word = if is_met { VerdictWord::Fit } else { VerdictWord::Unfit };
-            let too_few = known.is_some_and(|it| has_too_few(bound, it));
+            let too_few = known.is_some_and(|workload| has_too_few(bound, workload));
             let least = if too_few { " or more, by the p50 of few operations" } else { "" };
             (word, format!("{name}: {}{least}", shown(bound, value)), None)
         }
@@ -160,8 +170,8 @@ fn without_threshold(
     plain: Verdict,
     workload: Option<&WorkloadFindings>,
 ) -> Verdict {
-    let headline = workload.and_then(|it| it.operation(it.headline));
-    let p99 = headline.and_then(|it| it.service.p99_ns);
+    let headline = workload.and_then(|workload| workload.operation(workload.headline));
+    let p99 = headline.and_then(|operation| operation.service.p99_ns);
     let name = &plain.workload;
     let measured = match (headline, p99) {
         (Some(headline), Some(p99)) => {
@@ -222,25 +232,31 @@ fn compared(
     let workload = workload.filter(|workload| workload.complete);
     match bound {
         ThresholdBound::LatencyBelow { operation, figure, limit } => {
-            let latencies = workload.and_then(|it| latencies_of(it, operation));
+            let latencies = workload.and_then(|workload| latencies_of(workload, operation));
             let limit = float(limit.get());
-            let value = latencies.and_then(|it| figure_of(it, figure).or_else(|| over(it, limit)));
+            let value = latencies.and_then(|latencies| {
+                figure_of(latencies, figure).or_else(|| over(latencies, limit))
+            });
             (value, limit, "ns")
         }
         ThresholdBound::OperationsPerCpu { at_least_per_second } => {
-            (workload.map(|it| it.iops), at_least_per_second * cpus, "per second")
+            (workload.map(|workload| workload.iops), at_least_per_second * cpus, "per second")
         }
-        ThresholdBound::BandwidthPerCpu { at_least } => {
-            (workload.map(|it| it.bandwidth), float(at_least.get()) * cpus, "bytes per second")
-        }
+        ThresholdBound::BandwidthPerCpu { at_least } => (
+            workload.map(|workload| workload.bandwidth),
+            float(at_least.get()) * cpus,
+            "bytes per second",
+        ),
         ThresholdBound::RateAtLeast { at_least_per_second } => {
-            let commits = |it: &WorkloadFindings| {
-                it.operation(OperationName::Commit).map_or(it.iops, |commit| commit.rate)
+            let commits = |workload: &WorkloadFindings| {
+                workload
+                    .operation(OperationName::Commit)
+                    .map_or(workload.iops, |commit| commit.rate)
             };
             (workload.map(commits), at_least_per_second, "per second")
         }
         ThresholdBound::BandwidthAtLeast { at_least } => {
-            (workload.map(|it| it.bandwidth), float(at_least.get()), "bytes per second")
+            (workload.map(|workload| workload.bandwidth), float(at_least.get()), "bytes per second")
         }
         ThresholdBound::Undocumented => (None, 0.0, "ns"),
     }
@@ -262,7 +278,8 @@ fn latencies_of(workload: &WorkloadFindings, operation: TimedOperation) -> Optio
 /// If too few operations were timed for the percentile that is bounded.
 fn has_too_few(bound: ThresholdBound, workload: &WorkloadFindings) -> bool {
     let ThresholdBound::LatencyBelow { operation, figure, .. } = bound else { return false };
-    latencies_of(workload, operation).is_some_and(|it| figure_of(it, figure).is_none())
+    latencies_of(workload, operation)
+        .is_some_and(|latencies| figure_of(latencies, figure).is_none())
 }
 
 fn figure_of(latencies: &Distribution, figure: LatencyFigure) -> Option<f64> {
@@ -421,7 +438,7 @@ mod tests {
     #[test]
     fn the_number_of_processors_is_in_the_criterion() {
         let verdicts = verdicts(&sample().input());
-        let cockroach = verdicts.iter().find(|it| it.database == "cockroachdb").unwrap();
+        let cockroach = verdicts.iter().find(|verdict| verdict.database == "cockroachdb").unwrap();
         assert!(cockroach.criterion.contains("of which 4"), "{}", cockroach.criterion);
         assert_eq!(cockroach.threshold, Some(2000.0));
     }
@@ -444,12 +461,16 @@ mod tests {
     fn the_log_of_a_profile_is_judged_idle_and_under_load() {
         let found = verdicts_on_profile("etcd", |sample| {
             let log = &mut sample.workloads[1];
-            let sync = log.operations.iter_mut().find(|it| it.operation == OperationName::Sync);
+            let sync = log
+                .operations
+                .iter_mut()
+                .find(|operation| operation.operation == OperationName::Sync);
             sync.unwrap().service.p99_ns = Some(15_000_000);
         });
         let of = |database: &str| -> Vec<(VerdictWord, &str)> {
-            let its = found.iter().filter(|it| it.database == database);
-            its.map(|it| (it.verdict, it.measured.split(": ").next().unwrap())).collect()
+            let its = found.iter().filter(|verdict| verdict.database == database);
+            its.map(|verdict| (verdict.verdict, verdict.measured.split(": ").next().unwrap()))
+                .collect()
         };
         let (idle, loaded) = ("log, idle", "log, under load");
         assert_eq!(
@@ -464,7 +485,7 @@ mod tests {
             ]
         );
         assert_eq!(of("etcd-openshift"), [(VerdictWord::Fit, idle), (VerdictWord::Fit, loaded)]);
-        assert!(found.iter().all(|it| it.source.is_some()));
+        assert!(found.iter().all(|verdict| verdict.source.is_some()));
     }
 
     #[test]
@@ -496,7 +517,10 @@ mod tests {
         assert_eq!(word(|log| log.measured = Nanos::from_millis(900)), VerdictWord::CannotTell);
         let stall = word(|log| {
             log.measured = Nanos::from_millis(900);
-            let sync = log.operations.iter_mut().find(|it| it.operation == OperationName::Sync);
+            let sync = log
+                .operations
+                .iter_mut()
+                .find(|operation| operation.operation == OperationName::Sync);
             sync.unwrap().service.max_ns = 1_500_000_000;
         });
         assert_eq!(stall, VerdictWord::Unfit);

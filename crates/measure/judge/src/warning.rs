@@ -237,14 +237,14 @@ fn warning<C>(rule: &CodedRule<C>, about: Vec<String>, seen: String) -> WarningF
 impl WarningCheck {
     fn at(&self, input: &RuleInput<'_>) -> Option<Sight> {
         match self {
-            Self::Workload(seen) => per_workload(input, |it| seen(input, it)),
-            Self::Real(seen) => per_workload(input, |it| {
-                seen(input, it).filter(|_| it.effective.engine != EngineKind::Null)
+            Self::Workload(seen) => per_workload(input, |workload| seen(input, workload)),
+            Self::Real(seen) => per_workload(input, |workload| {
+                seen(input, workload).filter(|_| workload.effective.engine != EngineKind::Null)
             }),
             Self::Section(seen) => {
                 let sections = input.campaign?.sections.iter();
-                let found = sections.map(|it| (it.name.clone(), seen(input, it)));
-                let (about, texts): (_, Vec<_>) = found.filter(|it| !it.1.is_empty()).unzip();
+                let found = sections.map(|section| (section.name.clone(), seen(input, section)));
+                let (about, texts): (_, Vec<_>) = found.filter(|found| !found.1.is_empty()).unzip();
                 Some((about, some_joined(input, &texts.concat())?))
             }
             Self::Locations(seen) => seen(input),
@@ -377,50 +377,85 @@ mod tests {
     /// Code, what is set, the last value without the warning and the first with it.
     const THRESHOLDS: [(&str, Set, f64, f64); 23] = [
         // Little's law: 2 %, in both directions, over 50 ms at the least.
-        ("inconsistent", |it, value| it.workloads[0].in_flight.deviation = value, 0.02, 0.020_1),
-        ("inconsistent", |it, value| it.workloads[0].in_flight.deviation = value, -0.02, -0.020_1),
+        (
+            "inconsistent",
+            |sample, value| sample.workloads[0].in_flight.deviation = value,
+            0.02,
+            0.020_1,
+        ),
+        (
+            "inconsistent",
+            |sample, value| sample.workloads[0].in_flight.deviation = value,
+            -0.02,
+            -0.020_1,
+        ),
         ("inconsistent", deviating_for_millis, 49.0, 50.0),
         // In an open loop 10 µs for each operation, and 10 ms of the whole, are explained.
         ("inconsistent", open_loop_apart, 0.029_9, 0.030_1),
         // Nobody looked for 1 ms, or twice as long as an operation takes, in a quarter of the intervals.
-        ("unwatched", |it, value| unwatched(it, whole(value), 4), 999_999.0, 1_000_000.0),
-        ("unwatched", |it, value| unwatched(it, 1_000_000, whole(value)), 5.0, 4.0),
+        ("unwatched", |sample, value| unwatched(sample, whole(value), 4), 999_999.0, 1_000_000.0),
+        ("unwatched", |sample, value| unwatched(sample, 1_000_000, whole(value)), 5.0, 4.0),
         // Clocks: 0.1 %.
-        ("clock", |it, value| it.workloads[0].in_flight.clock_deviation = value, 0.001, 0.001_01),
-        ("clock", |it, value| it.workloads[0].in_flight.clock_deviation = value, -0.001, -0.001_01),
+        (
+            "clock",
+            |sample, value| sample.workloads[0].in_flight.clock_deviation = value,
+            0.001,
+            0.001_01,
+        ),
+        (
+            "clock",
+            |sample, value| sample.workloads[0].in_flight.clock_deviation = value,
+            -0.001,
+            -0.001_01,
+        ),
         // 20 % of variation, of 8 intervals at the least.
-        ("noisy", |it, value| it.evenness().coefficient_of_variation = value, 0.2, 0.201),
+        ("noisy", |sample, value| sample.evenness().coefficient_of_variation = value, 0.2, 0.201),
         ("noisy", varying_intervals, 7.0, 8.0),
         // p99.99 of ten times the p99, which is 700 µs here.
-        ("tail", |it, value| it.headline().service.p99_99_ns = Some(whole(value)), 7.0e6, 7.1e6),
+        (
+            "tail",
+            |sample, value| sample.headline().service.p99_99_ns = Some(whole(value)),
+            7.0e6,
+            7.1e6,
+        ),
         // 10 µs of submission.
         ("submit", submitting_nanos, 10_000.0, 10_001.0),
         // A quarter of the latency, and 50 µs.
-        (DEVICE, |it, value| outside(it, value, 100_000.0), 0.25, 0.251),
-        (DEVICE, |it, value| outside(it, 0.6, value), 50_000.0, 50_001.0),
+        (DEVICE, |sample, value| outside(sample, value, 100_000.0), 0.25, 0.251),
+        (DEVICE, |sample, value| outside(sample, 0.6, value), 50_000.0, 50_001.0),
         // Shares of processors: 90 % of a core, half of what a job can do, 30 % in the kernel, 1 % stolen.
-        ("one-core", |it, value| it.workloads[0].cpu.busiest_job_share = value, 0.9, 0.901),
-        ("durio-limit", |it, value| reached(it, value), 0.5, 0.501),
+        ("one-core", |sample, value| sample.workloads[0].cpu.busiest_job_share = value, 0.9, 0.901),
+        ("durio-limit", |sample, value| reached(sample, value), 0.5, 0.501),
         (
             "system-cpu",
-            |it, value| it.workloads[0].cpu.machine_system_share = Some(value),
+            |sample, value| sample.workloads[0].cpu.machine_system_share = Some(value),
             0.3,
             0.301,
         ),
-        ("steal", |it, value| it.workloads[0].cpu.machine_steal_share = Some(value), 0.01, 0.010_1),
+        (
+            "steal",
+            |sample, value| sample.workloads[0].cpu.machine_steal_share = Some(value),
+            0.01,
+            0.010_1,
+        ),
         // One interval of many.
-        ("stalls", |it, value| it.evenness().intervals_empty = whole(value), 0.0, 1.0),
-        ("stalls", |it, value| it.evenness().intervals_under_half = whole(value), 0.0, 1.0),
+        ("stalls", |sample, value| sample.evenness().intervals_empty = whole(value), 0.0, 1.0),
+        ("stalls", |sample, value| sample.evenness().intervals_under_half = whole(value), 0.0, 1.0),
         // A hundredth of the arrivals.
-        ("offered-rate", |it, value| started(it, value), 0.99, 0.989_9),
+        ("offered-rate", |sample, value| started(sample, value), 0.99, 0.989_9),
         // Any time by a quota, any processor less.
         (
             "throttled",
-            |it, value| it.workloads[0].cpu.throttled = Some(Nanos::new(whole(value))),
+            |sample, value| sample.workloads[0].cpu.throttled = Some(Nanos::new(whole(value))),
             0.0,
             1.0,
         ),
-        ("limits", |it, value| it.environment.host.cgroup.cpu_quota_cores = Some(value), 4.0, 3.9),
+        (
+            "limits",
+            |sample, value| sample.environment.host.cgroup.cpu_quota_cores = Some(value),
+            4.0,
+            3.9,
+        ),
     ];
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and whole")]

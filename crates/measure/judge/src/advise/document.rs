@@ -15,7 +15,7 @@ pub const ADVICE_SCHEMA: &str = "durio-advice-1";
 /// All advice for one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AdviceReport {
-    /// [`ADVICE_SCHEMA`].
+    /// Always [`ADVICE_SCHEMA`] in this version.
     pub schema: String,
     /// The path that the user named.
     pub target: String,
@@ -41,7 +41,6 @@ pub struct AdviceReport {
 pub struct RuleCounts {
     /// As the rule wants it.
     pub met: u64,
-    /// Otherwise.
     pub not_met: u64,
     /// Something is not known.
     pub cannot_tell: u64,
@@ -52,7 +51,6 @@ pub struct RuleCounts {
 /// One rule for one subject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    /// The rule's identifier.
     pub rule: String,
     pub name: String,
     /// The advice, in a sentence.
@@ -61,7 +59,7 @@ pub struct Advice {
     pub subject: Subject,
     /// The device, mount point or database; empty if there is none here.
     pub about: String,
-    /// For which uses.
+    /// The uses of the storage that it is for.
     pub roles: Vec<AdviceRole>,
     /// For which databases; all, if none is named.
     pub databases: Vec<String>,
@@ -143,26 +141,25 @@ pub const PROOF_SCHEMA: &str = "durio-proof-1";
 /// A rule, measured before (A) and after (B).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleProof {
-    /// [`PROOF_SCHEMA`].
+    /// Always [`PROOF_SCHEMA`] in this version.
     pub schema: String,
-    /// The rule's identifier.
     pub rule: String,
     pub name: String,
-    /// The advice.
+    /// The advice, in a sentence.
     pub title: String,
     /// The path that the user named.
     pub target: String,
     pub switched: SwitchedSetting,
     /// Runs of each side.
     pub pairs: u32,
-    /// A against B.
+    /// A (before) against B (after).
     pub comparison: Comparison,
 }
 
 /// A setting that was switched, and its value now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchedSetting {
-    /// In words.
+    /// The setting in words.
     pub what: String,
     /// The setting's file; `None` for an option of durio.
     pub file: Option<String>,

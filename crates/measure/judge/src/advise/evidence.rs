@@ -40,11 +40,10 @@ pub struct Conditions {
     pub command: String,
     /// The day, as 2026-11-21.
     pub date: String,
-    /// The kernel's release.
     pub kernel: String,
     /// Disk, cache and filesystem.
     pub storage: String,
-    /// Processors.
+    /// Processors of the machine.
     pub cores: u32,
     /// Other load during it, and its influence on the results.
     pub load: String,
@@ -58,8 +57,10 @@ impl Evidence {
     #[must_use]
     pub fn line(&self) -> String {
         let word = self.outcome.words();
-        let Some(it) = &self.measured else { return format!("{word}: needs {}", self.says) };
-        let Conditions { command, date, kernel, storage, cores, load, doubt } = it;
+        let Some(conditions) = &self.measured else {
+            return format!("{word}: needs {}", self.says);
+        };
+        let Conditions { command, date, kernel, storage, cores, load, doubt } = conditions;
         let doubt = doubt.as_ref().map(|doubt| format!("; {doubt}")).unwrap_or_default();
         format!(
             "checked, {word}: {} [{command}; {storage}, kernel {kernel}, {cores} cores, {load}, \
@@ -141,38 +142,43 @@ pub(super) fn shipped() -> Result<ByRule, WrongRule> {
 fn measured(text: &str) -> Result<ByRule, WrongRule> {
     let EvidenceFile { place: places, measured } = parsed("measured.toml", text)?;
     let mut found = ByRule::new();
-    for it in measured {
-        let rule = it.rule.clone();
-        let evidence = evidence(it, &places).map_err(|reason| (rule.clone(), reason))?;
+    for measurement in measured {
+        let rule = measurement.rule.clone();
+        let evidence = evidence(measurement, &places).map_err(|reason| (rule.clone(), reason))?;
         found.entry(rule).or_default().push(evidence);
     }
     // The order of the outcomes: what speaks against a rule is read first.
-    found.values_mut().for_each(|all| all.sort_by_key(|it| it.outcome));
+    found.values_mut().for_each(|all| all.sort_by_key(|evidence| evidence.outcome));
     Ok(found)
 }
 
-fn evidence(it: Measurement, places: &BTreeMap<String, Testbed>) -> Result<Evidence, String> {
-    let place = places.get(&it.place).ok_or_else(|| format!("no place '{}'", it.place))?;
-    if it.outcome == EvidenceOutcome::NotMeasurable {
+fn evidence(
+    measurement: Measurement,
+    places: &BTreeMap<String, Testbed>,
+) -> Result<Evidence, String> {
+    let place = places
+        .get(&measurement.place)
+        .ok_or_else(|| format!("no place '{}'", measurement.place))?;
+    if measurement.outcome == EvidenceOutcome::NotMeasurable {
         return Err("what is not measurable belongs into unmeasured.toml".to_owned());
     }
     // Without a number it would be an opinion.
-    if !it.says.contains(|c: char| c.is_ascii_digit()) || it.command.is_empty() {
+    if !measurement.says.contains(|c: char| c.is_ascii_digit()) || measurement.command.is_empty() {
         return Err("a measurement has a figure and a command".to_owned());
     }
-    if !is_date(&it.date) {
-        return Err(format!("'{}' is no date such as 2026-11-21", it.date));
+    if !is_date(&measurement.date) {
+        return Err(format!("'{}' is no date such as 2026-11-21", measurement.date));
     }
     let measured = Conditions {
-        command: it.command,
-        date: it.date,
+        command: measurement.command,
+        date: measurement.date,
         kernel: place.kernel.clone(),
         storage: place.storage.clone(),
         cores: place.cores,
         load: place.load.clone(),
-        doubt: it.doubt,
+        doubt: measurement.doubt,
     };
-    Ok(Evidence { outcome: it.outcome, says: it.says, measured: Some(measured) })
+    Ok(Evidence { outcome: measurement.outcome, says: measurement.says, measured: Some(measured) })
 }
 
 /// Year, month and day, with as many digits as they have.
@@ -262,7 +268,7 @@ mod tests {
         };
         let text = format!("{PLACE}{}{}{}", one("agrees"), one("no-difference"), one("disagrees"));
         let outcomes: Vec<EvidenceOutcome> =
-            measured(&text).unwrap()["X1"].iter().map(|it| it.outcome).collect();
+            measured(&text).unwrap()["X1"].iter().map(|evidence| evidence.outcome).collect();
         use EvidenceOutcome::{Agrees, Disagrees, NoDifference};
         assert_eq!(outcomes, [Disagrees, NoDifference, Agrees]);
     }

@@ -116,9 +116,9 @@ pub(super) enum ValueKind {
     Bytes(f64),
     /// Nanoseconds; a bare number is multiplied by this.
     Time(f64),
-    /// Words.
+    /// Any text that is not empty.
     Text,
-    /// On or off.
+    /// On or off, in one of eight spellings.
     Flag,
     /// Words between commas or blanks.
     List,
@@ -355,7 +355,6 @@ impl Catalogue {
         self.kinds.get(name).copied()
     }
 
-    /// Every fact's name.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.kinds.keys().map(String::as_str)
     }
@@ -366,7 +365,6 @@ impl Catalogue {
         self.obtain.get(group).map(|text| text.replace('*', short)).unwrap_or_default()
     }
 
-    /// Every database's name.
     pub(super) fn databases(&self) -> impl Iterator<Item = &str> {
         self.databases.keys().map(String::as_str)
     }

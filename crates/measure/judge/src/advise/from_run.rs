@@ -132,10 +132,13 @@ fn headline_mean(workload: &WorkloadFindings) -> Option<f64> {
 
 /// Steps with a load of their own, measured to the end, that nothing ran beside.
 fn alone(findings: &Findings) -> impl Iterator<Item = &WorkloadFindings> {
-    let beside = |it: &WorkloadFindings| {
-        findings.workloads.iter().any(|other| other.step == it.step && other.stream != it.stream)
+    let beside = |workload: &WorkloadFindings| {
+        findings
+            .workloads
+            .iter()
+            .any(|other| other.step == workload.step && other.stream != workload.stream)
     };
-    findings.workloads.iter().filter(move |it| it.complete && !beside(it))
+    findings.workloads.iter().filter(move |workload| workload.complete && !beside(workload))
 }
 
 fn commits(findings: &Findings) -> Commits {
@@ -184,8 +187,9 @@ fn flushes(gathered: &mut RunFacts<'_>, findings: &Findings, commits: &Commits) 
     if let Some(nanos) = of_8k.filter_map(|setup| mean(commits, "fdatasync", setup)).next() {
         gathered.flush(nanos);
     }
-    let sync = alone(findings).filter(|it| is_one_writer(&it.definition));
-    let p50 = sync.filter_map(|it| it.operation(OperationName::Sync)?.service.p50_ns).min();
+    let sync = alone(findings).filter(|workload| is_one_writer(&workload.definition));
+    let p50 =
+        sync.filter_map(|workload| workload.operation(OperationName::Sync)?.service.p50_ns).min();
     gathered.put("flush_p50", p50.map(|nanos| FactValue::Time(float(nanos))));
 }
 
@@ -199,7 +203,8 @@ fn methods(gathered: &mut RunFacts<'_>, commits: &Commits) {
     };
     // Only a setup with several methods tells which is best; direct and buffered are compared
     // with their like.
-    let Some(setup) = setups(commits).into_iter().filter(|it| all(it) > 1).max_by_key(all) else {
+    let Some(setup) = setups(commits).into_iter().filter(|setup| all(setup) > 1).max_by_key(all)
+    else {
         return;
     };
     let times = METHODS.iter().filter_map(|(_, name)| Some((*name, mean(commits, name, setup)?)));
@@ -227,16 +232,16 @@ fn appends(gathered: &mut RunFacts<'_>, commits: &Commits) {
 }
 
 fn etcd(gathered: &mut RunFacts<'_>, findings: &Findings) {
-    let commit = alone(findings).find(|it| it.name == "commit-etcd");
-    let p99 = commit.and_then(|it| it.operation(OperationName::Sync)?.service.p99_ns);
+    let commit = alone(findings).find(|workload| workload.name == "commit-etcd");
+    let p99 = commit.and_then(|workload| workload.operation(OperationName::Sync)?.service.p99_ns);
     gathered.put("etcd_sync_p99", p99.map(|nanos| FactValue::Time(float(nanos))));
 }
 
 fn reads(gathered: &mut RunFacts<'_>, findings: &Findings) {
     // The size of PostgreSQL's pages, for its random_page_cost.
     let one = |pattern: Pattern| {
-        alone(findings).find(|it| {
-            let definition = &it.definition;
+        alone(findings).find(|workload| {
+            let definition = &workload.definition;
             definition.pattern == pattern
                 && definition.read_share.0 == 1000
                 && (definition.jobs, definition.depth) == (1, 1)
@@ -248,13 +253,13 @@ fn reads(gathered: &mut RunFacts<'_>, findings: &Findings) {
     gathered
         .number("random_over_sequential", times.map(|(random, sequential)| random / sequential));
     // The size of InnoDB's pages, for its innodb_io_capacity.
-    let mixed = alone(findings).filter(|it| {
-        let definition = &it.definition;
+    let mixed = alone(findings).filter(|workload| {
+        let definition = &workload.definition;
         definition.pattern == Pattern::Random
             && (1..1000).contains(&definition.read_share.0)
             && definition.block_size == Bytes::from_kib(16)
     });
-    let most = mixed.map(|it| it.iops).max_by(f64::total_cmp);
+    let most = mixed.map(|workload| workload.iops).max_by(f64::total_cmp);
     gathered.number("mixed_16k_iops", most.map(f64::round));
     gathered.number("depth_knee", knee(findings));
 }
@@ -277,14 +282,14 @@ fn knee(findings: &Findings) -> Option<f64> {
 }
 
 fn is_random_read(findings: &Findings, step: u32) -> bool {
-    let of_step = findings.workloads.iter().find(|it| it.step == step);
-    of_step.is_some_and(|it| {
-        it.definition.pattern == Pattern::Random && it.definition.read_share.0 == 1000
+    let of_step = findings.workloads.iter().find(|workload| workload.step == step);
+    of_step.is_some_and(|workload| {
+        workload.definition.pattern == Pattern::Random && workload.definition.read_share.0 == 1000
     })
 }
 
 fn load(gathered: &mut RunFacts<'_>, findings: &Findings) {
-    let busiest = findings.workloads.iter().map(|it| it.cpu.busiest_job_share);
+    let busiest = findings.workloads.iter().map(|workload| workload.cpu.busiest_job_share);
     gathered.number("busiest_job_share", busiest.max_by(f64::total_cmp));
     gathered.number("queue_over_requests", fullest_queue(findings));
     gathered.number("log_p99_loaded_over_idle", log_under_load(findings));
@@ -313,13 +318,19 @@ fn fullest_queue(findings: &Findings) -> Option<f64> {
 /// The p99 of a log with other load beside it ÷ that of the same log alone.
 fn log_under_load(findings: &Findings) -> Option<f64> {
     let p99 = |workload: &WorkloadFindings| {
-        workload.operation(workload.headline).and_then(|it| it.service.p99_ns)
+        workload.operation(workload.headline).and_then(|operation| operation.service.p99_ns)
     };
-    let is_log = |it: &WorkloadFindings| it.durable && is_one_writer(&it.definition);
-    let idle: Vec<&WorkloadFindings> = alone(findings).filter(|it| is_log(it)).collect();
+    let is_log =
+        |workload: &WorkloadFindings| workload.durable && is_one_writer(&workload.definition);
+    let idle: Vec<&WorkloadFindings> =
+        alone(findings).filter(|workload| is_log(workload)).collect();
     // By identity, because two logs may have equal figures.
-    let is_alone = |it: &WorkloadFindings| idle.iter().any(|alone| std::ptr::eq(*alone, it));
-    let loaded = findings.workloads.iter().filter(|it| it.complete && is_log(it) && !is_alone(it));
+    let is_alone =
+        |workload: &WorkloadFindings| idle.iter().any(|alone| std::ptr::eq(*alone, workload));
+    let loaded = findings
+        .workloads
+        .iter()
+        .filter(|workload| workload.complete && is_log(workload) && !is_alone(workload));
     let ratios = loaded.filter_map(|loaded| {
         let same = idle.iter().find(|idle| {
             let (a, b) = (&idle.definition, &loaded.definition);
@@ -331,19 +342,20 @@ fn log_under_load(findings: &Findings) -> Option<f64> {
 }
 
 fn validity(gathered: &mut RunFacts<'_>, findings: &Findings) {
-    let rates = findings.workloads.iter().filter_map(|it| it.rate_variation);
-    let worst = rates.map(|it| it.coefficient_of_variation).max_by(f64::total_cmp);
+    let rates = findings.workloads.iter().filter_map(|workload| workload.rate_variation);
+    let worst = rates.map(|rates| rates.coefficient_of_variation).max_by(f64::total_cmp);
     gathered.number("unsteadiness", worst);
-    let stolen = findings.workloads.iter().filter_map(|it| it.cpu.machine_steal_share);
+    let stolen = findings.workloads.iter().filter_map(|workload| workload.cpu.machine_steal_share);
     gathered.number("steal_share", stolen.max_by(f64::total_cmp));
-    let zeros = |it: &WorkloadFindings| match it.definition.contents {
+    let zeros = |workload: &WorkloadFindings| match workload.definition.contents {
         // Storage finds the same buffers again.
-        _ if it.definition.renewal != Renewal::EachWrite => 1.0,
+        _ if workload.definition.renewal != Renewal::EachWrite => 1.0,
         Contents::Incompressible => 0.0,
         Contents::Compressible { zeros } => f64::from(zeros.0) / 1000.0,
         Contents::Pattern { .. } => 1.0,
     };
-    let writers = findings.workloads.iter().filter(|it| it.definition.read_share.0 < 1000);
+    let writers =
+        findings.workloads.iter().filter(|workload| workload.definition.read_share.0 < 1000);
     gathered.number("compressible_share", writers.map(zeros).max_by(f64::total_cmp));
     gathered.number("file_over_memory", smallest_file(findings));
 }
@@ -352,12 +364,13 @@ fn validity(gathered: &mut RunFacts<'_>, findings: &Findings) {
 fn smallest_file(findings: &Findings) -> Option<f64> {
     let memory = findings.host.memory.get();
     let workloads = findings.workloads.iter();
-    let buffered = workloads
-        .filter(|it| it.effective.cache == CacheMode::Buffered && it.definition.read_share.0 > 0);
-    let sizes = buffered.filter_map(|it| {
-        let step = findings.plan.steps.get(usize::try_from(it.step).ok()?)?;
+    let buffered = workloads.filter(|workload| {
+        workload.effective.cache == CacheMode::Buffered && workload.definition.read_share.0 > 0
+    });
+    let sizes = buffered.filter_map(|workload| {
+        let step = findings.plan.steps.get(usize::try_from(workload.step).ok()?)?;
         let bound = step.memory_bound.map_or(memory, |bound| bound.get().min(memory));
-        let target = findings.plan.targets.iter().find(|target| target.name == it.target)?;
+        let target = findings.plan.targets.iter().find(|target| target.name == workload.target)?;
         (bound > 0).then(|| float(target.size.get()) / float(bound))
     });
     sizes.min_by(f64::total_cmp)
@@ -375,7 +388,7 @@ fn durable_facts(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
 }
 
 fn rate(arm: &DurableArm) -> Option<f64> {
-    arm.figures.as_ref().map(|it| it.rate_per_second).filter(|rate| *rate > 0.0)
+    arm.figures.as_ref().map(|figures| figures.rate_per_second).filter(|rate| *rate > 0.0)
 }
 
 /// What databases do on Linux by default: fdatasync through the page cache; the lower the more so.
@@ -388,7 +401,7 @@ fn durable_methods(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let Some(found) = &durable.methods else { return };
     let rate_of = |method: SyncMethod, cache: CacheMode| {
         let arms = found.rows.iter().map(|row| &row.arm);
-        let like = arms.filter(|it| it.setting.method == method && it.setting.cache == cache);
+        let like = arms.filter(|arm| arm.setting.method == method && arm.setting.cache == cache);
         like.filter_map(rate).max_by(f64::total_cmp)
     };
     let caches = [CacheMode::Buffered, CacheMode::Direct];
@@ -399,7 +412,7 @@ fn durable_methods(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     // All methods in the cache mode in which fdatasync was measured: like is compared with like.
     let usual = |cache: CacheMode| Some((cache, rate_of(SyncMethod::Fdatasync, cache)?));
     let Some((cache, usual)) = caches.into_iter().find_map(usual) else { return };
-    let durable = SyncMethod::ALL.into_iter().filter(|it| *it != SyncMethod::None);
+    let durable = SyncMethod::ALL.into_iter().filter(|method| *method != SyncMethod::None);
     let rates: Vec<(SyncMethod, f64)> =
         durable.filter_map(|method| Some((method, rate_of(method, cache)?))).collect();
     if let Some((fastest, rate)) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
@@ -407,14 +420,14 @@ fn durable_methods(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
         gathered.number("fastest_sync_gain", Some(rate / usual));
     }
     let known = METHODS.iter().filter_map(|(method, name)| {
-        let rate = rates.iter().find(|it| it.0 == *method)?.1;
+        let rate = rates.iter().find(|known| known.0 == *method)?.1;
         Some((*name, 1e9 / rate))
     });
     gathered.best_of(&known.collect::<Vec<_>>());
 }
 
 fn file_modes(gathered: &mut RunFacts<'_>, found: &[FileModesFindings]) {
-    let rows = || found.iter().flat_map(|it| &it.rows);
+    let rows = || found.iter().flat_map(|findings| &findings.rows);
     let over_recycled = |layout: FileLayout| {
         let of = rows().filter(|row| row.arm.setting.layout == Some(layout));
         let shares = of.filter_map(|row| Some((is_unusual(&row.arm), row.share_of_recycled?)));
@@ -431,9 +444,11 @@ fn sizes(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let mut curves: Vec<_> = curves.filter(|curve| curve.setting.is_durable()).collect();
     // Usual curves come first, because the first that has the requested value is taken.
     curves.sort_by_key(|curve| curve.arms.first().map(is_unusual));
-    let of_8k =
-        curves.iter().filter(|it| it.setting.method == SyncMethod::Fdatasync).find_map(|it| {
-            let arm = it.arms.iter().find(|arm| arm.setting.block_size.get() == 8192)?;
+    let of_8k = curves
+        .iter()
+        .filter(|curve| curve.setting.method == SyncMethod::Fdatasync)
+        .find_map(|curve| {
+            let arm = curve.arms.iter().find(|arm| arm.setting.block_size.get() == 8192)?;
             arm.figures.as_ref().map(|figures| figures.latency.mean_ns)
         });
     if let Some(nanos) = of_8k {
@@ -441,7 +456,7 @@ fn sizes(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     }
     let batch = curves.iter().find_map(|curve| {
         let shares = &curve.batching.as_ref()?.for_shares;
-        let found = shares.iter().find(|it| (it.share - BATCH_SHARE).abs() < 1e-9)?;
+        let found = shares.iter().find(|advised| (advised.share - BATCH_SHARE).abs() < 1e-9)?;
         Some(FactValue::Bytes(found.size_bytes.round()))
     });
     gathered.put("batch_bytes", batch);
@@ -450,16 +465,16 @@ fn sizes(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
 /// How many times as many commits a log with batches makes: as measured with the most committers, or
 /// by a sync after several writes of one writer.
 fn batches(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
-    let rows = durable.group_commit.iter().flat_map(|it| &it.rows);
+    let rows = durable.group_commit.iter().flat_map(|findings| &findings.rows);
     let gains = rows.filter_map(|row| Some((row.arm.setting.committers(), row.gain?)));
     // The most committers, and of several such rows the one that gains most.
-    let shared = gains.max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|it| it.1);
-    let every = durable.sync_every.iter().find_map(|it| {
+    let shared = gains.max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|gain| gain.1);
+    let every = durable.sync_every.iter().find_map(|findings| {
         let time = |every: u32| {
-            let row = it.rows.iter().find(|row| row.arm.setting.every == every);
+            let row = findings.rows.iter().find(|row| row.arm.setting.every == every);
             row.map(|row| row.ns_per_write).filter(|nanos| *nanos > 0.0)
         };
-        let most = it.rows.iter().map(|row| row.arm.setting.every);
+        let most = findings.rows.iter().map(|row| row.arm.setting.every);
         let most = most.filter(|every| (2..=EVERY_MAX).contains(every)).max()?;
         Some(time(1)? / time(most)?)
     });
@@ -468,7 +483,7 @@ fn batches(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
 
 /// The delay that was measured as best; it takes the place of half a flush.
 fn commit_delay(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
-    let advised = durable.commit_delays.iter().filter_map(|it| it.advice.as_ref());
+    let advised = durable.commit_delays.iter().filter_map(|findings| findings.advice.as_ref());
     // With several settings, the one with the largest gain counts.
     let best = advised.max_by(|a, b| a.gain_share.total_cmp(&b.gain_share));
     if let Some(advice) = best {

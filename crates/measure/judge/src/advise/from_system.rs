@@ -156,7 +156,8 @@ fn model(facts: &mut Facts, layer: &LayerReadings) {
 fn alignment(facts: &mut Facts) {
     const MIB: f64 = 1_048_576.0;
     let Some(start) = facts.number("device.start_sectors") else { return };
-    let place = facts.get("device.start_sectors").map_or_else(String::new, |it| it.place.clone());
+    let place =
+        facts.get("device.start_sectors").map_or_else(String::new, |fact| fact.place.clone());
     facts.put("device.start_beyond_mib", FactValue::Bytes(start % MIB), place);
 }
 
@@ -180,7 +181,7 @@ fn stripe(facts: &mut Facts) {
 fn members(facts: &mut Facts, stack: &Stack, readings: &TuningReadings, array: &str) {
     let Some((_, layer)) = stack.walk().find(|(_, layer)| layer.name == array) else { return };
     // Members may be partitions: what counts is the disk below.
-    let below = layer.walk().filter(|(_, it)| it.kind == LayerKind::Disk);
+    let below = layer.walk().filter(|(_, disk)| disk.kind == LayerKind::Disk);
     let disks: Vec<&LayerReadings> =
         below.filter_map(|(_, disk)| readings.of(&disk.name)).collect();
     if disks.is_empty() {
@@ -205,7 +206,7 @@ fn filesystem(
     volumes: &[SubjectFacts],
     readings: &TuningReadings,
 ) -> Option<SubjectFacts> {
-    let layer = stack.walk().map(|(_, layer)| layer).find(|it| it.filesystem.is_some())?;
+    let layer = stack.walk().map(|(_, layer)| layer).find(|layer| layer.filesystem.is_some())?;
     let known = layer.filesystem.as_ref()?;
     let mut facts = Facts::default();
     let mounted = [

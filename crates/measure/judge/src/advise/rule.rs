@@ -35,7 +35,7 @@ word_enum! {
     /// What a rule is about, and so how often it is evaluated.
     #[serde(rename_all = "snake_case")]
     Subject, name:
-    /// The machine.
+    /// The machine, once for all storage.
     Host "host",
     /// The filesystem that the target is on.
     Filesystem "filesystem",
@@ -43,11 +43,11 @@ word_enum! {
     Volume "volume",
     /// Every disk at the bottom.
     Disk "disk",
-    /// Every partition.
+    /// Every partition, each by itself.
     Partition "partition",
-    /// Every md array.
+    /// Every md array, each by itself.
     Array "array",
-    /// The database's settings.
+    /// The settings of the database that was asked for.
     Database "database",
 }
 
@@ -80,11 +80,11 @@ word_enum! {
     /// What kind of source says so.
     #[serde(rename_all = "kebab-case")]
     SourceKind, name:
-    /// The maker's documents.
+    /// Documents of the maker of the software.
     VendorDoc "vendor document",
     /// The maker's source code.
     SourceCode "source code",
-    /// Published experience.
+    /// Published experience of users.
     Practice "practice",
     /// What those who know the field take for granted; no document was read for it.
     GeneralKnowledge "general knowledge",
@@ -94,7 +94,7 @@ word_enum! {
 #[serde(deny_unknown_fields)]
 pub struct AdviceSource {
     pub kind: SourceKind,
-    /// Author and title.
+    /// Author and title of the document.
     pub document: String,
     /// Address; empty for general knowledge, and for publications whose address is not known.
     #[serde(default)]
@@ -162,7 +162,6 @@ pub struct ProofMethod {
     #[serde(default)]
     pub from: Option<String>,
     pub to: String,
-    /// Under which load.
     pub load: ProveLoad,
 }
 
@@ -187,7 +186,6 @@ pub struct Rule {
     pub title: String,
     /// The layer in words.
     pub layer: String,
-    /// The subject.
     pub subject: Subject,
     /// For which uses of the storage.
     pub roles: Vec<AdviceRole>,
@@ -368,11 +366,11 @@ fn complete(rule: &mut Rule, sources: &SourcesByName, catalogue: &Catalogue) -> 
         sources.get(key).cloned().ok_or_else(|| format!("there is no source '{key}'"))
     };
     rule.sources = rule.source_keys.iter().map(source).collect::<Result<_, _>>()?;
-    for it in &rule.contradicted {
-        rule.contradicting.push((it.says.clone(), source(&it.source)?));
+    for other in &rule.contradicted {
+        rule.contradicting.push((other.says.clone(), source(&other.source)?));
     }
     for (part, condition) in
-        rule.applies.iter().map(|it| ("applies", it)).chain([("met", &rule.met)])
+        rule.applies.iter().map(|condition| ("applies", condition)).chain([("met", &rule.met)])
     {
         condition.check(catalogue).map_err(|reason| format!("in '{part}': {reason}"))?;
     }
@@ -383,7 +381,8 @@ fn check(rule: &Rule, catalogue: &Catalogue) -> Result<(), String> {
     if rule.sources.is_empty() || rule.roles.is_empty() {
         return Err("it has no source or no role".to_owned());
     }
-    let all = rule.sources.iter().chain(rule.contradicting.iter().map(|it| &it.1));
+    let all =
+        rule.sources.iter().chain(rule.contradicting.iter().map(|contradiction| &contradiction.1));
     for source in all {
         // A document or a source file can be looked up, so it needs its address.
         let needs_url = matches!(source.kind, SourceKind::VendorDoc | SourceKind::SourceCode);
@@ -420,7 +419,7 @@ fn check_together(rules: &[Rule]) -> Result<(), WrongRule> {
         }
     }
     for rule in rules {
-        if let Some(other) = rule.conflicts.iter().find(|it| !names.contains(it.as_str())) {
+        if let Some(other) = rule.conflicts.iter().find(|other| !names.contains(other.as_str())) {
             return Err((rule.id.clone(), format!("it contradicts '{other}', which is no rule")));
         }
     }

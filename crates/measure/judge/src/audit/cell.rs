@@ -22,7 +22,7 @@ const YES_NO: &str = "yes or no";
 /// A cell's value, or the expected form.
 pub(super) type CellResult<T> = Result<T, &'static str>;
 
-/// I/Os per second.
+/// A rate in I/Os per second, such as `56.8k`.
 pub(super) fn rate(text: &str) -> CellResult<Figure> {
     let (figure, unit) = digits(text).ok_or(RATE)?;
     rate_unit(unit).map(|scale| figure.scaled(scale))

@@ -20,7 +20,7 @@ pub enum ClaimPlace {
 /// Whether the claim says that a write was on stable media before it counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Nothing is said.
+    /// The claim says nothing of it.
     #[default]
     Unknown,
     /// It says that the writes were not durable.
@@ -36,7 +36,7 @@ pub enum Durability {
 /// Results of one kind of operation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Operations {
-    /// Per second.
+    /// Operations per second of this kind.
     pub rate: Option<Figure>,
     /// The true rate if a program lost the carry of its rounding, where that is possible.
     pub rate_of_lost_carry: Option<Figure>,
@@ -79,11 +79,11 @@ pub struct Claim {
     pub read_share: Option<f64>,
     /// Random rather than sequential.
     pub random: Option<bool>,
-    /// Bytes per operation.
+    /// Bytes per operation, where all are of one size.
     pub block_size: Option<Bytes>,
     /// Bytes per operation in the mean, where they differ: a log's batches, padding included.
     pub mean_bytes: Option<Figure>,
-    /// Workers, in total.
+    /// Workers in total, not per drive.
     pub jobs: Option<u32>,
     /// Operations that each may have in flight.
     pub depth: Option<u32>,
@@ -109,7 +109,7 @@ pub struct Claim {
     pub tolerance: f64,
     pub read: Operations,
     pub write: Operations,
-    /// Sync calls.
+    /// Calls such as fsync, apart from the writes.
     pub sync: Operations,
     /// Bytes per second, reads and writes together.
     pub bandwidth: Option<Figure>,
@@ -195,7 +195,10 @@ impl Claim {
     /// for each place and end, each at most as long as the longest operation.
     fn carried_over(&self) -> Option<f64> {
         let runtime = self.runtime.filter(|runtime| *runtime > Nanos::ZERO)?;
-        let longest = self.kinds().into_iter().filter_map(|(_, it)| Some(it.latency_ns_max?.high));
+        let longest = self
+            .kinds()
+            .into_iter()
+            .filter_map(|(_, operations)| Some(operations.latency_ns_max?.high));
         let longest = longest.fold(0.0, f64::max);
         Some(f64::from(self.open_ends) * self.slots()? * longest / float(runtime.get()))
     }
@@ -351,7 +354,7 @@ mod tests {
         assert_eq!(claim.rate(), Some(Figure::exact(20.0)));
         claim.depth = None;
         assert_eq!(claim.slots(), None);
-        let kinds = claim.kinds().map(|(name, it)| (name, it.rate.is_some()));
+        let kinds = claim.kinds().map(|(name, operations)| (name, operations.rate.is_some()));
         assert_eq!(kinds, [("read", false), ("write", true), ("sync", false)]);
     }
 
@@ -388,7 +391,7 @@ mod tests {
             ..Claim::default()
         };
         claim.write.rate = Some(Figure::exact(10.0));
-        let known = |claim: &Claim| claim.in_flight_at_least().map(|it| it.value);
+        let known = |claim: &Claim| claim.in_flight_at_least().map(|figure| figure.value);
         let is = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
         assert!(is(known(&claim), 0.6));
         claim.durability = Durability::InTheWrite;
@@ -404,7 +407,7 @@ mod tests {
         claim.read = operations(1000.0, 500.0);
         assert_eq!(claim.in_flight(), None);
         claim.write.rate = Some(Figure::exact(0.0));
-        assert!(is(claim.in_flight().map(|it| it.value), 0.5));
+        assert!(is(claim.in_flight().map(|figure| figure.value), 0.5));
     }
 
     #[test]
@@ -414,7 +417,8 @@ mod tests {
         claim.runtime = Some(Nanos::from_secs(1));
         claim.read.latency_ns_max = Some(Figure::exact(1e6));
         claim.sync.latency_ns_max = Some(Figure::exact(25e6));
-        let bounds = |claim: &Claim| claim.in_flight().map(|it| (it.low, it.high)).unwrap();
+        let bounds =
+            |claim: &Claim| claim.in_flight().map(|figure| (figure.low, figure.high)).unwrap();
         // 6 places of 25 ms in a second.
         let (low, high) = bounds(&claim);
         assert!((low - 0.85).abs() < 1e-9 && (high - 1.15).abs() < 1e-9, "{low} {high}");

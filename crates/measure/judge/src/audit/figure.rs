@@ -48,13 +48,11 @@ impl Figure {
         self.with(Self::exact(factor), |value, factor| value * factor)
     }
 
-    /// The product.
     #[must_use]
     pub fn times(self, other: Self) -> Self {
         self.with(other, |one, other| one * other)
     }
 
-    /// The sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.with(other, |one, other| one + other)
@@ -80,7 +78,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// Events per second.
+/// Events per second, with `k` or `M`.
 pub(super) fn rate(per_second: f64) -> String {
     let (scale, unit) = scale(per_second, &[(1e6, "M"), (1e3, "k")]);
     format!("{}{unit}/s", number(per_second / scale))

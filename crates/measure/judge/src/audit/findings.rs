@@ -59,7 +59,6 @@ pub struct AuditFinding {
 /// A rule that found something, and what that means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleMeaning {
-    /// Its code.
     pub rule: String,
     /// What such a finding means.
     pub meaning: String,
@@ -70,14 +69,13 @@ pub struct RuleMeaning {
 pub struct TierCounts {
     /// Values that cannot be right.
     pub impossible: u64,
-    /// Unexplained time.
+    /// Findings of [`Tier::Shortfall`], in the same way.
     pub shortfall: u64,
     pub doubtful: u64,
     pub method: u64,
 }
 
 impl TierCounts {
-    /// Counts one more.
     pub(super) fn add(&mut self, tier: Tier) {
         *match tier {
             Tier::Impossible => &mut self.impossible,
@@ -107,7 +105,7 @@ impl TierCounts {
 /// All that an audit found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditFindings {
-    /// [`AUDIT_SCHEMA`].
+    /// Always [`AUDIT_SCHEMA`] in this version.
     pub schema: String,
     /// Claims that were looked at.
     pub claims: u64,

@@ -40,7 +40,7 @@ impl OptionLookup<'_> {
     /// A single size in units whose meaning no option changes; fio's `k` is 1024.
     fn size(&self, names: &[&str]) -> Option<Bytes> {
         let text = self.text(names)?.trim().to_ascii_lowercase();
-        let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+        let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
         let scale = match text.strip_prefix(digits)? {
             "" | "b" => 0,
             "k" | "kb" => 10,
@@ -55,7 +55,7 @@ impl OptionLookup<'_> {
 
 fn claim(output: &FioOutput, job: &FioJob, number: usize) -> Claim {
     let given = OptionLookup { job, global: &output.global_options };
-    let [read, write] = [&job.read, &job.write].map(|it| it.clone().unwrap_or_default());
+    let [read, write] = [&job.read, &job.write].map(|figures| figures.clone().unwrap_or_default());
     let mut claim = Claim {
         line: Some(match job.line {
             0 if job.jobname.is_empty() => ClaimPlace::Name(format!("entry {number}")),
@@ -69,7 +69,9 @@ fn claim(output: &FioOutput, job: &FioJob, number: usize) -> Claim {
         read: operations(&read),
         write: operations(&write),
         bandwidth: bandwidth([&read, &write]),
-        runtime: Some(read.runtime.max(write.runtime)).filter(|&it| it > 0).map(Nanos::from_millis),
+        runtime: Some(read.runtime.max(write.runtime))
+            .filter(|&runtime| runtime > 0)
+            .map(Nanos::from_millis),
         total: Some(Bytes::new(read.io_bytes.saturating_add(write.io_bytes))),
         system_cpu_share: Some(job.sys_cpu / 100.0).filter(|share| share.is_finite()),
         ..Claim::default()
@@ -125,7 +127,8 @@ fn jobs(output: &FioOutput, given: &OptionLookup<'_>) -> Option<u32> {
         Some(_) => given.number(&["numjobs"])?,
         None => 1,
     };
-    let same = |it: &&FioJob| it.jobname == given.job.jobname && it.groupid == given.job.groupid;
+    let same =
+        |entry: &&FioJob| entry.jobname == given.job.jobname && entry.groupid == given.job.groupid;
     if output.jobs.iter().filter(same).count() > 1 { Some(1) } else { Some(asked.max(1)) }
 }
 
@@ -136,7 +139,7 @@ fn read_share(pattern: &str, given: &OptionLookup<'_>) -> Option<f64> {
         "write" => Some(0.0),
         "rw" | "readwrite" => {
             let reads = given.number(&["rwmixread"]).map(f64::from);
-            let writes = given.number(&["rwmixwrite"]).map(|it| 100.0 - f64::from(it));
+            let writes = given.number(&["rwmixwrite"]).map(|percent| 100.0 - f64::from(percent));
             Some(reads.or(writes).unwrap_or(50.0) / 100.0)
         }
         _ => None,
@@ -194,12 +197,12 @@ fn operations(direction: &DirectionFigures) -> Operations {
     }
     let rate = Some(rate(direction.total_ios, direction.runtime));
     let blocks = [&direction.lat_ns, &direction.clat_ns];
-    let Some(latency) = blocks.into_iter().find(|it| it.samples() > 0) else {
+    let Some(latency) = blocks.into_iter().find(|block| block.samples() > 0) else {
         return Operations { rate, ..Operations::default() };
     };
     // Some fio give percentiles of the completion alone, the longest part of the latency.
     let percentiles =
-        [latency, &direction.clat_ns].into_iter().find(|it| !it.percentiles.is_empty());
+        [latency, &direction.clat_ns].into_iter().find(|block| !block.percentiles.is_empty());
     let sampled = direction.bw_samples >= SAMPLES_MIN;
     let kib = |value: f64| Figure::exact(value * 1024.0);
     Operations {
@@ -216,7 +219,7 @@ fn operations(direction: &DirectionFigures) -> Operations {
 const SAMPLES_MIN: u64 = 8;
 
 fn of_latency(latency: &LatencyBlock, percentiles: Option<&LatencyBlock>) -> Operations {
-    let percentiles = percentiles.into_iter().flat_map(|it| &it.percentiles);
+    let percentiles = percentiles.into_iter().flat_map(|block| &block.percentiles);
     Operations {
         latency_ns_mean: Some(mean(latency)),
         latency_ns_min: Some(Figure::of(latency.min)),
@@ -252,8 +255,8 @@ fn rate(count: u64, runtime_ms: u64) -> Figure {
 }
 
 fn bandwidth(directions: [&DirectionFigures; 2]) -> Option<Figure> {
-    let moved = directions.into_iter().filter(|it| it.total_ios > 0);
-    let bytes = moved.fold(0_u64, |sum, it| sum.saturating_add(it.bw_bytes));
+    let moved = directions.into_iter().filter(|direction| direction.total_ios > 0);
+    let bytes = moved.fold(0_u64, |sum, direction| sum.saturating_add(direction.bw_bytes));
     (bytes > 0).then(|| Figure::of(bytes))
 }
 

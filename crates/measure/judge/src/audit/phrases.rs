@@ -89,7 +89,7 @@ fn is_call(word: &str) -> bool {
 
 /// `fsync each` is one; `fsync every 32 writes` is 32; `None` for other words.
 fn writes_per_sync(words: &[String]) -> Option<u32> {
-    let every = words.iter().position(|it| it == "every");
+    let every = words.iter().position(|word| word == "every");
     let next = every.and_then(|at| words.get(at + 1));
     match next.map(|next| next.parse()) {
         Some(Ok(writes)) => Some(writes).filter(|&writes| writes > 0),
@@ -114,7 +114,9 @@ fn pattern(claim: &mut Claim, words: &[String]) {
     if claim.read_share.is_none() {
         let share_of = |prefix: &str| {
             let percent = words.iter().find_map(|word| word.strip_prefix(prefix)?.parse().ok());
-            percent.filter(|percent: &f64| (0.0..=100.0).contains(percent)).map(|it| it / 100.0)
+            percent
+                .filter(|percent: &f64| (0.0..=100.0).contains(percent))
+                .map(|percent| percent / 100.0)
         };
         let mixed = has(words, &["rw", "randrw", "readwrite"]);
         claim.read_share = share_of("read").or_else(|| Some(1.0 - share_of("write")?));

@@ -16,7 +16,7 @@ use super::figure::Figure;
 /// The claims of a run, in the order of its steps; rounds and streams are separate claims.
 #[must_use]
 pub fn run_claims(findings: &Findings) -> Vec<Claim> {
-    findings.workloads.iter().map(|it| claim(findings, it)).collect()
+    findings.workloads.iter().map(|workload| claim(findings, workload)).collect()
 }
 
 fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
@@ -48,7 +48,7 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
         engine: Some(effective.engine.name().to_owned()),
         blocking: Some(!effective.engine.is_asynchronous()),
         buffered: Some(effective.cache == CacheMode::Buffered),
-        mean_bytes: workload.batches.as_ref().and_then(|it| batch_bytes(it, definition)),
+        mean_bytes: workload.batches.as_ref().and_then(|batches| batch_bytes(batches, definition)),
         durability: if is_linked { Durability::InTheWrite } else { durability(definition) },
         writes_per_sync: (is_call && !is_linked).then_some(every),
         paced: workload.open_loop.is_some() || waits_for_records(workload),
@@ -58,9 +58,9 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
         read: of(OperationName::Read),
         write: if is_linked { linked(workload) } else { of(OperationName::Write) },
         sync: of(OperationName::Sync),
-        bandwidth: Some(Figure::exact(workload.bandwidth)).filter(|it| it.value > 0.0),
+        bandwidth: Some(Figure::exact(workload.bandwidth)).filter(|figure| figure.value > 0.0),
         runtime: Some(workload.measured),
-        size: target(findings, workload).map(|it| it.size),
+        size: target(findings, workload).map(|target| target.size),
         memory: Some(findings.host.memory).filter(|&memory| memory > Bytes::ZERO),
         target: Some(workload.location.clone()).filter(|place| !place.is_empty()),
         preconditioned: preconditioned(findings, workload),
@@ -87,7 +87,7 @@ fn place(workload: &WorkloadFindings) -> String {
     let mut place = format!("step {}", workload.step);
     let parts =
         [("round", workload.round), ("repeat", workload.repeat), ("stream", workload.stream)];
-    for (word, number) in parts.into_iter().filter(|it| it.1 > 0) {
+    for (word, number) in parts.into_iter().filter(|part| part.1 > 0) {
         place.push_str(&format!(", {word} {number}"));
     }
     format!("{place}, {}", workload.name)
@@ -110,8 +110,8 @@ fn batch_bytes(batches: &BatchFindings, definition: &Workload) -> Option<Figure>
 /// A log that waits for records before it writes: by a delay, or for the threads that bring them.
 fn waits_for_records(workload: &WorkloadFindings) -> bool {
     let policy = workload.definition.group_commit;
-    let threads = policy.is_some_and(|it| it.threads == CommitterThreads::OneEach);
-    threads || workload.batches.as_ref().is_some_and(|it| it.delayed_share > 0.0)
+    let threads = policy.is_some_and(|policy| policy.threads == CommitterThreads::OneEach);
+    threads || workload.batches.as_ref().is_some_and(|batches| batches.delayed_share > 0.0)
 }
 
 fn durability(definition: &Workload) -> Durability {
@@ -135,7 +135,7 @@ fn target<'f>(findings: &'f Findings, workload: &WorkloadFindings) -> Option<&'f
 
 fn preconditioned(findings: &Findings, workload: &WorkloadFindings) -> Option<bool> {
     let device = matches!(target(findings, workload)?.kind, TargetKind::Device { .. });
-    let before = findings.preconditioning.iter().any(|it| it.location == workload.location);
+    let before = findings.preconditioning.iter().any(|before| before.location == workload.location);
     // Only of a device it is known that nothing else could have brought it into its state.
     (before || device).then_some(before)
 }
@@ -151,7 +151,7 @@ fn operations(workload: &WorkloadFindings, name: OperationName) -> Operations {
         latency_ns_max: Some(Figure::of(service.max_ns)),
         percentiles_ns: percentiles(service),
         count: Some(service.count),
-        submit_ns_mean: operation.submit.as_ref().map(|it| Figure::exact(it.mean_ns)),
+        submit_ns_mean: operation.submit.as_ref().map(|submit| Figure::exact(submit.mean_ns)),
         bandwidth_min,
         bandwidth_mean,
         ..Operations::default()
@@ -197,9 +197,11 @@ fn samples(workload: &WorkloadFindings, operation: &OperationFindings) -> Option
 /// Rates over neighbouring intervals that are a sample long together.
 fn sample_rates(intervals: &[IntervalPoint]) -> Vec<f64> {
     let (mut rates, mut nanos, mut done) = (Vec::new(), 0.0, 0.0);
-    for it in intervals.iter().filter(|it| it.phase == Phase::Measure && !it.cut_short) {
-        let span = float(it.to.saturating_sub(it.from).get());
-        (nanos, done) = (nanos + span, done + it.rate * span);
+    for interval in
+        intervals.iter().filter(|interval| interval.phase == Phase::Measure && !interval.cut_short)
+    {
+        let span = float(interval.to.saturating_sub(interval.from).get());
+        (nanos, done) = (nanos + span, done + interval.rate * span);
         if nanos >= float(SAMPLE.get()) {
             rates.push(done / nanos);
             (nanos, done) = (0.0, 0.0);
@@ -297,8 +299,9 @@ mod tests {
     #[test]
     fn rounds_repetitions_and_streams_are_named_where_they_are_not_the_first() {
         let place = |round, repeat, stream| {
-            let claim =
-                of_workload(|it| (it.round, it.repeat, it.stream) = (round, repeat, stream));
+            let claim = of_workload(|workload| {
+                (workload.round, workload.repeat, workload.stream) = (round, repeat, stream)
+            });
             assert_eq!(claim.line, Some(ClaimPlace::Name(claim.note.clone())));
             claim.note
         };
@@ -309,33 +312,36 @@ mod tests {
 
     #[test]
     fn settings_are_those_that_were_in_effect() {
-        let claim = of_workload(|it| {
-            it.effective.engine = EngineKind::Sync;
-            it.effective.cache = CacheMode::Direct;
-            it.definition.pattern = Pattern::Sequential;
-            it.effective.jobs = 0;
-            it.bandwidth = 0.0;
-            it.location = String::new();
+        let claim = of_workload(|workload| {
+            workload.effective.engine = EngineKind::Sync;
+            workload.effective.cache = CacheMode::Direct;
+            workload.definition.pattern = Pattern::Sequential;
+            workload.effective.jobs = 0;
+            workload.bandwidth = 0.0;
+            workload.location = String::new();
         });
         assert_eq!((claim.engine.as_deref(), claim.blocking), (Some("sync"), Some(true)));
         assert_eq!((claim.buffered, claim.random), (Some(false), Some(false)));
         assert_eq!((claim.system_cpu_share, claim.bandwidth), (Some(0.6), None));
         assert_eq!(claim.target, None);
         let mix = || from_value(json!([[4096, 500], [8192, 500]])).unwrap();
-        assert_eq!(of_workload(|it| it.definition.block_mix = mix()).block_size, None);
-        assert_eq!(of_workload(|it| it.definition.write_block_mix = mix()).block_size, None);
-        let memory = |bytes| changed(|it| it.host.memory = Bytes::new(bytes)).memory;
+        assert_eq!(of_workload(|workload| workload.definition.block_mix = mix()).block_size, None);
+        assert_eq!(
+            of_workload(|workload| workload.definition.write_block_mix = mix()).block_size,
+            None
+        );
+        let memory = |bytes| changed(|findings| findings.host.memory = Bytes::new(bytes)).memory;
         assert_eq!((memory(0), memory(1)), (None, Some(Bytes::new(1))));
         // A ramp has operations at the begin as well.
-        let ramped = changed(|it| it.plan.steps[1].ramp = Nanos::new(1));
+        let ramped = changed(|findings| findings.plan.steps[1].ramp = Nanos::new(1));
         assert_eq!(ramped.open_ends, 2);
-        assert_eq!(changed(|it| it.plan.steps[0].ramp = Nanos::new(1)).open_ends, 1);
+        assert_eq!(changed(|findings| findings.plan.steps[0].ramp = Nanos::new(1)).open_ends, 1);
     }
 
     #[test]
     fn each_method_of_syncing_is_durable_in_its_way() {
         let told = |method: SyncMethod| {
-            let claim = of_workload(|it| it.definition.sync.method = method);
+            let claim = of_workload(|workload| workload.definition.sync.method = method);
             (claim.durability, claim.durable, claim.writes_per_sync)
         };
         for (method, durability, durable, every) in [
@@ -359,9 +365,9 @@ mod tests {
     #[test]
     fn a_linked_sync_is_in_its_commit_and_no_call_of_its_own() {
         let linked = |without: &[OperationName]| {
-            of_workload(|it| {
-                it.definition.sync.method = SyncMethod::LinkedFsync;
-                it.operations.retain(|operation| !without.contains(&operation.operation));
+            of_workload(|workload| {
+                workload.definition.sync.method = SyncMethod::LinkedFsync;
+                workload.operations.retain(|operation| !without.contains(&operation.operation));
             })
         };
         let claim = linked(&[OperationName::Sync]);
@@ -376,8 +382,9 @@ mod tests {
             assert_eq!(claim.write.latency_ns_mean, exact(20_000.5));
         }
         // A call after the write, of which none was seen.
-        let claim =
-            of_workload(|it| it.operations.retain(|it| it.operation != OperationName::Sync));
+        let claim = of_workload(|workload| {
+            workload.operations.retain(|operation| operation.operation != OperationName::Sync)
+        });
         assert_eq!((claim.durability, claim.writes_per_sync), (Durability::SyncCall, Some(3)));
         assert_eq!(claim.sync, Operations::default());
     }
@@ -403,12 +410,14 @@ mod tests {
     #[test]
     fn a_load_is_paced_by_its_arrivals_or_by_a_log_that_waits_for_records() {
         assert!(!of_workload(|_| {}).paced);
-        assert!(of_workload(|it| it.open_loop = Some(open_loop())).paced);
-        assert!(!of_workload(|it| it.batches = Some(batches(0.0, 0.0))).paced);
-        assert!(of_workload(|it| it.batches = Some(batches(0.01, 0.0))).paced);
+        assert!(of_workload(|workload| workload.open_loop = Some(open_loop())).paced);
+        assert!(!of_workload(|workload| workload.batches = Some(batches(0.0, 0.0))).paced);
+        assert!(of_workload(|workload| workload.batches = Some(batches(0.01, 0.0))).paced);
         let with_threads = |threads: &str| {
             let policy = json!({"committers": 4, "threads": threads, "batch_bytes_max": 65536});
-            of_workload(|it| it.definition.group_commit = Some(from_value(policy.clone()).unwrap()))
+            of_workload(|workload| {
+                workload.definition.group_commit = Some(from_value(policy.clone()).unwrap())
+            })
         };
         assert!(with_threads("one_each").paced);
         assert!(!with_threads("multiplexed").paced);
@@ -418,10 +427,10 @@ mod tests {
     fn a_batch_has_the_bytes_of_its_records_and_what_fills_it_up() {
         let mean = |padding_share, is_mixed: bool| {
             let mix = json!([[4096, 500], [8192, 500]]);
-            of_workload(|it| {
-                it.batches = Some(batches(0.0, padding_share));
+            of_workload(|workload| {
+                workload.batches = Some(batches(0.0, padding_share));
                 if is_mixed {
-                    it.definition.block_mix = from_value(mix.clone()).unwrap();
+                    workload.definition.block_mix = from_value(mix.clone()).unwrap();
                 }
             })
             .mean_bytes
@@ -433,37 +442,38 @@ mod tests {
 
     #[test]
     fn the_time_of_jobs_is_counted_in_a_closed_loop_and_else_their_own() {
-        let share =
-            |change: &dyn Fn(&mut WorkloadFindings)| of_workload(|it| change(it)).jobs_time_share;
+        let share = |change: &dyn Fn(&mut WorkloadFindings)| {
+            of_workload(|workload| change(workload)).jobs_time_share
+        };
         let own = Some(0.75);
-        assert_eq!(share(&|it| it.open_loop = Some(open_loop())), own);
-        assert_eq!(share(&|it| it.batches = Some(batches(0.0, 0.0))), own);
-        assert_eq!(share(&|it| it.in_flight.counted = 0.0), own);
-        assert_eq!(share(&|it| it.in_flight.offered = 0.0), own);
-        assert_eq!(share(&|it| it.in_flight.counted = 16.0), Some(1.0));
-        assert_eq!(share(&|it| it.in_flight.counted = 12.0), Some(0.8));
+        assert_eq!(share(&|workload| workload.open_loop = Some(open_loop())), own);
+        assert_eq!(share(&|workload| workload.batches = Some(batches(0.0, 0.0))), own);
+        assert_eq!(share(&|workload| workload.in_flight.counted = 0.0), own);
+        assert_eq!(share(&|workload| workload.in_flight.offered = 0.0), own);
+        assert_eq!(share(&|workload| workload.in_flight.counted = 16.0), Some(1.0));
+        assert_eq!(share(&|workload| workload.in_flight.counted = 12.0), Some(0.8));
     }
 
     #[test]
     fn only_of_a_device_and_of_what_was_brought_into_its_state_is_that_known() {
         assert_eq!(changed(|_| {}).preconditioned, None);
-        let on_device = |it: &mut Findings| {
+        let on_device = |findings: &mut Findings| {
             let path = RawPath::from(std::path::PathBuf::from("/dev/vdb"));
-            it.plan.targets[1].kind = TargetKind::Device { path };
+            findings.plan.targets[1].kind = TargetKind::Device { path };
         };
         assert_eq!(changed(on_device).preconditioned, Some(false));
         let before = |location: &str| {
-            changed(|it| {
-                let mut other = it.workloads[0].clone();
+            changed(|findings| {
+                let mut other = findings.workloads[0].clone();
                 other.location = location.to_owned();
-                it.preconditioning = vec![other];
+                findings.preconditioning = vec![other];
             })
             .preconditioned
         };
         assert_eq!((before("/mnt/data"), before("/mnt/other")), (Some(true), None));
         // A stream that the plan has not.
-        assert_eq!(of_workload(|it| it.stream = 1).size, None);
-        assert_eq!(of_workload(|it| it.step = 0).size, Some(Bytes::from_gib(2)));
+        assert_eq!(of_workload(|workload| workload.stream = 1).size, None);
+        assert_eq!(of_workload(|workload| workload.step = 0).size, Some(Bytes::from_gib(2)));
     }
 
     /// Intervals of so many milliseconds at these rates, one after the other.
@@ -501,29 +511,29 @@ mod tests {
     #[test]
     fn the_slowest_of_eight_samples_counts_where_all_accesses_are_of_one_kind() {
         let sampled = |change: &dyn Fn(&mut WorkloadFindings)| {
-            let claim = of_workload(|it| {
-                it.definition.read_share.0 = 1000;
-                it.intervals =
+            let claim = of_workload(|workload| {
+                workload.definition.read_share.0 = 1000;
+                workload.intervals =
                     intervals(500, &[300.0, 300.0, 300.0, 60.0, 300.0, 300.0, 300.0, 300.0]);
-                change(it);
+                change(workload);
             });
             (claim.read.bandwidth_min, claim.read.bandwidth_mean)
         };
         // 60 and 270 reads of 8 KiB a second.
         let seen = (exact(60.0 * 8192.0), exact(270.0 * 8192.0));
         assert_eq!(sampled(&|_| {}), seen);
-        assert_eq!(sampled(&|it| it.definition.read_share.0 = 500), (None, None));
-        assert_eq!(sampled(&|it| it.intervals.truncate(7)), (None, None));
-        let at_rest = |it: &mut WorkloadFindings| {
-            it.operations.iter_mut().for_each(|operation| operation.rate = 0.0);
+        assert_eq!(sampled(&|workload| workload.definition.read_share.0 = 500), (None, None));
+        assert_eq!(sampled(&|workload| workload.intervals.truncate(7)), (None, None));
+        let at_rest = |workload: &mut WorkloadFindings| {
+            workload.operations.iter_mut().for_each(|operation| operation.rate = 0.0);
         };
         assert_eq!(sampled(&at_rest), (None, None));
         // Of 135 arrivals in a sample 30 are no chance, of 99.9 they might be.
-        assert_eq!(sampled(&|it| it.open_loop = Some(open_loop())), seen);
+        assert_eq!(sampled(&|workload| workload.open_loop = Some(open_loop())), seen);
         let fewer = |rate: f64| {
-            move |it: &mut WorkloadFindings| {
-                it.open_loop = Some(open_loop());
-                it.intervals.iter_mut().for_each(|point| point.rate = rate);
+            move |workload: &mut WorkloadFindings| {
+                workload.open_loop = Some(open_loop());
+                workload.intervals.iter_mut().for_each(|point| point.rate = rate);
             }
         };
         assert_eq!(sampled(&fewer(199.9)), (None, None));

@@ -32,9 +32,9 @@ const COLUMNS: [(&str, CellSetter); 23] = [
     ("source", |claim, text| put(&mut claim.source, text)),
     ("stack", |claim, text| put(&mut claim.stack, text)),
     ("workload", |claim, text| put(&mut claim.workload, text)),
-    ("block_size", |claim, text| cell::size(text).map(|it| claim.block_size = Some(it))),
-    ("jobs", |claim, text| cell::count(text).map(|it| claim.jobs = Some(it))),
-    ("iodepth", |claim, text| cell::count(text).map(|it| claim.depth = Some(it))),
+    ("block_size", |claim, text| cell::size(text).map(|size| claim.block_size = Some(size))),
+    ("jobs", |claim, text| cell::count(text).map(|count| claim.jobs = Some(count))),
+    ("iodepth", |claim, text| cell::count(text).map(|count| claim.depth = Some(count))),
     ("durable", |claim, text| put(&mut claim.durable, text)),
     ("read_iops", |claim, text| set_rate(&mut claim.read, text)),
     ("read_latency_us", |claim, text| set_latency(&mut claim.read, LatencyColumn::Mean, text)),
@@ -43,16 +43,18 @@ const COLUMNS: [(&str, CellSetter); 23] = [
     ("bandwidth_mb_s", set_bandwidth),
     ("note", |claim, text| put(&mut claim.note, text)),
     ("engine", |claim, text| put(claim.engine.get_or_insert_default(), text)),
-    ("direct", |claim, text| cell::yes_no(text).map(|it| claim.buffered = Some(!it))),
-    ("paced", |claim, text| cell::yes_no(text).map(|it| claim.paced = it)),
-    ("runtime", |claim, text| cell::duration(text).map(|it| claim.runtime = Some(it))),
-    ("size", |claim, text| cell::size(text).map(|it| claim.size = Some(it))),
-    ("memory", |claim, text| cell::size(text).map(|it| claim.memory = Some(it))),
+    ("direct", |claim, text| cell::yes_no(text).map(|yes| claim.buffered = Some(!yes))),
+    ("paced", |claim, text| cell::yes_no(text).map(|yes| claim.paced = yes)),
+    ("runtime", |claim, text| cell::duration(text).map(|time| claim.runtime = Some(time))),
+    ("size", |claim, text| cell::size(text).map(|size| claim.size = Some(size))),
+    ("memory", |claim, text| cell::size(text).map(|size| claim.memory = Some(size))),
     ("target", |claim, text| put(claim.target.get_or_insert_default(), text)),
-    ("preconditioned", |claim, text| cell::yes_no(text).map(|it| claim.preconditioned = Some(it))),
-    ("idle", |claim, text| cell::duration(text).map(|it| claim.idle = Some(it))),
+    ("preconditioned", |claim, text| {
+        cell::yes_no(text).map(|yes| claim.preconditioned = Some(yes))
+    }),
+    ("idle", |claim, text| cell::duration(text).map(|time| claim.idle = Some(time))),
     ("syncs", |claim, text| {
-        text.parse().map(|it| claim.sync.count = Some(it)).map_err(|_| "whole number")
+        text.parse().map(|count| claim.sync.count = Some(count)).map_err(|_| "whole number")
     }),
 ];
 
@@ -95,7 +97,7 @@ pub fn audit_table(bytes: impl Read) -> Result<AuditFindings, AuditError> {
     let next_line = move || lines.borrow_mut().pop_front().unwrap_or(1);
     let mut reader = ReaderBuilder::new().has_headers(false).from_reader(guard);
     let mut record = ByteRecord::new();
-    if !reader.read_byte_record(&mut record).map_err(|it| error(it, 1))? {
+    if !reader.read_byte_record(&mut record).map_err(|error| audit_error(error, 1))? {
         return Err(AuditError::Empty);
     }
     let columns = columns(&record, next_line())?;
@@ -109,7 +111,7 @@ pub fn audit_table(bytes: impl Read) -> Result<AuditFindings, AuditError> {
     loop {
         let read = reader.read_byte_record(&mut record);
         let line = next_line();
-        if !read.map_err(|it| error(it, line))? {
+        if !read.map_err(|error| audit_error(error, line))? {
             break;
         }
         auditor.observe(claim(&columns, &record, line)?);
@@ -132,7 +134,8 @@ fn columns(header: &ByteRecord, line: u64) -> Result<Vec<String>, AuditError> {
         return Err(AuditError::Json);
     }
     let required = COLUMNS[..REQUIRED].iter().map(|(name, _)| *name);
-    let missing: Vec<_> = required.filter(|name| !columns.iter().any(|it| it == name)).collect();
+    let missing: Vec<_> =
+        required.filter(|name| !columns.iter().any(|column| column == name)).collect();
     match missing.is_empty() {
         true => Ok(columns),
         false => Err(AuditError::MissingColumns { missing: missing.join(", ") }),
@@ -199,7 +202,9 @@ fn latency_column(column: &str) -> Option<(&str, LatencyColumn)> {
         "max_us" => LatencyColumn::Max,
         _ => {
             let percent: f64 = rest.strip_prefix('p')?.strip_suffix("_us")?.parse().ok()?;
-            LatencyColumn::Percentile(Some(percent).filter(|it| (0.0..=100.0).contains(it))?)
+            LatencyColumn::Percentile(
+                Some(percent).filter(|percent| (0.0..=100.0).contains(percent))?,
+            )
         }
     };
     ["read", "write", "sync"].contains(&operation).then_some((operation, latency))
@@ -230,7 +235,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-fn error(error: csv::Error, line: u64) -> AuditError {
+fn audit_error(error: csv::Error, line: u64) -> AuditError {
     match error.into_kind() {
         ErrorKind::UnequalLengths { expected_len, len, .. } => {
             AuditError::Fields { line, expected: expected_len, found: len }
@@ -370,7 +375,6 @@ impl<R: Read> Read for Guard<R> {
 /// Why a table of results could not be read.
 #[derive(Debug, Error)]
 pub enum AuditError {
-    /// Reading failed.
     #[error("reading failed")]
     Read(#[source] io::Error),
     /// There is nothing in it.
@@ -382,7 +386,7 @@ pub enum AuditError {
     /// Bytes that are not UTF-8.
     #[error("line {line} is no text in UTF-8")]
     NotText {
-        /// From 1.
+        /// From 1; the header is line 1.
         line: u64,
     },
     /// A JSON document where a table should be.
@@ -391,7 +395,7 @@ pub enum AuditError {
     /// Columns that every table of results has.
     #[error("the header lacks the columns {missing}")]
     MissingColumns {
-        /// Names, with commas.
+        /// Names of columns, with commas.
         missing: String,
     },
     /// A column is there twice.
@@ -404,15 +408,14 @@ pub enum AuditError {
         line: u64,
         /// Name of the column.
         column: String,
-        /// The cell, shortened.
+        /// The first [`SHOWN_MAX`] characters of the cell.
         text: String,
-        /// The expected form.
         expected: &'static str,
     },
     /// A row with more or fewer fields than the header.
     #[error("line {line} has {found} fields, the header has {expected}")]
     Fields {
-        /// From 1.
+        /// From 1; the header is line 1.
         line: u64,
         /// Fields of the header.
         expected: u64,
@@ -422,13 +425,13 @@ pub enum AuditError {
     /// The file ends within quotes.
     #[error("the quote that is opened in line {line} is never closed")]
     OpenQuote {
-        /// From 1.
+        /// From 1; the header is line 1.
         line: u64,
     },
     /// A row that no table of results has.
     #[error("the row that begins in line {line} has more than {limit} bytes")]
     LongRow {
-        /// From 1.
+        /// From 1; the header is line 1.
         line: u64,
         /// Bytes that a row may have.
         limit: usize,

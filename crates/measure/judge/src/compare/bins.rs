@@ -16,7 +16,7 @@ use durio_record::SparseHistogram;
 // into one bin whole.
 const BINS_PER_OCTAVE: u64 = 128;
 
-/// log2 of [`BINS_PER_OCTAVE`].
+/// The binary logarithm of [`BINS_PER_OCTAVE`].
 const MAGNITUDE: u32 = 7;
 
 /// The bin of a latency: one per nanosecond below 256, then [`BINS_PER_OCTAVE`] per power of two.
@@ -43,7 +43,7 @@ pub(super) fn lowest_of(bin: u16) -> u64 {
 pub(super) struct Bins {
     // Two vectors instead of one of pairs, of which each would take 8 bytes for its 6: a comparison
     // holds those of up to 512 cells for every step of every run.
-    /// Which bins.
+    /// Bins that have a latency, rising.
     places: Vec<u16>,
     /// How many latencies are in each; saturates.
     counts: Vec<u32>,
@@ -96,13 +96,12 @@ impl Bins {
     pub(super) fn add(&mut self, other: &Self) {
         let mut all: Vec<(u16, u32)> = self.iter().chain(other.iter()).collect();
         // Two rising runs: the stable sort merges them.
-        all.sort_by_key(|it| it.0);
+        all.sort_by_key(|pair| pair.0);
         *self = Self::default();
         all.into_iter().for_each(|(bin, count)| self.push(bin, u64::from(count)));
     }
 }
 
-/// Percentiles, in thousandths.
 const PER_MILLE: [u64; QUANTILES] = [500, 990, 999];
 
 /// The number of percentiles: p50, p99 and p99.9.
@@ -158,7 +157,10 @@ const fn is_reached(below: u64, all: u64, per_mille: u64) -> bool {
 
 /// The sum of the drawn blocks' values.
 pub(super) fn sum_of(values: &[u64], starts: &[usize]) -> u64 {
-    starts.iter().filter_map(|&start| values.get(start)).fold(0, |sum, it| sum.saturating_add(*it))
+    starts
+        .iter()
+        .filter_map(|&start| values.get(start))
+        .fold(0, |sum, value| sum.saturating_add(*value))
 }
 
 /// The bins in which one percentile of any draw can lie.
@@ -166,9 +168,9 @@ pub(super) fn sum_of(values: &[u64], starts: &[usize]) -> u64 {
 struct BinWindow {
     /// The column of its first bin among all that have a latency.
     first: usize,
-    /// Its bins, rising.
+    /// Its bins, in rising order.
     bins: Vec<u16>,
-    /// Blocks per slot.
+    /// Length of a slot: one count per block.
     blocks: usize,
     /// By slot and block: latencies below the first bin, then those up to the end of each.
     slots: Vec<u64>,
@@ -179,7 +181,7 @@ impl BinWindow {
         let blocks = rows.cells.len();
         let bins = range.and_then(|(low, high)| rows.bins.get(low..=high)).unwrap_or_default();
         let slots = vec![0; (bins.len() + 1) * blocks];
-        Self { first: range.map_or(0, |it| it.0), bins: bins.to_vec(), blocks, slots }
+        Self { first: range.map_or(0, |range| range.0), bins: bins.to_vec(), blocks, slots }
     }
 
     fn fill(&mut self, block: usize, upto: &[u64]) {
@@ -232,14 +234,14 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn new(cells: &'a [&'a Bins], length: usize) -> Self {
-        let ranges = cells.iter().filter_map(|it| it.range());
+        let ranges = cells.iter().filter_map(|bins| bins.range());
         let range = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let all = range.map(|(first, last)| first..=last).into_iter().flatten();
-        let mut is_used = vec![false; range.map_or(0, |it| usize::from(it.1 - it.0) + 1)];
-        let first = range.map_or(0, |it| it.0);
-        for (bin, _) in cells.iter().flat_map(|it| it.iter()) {
+        let mut is_used = vec![false; range.map_or(0, |range| usize::from(range.1 - range.0) + 1)];
+        let first = range.map_or(0, |range| range.0);
+        for (bin, _) in cells.iter().flat_map(|bins| bins.iter()) {
             let place = usize::from(bin.saturating_sub(first));
-            is_used.get_mut(place).into_iter().for_each(|it| *it = true);
+            is_used.get_mut(place).into_iter().for_each(|used| *used = true);
         }
         let used = all.zip(&is_used).filter(|(_, is_used)| **is_used);
         let bins: Vec<u16> = used.map(|(bin, _)| bin).collect();
@@ -324,9 +326,11 @@ mod tests {
     #[test]
     fn every_bucket_of_a_histogram_lies_within_one_bin() {
         let values = (0..42).flat_map(|power| (0..1024).map(move |part| (1024 + part) << power));
-        let mut latency = Latency::default();
-        values.take_while(|it| *it < 3_600_000_000_000).for_each(|it| latency.record(it));
-        for (lowest, highest, _) in latency.histogram().unwrap().buckets() {
+        let mut latency = LatencyHistogram::new();
+        values
+            .take_while(|value| *value < 3_600_000_000_000)
+            .for_each(|value| latency.record(value));
+        for (lowest, highest, _) in Latency::from(latency).histogram().unwrap().buckets() {
             assert_eq!(bin_of(lowest), bin_of(highest));
         }
     }
@@ -356,9 +360,9 @@ mod tests {
     fn walked(cells: &[Bins], length: usize, starts: &[usize], per_mille: u64) -> f64 {
         let mut merged = Bins::default();
         for start in starts {
-            (0..length).for_each(|it| merged.add(&cells[(start + it) % cells.len()]));
+            (0..length).for_each(|cell| merged.add(&cells[(start + cell) % cells.len()]));
         }
-        let all: u64 = merged.iter().map(|it| u64::from(it.1)).sum();
+        let all: u64 = merged.iter().map(|pair| u64::from(pair.1)).sum();
         let mut below = 0;
         for (bin, count) in merged.iter() {
             let count = u64::from(count);
@@ -380,8 +384,8 @@ mod tests {
             length in 1_usize..4,
             picks in prop::collection::vec(any::<prop::sample::Index>(), 1..12),
         ) {
-            let cells: Vec<Bins> = cells.iter().map(|it| bins(it)).collect();
-            let starts: Vec<usize> = picks.iter().map(|it| it.index(cells.len())).collect();
+            let cells: Vec<Bins> = cells.iter().map(|latencies| bins(latencies)).collect();
+            let starts: Vec<usize> = picks.iter().map(|pick| pick.index(cells.len())).collect();
             let mixture = Mixture::new(&cells.iter().collect::<Vec<_>>(), length);
             let found = mixture.quantiles_ns(&starts);
             for (found, per_mille) in found.iter().zip(PER_MILLE) {
@@ -396,17 +400,17 @@ mod tests {
     fn blocks_without_latencies_neither_count_nor_harm() {
         let cells = [bins(&[]), bins(&[100, 101]), bins(&[])];
         let mixture = Mixture::new(&cells.iter().collect::<Vec<_>>(), 1);
-        assert!(mixture.quantiles_ns(&[0, 2]).iter().all(|it| it.is_nan()));
+        assert!(mixture.quantiles_ns(&[0, 2]).iter().all(|quantile| quantile.is_nan()));
         assert_eq!(mixture.quantiles_ns(&[0, 1]), mixture.quantiles_ns(&[1]));
         assert!((mixture.quantiles_ns(&[1])[0] - 101.0).abs() < 1e-9, "the end of the bin of 100");
-        assert!(Mixture::new(&[], 1).quantiles_ns(&[0]).iter().all(|it| it.is_nan()));
+        assert!(Mixture::new(&[], 1).quantiles_ns(&[0]).iter().all(|quantile| quantile.is_nan()));
     }
 
     #[test]
     fn alike_blocks_need_few_bins() {
-        let all: Vec<u64> = (1..=1000).map(|it| it * 1000).collect();
+        let all: Vec<u64> = (1..=1000).map(|micros| micros * 1000).collect();
         let cells: Vec<Bins> = (0..50).map(|_| bins(&all)).collect();
         let mixture = Mixture::new(&cells.iter().collect::<Vec<_>>(), 4);
-        assert!(mixture.windows.iter().all(|it| it.bins.len() == 1), "{mixture:?}");
+        assert!(mixture.windows.iter().all(|window| window.bins.len() == 1), "{mixture:?}");
     }
 }

@@ -73,8 +73,8 @@ fn blocks(cells: &[IntervalGroup]) -> (usize, f64) {
     // Rates or mean latencies, whichever are more correlated, decide for all results: blocks that
     // are too short make intervals too narrow, blocks that are too long only make them less
     // certain.
-    let rates: Vec<f64> = cells.iter().map(|it| quotient(it.count, it.span_ns)).collect();
-    let mean = |it: &IntervalGroup| quotient(it.headline.sum_ns, it.headline.count);
+    let rates: Vec<f64> = cells.iter().map(|cell| quotient(cell.count, cell.span_ns)).collect();
+    let mean = |cell: &IntervalGroup| quotient(cell.headline.sum_ns, cell.headline.count);
     let means: Vec<f64> = cells.iter().map(mean).collect();
     // At 0.95 blocks are as long as they may be, whatever the number of cells.
     let r = autocorrelation(&rates).max(autocorrelation(&means)).clamp(0.0, 0.95);
@@ -92,8 +92,8 @@ fn blocks(cells: &[IntervalGroup]) -> (usize, f64) {
 pub(super) fn autocorrelation(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
-    let square = values.iter().map(|it| (it - mean).powi(2)).sum::<f64>();
-    let product: f64 = values.windows(2).map(|it| (it[0] - mean) * (it[1] - mean)).sum();
+    let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    let product: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     if square <= 0.0 { 0.0 } else { product / square + (1.0 + 4.0 * product / square) / count }
 }
 
@@ -110,11 +110,11 @@ impl Sums {
     fn new(cells: &[IntervalGroup], length: usize) -> Self {
         let of = |value: &dyn Fn(&IntervalGroup) -> u64| around(cells, length, value);
         Self {
-            span_ns: of(&|it| it.span_ns),
-            count: of(&|it| it.count),
-            bytes: of(&|it| it.bytes),
-            headline: OperationSums::new(cells, length, |it| &it.headline),
-            sync: OperationSums::new(cells, length, |it| &it.sync),
+            span_ns: of(&|cell| cell.span_ns),
+            count: of(&|cell| cell.count),
+            bytes: of(&|cell| cell.bytes),
+            headline: OperationSums::new(cells, length, |cell| &cell.headline),
+            sync: OperationSums::new(cells, length, |cell| &cell.sync),
         }
     }
 
@@ -148,10 +148,10 @@ impl OperationSums {
         length: usize,
         of: impl Fn(&IntervalGroup) -> &OperationLatencies,
     ) -> Self {
-        let bins: Vec<&Bins> = cells.iter().map(|it| &of(it).bins).collect();
+        let bins: Vec<&Bins> = cells.iter().map(|cell| &of(cell).bins).collect();
         Self {
-            count: around(cells, length, &|it| of(it).count),
-            sum_ns: around(cells, length, &|it| of(it).sum_ns),
+            count: around(cells, length, &|cell| of(cell).count),
+            sum_ns: around(cells, length, &|cell| of(cell).sum_ns),
             mixture: Mixture::new(&bins, length),
         }
     }
@@ -192,9 +192,9 @@ mod tests {
 
     #[test]
     fn blocks_are_longer_where_neighbours_are_alike() {
-        let unlike = blocks(&cells((0..512_u64).map(|it| 1000 + it * 7919 % 101)));
+        let unlike = blocks(&cells((0..512_u64).map(|at| 1000 + at * 7919 % 101)));
         assert_eq!((unlike.0, unlike.1 > 1.2), (8, false), "{unlike:?}");
-        let alike = blocks(&cells((0..512_u64).map(|it| 1000 + it / 16 * 7919 % 101)));
+        let alike = blocks(&cells((0..512_u64).map(|at| 1000 + at / 16 * 7919 % 101)));
         assert!(alike.0 > 30 && alike.1 < 1.6, "{alike:?}");
         assert_eq!(blocks(&cells([5; 20])).0, 2);
     }
@@ -209,8 +209,9 @@ mod tests {
 
     #[test]
     fn quantiles_of_all_blocks_are_those_of_the_histogram() {
-        let mut latency = durio_record::Latency::default();
-        (1..=20_000_u64).for_each(|it| latency.record(it * it));
+        let mut latency = durio_record::LatencyHistogram::new();
+        (1..=20_000_u64).for_each(|root| latency.record(root * root));
+        let latency = durio_record::Latency::from(latency);
         let bins = super::super::bins::Bins::of(latency.histogram().unwrap());
         let headline = OperationLatencies { count: 20_000, sum_ns: latency.exact.sum_ns, bins };
         let cell =

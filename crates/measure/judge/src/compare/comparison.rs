@@ -10,7 +10,7 @@ use durio_analyse::{CurvePoint, RunState};
 /// Name and version of the document.
 pub const COMPARE_SCHEMA: &str = "durio-compare-1";
 
-/// How to compare.
+/// How to compare, as the command line says.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CompareSettings {
     /// Smaller effects have no practical interest; a share, 0 or more.
@@ -44,7 +44,7 @@ impl Default for CompareSettings {
 /// Two or more sides, each against the first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// [`COMPARE_SCHEMA`].
+    /// Always [`COMPARE_SCHEMA`] in this version.
     pub schema: String,
     /// How it was compared.
     pub settings: CompareSettings,
@@ -109,14 +109,14 @@ impl Pair {
     #[must_use]
     pub fn gated_with(&self, word: SideWord) -> usize {
         let figures = self.steps.iter().flat_map(|step| &step.figures);
-        figures.filter(|it| it.figure.is_gated() && it.word == word).count()
+        figures.filter(|compared| compared.figure.is_gated() && compared.word == word).count()
     }
 }
 
 /// One fact that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// Which fact.
+    /// The fact in words, such as `kernel`.
     pub what: String,
     pub baseline: String,
     pub other: String,
@@ -155,7 +155,7 @@ impl StepComparison {
     /// The comparison of one result.
     #[must_use]
     pub fn figure(&self, name: FigureName) -> Option<&FigureComparison> {
-        self.figures.iter().find(|it| it.figure == name)
+        self.figures.iter().find(|compared| compared.figure == name)
     }
 
     /// The step in words: name, and location where there is one.
@@ -169,30 +169,29 @@ impl StepComparison {
     }
 }
 
-/// A compared result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureName {
     /// Commits, or else reads and writes, per second.
     #[default]
     Rate,
-    /// Bytes per second.
+    /// Bytes read and written per second.
     Bandwidth,
     /// Mean latency of the headline operation.
     Mean,
-    /// Its 50th percentile.
+    /// 50th percentile of the same latency.
     P50,
-    /// Its 99th percentile.
+    /// 99th percentile of the same latency.
     P99,
-    /// Its 99.9th percentile.
+    /// 99.9th percentile of the same latency.
     P99_9,
     /// Mean latency of the sync calls.
     SyncMean,
-    /// Their 50th percentile.
+    /// 50th percentile of the sync calls.
     SyncP50,
-    /// Their 99th percentile.
+    /// 99th percentile of the sync calls.
     SyncP99,
-    /// Their 99.9th percentile.
+    /// 99.9th percentile of the sync calls.
     SyncP99_9,
     /// CPU time per operation.
     CpuPerOperation,

@@ -73,20 +73,21 @@ fn storage(stack: &Stack) -> Vec<NamedFact> {
 fn device(layer: &Layer) -> Vec<NamedFact> {
     let Some(block) = &layer.block else { return Vec::new() };
     // Not the kernel's name: sda and sdb may change places with the next boot.
-    let serial = block.serial.as_ref().map(|it| format!("serial {it}"));
-    let size = block.size.map(|it| it.to_string());
+    let serial = block.serial.as_ref().map(|serial| format!("serial {serial}"));
+    let size = block.size.map(|size| size.to_string());
     let known = [block.vendor.clone(), block.model.clone(), serial, size];
-    let known = known.into_iter().flatten().filter(|it| !it.is_empty());
+    let known = known.into_iter().flatten().filter(|word| !word.is_empty());
     let kind = std::iter::once(format!("{:?}", layer.kind));
-    let cache =
-        block.write_cache.map(|it| format!("{it:?}").to_lowercase().replace("write", "write "));
+    let cache = block
+        .write_cache
+        .map(|cache| format!("{cache:?}").to_lowercase().replace("write", "write "));
     let facts = [
         ("device", Some(kind.chain(known).collect::<Vec<_>>().join(" "))),
         ("scheduler", block.scheduler.clone()),
         ("write cache", cache),
     ];
     let facts = facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    facts.chain(layer.facts.iter().map(|it| (it.name.clone(), it.value.clone()))).collect()
+    facts.chain(layer.facts.iter().map(|fact| (fact.name.clone(), fact.value.clone()))).collect()
 }
 
 /// The differences of two steps, and whether their workloads differ.
@@ -114,7 +115,7 @@ pub(super) fn of_steps(
     (different_workload, differences)
 }
 
-/// Target and duration.
+/// Target, its size and the duration.
 fn circumstances(unit: &WorkloadUnit<'_>) -> Vec<NamedFact> {
     let member: &UnitMember<'_> = &unit.first;
     let plan = &member.run.findings.plan;
@@ -159,14 +160,14 @@ fn between(baseline: &[NamedFact], other: &[NamedFact]) -> Vec<Difference> {
         let value = facts.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         value.filter(|value| !value.trim().is_empty()).unwrap_or_else(|| ABSENT.to_owned())
     };
-    let known = |name: &str| baseline.iter().any(|(it, _)| it == name);
+    let known = |name: &str| baseline.iter().any(|(known_name, _)| known_name == name);
     let names = baseline.iter().chain(other.iter().filter(|(name, _)| !known(name)));
     let differences = names.map(|(name, _)| Difference {
         what: name.clone(),
         baseline: find(baseline, name),
         other: find(other, name),
     });
-    differences.filter(|it| it.baseline != it.other).collect()
+    differences.filter(|difference| difference.baseline != difference.other).collect()
 }
 
 #[cfg(test)]
@@ -190,8 +191,12 @@ mod tests {
         let a = Outer { depth: 1, sync: Some(Inner { method: "fsync" }), features: vec!["x", "y"] };
         let b = Outer { depth: 4, sync: None, features: vec!["x", "y"] };
         let found = between(&fields(&a), &fields(&b));
-        let found: Vec<_> =
-            found.iter().map(|it| format!("{}: {}, {}", it.what, it.baseline, it.other)).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|difference| {
+                format!("{}: {}, {}", difference.what, difference.baseline, difference.other)
+            })
+            .collect();
         assert_eq!(found, ["depth: 1, 4", "sync method: fsync, none", "sync: none, null"]);
     }
 
@@ -230,7 +235,7 @@ mod tests {
         let stack: Stack =
             serde_json::from_value(serde_json::json!({"target": "/mnt", "root": root})).unwrap();
         let told: Vec<_> =
-            storage(&stack).into_iter().map(|(name, it)| format!("{name}: {it}")).collect();
+            storage(&stack).into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
         let expected = [
             "location: /mnt",
             "filesystem: ext4 a,b=1",
@@ -252,7 +257,11 @@ mod tests {
         };
         let told = |a: &[(&str, &str)], b: &[(&str, &str)]| {
             let found = between(&of(a), &of(b)).into_iter();
-            found.map(|it| format!("{} {} {}", it.what, it.baseline, it.other)).collect::<Vec<_>>()
+            found
+                .map(|difference| {
+                    format!("{} {} {}", difference.what, difference.baseline, difference.other)
+                })
+                .collect::<Vec<_>>()
         };
         assert_eq!(
             told(&[("a", "1"), ("b", "2")], &[("b", "3"), ("c", "4")]),

@@ -14,7 +14,7 @@ use super::comparison::{CompareSettings, FigureComparison, FigureName, Method, S
 use durio_base::stats::least_squares::{count, mean};
 use durio_base::stats::repeats::{Mean, Shift, ShiftAnswer, repeats_to_see, scatter, why_open};
 
-/// One repeat's results.
+/// The results of one repeat.
 #[derive(Debug)]
 pub(super) struct Repeat {
     /// By the order of [`FigureName::ALL`]; `None` where it was not measured.
@@ -30,15 +30,15 @@ pub(super) fn figure(
     other: &[Repeat],
     settings: &CompareSettings,
 ) -> Option<FigureComparison> {
-    let at = FigureName::ALL.iter().position(|it| *it == figure)?;
-    if !baseline.iter().chain(other).any(|it| value(it, at).is_some()) {
+    let at = FigureName::ALL.iter().position(|name| *name == figure)?;
+    if !baseline.iter().chain(other).any(|repeat| value(repeat, at).is_some()) {
         return None;
     }
     let sides = [baseline, other];
     let logs = sides.map(|side| logarithms(side, at));
     let middles = logs.each_ref().map(|logs| logs.as_deref().and_then(mean));
     let mut found = FigureComparison { figure, ..FigureComparison::default() };
-    [found.baseline, found.other] = middles.map(|it| it.map(f64::exp));
+    [found.baseline, found.other] = middles.map(|middle| middle.map(f64::exp));
     let ([Some(a), Some(b)], [Some(middle_a), Some(middle_b)]) = (logs, middles) else {
         found.reason = Some("too few samples, or none, in one of the runs".to_owned());
         return Some(found);
@@ -60,7 +60,7 @@ fn value(repeat: &Repeat, at: usize) -> Option<f64> {
 
 /// The logarithm of each repeat's value; `None` if a repeat lacks it, or without repeats.
 fn logarithms(repeats: &[Repeat], at: usize) -> Option<Vec<f64>> {
-    let one = |repeat| value(repeat, at).map(logarithm).filter(|it| it.is_finite());
+    let one = |repeat| value(repeat, at).map(logarithm).filter(|number| number.is_finite());
     repeats.iter().map(one).collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty())
 }
 
@@ -74,8 +74,8 @@ fn by_blocks(at: usize, shift: f64, sides: [&[Repeat]; 2]) -> Option<Shift> {
 fn drawn_mean(repeats: &[Repeat], at: usize) -> Option<Mean> {
     let of = |figures: &Logarithms| figures.get(at).copied();
     let all: Vec<&Replicates> =
-        repeats.iter().map(|it| it.replicates.as_ref()).collect::<Option<_>>()?;
-    let mut draws = vec![0.0; all.iter().map(|it| it.draws.len()).min()?];
+        repeats.iter().map(|repeat| repeat.replicates.as_ref()).collect::<Option<_>>()?;
+    let mut draws = vec![0.0; all.iter().map(|replicates| replicates.draws.len()).min()?];
     for one in &all {
         let centre = of(&one.centre)?;
         for (sum, draw) in draws.iter_mut().zip(&one.draws) {
@@ -86,7 +86,8 @@ fn drawn_mean(repeats: &[Repeat], at: usize) -> Option<Mean> {
     }
     // A draw of n blocks scatters less than n blocks do, by (n − 1) / n (Hesterberg, What Teachers
     // Should Know About the Bootstrap, The American Statistician 69, 2015).
-    let freedom: f64 = all.iter().map(|it| count(it.blocks) - 1.0).sum::<f64>().max(1.0);
+    let freedom: f64 =
+        all.iter().map(|replicates| count(replicates.blocks) - 1.0).sum::<f64>().max(1.0);
     let widened = 1.0 + count(all.len()) / freedom;
     let of_draw = Mean::of(&draws)?;
     let variance = of_draw.variance * count(draws.len()) * widened;
@@ -107,7 +108,7 @@ fn leave_open(found: &mut FigureComparison, by_blocks: Option<Shift>, repeats: [
 
 fn interval(shift: &Shift) -> Option<[f64; 2]> {
     let ends = shift.interval().map(f64::exp_m1);
-    ends.iter().all(|it| it.is_finite()).then_some(ends)
+    ends.iter().all(|number| number.is_finite()).then_some(ends)
 }
 
 fn judge(
@@ -118,14 +119,14 @@ fn judge(
 ) {
     // The scatter of two or three repeats can be small by luck, but not below the scatter within a
     // run (docs/design/0005).
-    let blocks = by_blocks.filter(|it| it.half_width() > by_repeats.half_width());
+    let blocks = by_blocks.filter(|shift| shift.half_width() > by_repeats.half_width());
     let (method, shift) = match blocks {
         Some(blocks) => (Method::Blocks, blocks),
         None => (Method::Repeats, by_repeats),
     };
     found.interval = interval(&shift);
     found.method = Some(method);
-    found.visible = Some(shift.visible().exp_m1()).filter(|it| it.is_finite());
+    found.visible = Some(shift.visible().exp_m1()).filter(|number| number.is_finite());
     let worse = towards_worse(found.figure, shift);
     found.p_worse = Some(worse.p_above_zero());
     // One-sided: a loss is excluded at its upper end alone, so that all 5 % of error are spent

@@ -33,13 +33,14 @@ pub(super) fn gate(pairs: &[Pair], share: f64) -> Gate {
         // A step that the other side lacks may be the very one that regressed, so it must not pass
         // unseen. Steps that only the other side has are not a loss.
         let missing = pair.only_baseline.iter();
-        gate.undecided
-            .extend(missing.map(|it| format!("{prefix}: {it} is missing in {}", pair.other)));
+        gate.undecided.extend(
+            missing.map(|missed| format!("{prefix}: {missed} is missing in {}", pair.other)),
+        );
         if pair.steps.is_empty() {
             gate.undecided.push(format!("{prefix}: nothing in common"));
         }
     }
-    let p_values: Vec<f64> = figures.iter().map(|it| it.1.p_worse.unwrap_or(1.0)).collect();
+    let p_values: Vec<f64> = figures.iter().map(|found| found.1.p_worse.unwrap_or(1.0)).collect();
     for ((place, figure), is_worse) in figures.iter().zip(holm(&p_values, FALSE_ALARMS)) {
         judge(&mut gate, place, figure, is_worse, share);
     }
@@ -58,14 +59,16 @@ fn look<'a>(
         gate.undecided.push(format!("{place}: {}", step.not_comparable.join("; ")));
         return;
     }
-    for name in FigureName::ALL.into_iter().filter(|it| it.is_gated()) {
+    for name in FigureName::ALL.into_iter().filter(|name| name.is_gated()) {
         let place = format!("{place}: {}", name.name());
         match step.figure(name) {
             Some(figure) if figure.p_worse.is_some() => figures.push((place, figure)),
             figure => {
-                let reason = figure.and_then(|it| it.reason.as_deref()).unwrap_or("not measured");
+                let reason = figure
+                    .and_then(|compared| compared.reason.as_deref())
+                    .unwrap_or("not measured");
                 gate.undecided.push(format!("{place}: {reason}"));
-                let is_single = figure.is_some_and(|it| it.effect.is_some());
+                let is_single = figure.is_some_and(|compared| compared.effect.is_some());
                 // Repeats help only if there is a result to repeat.
                 let needed = is_single.then_some(REPEATS_FIRST);
                 gate.repeats_needed = gate.repeats_needed.max(needed);
@@ -108,7 +111,7 @@ fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
         if p(at) > alpha / durio_base::stats::least_squares::count(left) {
             break;
         }
-        rejected.get_mut(at).into_iter().for_each(|it| *it = true);
+        rejected.get_mut(at).into_iter().for_each(|is_rejected| *is_rejected = true);
     }
     rejected
 }
@@ -145,7 +148,7 @@ mod tests {
             repeats: [2, 2],
             different_workload: false,
             differences: Vec::new(),
-            not_comparable: not_comparable.iter().map(|it| (*it).to_owned()).collect(),
+            not_comparable: not_comparable.iter().map(|reason| (*reason).to_owned()).collect(),
             cautions: Vec::new(),
             headline: durio_record::OperationName::Commit,
             figures,
@@ -160,7 +163,7 @@ mod tests {
             remarks: Vec::new(),
             environment: Vec::new(),
             steps,
-            only_baseline: only_baseline.iter().map(|it| (*it).to_owned()).collect(),
+            only_baseline: only_baseline.iter().map(|name| (*name).to_owned()).collect(),
             only_other: vec!["new".to_owned()],
         }
     }

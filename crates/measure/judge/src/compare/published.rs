@@ -39,7 +39,7 @@ pub struct PublishedTable {
     pub block_size: String,
     /// How I/O was submitted and made durable, in its words.
     pub method: String,
-    /// Read or write.
+    /// Of which operations the rates are.
     pub operation: OperationName,
     /// The rates; at least two levels.
     pub points: Vec<RatePoint>,
@@ -72,7 +72,7 @@ impl PublishedTable {
 
 /// The share of reads of "randrw read70" or "randrw write30", in thousandths.
 fn share(words: &str) -> Option<u16> {
-    let percent = |text: &str| text.parse::<u16>().ok().filter(|it| *it <= 100);
+    let percent = |text: &str| text.parse::<u16>().ok().filter(|percent| *percent <= 100);
     words.split_whitespace().find_map(|word| match word.strip_prefix("read") {
         Some(reads) => Some(percent(reads)? * 10),
         None => Some(1000 - percent(word.strip_prefix("write")?)? * 10),
@@ -93,15 +93,16 @@ pub fn tables() -> Result<Vec<PublishedTable>, csv::Error> {
         for (operation, rate) in rates {
             let Some(rate) = rate else { continue };
             let table = table(&row, operation, RatePoint { level, rate });
-            let key = |it: &PublishedTable| (it.words(), it.method.clone(), it.operation);
-            match tables.iter_mut().find(|it| key(it) == key(&table)) {
+            let key =
+                |table: &PublishedTable| (table.words(), table.method.clone(), table.operation);
+            match tables.iter_mut().find(|known| key(known) == key(&table)) {
                 Some(known) => known.points.extend(table.points),
                 None => tables.push(table),
             }
         }
     }
     // A single level has no shape.
-    tables.retain(|it| it.points.iter().any(|point| point.level != it.points[0].level));
+    tables.retain(|table| table.points.iter().any(|point| point.level != table.points[0].level));
     Ok(tables)
 }
 
@@ -137,10 +138,8 @@ pub fn named(tables: &[PublishedTable], name: &str) -> Vec<PublishedTable> {
 pub struct AgainstPublished {
     /// Where the ladder was measured.
     pub location: String,
-    /// Bytes per operation.
     pub block_size_bytes: u64,
     pub table: PublishedTable,
-    /// Level by level.
     pub shape: ShapeComparison,
 }
 
@@ -163,13 +162,16 @@ type PublishedLadder = (String, u64, Vec<RatePoint>);
 
 fn ladders(findings: &Findings, table: &PublishedTable) -> Vec<PublishedLadder> {
     let mut ladders: Vec<PublishedLadder> = Vec::new();
-    let steps = findings.workloads.iter().filter(|it| it.complete && table.is_like(&it.definition));
+    let steps = findings
+        .workloads
+        .iter()
+        .filter(|workload| workload.complete && table.is_like(&workload.definition));
     for step in steps {
         let Some(operation) = step.operation(table.operation) else { continue };
         let level = step.effective.jobs.saturating_mul(step.effective.depth);
         let point = RatePoint { level, rate: operation.rate };
         let bytes = step.definition.block_size.get();
-        let is_it = |it: &&mut PublishedLadder| it.0 == step.location && it.1 == bytes;
+        let is_it = |ladder: &&mut PublishedLadder| ladder.0 == step.location && ladder.1 == bytes;
         match ladders.iter_mut().find(is_it) {
             Some(ladder) => ladder.2.push(point),
             None => ladders.push((step.location.clone(), bytes, vec![point])),
@@ -183,7 +185,6 @@ fn ladders(findings: &Findings, table: &PublishedTable) -> Vec<PublishedLadder> 
 pub struct RatePoint {
     /// Operations in flight in total: jobs × depth.
     pub level: u32,
-    /// Operations per second.
     #[serde(rename = "rate_per_second")]
     pub rate: f64,
 }
@@ -248,7 +249,9 @@ impl ShapeComparison {
     /// True if both tables share at least one level other than the reference.
     #[must_use]
     pub fn is_any_compared(&self) -> bool {
-        self.levels.iter().any(|it| it.deviation.is_some() && it.word != ShapeWord::Reference)
+        self.levels
+            .iter()
+            .any(|level| level.deviation.is_some() && level.word != ShapeWord::Reference)
     }
 }
 
@@ -259,24 +262,24 @@ pub const TOLERANCE: f64 = 0.10;
 /// of several rates at one level the first counts.
 #[must_use]
 pub fn shape(measured: &[RatePoint], published: &[RatePoint], tolerance: f64) -> ShapeComparison {
-    let all = measured.iter().chain(published).filter(|it| it.rate > 0.0);
-    let mut levels: Vec<u32> = all.map(|it| it.level).collect();
+    let all = measured.iter().chain(published).filter(|point| point.rate > 0.0);
+    let mut levels: Vec<u32> = all.map(|point| point.level).collect();
     levels.sort_unstable();
     levels.dedup();
     let rate = |points: &[RatePoint], level| {
-        points.iter().find(|it| it.level == level && it.rate > 0.0).map(|it| it.rate)
+        points.iter().find(|point| point.level == level && point.rate > 0.0).map(|point| point.rate)
     };
     let of = |level| (rate(measured, level), rate(published, level));
     // The lowest: with the least load a rate is little more than one over the latency, so that
     // ratios to it show how the storage scales.
-    let reference = levels.iter().copied().find(|&it| matches!(of(it), (Some(_), Some(_))));
+    let reference = levels.iter().copied().find(|&level| matches!(of(level), (Some(_), Some(_))));
     let base = reference.map(of);
     let ratio = |rate: Option<f64>, base: Option<f64>| Some(rate? / base?);
     let one = |&level: &u32| {
         let (own, theirs) = of(level);
-        let measured_ratio = ratio(own, base.and_then(|it| it.0));
-        let published_ratio = ratio(theirs, base.and_then(|it| it.1));
-        let deviation = ratio(measured_ratio, published_ratio).map(|it| it - 1.0);
+        let measured_ratio = ratio(own, base.and_then(|rates| rates.0));
+        let published_ratio = ratio(theirs, base.and_then(|rates| rates.1));
+        let deviation = ratio(measured_ratio, published_ratio).map(|ratio| ratio - 1.0);
         let word = match (own.is_some(), theirs.is_some(), deviation) {
             _ if Some(level) == reference => ShapeWord::Reference,
             (true, true, Some(deviation)) if deviation > tolerance => ShapeWord::ScalesBetter,
@@ -298,9 +301,11 @@ mod tests {
     fn the_data_gives_the_published_ladder() {
         let tables = tables().unwrap();
         let found = named(&tables, "xinnor xiRAID RAID10 randread 4k");
-        let of = |level| found[0].points.iter().find(|it| it.level == level).map(|it| it.rate);
+        let of = |level| {
+            found[0].points.iter().find(|point| point.level == level).map(|point| point.rate)
+        };
         assert_eq!((of(1), of(16), of(192)), (Some(14_000.0), Some(216_000.0), Some(2_355_000.0)));
-        assert!(tables.iter().all(|it| it.points.len() > 1 && it.points[0].rate > 0.0));
+        assert!(tables.iter().all(|table| table.points.len() > 1 && table.points[0].rate > 0.0));
         assert!(named(&tables, "no such publication").is_empty());
     }
 
@@ -374,9 +379,9 @@ mod tests {
         let made = table(&row("4", "8"), OperationName::Read, point);
         assert_eq!((made.words(), made.method.as_str()), ("s t randread 4k".to_owned(), "no"));
         let all = tables().unwrap();
-        let has_shape = |it: &PublishedTable| {
+        let has_shape = |table: &PublishedTable| {
             let levels: std::collections::BTreeSet<_> =
-                it.points.iter().map(|it| it.level).collect();
+                table.points.iter().map(|point| point.level).collect();
             levels.len() > 1
         };
         assert!(all.iter().all(has_shape));
@@ -392,9 +397,9 @@ mod tests {
     fn a_slower_storage_of_the_same_shape_is_alike() {
         let published = points(&[(1, 14_000.0), (4, 56_800.0), (16, 216_000.0)]);
         let own: Vec<_> =
-            published.iter().map(|it| RatePoint { rate: it.rate / 7.0, ..*it }).collect();
+            published.iter().map(|point| RatePoint { rate: point.rate / 7.0, ..*point }).collect();
         let found = shape(&own, &published, TOLERANCE);
-        let words: Vec<_> = found.levels.iter().map(|it| it.word).collect();
+        let words: Vec<_> = found.levels.iter().map(|level| level.word).collect();
         assert_eq!(words, [ShapeWord::Reference, ShapeWord::Alike, ShapeWord::Alike]);
         assert!((found.levels[1].published_ratio.unwrap() - 56.8 / 14.0).abs() < 1e-9);
         assert!(found.is_any_compared());
@@ -406,7 +411,7 @@ mod tests {
         let own = points(&[(2, 200.0), (4, 300.0), (8, 900.0), (16, 900.0)]);
         let found = shape(&own, &published, TOLERANCE);
         assert_eq!(found.reference_level, Some(2));
-        let words: Vec<_> = found.levels.iter().map(|it| (it.level, it.word)).collect();
+        let words: Vec<_> = found.levels.iter().map(|level| (level.level, level.word)).collect();
         use ShapeWord::*;
         let expected = [
             (1, OnlyPublished),

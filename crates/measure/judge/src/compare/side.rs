@@ -86,7 +86,7 @@ pub(super) struct IntervalGroup {
     pub(super) span_ns: u64,
     /// Commits, or else reads and writes.
     pub(super) count: u64,
-    /// Bytes moved.
+    /// Bytes read and written.
     pub(super) bytes: u64,
     /// The headline operation's latencies.
     pub(super) headline: OperationLatencies,
@@ -99,7 +99,7 @@ pub(super) struct IntervalGroup {
 pub(super) struct OperationLatencies {
     pub(super) count: u64,
     pub(super) sum_ns: u64,
-    /// Where they lie.
+    /// How many lie in which bin.
     pub(super) bins: Bins,
 }
 
@@ -269,7 +269,7 @@ mod tests {
         let mut series = StepSeries::default();
         series.push(IntervalGroup { count: 5, ..IntervalGroup::default() }, true);
         series.push(IntervalGroup { count: 7, ..IntervalGroup::default() }, false);
-        assert_eq!(series.cells.iter().map(|it| it.count).collect::<Vec<_>>(), [12]);
+        assert_eq!(series.cells.iter().map(|cell| cell.count).collect::<Vec<_>>(), [12]);
         series.push(IntervalGroup { count: 1, ..IntervalGroup::default() }, false);
         assert_eq!(series.cells.len(), 2);
     }
@@ -321,8 +321,9 @@ mod tests {
             (Write, 4, 900, 70),
             (Sync, 2, 1000, 80),
         ]);
-        let told =
-            |it: &OperationLatencies| (it.count, it.sum_ns, it.bins.iter().collect::<Vec<_>>());
+        let told = |latencies: &OperationLatencies| {
+            (latencies.count, latencies.sum_ns, latencies.bins.iter().collect::<Vec<_>>())
+        };
         let commits = cell(&all, &load(0, durio_workload::SyncMethod::Fsync));
         assert_eq!((commits.span_ns, commits.count, commits.bytes), (250, 3, 1700));
         assert_eq!(told(&commits.headline), (3, 150, vec![(50, 3)]));

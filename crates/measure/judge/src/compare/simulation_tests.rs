@@ -34,7 +34,7 @@ struct Model {
     between: f64,
     /// Standard deviation of an interval's state within its run, as a share.
     scatter: f64,
-    /// Latencies per interval.
+    /// Latencies per interval; 0 for rates alone.
     samples: usize,
     /// Added to the logarithm of every latency.
     shift: f64,
@@ -73,7 +73,7 @@ fn repeat(cells: &[IntervalGroup], seed: u64) -> Repeat {
     let replicates = replicates(cells, seed).unwrap();
     let mut values = [None; FigureName::ALL.len()];
     for (value, centre) in values.iter_mut().zip(replicates.centre) {
-        *value = Some(centre.exp()).filter(|it| it.is_finite());
+        *value = Some(centre.exp()).filter(|value| value.is_finite());
     }
     Repeat { values, replicates: Some(replicates) }
 }
@@ -97,11 +97,12 @@ fn assert_known() {
     let slower = Model { shift: 1.1_f64.ln(), ..RUNS };
     let names = [FigureName::Rate, FigureName::P50, FigureName::P99, FigureName::P99_9];
     let all = drawn(&names, [RUNS, slower], 3, 2, &settings);
-    let figure = |it: &FigureComparison| {
-        let [low, high] = it.interval.unwrap();
-        let numbers = [it.effect.unwrap(), low, high, it.p_worse.unwrap(), it.visible.unwrap()];
+    let figure = |found: &FigureComparison| {
+        let [low, high] = found.interval.unwrap();
+        let numbers =
+            [found.effect.unwrap(), low, high, found.p_worse.unwrap(), found.visible.unwrap()];
         let numbers = numbers.map(|number| format!("{number:.6}")).join(" ");
-        format!("{} {numbers} {:?} {:?}", it.figure.name(), it.method.unwrap(), it.word)
+        format!("{} {numbers} {:?} {:?}", found.figure.name(), found.method.unwrap(), found.word)
     };
     let told: Vec<_> = all.iter().flatten().map(figure).collect();
     assert_eq!(told, KNOWN);
@@ -161,13 +162,13 @@ fn gated(models: [Model; 2], repeats: usize, times: u64, steps: usize) -> [f64; 
     let all = compared(&names, models, repeats, times * steps as u64, &settings);
     let gates: Vec<Gate> = all.chunks(steps).map(|part| gate(&[pair(part)], 0.05)).collect();
     let share = |is: &dyn Fn(&Gate) -> bool| {
-        gates.iter().filter(|it| is(it)).count() as f64 / gates.len() as f64
+        gates.iter().filter(|gate| is(gate)).count() as f64 / gates.len() as f64
     };
     let found = [
-        share(&|it| !it.regressions.is_empty()),
-        share(&|it| it.regressions.is_empty() && !it.undecided.is_empty()),
+        share(&|gate| !gate.regressions.is_empty()),
+        share(&|gate| gate.regressions.is_empty() && !gate.undecided.is_empty()),
     ];
-    let [alarms, undecided] = found.map(|it| it * 100.0);
+    let [alarms, undecided] = found.map(|share| share * 100.0);
     eprintln!(
         "{repeats} repeats, {steps} steps: regression {alarms:.1} %, undecided {undecided:.1} %"
     );
@@ -253,10 +254,10 @@ fn intervals_of_single_runs_hold_what_happens_within_them() {
     for r in [0.0, 0.3, 0.6] {
         let model = Model { r, between: 0.0, scatter: 0.1, samples: 0, shift: 0.0 };
         let found = compared(&[FigureName::Rate], [model; 2], 1, 400, &CompareSettings::default());
-        let misses = |it: &Vec<FigureComparison>| {
-            it[0].interval.is_none_or(|[low, high]| low > 0.0 || high < 0.0)
+        let misses = |figures: &Vec<FigureComparison>| {
+            figures[0].interval.is_none_or(|[low, high]| low > 0.0 || high < 0.0)
         };
-        let missed = found.iter().filter(|it| misses(it)).count() as f64 / 400.0;
+        let missed = found.iter().filter(|figures| misses(figures)).count() as f64 / 400.0;
         eprintln!("r = {r}: {:.1} % of intervals do not hold zero", missed * 100.0);
         assert!(missed <= 0.08, "r = {r}: {missed}");
     }
@@ -267,7 +268,8 @@ fn with_the_threshold_small_real_differences_are_left_alone() {
     let a = Model { between: 0.01, scatter: 0.03, samples: 0, ..RUNS };
     let b = Model { shift: 1.01_f64.ln(), ..a };
     let found = compared(&[FigureName::Rate], [a, b], 5, 100, &CompareSettings::default());
-    let told =
-        |it: &&Vec<FigureComparison>| matches!(it[0].word, SideWord::Faster | SideWord::Slower);
+    let told = |figures: &&Vec<FigureComparison>| {
+        matches!(figures[0].word, SideWord::Faster | SideWord::Slower)
+    };
     assert!(found.iter().filter(told).count() <= 5);
 }

@@ -67,7 +67,7 @@ pub(super) fn units(side: &Side) -> Vec<WorkloadUnit<'_>> {
     let mut units: Vec<WorkloadUnit<'_>> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for (run_index, run) in side.runs.iter().enumerate() {
-        for workload in run.findings.workloads.iter().filter(|it| counts(run, it)) {
+        for workload in run.findings.workloads.iter().filter(|workload| counts(run, workload)) {
             let series = run.series.get(&(workload.step, workload.round, workload.stream));
             let member = UnitMember { run, run_index, workload, series };
             let keys = keys(&member);
@@ -95,15 +95,15 @@ fn counts(run: &ComparedRun, workload: &WorkloadFindings) -> bool {
     let step = plan.steps.get(workload.step as usize);
     let rounds = step.and_then(|step| plan.section_of(step)?.rounds);
     let Some(Rounds { until: Until::SteadyState { window, .. }, .. }) = rounds else { return true };
-    let same_step = run.findings.workloads.iter().filter(|it| it.step == workload.step);
-    let last = same_step.map(|it| it.round).max().unwrap_or(0);
+    let same_step = run.findings.workloads.iter().filter(|other| other.step == workload.step);
+    let last = same_step.map(|workload| workload.round).max().unwrap_or(0);
     workload.round + window > last
 }
 
 /// What identifies a step: everything; name and place; name alone; its section in a campaign.
 fn keys(member: &UnitMember<'_>) -> [String; 4] {
     let (workload, plan) = (member.workload, &member.run.findings.plan);
-    let is_here = |it: &&RawPath| it.to_string() == workload.location;
+    let is_here = |path: &&RawPath| path.to_string() == workload.location;
     // By its position, not by its path: another machine, or another drive, has another path there.
     let location = plan.locations().iter().position(is_here);
     // Joined by NUL, which names do not have: no two keys can run together.
@@ -141,9 +141,11 @@ impl MatchedUnits {
         let single = |units: &[WorkloadUnit<'_>], open: &[usize]| {
             let mut places: HashMap<String, Option<usize>> = HashMap::new();
             for &place in open {
-                let Some(name) = units.get(place).and_then(|it| it.keys.get(key)) else { continue };
+                let Some(name) = units.get(place).and_then(|unit| unit.keys.get(key)) else {
+                    continue;
+                };
                 // Two of the same name match nothing: either could belong to the other side.
-                places.entry(name.clone()).and_modify(|it| *it = None).or_insert(Some(place));
+                places.entry(name.clone()).and_modify(|place| *place = None).or_insert(Some(place));
             }
             places
         };
@@ -154,8 +156,8 @@ impl MatchedUnits {
         };
         let pairs: Vec<(usize, usize)> = baselines.iter().filter_map(partner).collect();
         let taken: (Vec<usize>, Vec<usize>) = pairs.iter().copied().unzip();
-        self.only_baseline.retain(|it| !taken.0.contains(it));
-        self.only_other.retain(|it| !taken.1.contains(it));
+        self.only_baseline.retain(|place| !taken.0.contains(place));
+        self.only_other.retain(|place| !taken.1.contains(place));
         self.pairs.extend(pairs);
     }
 }
@@ -207,7 +209,7 @@ fn faults_of_one(place: &str, member: &UnitMember<'_>) -> Vec<String> {
 }
 
 fn drifted(place: &str, member: &UnitMember<'_>) -> Option<String> {
-    let drift = drift(member.series.map(|it| it.cells()).unwrap_or_default())?;
+    let drift = drift(member.series.map(|series| series.cells()).unwrap_or_default())?;
     let way = if drift > 0.0 { "rose" } else { "fell" };
     let share = drift.abs() * 100.0;
     Some(format!("{place} was in no steady state: its rate {way} by {share:.0} %"))
@@ -223,12 +225,12 @@ fn drift(cells: &[IntervalGroup]) -> Option<f64> {
     let (cells, mean, (start, slope)) = (count(rates.len()), mean(&rates)?, line(&rates)?);
     // Σ (i − (n − 1) ÷ 2)², the spread of the positions.
     let squares = cells * (cells * cells - 1.0) / 12.0;
-    let rest = rates.iter().enumerate().map(|(at, it)| it - start - slope * count(at));
+    let rest = rates.iter().enumerate().map(|(at, rate)| rate - start - slope * count(at));
     let rest: Vec<f64> = rest.collect();
     // Below one: a correlation of one would make any drift chance.
     let r = autocorrelation(&rest).clamp(0.0, 0.95);
     // Neighbours that are alike say less than as many independent cells: (1 + r) ÷ (1 − r).
-    let variance = rest.iter().map(|it| it * it).sum::<f64>() / (cells - 2.0);
+    let variance = rest.iter().map(|rest| rest * rest).sum::<f64>() / (cells - 2.0);
     let error = (variance / squares * (1.0 + r) / (1.0 - r)).sqrt();
     let drift = slope * (cells - 1.0) / mean;
     let is_clear = slope.abs() > DRIFT_ERRORS * error;
@@ -247,14 +249,14 @@ mod tests {
 
     #[test]
     fn a_rate_that_falls_by_a_fifth_is_not_steady() {
-        let drift = drift(&cells((0..50).map(|it| 10_000 - it * 40 + it % 7 * 20))).unwrap();
+        let drift = drift(&cells((0..50).map(|at| 10_000 - at * 40 + at % 7 * 20))).unwrap();
         assert!((drift + 0.217).abs() < 0.01, "{drift}");
     }
 
     #[test]
     fn noise_and_a_small_drift_are_steady() {
-        assert_eq!(drift(&cells((0..50).map(|it| 10_000 - it * 10))), None);
-        assert_eq!(drift(&cells((0..50).map(|it| 10_000 + it * 7919 % 1000 * 10))), None);
+        assert_eq!(drift(&cells((0..50).map(|at| 10_000 - at * 10))), None);
+        assert_eq!(drift(&cells((0..50).map(|at| 10_000 + at * 7919 % 1000 * 10))), None);
         assert_eq!(drift(&cells([0; 50])), None);
         assert_eq!(drift(&cells([5, 1])), None);
         assert_eq!(drift(&[]), None);

@@ -396,7 +396,8 @@ mod tests {
         let found =
             assert_signal(view(&overridden), "cache-view-overridden", SignalWord::UnsafeConfig);
         assert_eq!(found.read[0].place, "/sys/class/block/nvme0n1/queue/write_cache");
-        let agreeing = write_through(|it| it.device_write_cache = Some("write through".into()));
+        let agreeing =
+            write_through(|block| block.device_write_cache = Some("write through".into()));
         assert_signal(view(&agreeing), "no-volatile-cache", SignalWord::Declared);
     }
 

@@ -86,7 +86,7 @@ pub(super) fn overlay_volatile(layer: &Layer, _: &Host) -> Option<Signal> {
 }
 
 pub(super) fn checkpoint_disabled(layer: &Layer, _: &Host) -> Option<Signal> {
-    let filesystem = layer.filesystem.as_ref().filter(|it| it.fs_type == "f2fs")?;
+    let filesystem = layer.filesystem.as_ref().filter(|filesystem| filesystem.fs_type == "f2fs")?;
     // With a limit it reads `checkpoint=disable:5%`.
     let is_disabled = |option: &&String| option.starts_with("checkpoint=disable");
     let option = filesystem.options.iter().find(is_disabled)?;
@@ -108,13 +108,17 @@ fn is_zfs(layer: &Layer) -> bool {
 
 fn zfs_switches(host: &Host) -> Vec<EvidenceReading> {
     let parameters = host.kernel_parameters.iter();
-    let switches = parameters.filter(|it| ZFS_SWITCHES.contains(&it.name.as_str()));
+    let switches = parameters.filter(|parameter| ZFS_SWITCHES.contains(&parameter.name.as_str()));
     let place = |name: &str| format!("/sys/{name}");
-    switches.map(|it| reading("module parameter", place(&it.name), it.value.clone())).collect()
+    switches
+        .map(|parameter| {
+            reading("module parameter", place(&parameter.name), parameter.value.clone())
+        })
+        .collect()
 }
 
 pub(super) fn zfs_no_flush(layer: &Layer, host: &Host) -> Option<Signal> {
-    let is_on = |it: &EvidenceReading| !matches!(it.value.as_str(), "0" | "N");
+    let is_on = |reading: &EvidenceReading| !matches!(reading.value.as_str(), "0" | "N");
     let on: Vec<EvidenceReading> = zfs_switches(host).into_iter().filter(is_on).collect();
     if !is_zfs(layer) || on.is_empty() {
         return None;

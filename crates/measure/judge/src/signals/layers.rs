@@ -45,16 +45,16 @@ pub(super) fn strips_flushes(layer: &Layer, _: &Host) -> Option<Signal> {
 /// The layers below one, except those below an array of durio: its server answers a write when all
 /// copies have it durably, and needs no flush from the kernel (docs/design/0014).
 fn flushed_by_kernel(layer: &Layer) -> impl Iterator<Item = &Layer> {
-    let is_durable = |it: &Layer| it.kind == LayerKind::Ublk && it.fact("array").is_some();
+    let is_durable = |layer: &Layer| layer.kind == LayerKind::Ublk && layer.fact("array").is_some();
     let mut durable_at = None;
-    let reached = layer.walk().filter(move |(depth, it)| {
+    let reached = layer.walk().filter(move |(depth, layer)| {
         if durable_at.is_some_and(|at| *depth > at) {
             return false;
         }
-        durable_at = is_durable(it).then_some(*depth);
+        durable_at = is_durable(layer).then_some(*depth);
         true
     });
-    reached.skip(1).map(|(_, it)| it)
+    reached.skip(1).map(|(_, layer)| layer)
 }
 
 fn degraded(layer: &Layer) -> Option<&str> {

@@ -78,7 +78,8 @@ fn flushed_ends(stack: &Stack) -> impl Iterator<Item = &Layer> {
 }
 
 fn takes_fua(stack: &Stack) -> bool {
-    flushed_ends(stack).any(|layer| layer.block.as_ref().is_some_and(|it| it.fua == Some(true)))
+    flushed_ends(stack)
+        .any(|layer| layer.block.as_ref().is_some_and(|block| block.fua == Some(true)))
 }
 
 fn names(stack: &Stack) -> String {
@@ -238,7 +239,9 @@ pub(super) fn flush_delta(input: &RuleInput<'_>) -> Vec<Signal> {
     let mut found: BTreeMap<&str, Signal> = BTreeMap::new();
     for (workload, stack) in alone(input) {
         if !found.contains_key(workload.location.as_str()) {
-            found.extend(free_flush(workload, stack).map(|it| (workload.location.as_str(), it)));
+            found.extend(
+                free_flush(workload, stack).map(|signal| (workload.location.as_str(), signal)),
+            );
         }
     }
     found.into_values().collect()

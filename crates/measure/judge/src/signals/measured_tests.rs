@@ -40,7 +40,7 @@ fn p50(sample: &mut Sample, name: OperationName, micros: u64) {
 fn by_writes(sample: &mut Sample) {
     let workload = &mut sample.workloads[0];
     workload.definition.sync.method = SyncMethod::ODsync;
-    workload.operations.retain(|it| it.operation != OperationName::Sync);
+    workload.operations.retain(|operation| operation.operation != OperationName::Sync);
 }
 
 #[test]
@@ -60,14 +60,15 @@ fn fewer_than_one_flush_for_two_of_twenty_syncs_are_missing() {
             sample.operation(OperationName::Sync).service.count = syncs;
         })
     };
-    let ids = |signals: Vec<Signal>| signals.into_iter().map(|it| it.id).collect::<Vec<_>>();
+    let ids =
+        |signals: Vec<Signal>| signals.into_iter().map(|signal| signal.id).collect::<Vec<_>>();
     assert_eq!(ids(counted(20, 9)), ["flushes-missing"]);
     assert_eq!(ids(counted(1000, 499)), ["flushes-missing"]);
     assert_eq!(ids(counted(1000, 500)), ["flushes-counted"]);
     assert_eq!(ids(counted(20, 10)), ["flushes-counted"]);
     assert_eq!(ids(counted(19, 0)), [""; 0], "too few syncs");
     let said = counted(31, 7);
-    let values: Vec<&str> = said[0].read.iter().map(|it| it.value.as_str()).collect();
+    let values: Vec<&str> = said[0].read.iter().map(|reading| reading.value.as_str()).collect();
     assert_eq!(values, ["31", "7"]);
     // Of an array each layer counts the same flush: the most of one counts.
     let array = found(flushes_per_sync, |sample| {
@@ -198,7 +199,10 @@ fn of_workloads_and_places_on_a_disk_the_fastest_syncs_speak_and_once() {
         sample.plan.targets.push(target);
         sample.workloads.push(fastest);
         p5(sample, 145);
-        sample.workloads[1].operations.iter_mut().for_each(|it| it.service.p5_ns = Some(77_000));
+        sample.workloads[1]
+            .operations
+            .iter_mut()
+            .for_each(|operation| operation.service.p5_ns = Some(77_000));
     };
     let found = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, several);
     assert_eq!(
@@ -228,7 +232,7 @@ fn a_flush_that_adds_nothing_to_a_direct_write_is_suspect() {
     assert_one(flush_delta, "flush-costs-nothing", SignalWord::Suspect, medians(100, 105));
     let free =
         assert_one(flush_delta, "flush-costs-nothing", SignalWord::Suspect, medians(100, 109));
-    let values: Vec<&str> = free.read.iter().map(|it| it.value.as_str()).collect();
+    let values: Vec<&str> = free.read.iter().map(|reading| reading.value.as_str()).collect();
     assert_eq!(values, ["100 µs", "109 µs"], "the write, then both");
     assert_eq!(found(flush_delta, medians(100, 110)), []);
     assert_eq!(found(flush_delta, medians(109, 600)), []);
@@ -268,7 +272,7 @@ fn both_ways(fua: u64) -> impl FnOnce(&mut Sample) {
 fn fua_at_the_price_of_a_plain_write_is_a_hint_where_flushes_cost() {
     let found_hint =
         assert_one(fua_against_flush, "fua-like-plain-write", SignalWord::Suspect, both_ways(105));
-    let values: Vec<&str> = found_hint.read.iter().map(|it| it.value.as_str()).collect();
+    let values: Vec<&str> = found_hint.read.iter().map(|reading| reading.value.as_str()).collect();
     assert_eq!(values, ["100 µs", "105 µs", "900 µs"], "plain, by FUA, with a flush");
     assert_one(fua_against_flush, "fua-like-plain-write", SignalWord::Suspect, both_ways(114));
     assert_eq!(found(fua_against_flush, both_ways(116)), []);
@@ -276,8 +280,8 @@ fn fua_at_the_price_of_a_plain_write_is_a_hint_where_flushes_cost() {
         move |sample: &mut Sample| {
             both_ways(105)(sample);
             let commits = sample.workloads[1].operations.iter_mut();
-            let commits = commits.filter(|it| it.operation == OperationName::Commit);
-            commits.for_each(|it| it.service.p50_ns = Some(micros * 1000));
+            let commits = commits.filter(|operation| operation.operation == OperationName::Commit);
+            commits.for_each(|operation| operation.service.p50_ns = Some(micros * 1000));
         }
     };
     assert_one(fua_against_flush, "fua-like-plain-write", SignalWord::Suspect, with_flush(200));
@@ -312,8 +316,8 @@ fn experiment(flush_micros: fn(u32) -> u64) -> impl FnOnce(&mut Sample) {
             let mut workload = WorkloadFindings { step: index, ..first.clone() };
             workload.definition.sync.every = every;
             let sync = workload.operations.iter_mut();
-            let sync = sync.filter(|it| it.operation == OperationName::Sync);
-            sync.for_each(|it| it.service.p50_ns = Some(flush_micros(every) * 1000));
+            let sync = sync.filter(|operation| operation.operation == OperationName::Sync);
+            sync.for_each(|operation| operation.service.p50_ns = Some(flush_micros(every) * 1000));
             sample.workloads.push(workload);
         }
     }

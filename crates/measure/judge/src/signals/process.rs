@@ -13,9 +13,13 @@ const WSL1_RELEASE: &str = "-Microsoft";
 
 fn preload_readings(process: &ProcessFacts) -> Vec<EvidenceReading> {
     let [environment, file] = [&process.preload_environment, &process.preload_file];
-    let environment = environment.iter().map(|it| ("LD_PRELOAD", "/proc/self/environ", it));
-    let file = file.iter().map(|it| ("preloaded", "/etc/ld.so.preload", it));
-    environment.chain(file).map(|(what, place, it)| reading(what, place, it.clone())).collect()
+    let environment =
+        environment.iter().map(|library| ("LD_PRELOAD", "/proc/self/environ", library));
+    let file = file.iter().map(|library| ("preloaded", "/etc/ld.so.preload", library));
+    environment
+        .chain(file)
+        .map(|(what, place, library)| reading(what, place, library.clone()))
+        .collect()
 }
 
 /// A library whose purpose is that syncs do nothing.

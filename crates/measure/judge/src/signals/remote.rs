@@ -92,7 +92,7 @@ fn network_of(layer: &Layer) -> Option<EvidenceReading> {
     let transport = layer.fact("transport").unwrap_or_default();
     let bus = layer.fact("bus").unwrap_or_default();
     // `loop` is a target of this machine's kernel, but is still reached by NVMe over Fabrics.
-    let is_fabric = |it: &str| ["tcp", "rdma", "fc", "loop"].contains(&it);
+    let is_fabric = |part: &str| ["tcp", "rdma", "fc", "loop"].contains(&part);
     // Each of several paths may have a different transport.
     if transport.split(", ").any(is_fabric) {
         return Some(reading("transport", sysfs(layer, "device/transport"), transport));

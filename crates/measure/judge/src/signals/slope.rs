@@ -113,7 +113,7 @@ fn write_bandwidth(input: &RuleInput<'_>, location: &str) -> Option<f64> {
             && definition.block_size >= BANDWIDTH_BLOCK_MIN
             && (workload.effective.cache == CacheMode::Direct || workload.durable)
     };
-    let bandwidths = input.workloads.iter().filter(is_write).map(|it| it.bandwidth);
+    let bandwidths = input.workloads.iter().filter(is_write).map(|workload| workload.bandwidth);
     bandwidths.max_by(f64::total_cmp)
 }
 

@@ -46,7 +46,7 @@ fn follows_preconditioning(input: &RuleInput<'_>, workload: &WorkloadFindings) -
     let steps = &input.plan.steps;
     let section = steps.get(workload.step as usize).and_then(|step| input.plan.section_of(step));
     // From its second round on, a section's first step comes after its last.
-    let again = section.filter(|it| it.first_step == workload.step && workload.round > 0);
+    let again = section.filter(|section| section.first_step == workload.step && workload.round > 0);
     let before = match again {
         Some(section) => section.range().end.checked_sub(1),
         None => (workload.step as usize).checked_sub(1),
@@ -65,8 +65,8 @@ pub(super) fn not_steady(_: &RuleInput<'_>, section: &SectionFindings) -> Vec<St
 pub(super) fn left_state(input: &RuleInput<'_>, section: &SectionFindings) -> Vec<String> {
     let worse = section.long_runs.iter().filter(|run| run.leaving.is_worse);
     let text = |run: &durio_analyse::campaign::LongRun| {
-        let is_it = |it: &&WorkloadFindings| {
-            (it.step, it.round, it.stream) == (run.step, run.round, run.stream)
+        let is_it = |workload: &&WorkloadFindings| {
+            (workload.step, workload.round, workload.stream) == (run.step, run.round, run.stream)
         };
         let workload = input.workloads.iter().find(is_it)?;
         let evidence = run.leaving.evidence.first()?;

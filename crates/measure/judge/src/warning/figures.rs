@@ -114,8 +114,11 @@ pub(super) fn stalls(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Opti
 
 /// Intervals without a completion while durio ran.
 fn empty_outside(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> u64 {
-    let is_empty = |it: &&IntervalPoint| {
-        it.phase == Phase::Measure && !it.cut_short && it.rate <= 0.0 && !is_in(gaps, it)
+    let is_empty = |interval: &&IntervalPoint| {
+        interval.phase == Phase::Measure
+            && !interval.cut_short
+            && interval.rate <= 0.0
+            && !is_in(gaps, interval)
     };
     workload.intervals.iter().filter(is_empty).count() as u64
 }
@@ -140,7 +143,7 @@ pub(super) fn tail_gap(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Op
 }
 
 pub(super) fn submit_latency(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
-    let p50 = Nanos::new(submits(workload).filter_map(|it| it.p50_ns).max()?);
+    let p50 = Nanos::new(submits(workload).filter_map(|submit| submit.p50_ns).max()?);
     (p50 > SUBMIT_MAX).then(|| format!("submission takes {p50} (p50)"))
 }
 
@@ -182,7 +185,7 @@ fn submits(workload: &WorkloadFindings) -> impl Iterator<Item = &Distribution> {
 
 /// The part that took most of the time outside the device, judging by the stamps.
 fn held_by(workload: &WorkloadFindings, outside_ns: f64) -> String {
-    let submit = submits(workload).map(|it| it.mean_ns).max_by(f64::total_cmp);
+    let submit = submits(workload).map(|submit| submit.mean_ns).max_by(f64::total_cmp);
     match (submit, workload.unwatched_max) {
         (Some(submit), _) if submit > outside_ns / 2.0 => {
             format!("held by submission, {} each", mean(submit))
@@ -211,9 +214,10 @@ pub(super) fn unwatched(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Optio
     let figures = headline_distribution(workload)?;
     let usual = figures.p50_ns.unwrap_or(figures.max_ns);
     let long = Nanos::new(usual.saturating_mul(2)).max(UNWATCHED_MIN);
-    let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
+    let measured = workload.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
     let all = measured.clone().count();
-    let late = measured.filter(|it| it.unwatched_max.is_some_and(|it| it >= long)).count();
+    let late =
+        measured.filter(|interval| interval.unwatched_max.is_some_and(|span| span >= long)).count();
     let longest = workload.unwatched_max?;
     (late > 0 && late * UNWATCHED_INTERVALS >= all).then(|| {
         format!(

@@ -63,7 +63,7 @@ pub(super) fn tracing(input: &RuleInput<'_>) -> Option<String> {
     // No threshold: each active tracer adds to every operation that passes it, 600 ns to a system
     // call for the events of system calls (the costs are in durio-observe's tracefs/active.rs).
     let tracing = input.environment.host.tracing.iter();
-    let seen: Vec<_> = tracing.map(|it| format!("{}: {}", it.name, it.value)).collect();
+    let seen: Vec<_> = tracing.map(|tracer| format!("{}: {}", tracer.name, tracer.value)).collect();
     let seen = (!seen.is_empty()).then(|| seen.join("; "))?;
     Some(format!("the kernel was tracing when the run began: {seen}"))
 }
@@ -85,7 +85,8 @@ pub(super) fn limits(input: &RuleInput<'_>) -> Option<String> {
 }
 
 pub(super) fn governor(input: &RuleInput<'_>) -> Option<String> {
-    let governor = input.environment.host.governor.as_ref().filter(|it| *it != "performance")?;
+    let governor =
+        input.environment.host.governor.as_ref().filter(|governor| *governor != "performance")?;
     Some(format!("the frequency governor is '{governor}'"))
 }
 
@@ -118,9 +119,10 @@ pub(super) fn stopped(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Opt
 
 /// The operation or gap that caused the maximum.
 fn blamed(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> String {
-    let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
-    let (inside, outside): (Vec<_>, Vec<_>) = measured.partition(|it| is_in(gaps, it));
-    let longest = |points: &[&IntervalPoint]| points.iter().filter_map(|it| it.max_ns).max();
+    let measured = workload.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
+    let (inside, outside): (Vec<_>, Vec<_>) = measured.partition(|interval| is_in(gaps, interval));
+    let longest =
+        |points: &[&IntervalPoint]| points.iter().filter_map(|interval| interval.max_ns).max();
     match (longest(&inside), longest(&outside)) {
         (Some(own), Some(other)) if own > other => {
             let (own, other) = (Nanos::new(own), Nanos::new(other));
@@ -208,8 +210,8 @@ pub(super) fn shared_walks(input: &RuleInput<'_>, workload: &WorkloadFindings) -
     let load = step.stream(workload.stream)?;
     let is_concerned = load.workload.pattern == Pattern::Sequential;
     let walks = input.plan.shared_walks(step).into_iter();
-    let of_load = walks.filter(|it| is_concerned && load.targets().any(|at| at == it.target));
-    let jobs = of_load.map(|it| it.jobs).max()?;
+    let of_load = walks.filter(|walk| is_concerned && load.targets().any(|at| at == walk.target));
+    let jobs = of_load.map(|walk| walk.jobs).max()?;
     Some(format!("{jobs} jobs access the same blocks sequentially"))
 }
 
@@ -278,7 +280,7 @@ mod tests {
             rate: if max_millis.is_some() { 1000.0 } else { 0.0 },
             p50_ns: None,
             p99_ns: None,
-            max_ns: max_millis.map(|it| it * 1_000_000),
+            max_ns: max_millis.map(|millis| millis * 1_000_000),
             unwatched_max: None,
             kept: Vec::new(),
             cut_short: false,

@@ -156,16 +156,15 @@ fn garbage_in_a_setting_cannot_be_told_and_says_what_stands_there() {
 fn mongodbs_read_ahead_contradicts_that_of_scans_and_both_sources_are_shown() {
     let report = Machine::nvme().report(Some("mongodb"), Some(AdviceRole::Data));
     assert_eq!(one(&report, "A02").state, AdviceState::NotMet);
-    let conflict = report
-        .conflicts
-        .iter()
-        .find(|conflict| conflict.statements.iter().any(|it| it.rule.as_deref() == Some("A02")));
+    let conflict = report.conflicts.iter().find(|conflict| {
+        conflict.statements.iter().any(|statement| statement.rule.as_deref() == Some("A02"))
+    });
     let conflict = conflict.unwrap();
     assert!(conflict.about.contains("read_ahead_kb"), "{}", conflict.about);
     let documents: String = conflict
         .statements
         .iter()
-        .flat_map(|it| &it.sources)
+        .flat_map(|advice| &advice.sources)
         .map(|source| source.document.as_str())
         .collect();
     assert!(documents.contains("MongoDB") && documents.contains("ClickHouse"), "{documents}");
@@ -176,8 +175,8 @@ fn what_is_met_on_both_sides_is_no_conflict() {
     let machine = Machine::nvme().device("nvme0n1", "queue/read_ahead_kb", "16");
     let report = machine.report(Some("mongodb"), Some(AdviceRole::Data));
     assert_eq!(one(&report, "A02").state, AdviceState::Met);
-    let about_a02 = |it: &&durio_judge::advise::Conflict| {
-        it.statements.iter().any(|it| it.rule.as_deref() == Some("A02"))
+    let about_a02 = |conflict: &&durio_judge::advise::Conflict| {
+        conflict.statements.iter().any(|statement| statement.rule.as_deref() == Some("A02"))
     };
     assert!(report.conflicts.iter().find(about_a02).is_none());
 }
@@ -203,7 +202,8 @@ fn interrupts_huge_pages_discards_and_barriers_are_conflicts_where_they_are_not_
         let report = machine.report(Some(database), None);
         assert_eq!(one(&report, rule).state, AdviceState::NotMet, "{rule}");
         let found = report.conflicts.iter().any(|conflict| {
-            let rules: Vec<_> = conflict.statements.iter().map(|it| it.rule.as_deref()).collect();
+            let rules: Vec<_> =
+                conflict.statements.iter().map(|statement| statement.rule.as_deref()).collect();
             rules.contains(&Some(rule)) && rules.contains(&other)
         });
         assert!(found, "{rule} against {other:?}: {:#?}", report.conflicts);
@@ -243,7 +243,8 @@ fn array(scheduler_of_second: &str) -> Machine {
 
 /// With chunks of 512 KiB, of members with these schedulers and whether they rotate.
 fn array_of(level: &str, disks: &str, options: &[&str], members: &[(&str, &str)]) -> Machine {
-    let names: Vec<String> = ('a'..).take(members.len()).map(|it| format!("sd{it}")).collect();
+    let names: Vec<String> =
+        ('a'..).take(members.len()).map(|letter| format!("sd{letter}")).collect();
     let below: Vec<Value> =
         names.iter().map(|name| block("disk", name, &format!("8:{}", name.len()), &[])).collect();
     let machine = Machine::new(options, "ext4", &[block("md", "md0", "9:0", &below)])
@@ -309,8 +310,9 @@ fn each_of_the_devices_below_a_filesystem_is_a_volume() {
         machine.device(name, "queue/read_ahead_kb", if name == "sdb" { "16" } else { "4096" })
     });
     let report = machine.report(None, None);
-    let read_ahead: Vec<_> = report.advice.iter().filter(|it| it.rule == "A01").collect();
-    let found: Vec<_> = read_ahead.iter().map(|it| (it.about.as_str(), it.state)).collect();
+    let read_ahead: Vec<_> = report.advice.iter().filter(|advice| advice.rule == "A01").collect();
+    let found: Vec<_> =
+        read_ahead.iter().map(|advice| (advice.about.as_str(), advice.state)).collect();
     assert_eq!(
         found,
         [("sda", AdviceState::Met), ("sdb", AdviceState::NotMet), ("sdc", AdviceState::Met),]

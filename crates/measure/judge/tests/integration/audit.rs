@@ -43,8 +43,9 @@ fn lines(findings: &AuditFindings, rule: &str) -> Vec<u64> {
 #[test]
 fn the_published_rows_that_cannot_be_right_are_exactly_these() {
     let findings = published();
-    let impossible = findings.findings.iter().filter(|it| it.tier == Tier::Impossible);
-    let lines: Vec<_> = impossible.map(|it| (number(&it.line), it.rule.as_str())).collect();
+    let impossible = findings.findings.iter().filter(|finding| finding.tier == Tier::Impossible);
+    let lines: Vec<_> =
+        impossible.map(|finding| (number(&finding.line), finding.rule.as_str())).collect();
     let expected = [
         (49, "in-flight-impossible"),
         (79, "bandwidth-impossible"),
@@ -62,7 +63,7 @@ fn the_published_rows_that_cannot_be_right_are_exactly_these() {
 fn every_other_finding_in_the_published_tables_is_where_it_belongs() {
     let findings = published();
     let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    for finding in findings.findings.iter().filter(|it| it.tier != Tier::Impossible) {
+    for finding in findings.findings.iter().filter(|finding| finding.tier != Tier::Impossible) {
         found.entry(&finding.rule).or_default().push(number(&finding.line));
     }
     let not_durable = found.remove("durability-without-sync").unwrap();
@@ -95,8 +96,8 @@ fn every_other_finding_in_the_published_tables_is_where_it_belongs() {
 fn the_reasons_tell_what_would_fit() {
     let findings = published();
     let reason = |line: u64, rule: &str| {
-        let of = |it: &&durio_judge::audit::AuditFinding| {
-            it.line == ClaimPlace::Number(line) && it.rule == rule
+        let of = |finding: &&durio_judge::audit::AuditFinding| {
+            finding.line == ClaimPlace::Number(line) && finding.rule == rule
         };
         findings.findings.iter().find(of).unwrap().reason.clone()
     };
@@ -111,7 +112,8 @@ fn the_reasons_tell_what_would_fit() {
 #[test]
 fn evidence_holds_the_figures_of_the_reason() {
     let findings = published();
-    let finding = findings.findings.iter().find(|it| it.rule == "in-flight-above").unwrap();
+    let finding =
+        findings.findings.iter().find(|finding| finding.rule == "in-flight-above").unwrap();
     assert_eq!(finding.evidence.get("jobs_times_depth"), Some(&EvidenceValue::Number(4.0)));
     assert_eq!(finding.evidence.get("in_flight"), Some(&EvidenceValue::Number(4.02882)));
     for finding in &findings.findings {

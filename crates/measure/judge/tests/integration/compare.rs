@@ -61,8 +61,8 @@ fn the_rungs_of_a_ladder_find_their_likes() {
     let b = side("b", vec![step(16, 120, 0), step(1, 100, 0), step(4, 80, 0)]);
     let found = compared(a, b);
     let steps = &found.pairs[0].steps;
-    assert!(steps.iter().all(|it| !it.different_workload && it.differences.is_empty()));
-    let words: Vec<_> = steps.iter().map(|it| word(it, FigureName::Rate)).collect();
+    assert!(steps.iter().all(|step| !step.different_workload && step.differences.is_empty()));
+    let words: Vec<_> = steps.iter().map(|step| word(step, FigureName::Rate)).collect();
     // One run on a side: nothing shows how far the next would lie.
     assert_eq!(words, [SideWord::Undecided; 3]);
     assert!((steps[2].figure(FigureName::P50).unwrap().effect.unwrap() - 0.2).abs() < 0.002);
@@ -75,7 +75,7 @@ fn one_rung_that_is_left_over_on_each_side_is_compared_and_several_are_not_guess
     let found = compared(a, b);
     let different = &found.pairs[0].steps[1];
     assert!(different.different_workload);
-    let named = different.differences.iter().find(|it| it.what == "depth").unwrap();
+    let named = different.differences.iter().find(|difference| difference.what == "depth").unwrap();
     assert_eq!((named.baseline.as_str(), named.other.as_str()), ("4", "8"));
     let a = side("a", vec![step(1, 100, 0), step(2, 100, 0)]);
     let b = side("b", vec![step(4, 100, 0), step(8, 100, 0)]);
@@ -98,7 +98,8 @@ fn a_summary_makes_no_other_workload() {
 
 #[test]
 fn repeats_of_a_step_within_one_run_are_repeats() {
-    let repeats = |micros: u64| (0..5).map(|it| step(2, micros + u64::from(it), it)).collect();
+    let repeats =
+        |micros: u64| (0..5).map(|number| step(2, micros + u64::from(number), number)).collect();
     let found = compared(side("a", repeats(100)), side("b", repeats(110)));
     let step = &found.pairs[0].steps[0];
     assert_eq!((found.pairs[0].steps.len(), step.repeats), (1, [5, 5]));
@@ -110,7 +111,8 @@ fn repeats_of_a_step_within_one_run_are_repeats() {
 
 #[test]
 fn repeats_that_scatter_are_undecided_however_even_each_is() {
-    let runs = |micros: [u64; 3]| (0..3).zip(micros).map(|(it, at)| step(1, at, it)).collect();
+    let runs =
+        |micros: [u64; 3]| (0..3).zip(micros).map(|(number, at)| step(1, at, number)).collect();
     let found = compared(side("a", runs([100, 101, 120])), side("b", runs([115, 116, 130])));
     let rate = found.pairs[0].steps[0].figure(FigureName::Rate).unwrap().clone();
     assert!(rate.effect.unwrap() < -0.05, "{rate:?}");
@@ -121,14 +123,15 @@ fn repeats_that_scatter_are_undecided_however_even_each_is() {
 
 /// Sides of repeats with these latencies in microseconds, gated at 5 %.
 fn gated(a: &[u64], b: &[u64]) -> Gate {
-    let runs = |micros: &[u64]| (0..).zip(micros).map(|(it, &at)| step(1, at, it)).collect();
+    let runs =
+        |micros: &[u64]| (0..).zip(micros).map(|(number, &at)| step(1, at, number)).collect();
     let settings = CompareSettings { fail_over: Some(0.05), ..CompareSettings::default() };
     compare(&[side("a", runs(a)), side("b", runs(b))], &settings).gate.unwrap()
 }
 
 #[test]
 fn the_gate_tells_a_regression_from_none_and_both_from_undecided() {
-    let lengths = |it: &Gate| [it.regressions.len(), it.undecided.len(), it.excluded.len()];
+    let lengths = |gate: &Gate| [gate.regressions.len(), gate.undecided.len(), gate.excluded.len()];
     let gate = gated(&[100, 101, 102], &[120, 121, 122]);
     assert_eq!(lengths(&gate), [2, 0, 0], "{gate:?}");
     let gate = gated(&[1000, 1001, 1002], &[1001, 1002, 1003]);
@@ -137,7 +140,7 @@ fn the_gate_tells_a_regression_from_none_and_both_from_undecided() {
     let gate = gated(&[100, 110, 120], &[105, 115, 125]);
     assert_eq!(lengths(&gate), [0, 2, 0], "{gate:?}");
     assert!(gate.undecided[0].contains("the repeats scatter by 9."), "{gate:?}");
-    assert!(gate.repeats_needed.is_some_and(|it| (40..80).contains(&it)), "{gate:?}");
+    assert!(gate.repeats_needed.is_some_and(|repeats| (40..80).contains(&repeats)), "{gate:?}");
     let gate = gated(&[100], &[150]);
     assert_eq!((lengths(&gate), gate.repeats_needed), ([0, 2, 0], Some(5)), "{gate:?}");
     assert!(gate.undecided[0].contains("one run per side"), "{gate:?}");
@@ -146,7 +149,7 @@ fn the_gate_tells_a_regression_from_none_and_both_from_undecided() {
 #[test]
 fn a_drift_of_one_repeat_is_scatter_and_that_of_most_is_the_steps() {
     let with_drifts_of = |repeats: u32, drifting: u32| {
-        let plan = plan((0..repeats).map(|it| step(1, 100, it)).collect());
+        let plan = plan((0..repeats).map(|number| step(1, 100, number)).collect());
         let spoil = move |event: &mut Event| {
             let Event::Interval(interval) = event else { return };
             for record in interval.operations.iter_mut().filter(|_| interval.step < drifting) {
@@ -178,7 +181,8 @@ fn another_kernel_is_stated() {
         Side { source: name.into(), runs }
     };
     let found = compared(of("a", "6.1"), of("b", "6.12"));
-    let stated: Vec<_> = found.pairs[0].environment.iter().map(|it| it.what.as_str()).collect();
+    let stated: Vec<_> =
+        found.pairs[0].environment.iter().map(|difference| difference.what.as_str()).collect();
     assert_eq!(stated, ["kernel"]);
 }
 
@@ -191,7 +195,9 @@ fn kernels_of_all_runs_of_a_side_are_stated() {
     };
     let found = compared(of("a", ["6.1", "6.1", "6.1"]), of("b", ["6.1", "6.12", "6.2"]));
     let stated = found.pairs[0].environment.iter();
-    let stated: Vec<_> = stated.map(|it| [&it.what, &it.baseline, &it.other]).collect();
+    let stated: Vec<_> = stated
+        .map(|difference| [&difference.what, &difference.baseline, &difference.other])
+        .collect();
     assert_eq!(stated, [["kernel", "6.1", "6.1 or 6.12 or 6.2"]]);
 }
 
@@ -238,7 +244,7 @@ fn a_ladder_is_held_against_the_published_one_of_its_kind() {
     let of_words = |words: &str| against(run.findings(), &named(&tables().unwrap(), words));
     assert!(of_words("xinnor xiRAID RAID10 randwrite 4k").is_empty(), "these are reads");
     let found = of_words("xinnor xiRAID RAID10 randread 4k").remove(0);
-    let of = |level| found.shape.levels.iter().find(|it| it.level == level).unwrap();
+    let of = |level| found.shape.levels.iter().find(|point| point.level == level).unwrap();
     assert_eq!(found.shape.reference_level, Some(1));
     assert!((of(16).measured_ratio.unwrap() - 16.0).abs() < 0.05);
     assert!((of(16).published_ratio.unwrap() - 216.0 / 14.0).abs() < 1e-9);
@@ -250,10 +256,10 @@ fn sides_and_pairs_are_labelled_and_what_is_no_evidence_is_said() {
     let of = |name: &str| side(name, vec![step(1, 100, 0)]);
     let found = compare(&[of("one"), of("two"), of("one")], &CompareSettings::default());
     let sides: Vec<_> =
-        found.sides.iter().map(|it| (it.label.as_str(), it.source.as_str())).collect();
+        found.sides.iter().map(|side| (side.label.as_str(), side.source.as_str())).collect();
     assert_eq!(sides, [("A", "one"), ("B", "two"), ("C", "one")]);
     let pairs: Vec<_> =
-        found.pairs.iter().map(|it| (it.baseline.as_str(), it.other.as_str())).collect();
+        found.pairs.iter().map(|pair| (pair.baseline.as_str(), pair.other.as_str())).collect();
     assert_eq!(pairs, [("A", "B"), ("A", "C")]);
     assert_eq!(found.pairs[0].remarks, [""; 0]);
     let name = &found.sides[0].runs[0].run;
@@ -269,7 +275,8 @@ fn sides_and_pairs_are_labelled_and_what_is_no_evidence_is_said() {
 fn each_figure_of_a_step_is_that_of_its_name() {
     let found = compared(side("a", vec![step(4, 100, 0)]), side("b", vec![step(4, 200, 0)]));
     let step = &found.pairs[0].steps[0];
-    let figure = |name| step.figure(name).map(|it| (it.baseline.unwrap(), it.other.unwrap()));
+    let figure =
+        |name| step.figure(name).map(|figure| (figure.baseline.unwrap(), figure.other.unwrap()));
     let near = |found: (f64, f64), expected: (f64, f64)| {
         let ratios = (found.0 / expected.0, found.1 / expected.1);
         (ratios.0 - 1.0).abs() < 0.02 && (ratios.1 - 1.0).abs() < 0.02
@@ -291,7 +298,7 @@ fn each_figure_of_a_step_is_that_of_its_name() {
     assert_eq!(figure(FigureName::SyncMean), None);
     assert!(figure(FigureName::CpuPerOperation).is_some());
     assert_eq!((step.name.as_str(), step.repeats), ("self", [1, 1]));
-    assert!(step.curves.iter().all(|it| it.len() == 1 && !it[0].is_empty()));
+    assert!(step.curves.iter().all(|curve| curve.len() == 1 && !curve[0].is_empty()));
 }
 
 #[test]

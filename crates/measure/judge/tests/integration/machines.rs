@@ -25,7 +25,7 @@ fn every_machine_gives_exactly_the_signals_that_are_expected() {
     for machine in machines() {
         let tree = machine.tree();
         let found = signals(tree.path(), &machine);
-        let words = found.iter().map(|it| format!("{} {}", it.word.words(), it.id));
+        let words = found.iter().map(|signal| format!("{} {}", signal.word.words(), signal.id));
         let mut words: Vec<String> = words.collect();
         words.sort();
         words.dedup();
@@ -56,7 +56,8 @@ fn every_signal_has_evidence_with_a_place_and_none_acquits() {
 
 #[test]
 fn the_machines_show_signals_of_every_word_and_most_of_the_rules() {
-    let expected: BTreeSet<String> = machines().into_iter().flat_map(|it| it.signals).collect();
+    let expected: BTreeSet<String> =
+        machines().into_iter().flat_map(|machine| machine.signals).collect();
     assert!(expected.len() >= 30, "{expected:?}");
     for word in ["unsafe-config", "suspect", "declared", "fact"] {
         assert!(expected.iter().any(|signal| signal.starts_with(word)), "{word}");

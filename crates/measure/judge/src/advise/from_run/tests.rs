@@ -208,8 +208,8 @@ fn contents_and_evenness_are_those_of_the_worst_step() {
     ]);
     let facts = facts(&findings);
     is_near(&facts, "compressible_share", 0.8);
-    let worst = findings.workloads.iter().filter_map(|it| it.rate_variation);
-    let worst = worst.map(|it| it.coefficient_of_variation).max_by(f64::total_cmp);
+    let worst = findings.workloads.iter().filter_map(|workload| workload.rate_variation);
+    let worst = worst.map(|rates| rates.coefficient_of_variation).max_by(f64::total_cmp);
     assert_eq!(facts.number("run.unsteadiness"), worst);
 }
 

@@ -78,8 +78,8 @@ fn every_rule_ships_with_what_was_measured_of_it_or_why_nothing_was() {
         measured += u32::from(is_measured);
         assert_eq!(first.measured.is_some(), is_measured, "{}", rule.id);
         let rest = rule.evidence.iter().skip(1);
-        assert!(rest.clone().all(|it| it.measured.is_some()), "{}: {first:?}", rule.id);
-        let against = rest.filter(|it| it.outcome == Disagrees).count();
+        assert!(rest.clone().all(|evidence| evidence.measured.is_some()), "{}: {first:?}", rule.id);
+        let against = rest.filter(|evidence| evidence.outcome == Disagrees).count();
         assert!(against == 0 || first.outcome == Disagrees, "{}", rule.id);
     }
     assert!(measured >= 45, "{measured} were measured");

@@ -11,7 +11,8 @@ fn latency(nanos: u64, count: u64) -> LatencyBlock {
     bins.add(nanos, count);
     #[expect(clippy::cast_precision_loss, reason = "small")]
     let mean = nanos as f64;
-    let percentiles = [50.0, 99.0].iter().filter_map(|&it| Some((it, bins.percentile_ns(it)?)));
+    let percentiles =
+        [50.0, 99.0].iter().filter_map(|&percent| Some((percent, bins.percentile_ns(percent)?)));
     let percentiles = percentiles.collect();
     LatencyBlock { min: nanos, max: nanos, mean, stddev: 0.0, n: Some(count), percentiles, bins }
 }
@@ -41,7 +42,7 @@ fn log() -> FioJob {
 
 fn codes(jobs: Vec<FioJob>) -> Vec<String> {
     let output = FioOutput { version: "fio-3.33".into(), jobs, ..FioOutput::default() };
-    audit(&fio_claims(&output)).findings.into_iter().map(|it| it.rule).collect()
+    audit(&fio_claims(&output)).findings.into_iter().map(|finding| finding.rule).collect()
 }
 
 fn with_option(name: &str, value: &str) -> FioJob {
@@ -279,24 +280,27 @@ fn what_a_direction_lacks_is_no_figure() {
         change(job.read.as_mut().unwrap());
         claim_of(job)
     };
-    let none = changed(&|it| it.total_ios = 0);
+    let none = changed(&|figures| figures.total_ios = 0);
     assert_eq!(none.read, Operations::default());
     assert_eq!(none.bandwidth, Some(Figure::exact(3e6)), "of what was moved alone");
-    let untimed = changed(&|it| (it.lat_ns, it.clat_ns) = Default::default());
+    let untimed = changed(&|figures| (figures.lat_ns, figures.clat_ns) = Default::default());
     assert!(untimed.read.rate.is_some() && untimed.read.count.is_none());
-    let completion = changed(&|it| it.lat_ns = LatencyBlock::default());
+    let completion = changed(&|figures| figures.lat_ns = LatencyBlock::default());
     assert_eq!(completion.read.latency_ns_mean, Some(Figure::exact(1_040.0)));
-    let percentiles = changed(&|it| it.lat_ns.percentiles.clear()).read.percentiles_ns;
+    let percentiles = changed(&|figures| figures.lat_ns.percentiles.clear()).read.percentiles_ns;
     assert_eq!(percentiles[0].1, Figure::of(latency(1_040, 300).percentiles[0].1));
-    assert_eq!(changed(&|it| it.slat_ns = LatencyBlock::default()).read.submit_ns_mean, None);
-    let few = changed(&|it| it.bw_samples = 7).read;
+    assert_eq!(
+        changed(&|figures| figures.slat_ns = LatencyBlock::default()).read.submit_ns_mean,
+        None
+    );
+    let few = changed(&|figures| figures.bw_samples = 7).read;
     assert_eq!((few.bandwidth_min, few.bandwidth_mean), (None, None));
-    let damaged = changed(&|it| it.lat_ns.mean = f64::NAN).read.latency_ns_mean;
+    let damaged = changed(&|figures| figures.lat_ns.mean = f64::NAN).read.latency_ns_mean;
     assert_eq!(damaged, Some(Figure::exact(0.0)));
-    let negative = changed(&|it| it.lat_ns.mean = -5.0).read.latency_ns_mean;
+    let negative = changed(&|figures| figures.lat_ns.mean = -5.0).read.latency_ns_mean;
     assert_eq!(negative, Some(Figure::exact(0.0)));
     // A run of no time, and of one millisecond.
-    let rate = |runtime| changed(&|it| it.runtime = runtime).read.rate.unwrap();
+    let rate = |runtime| changed(&|figures| figures.runtime = runtime).read.rate.unwrap();
     let short = Figure { value: 300e3, low: 150e3, high: 600e3 };
     assert_eq!((rate(0), rate(1)), (short, short));
     assert_eq!(rate(2), Figure { value: 150e3, low: 100e3, high: 300e3 });
@@ -420,7 +424,8 @@ fn an_entry_is_named_by_its_line_its_job_or_its_number() {
     assert_eq!(line("a", 0), ClaimPlace::Name("a".into()));
     assert_eq!(line("a", 3), ClaimPlace::Number(3));
     let output = FioOutput { jobs: vec![mixed(), mixed()], ..FioOutput::default() };
-    let notes: Vec<_> = fio_claims(&output).into_iter().map(|it| (it.note, it.jobs)).collect();
+    let notes: Vec<_> =
+        fio_claims(&output).into_iter().map(|claim| (claim.note, claim.jobs)).collect();
     assert_eq!(notes, [("entry 1".to_owned(), Some(1)), ("entry 2".to_owned(), Some(1))]);
     // Entries of another group are others.
     let other = FioJob { groupid: 1, ..mixed() };

@@ -69,9 +69,10 @@ fn lost_carry(claim: &Claim, made: Figure, said: Figure) -> Option<String> {
         let (meant, printed) = (said_as(claim, made), said_as(claim, said));
         return Some(format!("; {seen}, and prints {meant} as {printed}"));
     }
-    let [one] =
-        [&claim.read, &claim.write].into_iter().filter(|it| it.rate.is_some()).collect::<Vec<_>>()
-            [..]
+    let [one] = [&claim.read, &claim.write]
+        .into_iter()
+        .filter(|operations| operations.rate.is_some())
+        .collect::<Vec<_>>()[..]
     else {
         return None;
     };
@@ -201,7 +202,10 @@ mod tests {
         let mut vague = with(Figure::printed(12_800.0, 100.0), Figure::printed(50.0, 10.0));
         vague.bandwidth_unit = Some("MB/s".into());
         let findings = audit(&[clear, vague]).findings;
-        assert!(findings.iter().all(|it| it.rule != "bandwidth-unit-of-series"), "{findings:?}");
+        assert!(
+            findings.iter().all(|finding| finding.rule != "bandwidth-unit-of-series"),
+            "{findings:?}"
+        );
     }
 
     #[test]
@@ -257,7 +261,11 @@ mod tests {
         assert_eq!(codes(&vague), [""; 0]);
         let findings = audit(&[clear.clone(), vague.clone()]);
         let found = |findings: &crate::audit::AuditFindings| {
-            findings.findings.iter().filter(|it| it.rule == "bandwidth-unit-of-series").count()
+            findings
+                .findings
+                .iter()
+                .filter(|finding| finding.rule == "bandwidth-unit-of-series")
+                .count()
         };
         assert_eq!(found(&findings), 1);
         let elsewhere = Claim { stack: "another drive".into(), ..vague };

@@ -108,9 +108,11 @@ fn has_percentiles(claim: &Claim) -> bool {
 }
 
 fn has_only_mean(claim: &Claim) -> bool {
-    let has_mean = claim.kinds().into_iter().any(|(_, it)| it.latency_ns_mean.is_some());
+    let has_mean =
+        claim.kinds().into_iter().any(|(_, operations)| operations.latency_ns_mean.is_some());
     // The maximum of a handful of operations says as much as a percentile could.
-    let has_max = claim.kinds().into_iter().any(|(_, it)| it.latency_ns_max.is_some());
+    let has_max =
+        claim.kinds().into_iter().any(|(_, operations)| operations.latency_ns_max.is_some());
     has_mean && !has_max && !has_percentiles(claim)
 }
 
@@ -127,8 +129,8 @@ const SYSTEM_SHARE_MAX: f64 = 0.3;
 const TAIL_GAP_MAX: f64 = 10.0;
 
 pub(super) fn stalls(claim: &Claim) -> Option<Observation> {
-    claim.kinds().into_iter().find_map(|(name, it)| {
-        let (least, mean) = (it.bandwidth_min?.value, it.bandwidth_mean?.value);
+    claim.kinds().into_iter().find_map(|(name, operations)| {
+        let (least, mean) = (operations.bandwidth_min?.value, operations.bandwidth_mean?.value);
         (least < mean * STALL_SHARE).then(|| {
             let reason = format!(
                 "{name}: the slowest sample has {}, the mean is {}",
@@ -144,13 +146,15 @@ pub(super) fn stalls(claim: &Claim) -> Option<Observation> {
 
 pub(super) fn submission(claim: &Claim) -> Option<Observation> {
     // Calls that block by design have no submission latency.
-    claim.kinds().into_iter().filter(|_| claim.blocking != Some(true)).find_map(|(name, it)| {
-        let submit = it.submit_ns_mean?.value;
-        (submit > SUBMIT_NS_MAX).then(|| {
-            let reason = format!("{name}: submitting takes {} on average", time(submit));
-            Observation::new(Tier::Doubtful, reason, [("submit_ns_mean", submit)])
-        })
-    })
+    claim.kinds().into_iter().filter(|_| claim.blocking != Some(true)).find_map(
+        |(name, operations)| {
+            let submit = operations.submit_ns_mean?.value;
+            (submit > SUBMIT_NS_MAX).then(|| {
+                let reason = format!("{name}: submitting takes {} on average", time(submit));
+                Observation::new(Tier::Doubtful, reason, [("submit_ns_mean", submit)])
+            })
+        },
+    )
 }
 
 pub(super) fn system_time(claim: &Claim) -> Option<Observation> {
@@ -160,9 +164,9 @@ pub(super) fn system_time(claim: &Claim) -> Option<Observation> {
 }
 
 pub(super) fn tail(claim: &Claim) -> Option<Observation> {
-    claim.kinds().into_iter().find_map(|(name, it)| {
+    claim.kinds().into_iter().find_map(|(name, operations)| {
         let at = |wanted: f64| {
-            let mut known = it.percentiles_ns.iter();
+            let mut known = operations.percentiles_ns.iter();
             Some(known.find(|(percent, _)| (percent - wanted).abs() < 1e-6)?.1)
         };
         let (p99, p99_99) = (at(99.0)?, at(99.99)?);
@@ -226,16 +230,19 @@ mod tests {
         };
         // 99 µs stand for 98.5 to 100 µs.
         let (mean, exact) = (Figure::printed(99_000.0, 1_000.0), |ns| Some(Figure::exact(ns)));
-        assert_eq!([98_500.0, 98_499.0].map(|it| told(mean, None, exact(it))), [false, true]);
-        assert_eq!([100_000.0, 100_001.0].map(|it| told(mean, exact(it), None)), [false, true]);
+        assert_eq!([98_500.0, 98_499.0].map(|nanos| told(mean, None, exact(nanos))), [false, true]);
+        assert_eq!(
+            [100_000.0, 100_001.0].map(|nanos| told(mean, exact(nanos), None)),
+            [false, true]
+        );
         // A longest of 98 µs may be one of 99, a shortest of 100 one of 99.5.
         let printed = |ns| Some(Figure::printed(ns, 1_000.0));
         assert_eq!(
-            [99_000.0, 99_001.0].map(|it| told(Figure::exact(it), None, printed(98_000.0))),
+            [99_000.0, 99_001.0].map(|nanos| told(Figure::exact(nanos), None, printed(98_000.0))),
             [false, true]
         );
         assert_eq!(
-            [99_500.0, 99_499.0].map(|it| told(Figure::exact(it), printed(100_000.0), None)),
+            [99_500.0, 99_499.0].map(|nanos| told(Figure::exact(nanos), printed(100_000.0), None)),
             [false, true]
         );
     }
@@ -286,10 +293,10 @@ mod tests {
         };
         let figure = Some(Figure::exact(1.0));
         assert_eq!(lacks(&|_| {}), 1);
-        assert_eq!(lacks(&|it| it.read.latency_ns_max = figure), 0);
-        assert_eq!(lacks(&|it| it.read.latency_ns_min = figure), 1);
-        assert_eq!(lacks(&|it| it.write.percentiles_ns.push((99.0, Figure::exact(1.0)))), 0);
-        assert_eq!(lacks(&|it| it.read.latency_ns_mean = None), 0);
+        assert_eq!(lacks(&|claim| claim.read.latency_ns_max = figure), 0);
+        assert_eq!(lacks(&|claim| claim.read.latency_ns_min = figure), 1);
+        assert_eq!(lacks(&|claim| claim.write.percentiles_ns.push((99.0, Figure::exact(1.0)))), 0);
+        assert_eq!(lacks(&|claim| claim.read.latency_ns_mean = None), 0);
     }
 
     #[test]

@@ -331,11 +331,11 @@ mod tests {
             by_volume(&[written(1, 1200.0), other]).len()
         };
         assert_eq!(told(&|_| {}), 1);
-        assert_eq!(told(&|it| it.source = "b".into()), 0);
-        assert_eq!(told(&|it| it.stack = "xfs".into()), 0);
-        assert_eq!(told(&|it| it.jobs = Some(2)), 0);
-        assert_eq!(told(&|it| it.read_share = Some(0.5)), 0);
-        assert_eq!(told(&|it| it.total = None), 0);
+        assert_eq!(told(&|claim| claim.source = "b".into()), 0);
+        assert_eq!(told(&|claim| claim.stack = "xfs".into()), 0);
+        assert_eq!(told(&|claim| claim.jobs = Some(2)), 0);
+        assert_eq!(told(&|claim| claim.read_share = Some(0.5)), 0);
+        assert_eq!(told(&|claim| claim.total = None), 0);
     }
 
     #[test]

@@ -206,7 +206,7 @@ mod tests {
     use crate::audit::rules::tests::{codes, operations, sound};
 
     fn has(claim: &Claim, code: &str) -> bool {
-        codes(claim).iter().any(|it| it == code)
+        codes(claim).iter().any(|found| found == code)
     }
 
     #[test]
@@ -345,14 +345,15 @@ mod tests {
             fit(Figure::exact(in_flight), slots, rate, tolerance)
         };
         // A thousandth for the clock, and what the source may be off.
-        let above = [10.009, 10.011, 10.049, 10.051].map(|it| fits(it, 10.0, 1e5, 0.005));
+        let above =
+            [10.009, 10.011, 10.049, 10.051].map(|in_flight| fits(in_flight, 10.0, 1e5, 0.005));
         assert_eq!(above, [DepthFit::Fits, DepthFit::Above, DepthFit::Above, DepthFit::Impossible]);
-        let exact = [10.009, 10.011].map(|it| fits(it, 10.0, 1e5, 0.0));
+        let exact = [10.009, 10.011].map(|in_flight| fits(in_flight, 10.0, 1e5, 0.0));
         assert_eq!(exact, [DepthFit::Fits, DepthFit::Impossible]);
         // Nine tenths of the workers, and a microsecond of each operation.
-        let below = [9.01, 8.99].map(|it| fits(it, 10.0, 1e5, 0.0));
+        let below = [9.01, 8.99].map(|in_flight| fits(in_flight, 10.0, 1e5, 0.0));
         assert_eq!(below, [DepthFit::Fits, DepthFit::Shortfall]);
-        let lost = [8.01, 7.99].map(|it| fits(it, 10.0, 2e6, 0.0));
+        let lost = [8.01, 7.99].map(|in_flight| fits(in_flight, 10.0, 2e6, 0.0));
         assert_eq!(lost, [DepthFit::Fits, DepthFit::Shortfall]);
         // What the rounding leaves open is held against nobody.
         let wide = |low, high| fit(Figure { value: 10.0, low, high }, 10.0, 1e5, 0.0);

@@ -110,7 +110,7 @@ pub(super) fn unlike(claim: &Claim) -> Option<Observation> {
 }
 
 fn page(claim: &Claim, words: &[String]) -> Option<Observation> {
-    let named = |(names, ..): &&(&[&str], _, _)| words.iter().any(|it| names.contains(&&**it));
+    let named = |(names, ..): &&(&[&str], _, _)| words.iter().any(|word| names.contains(&&**word));
     let (_, bytes, source) = DATABASES.iter().find(named)?;
     let (block, page) = (claim.block_size?, Bytes::new(*bytes));
     (claim.random == Some(true) && block != page).then(|| {

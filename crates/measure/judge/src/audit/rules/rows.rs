@@ -40,14 +40,14 @@ fn settings(claim: &Claim) -> [Option<String>; 13] {
         text(&claim.workload),
         text(&claim.durable),
         text(&claim.note),
-        claim.block_size.map(|it| it.get().to_string()),
-        claim.jobs.map(|it| it.to_string()),
-        claim.depth.map(|it| it.to_string()),
+        claim.block_size.map(|bytes| bytes.get().to_string()),
+        claim.jobs.map(|count| count.to_string()),
+        claim.depth.map(|count| count.to_string()),
         claim.engine.clone(),
-        claim.buffered.map(|it| it.to_string()),
+        claim.buffered.map(|buffered| buffered.to_string()),
         claim.target.clone(),
-        claim.size.map(|it| it.get().to_string()),
-        claim.runtime.map(|it| it.get().to_string()),
+        claim.size.map(|bytes| bytes.get().to_string()),
+        claim.runtime.map(|time| time.get().to_string()),
     ]
 }
 
@@ -194,19 +194,19 @@ mod tests {
     fn a_row_that_differs_in_any_setting_is_another_measurement() {
         use durio_base::{Bytes, Nanos};
         let changes: [fn(&mut Claim); 13] = [
-            |it| it.source = "b".into(),
-            |it| it.stack = "b".into(),
-            |it| it.workload = "b".into(),
-            |it| it.durable = "b".into(),
-            |it| it.note = "b".into(),
-            |it| it.block_size = Some(Bytes::from_kib(5)),
-            |it| it.jobs = Some(7),
-            |it| it.depth = Some(7),
-            |it| it.engine = Some("b".into()),
-            |it| it.buffered = Some(true),
-            |it| it.target = Some("b".into()),
-            |it| it.size = Some(Bytes::new(7)),
-            |it| it.runtime = Some(Nanos::new(7)),
+            |claim| claim.source = "b".into(),
+            |claim| claim.stack = "b".into(),
+            |claim| claim.workload = "b".into(),
+            |claim| claim.durable = "b".into(),
+            |claim| claim.note = "b".into(),
+            |claim| claim.block_size = Some(Bytes::from_kib(5)),
+            |claim| claim.jobs = Some(7),
+            |claim| claim.depth = Some(7),
+            |claim| claim.engine = Some("b".into()),
+            |claim| claim.buffered = Some(true),
+            |claim| claim.target = Some("b".into()),
+            |claim| claim.size = Some(Bytes::new(7)),
+            |claim| claim.runtime = Some(Nanos::new(7)),
         ];
         for (place, change) in changes.into_iter().enumerate() {
             let [first, mut second] = rows(1200.0, 554.0);
@@ -224,12 +224,12 @@ mod tests {
             let [mut first, mut second] = rows(1000.0, 1000.0);
             change(&mut first, 1000.0);
             change(&mut second, other);
-            contradictions(&[first, second]).into_iter().map(|it| it.seen.reason).next()
+            contradictions(&[first, second]).into_iter().map(|about| about.seen.reason).next()
         };
         let changes: [Put; 3] = [
-            |it, value| it.read.rate = Some(Figure::exact(value)),
-            |it, value| it.write.rate = Some(Figure::exact(value)),
-            |it, value| it.bandwidth = Some(Figure::exact(value)),
+            |claim, value| claim.read.rate = Some(Figure::exact(value)),
+            |claim, value| claim.write.rate = Some(Figure::exact(value)),
+            |claim, value| claim.bandwidth = Some(Figure::exact(value)),
         ];
         for change in changes {
             assert_eq!((told(change, 1199.0), told(change, 834.0)), (None, None));
@@ -239,9 +239,9 @@ mod tests {
         assert_eq!(reason, "1k/s here, 2k/s in line 3 (50 % of it), and no setting differs");
         // Rows that do not say what was measured.
         for spoil in [
-            |it: &mut Claim| it.block_size = None,
-            |it: &mut Claim| it.workload.clear(),
-            |it: &mut Claim| it.stack.clear(),
+            |claim: &mut Claim| claim.block_size = None,
+            |claim: &mut Claim| claim.workload.clear(),
+            |claim: &mut Claim| claim.stack.clear(),
         ] {
             let mut both = rows(1000.0, 2000.0);
             both.iter_mut().for_each(spoil);
@@ -273,9 +273,9 @@ mod tests {
     fn a_series_has_three_neighbours_that_agree_within_five_percent() {
         let impossible = row(4, 60e3, 71.0);
         let told = |latencies: [f64; 3]| {
-            let mut rows: Vec<_> = latencies.iter().map(|&it| row(1, 10e3, it)).collect();
+            let mut rows: Vec<_> = latencies.iter().map(|&micros| row(1, 10e3, micros)).collect();
             rows.push(impossible.clone());
-            neighbours(&rows).into_iter().map(|it| it.seen).next()
+            neighbours(&rows).into_iter().map(|about| about.seen).next()
         };
         let seen = told([96.0, 99.0, 95.0]).unwrap();
         // 0.96 × 4 ÷ 71 µs.

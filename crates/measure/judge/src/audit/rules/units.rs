@@ -36,10 +36,15 @@ pub(super) fn thousandfold(claim: &Claim) -> Option<Observation> {
         factors.iter().find(fits).filter(|_| as_printed != DepthFit::Fits)?;
     // A unit that is written out is not in doubt.
     let is_given = |has: fn(&Operations) -> bool| {
-        let there = |it: &&&Operations| it.rate.is_some() || it.latency_ns_mean.is_some();
-        [&claim.read, &claim.write].iter().filter(there).all(|it| has(it))
+        let there = |operations: &&&Operations| {
+            operations.rate.is_some() || operations.latency_ns_mean.is_some()
+        };
+        [&claim.read, &claim.write].iter().filter(there).all(|operations| has(operations))
     };
-    let meaning = match (is_given(|it| it.latency_has_unit), is_given(|it| it.rate_has_unit)) {
+    let meaning = match (
+        is_given(|operations| operations.latency_has_unit),
+        is_given(|operations| operations.rate_has_unit),
+    ) {
         (true, true) => return None,
         (true, false) => format!("as if {lacks}"),
         (false, true) => format!("as if {latency}"),
@@ -243,8 +248,8 @@ fn read_share(claim: &Claim) -> Option<Figure> {
 
 pub(super) fn digits_repeated(claim: &Claim) -> Option<Observation> {
     let (in_flight, slots, as_printed) = fit_of(claim)?;
-    let (count, latency) = [&claim.read, &claim.write].into_iter().find_map(|it| {
-        let (count, latency) = (it.rate?.value, it.latency_ns_mean?.value);
+    let (count, latency) = [&claim.read, &claim.write].into_iter().find_map(|operations| {
+        let (count, latency) = (operations.rate?.value, operations.latency_ns_mean?.value);
         let same = digits(count) == digits(latency) && digits(count).len() >= DIGITS_MIN;
         same.then_some((count, latency))
     })?;
@@ -278,7 +283,7 @@ mod tests {
     use crate::audit::rules::tests::{codes, operations, sound};
 
     fn has(claim: &Claim, code: &str) -> bool {
-        codes(claim).iter().any(|it| it == code)
+        codes(claim).iter().any(|found| found == code)
     }
 
     #[test]
@@ -467,12 +472,12 @@ mod tests {
             claim.write.count = counts.map(|all| all * 3 / 10);
             mix(&claim).is_some()
         };
-        assert_eq!([7_099.0, 7_101.0].map(|it| told(it, None)), [false, true]);
-        assert_eq!([6_901.0, 6_899.0].map(|it| told(it, None)), [false, true]);
+        assert_eq!([7_099.0, 7_101.0].map(|reads| told(reads, None)), [false, true]);
+        assert_eq!([6_901.0, 6_899.0].map(|reads| told(reads, None)), [false, true]);
         // Of 10 000 operations four deviations are 1.83 percentage points.
-        assert_eq!([7_183.0, 7_184.0].map(|it| told(it, Some(10_000))), [false, true]);
-        assert_eq!([6_817.0, 6_816.0].map(|it| told(it, Some(10_000))), [false, true]);
-        assert_eq!([7_099.0, 7_101.0].map(|it| told(it, Some(1_000_000))), [false, true]);
+        assert_eq!([7_183.0, 7_184.0].map(|reads| told(reads, Some(10_000))), [false, true]);
+        assert_eq!([6_817.0, 6_816.0].map(|reads| told(reads, Some(10_000))), [false, true]);
+        assert_eq!([7_099.0, 7_101.0].map(|reads| told(reads, Some(1_000_000))), [false, true]);
     }
 
     #[test]
