@@ -21,11 +21,7 @@ pub enum FioError {
     },
     /// The file cannot be opened or read.
     #[error("cannot read '{}'", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// There are more bytes than are read.
     #[error("more than {max} bytes: too large for a result of fio that durio reads")]
     TooLarge {
@@ -58,7 +54,7 @@ pub enum FioError {
     /// A value that fio cannot accept.
     #[error("line {line}: {inside}: {what}")]
     Malformed {
-        /// Where, from 1.
+        /// Line of the file, from 1.
         line: u64,
         /// The keys around the place, outermost first.
         inside: String,
@@ -88,7 +84,7 @@ pub enum FioError {
     /// The program at the path does not answer as fio does.
     #[error("'{}' is not fio: to --version it says '{answer}'", path.display())]
     NotFioProgram {
-        /// The program.
+        /// The program that was asked.
         path: PathBuf,
         /// The first line of its answer.
         answer: String,
@@ -96,7 +92,7 @@ pub enum FioError {
     /// The installed fio is too old for durio.
     #[error("'{}' is {version}; {needed} or later is needed", path.display())]
     TooOldProgram {
-        /// The program.
+        /// The program that was asked.
         path: PathBuf,
         /// As fio names itself.
         version: String,

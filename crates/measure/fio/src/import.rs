@@ -18,8 +18,6 @@ mod queue;
 mod rows;
 mod section;
 mod targets;
-mod timing;
-mod writes;
 
 pub use rows::{
     LogKind, LogRequest, ResultJob, ResultRow, ResultShape, ShownPercentiles, StreamPlace,

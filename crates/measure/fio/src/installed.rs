@@ -33,7 +33,7 @@ pub const OLDEST: FioVersion = FioVersion { major: 3, minor: 28 };
 /// A fio that answers and is new enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fio {
-    /// The program.
+    /// The program as it is started.
     pub path: PathBuf,
     pub version: FioVersion,
     /// Its version as it says it: `fio-3.33`.
@@ -87,7 +87,7 @@ fn ask(path: &Path) -> Result<String, FioError> {
 /// A release of fio, or a build after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FioVersion {
-    /// Before the point.
+    /// The number before the point.
     pub major: u32,
     /// After the point: 9 is before 10.
     pub minor: u32,
@@ -126,16 +126,15 @@ impl fmt::Display for FioVersion {
 /// One job: its name and its options in order; a later one wins. A flag has the value `1`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NamedOptions {
-    /// The job's name.
     pub name: String,
-    /// `(option, value)`.
+    /// Options with their values, in order.
     pub options: Vec<(String, String)>,
 }
 
 /// The jobs fio must run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FioCommand {
-    /// The program.
+    /// The program as it is started.
     pub fio: Fio,
     /// The jobs, in order.
     pub jobs: Vec<NamedOptions>,
@@ -388,7 +387,7 @@ mod tests {
         };
         let command = FioCommand { fio, jobs: jobs.iter().map(job).collect(), folder: None };
         let arguments = command.arguments(Path::new("/r"))?;
-        Ok(arguments.into_iter().map(|it| it.into_string().unwrap()).collect())
+        Ok(arguments.into_iter().map(|argument| argument.into_string().unwrap()).collect())
     }
 
     #[test]

@@ -19,10 +19,11 @@ mod printing;
 mod resolve;
 mod terms;
 mod values;
-mod variables;
 
 use std::fmt;
 use std::sync::Arc;
+
+use crate::FioError;
 
 pub use command_line::parse_command_line;
 pub use grammar::parse_job_file;
@@ -38,8 +39,6 @@ pub use terms::{
     FileService, FileServiceOrder, FioEngine, MemoryPolicy, OffsetDistribution, PerDirection,
     RandomGenerator, RateProcess, ReadWrite, Sequencer, SizeValue, SubmitMode, SyncOpen, ZoneShare,
 };
-
-use crate::FioError;
 
 /// The longest line that is read, in bytes: fio cuts longer ones in two (`OPT_LEN_MAX`).
 pub const LINE_BYTES_MAX: usize = 8191;
@@ -102,7 +101,7 @@ pub struct JobSection {
     /// Which job file it is from: 0 is the command line or the first file. With each later file
     /// the defaults are reset, and its first job waits for all jobs before it.
     pub file_number: u32,
-    /// Where it begins.
+    /// Where the section begins.
     pub at: SourcePosition,
     /// Its options in the order in which they stand; later ones win.
     pub settings: Vec<JobSetting>,
@@ -143,7 +142,7 @@ impl JobSection {
         // On a command line the name is an option, in a file it stands in brackets.
         let is_named = !self.is_global && matches!(self.at, SourcePosition::Word(_));
         let name = is_named.then(|| ("name".to_owned(), self.name.clone()));
-        let valued = |it: &JobSetting| Some((it.name.to_owned(), it.value.clone()?));
+        let valued = |setting: &JobSetting| Some((setting.name.to_owned(), setting.value.clone()?));
         name.into_iter().chain(self.settings.iter().filter_map(valued)).collect()
     }
 }
@@ -153,7 +152,6 @@ impl JobSection {
 pub struct JobSource {
     /// The file, as it is to be named in messages, and as the base of relative includes.
     pub name: String,
-    /// Its contents.
     pub text: String,
 }
 

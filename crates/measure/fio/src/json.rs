@@ -13,16 +13,13 @@
 mod cursor;
 mod files;
 mod job;
-mod latency;
 mod output;
 mod table;
-mod write;
 
 pub use files::{FioFile, MAX_BYTES, read, read_file};
 pub use job::{
-    DirectionFigures, FioJob, LatencySearch, SteadyStateData, SteadyStateLatency, SteadyStateTest,
-    SyncSection,
+    DirectionFigures, FioJob, LatencyBlock, LatencySearch, LatencyShares, PercentileList,
+    PriorityLatency, SteadyStateData, SteadyStateLatency, SteadyStateTest, SyncSection,
 };
-pub use latency::{LatencyBlock, LatencyShares, PercentileList, PriorityLatency, Shares};
-pub use output::{DiskCounters, DiskUtil, FioOutput, OptionPairs};
-pub use write::write;
+pub use output::{DiskCounters, DiskUtil, FioOutput, write};
+pub use table::{OptionPairs, Shares};

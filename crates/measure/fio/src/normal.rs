@@ -39,7 +39,6 @@ pub fn write(output: &FioOutput, rows: &[RowFacts]) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobHead {
     pub name: String,
-    /// Its reporting group.
     pub group: u32,
     /// The pattern, as `rw` has it.
     pub pattern: String,
@@ -82,7 +81,8 @@ fn bytes_short(bytes: u64) -> String {
 
 /// Both ways: `90.9MiB/s (95.3MB/s)`, the parts apart.
 fn rates(bytes_per_second: u64) -> [String; 2] {
-    [Prefixes::Binary, Prefixes::Decimal].map(|it| short(bytes_per_second, FIGURES, it, "B/s"))
+    [Prefixes::Binary, Prefixes::Decimal]
+        .map(|prefixes| short(bytes_per_second, FIGURES, prefixes, "B/s"))
 }
 
 fn whole_run(text: &mut String, group: u64, jobs: &[FioJob]) {
@@ -97,11 +97,11 @@ fn whole_run(text: &mut String, group: u64, jobs: &[FioJob]) {
         let of_group = jobs.iter().filter(|job| job.groupid == group).filter_map(of);
         let ran: Vec<&DirectionFigures> =
             of_group.filter(|direction| direction.runtime > 0).collect();
-        let runtimes = ran.iter().map(|it| it.runtime);
+        let runtimes = ran.iter().map(|figures| figures.runtime);
         let (Some(least), Some(most)) = (runtimes.clone().min(), runtimes.max()) else { continue };
-        let bytes = ran.iter().map(|it| it.io_bytes).fold(0, u64::saturating_add);
+        let bytes = ran.iter().map(|figures| figures.io_bytes).fold(0, u64::saturating_add);
         let [all, all_si] = rates(bytes.saturating_mul(1000) / most.max(1));
-        let each = ran.iter().map(|it| it.bw_bytes);
+        let each = ran.iter().map(|figures| figures.bw_bytes);
         let [slowest, slowest_si] = rates(each.clone().min().unwrap_or(0));
         let [fastest, fastest_si] = rates(each.max().unwrap_or(0));
         let (moved, moved_si) = (bytes_short(bytes), short(bytes, FIGURES, Prefixes::Decimal, "B"));
@@ -119,20 +119,21 @@ fn disks(text: &mut String, output: &FioOutput) {
     }
     for disk in disks {
         let indent = if disk.members.is_some() { "    " } else { "  " };
-        let members = disk.members.as_ref().map(|it| format!(", {}", counters("aggr", it)));
+        let members =
+            disk.members.as_ref().map(|members| format!(", {}", counters("aggr", members)));
         let (own, members) = (counters("", &disk.own), members.unwrap_or_default());
         *text += &format!("{indent}{}: {own}{members}\n", disk.name);
     }
 }
 
-fn counters(prefix: &str, it: &DiskCounters) -> String {
+fn counters(prefix: &str, disk: &DiskCounters) -> String {
     let pairs = [
-        ("ios", it.read_ios, it.write_ios),
-        ("merge", it.read_merges, it.write_merges),
-        ("ticks", it.read_ticks, it.write_ticks),
+        ("ios", disk.read_ios, disk.write_ios),
+        ("merge", disk.read_merges, disk.write_merges),
+        ("ticks", disk.read_ticks, disk.write_ticks),
     ];
     let pairs = pairs.map(|(name, reads, writes)| format!("{prefix}{name}={reads}/{writes}, "));
-    let (pairs, queue, util) = (pairs.concat(), it.in_queue, it.util);
+    let (pairs, queue, util) = (pairs.concat(), disk.in_queue, disk.util);
     format!("{pairs}{prefix}in_queue={queue}, {prefix}util={util:.2}%")
 }
 
@@ -147,7 +148,7 @@ fn job_block(text: &mut String, job: &FioJob, row: RowFacts, time: &str) {
     // fio says so of writes to any device, zoned or not.
     let directions = [("read", &job.read, ""), ("write", &job.write, "; 0 zone resets")];
     let moved = |direction: &Option<DirectionFigures>| {
-        direction.as_ref().is_some_and(|it| it.io_bytes > 0 || it.total_ios > 0)
+        direction.as_ref().is_some_and(|figures| figures.io_bytes > 0 || figures.total_ios > 0)
     };
     if !directions.iter().any(|(_, direction, _)| moved(direction)) {
         return;
@@ -161,8 +162,10 @@ fn job_block(text: &mut String, job: &FioJob, row: RowFacts, time: &str) {
     }
     for (name, direction, suffix) in directions {
         // fio divides by the runtime, and prints nothing for a runtime below a millisecond.
-        if let Some(it) = direction.as_ref().filter(|it| it.io_bytes > 0 && it.runtime > 0) {
-            self::direction(text, name, it, suffix);
+        if let Some(figures) =
+            direction.as_ref().filter(|figures| figures.io_bytes > 0 && figures.runtime > 0)
+        {
+            self::direction(text, name, figures, suffix);
         }
     }
     let latencies =
@@ -176,17 +179,18 @@ fn job_block(text: &mut String, job: &FioJob, row: RowFacts, time: &str) {
     closing(text, job);
 }
 
-fn direction(text: &mut String, name: &str, it: &DirectionFigures, suffix: &str) {
-    let iops = short(it.whole_iops(), FIGURES, Prefixes::Decimal, "");
-    let [bandwidth, decimal] = rates(it.bw_bytes);
-    let (moved, runtime) = (bytes_short(it.io_bytes), it.runtime);
+fn direction(text: &mut String, name: &str, figures: &DirectionFigures, suffix: &str) {
+    let iops = short(figures.whole_iops(), FIGURES, Prefixes::Decimal, "");
+    let [bandwidth, decimal] = rates(figures.bw_bytes);
+    let (moved, runtime) = (bytes_short(figures.io_bytes), figures.runtime);
     *text += &format!(
         "  {name}: IOPS={iops}, BW={bandwidth} ({decimal})({moved}/{runtime}msec){suffix}\n"
     );
-    let blocks = [("slat", &it.slat_ns), ("clat", &it.clat_ns), (" lat", &it.lat_ns)];
+    let blocks =
+        [("slat", &figures.slat_ns), ("clat", &figures.clat_ns), (" lat", &figures.lat_ns)];
     blocks.iter().for_each(|(name, block)| latency(text, name, block));
     blocks.iter().for_each(|(name, block)| percentiles(text, name.trim(), block));
-    samples(text, it);
+    samples(text, figures);
 }
 
 /// The unit in which a latency with these extremes is shown: how many ns it has, and its name.
@@ -247,21 +251,22 @@ fn decimals(percent: f64) -> usize {
     percent.to_string().split_once('.').map_or(0, |(_, behind)| behind.len())
 }
 
-fn samples(text: &mut String, it: &DirectionFigures) {
-    if it.bw_samples > 0 {
-        let is_large = it.bw_mean > 1024.0 * 1024.0;
+fn samples(text: &mut String, figures: &DirectionFigures) {
+    if figures.bw_samples > 0 {
+        let is_large = figures.bw_mean > 1024.0 * 1024.0;
         let (divisor, unit) = if is_large { (1024, "MiB") } else { (1, "KiB") };
-        let (min, max) = (it.bw_min / divisor, it.bw_max / divisor);
-        let (mean, deviation) = (it.bw_mean / as_figure(divisor), it.bw_dev / as_figure(divisor));
-        let (share, count) = (it.bw_agg, it.bw_samples);
+        let (min, max) = (figures.bw_min / divisor, figures.bw_max / divisor);
+        let (mean, deviation) =
+            (figures.bw_mean / as_figure(divisor), figures.bw_dev / as_figure(divisor));
+        let (share, count) = (figures.bw_agg, figures.bw_samples);
         *text += &format!(
             "   bw ({unit:>5}/s): min={min:5}, max={max:5}, per={share:.2}%, avg={mean:5.2}, \
              stdev={deviation:5.2}, samples={count}\n"
         );
     }
-    if it.iops_samples > 0 {
-        let (min, max, count) = (it.iops_min, it.iops_max, it.iops_samples);
-        let (mean, deviation) = (it.iops_mean, it.iops_stddev);
+    if figures.iops_samples > 0 {
+        let (min, max, count) = (figures.iops_min, figures.iops_max, figures.iops_samples);
+        let (mean, deviation) = (figures.iops_mean, figures.iops_stddev);
         *text += &format!(
             "   iops        : min={min:5}, max={max:5}, avg={mean:5.2}, stdev={deviation:5.2}, \
              samples={count}\n"
@@ -293,10 +298,10 @@ fn closing(text: &mut String, job: &FioJob) {
     *text += &format!("     submit    : {}\n", distribution(&job.iodepth_submit));
     *text += &format!("     complete  : {}\n", distribution(&job.iodepth_complete));
     let count = |of: fn(&DirectionFigures) -> u64| {
-        [&job.read, &job.write, &job.trim].map(|it| it.as_ref().map_or(0, of))
+        [&job.read, &job.write, &job.trim].map(|figures| figures.as_ref().map_or(0, of))
     };
-    let [reads, writes, trims] = count(|it| it.total_ios);
-    let [short_reads, short_writes, short_trims] = count(|it| it.short_ios);
+    let [reads, writes, trims] = count(|figures| figures.total_ios);
+    let [short_reads, short_writes, short_trims] = count(|figures| figures.short_ios);
     let syncs = job.sync.as_ref().map_or(0, |sync| sync.total_ios);
     *text += &format!(
         "     issued rwts: total={reads},{writes},{trims},{syncs} \
@@ -357,4 +362,72 @@ fn digits(number: u64) -> usize {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::json::read;
+
+    /// Output of fio 3.33 with `--output-format=json,normal`: the document, then the text.
+    fn check(recorded: &str) {
+        let (document, expected) = recorded.split_once("\n}\n").unwrap();
+        let document = format!("{document}\n}}\n");
+        let output = read(document.as_bytes()).unwrap().output;
+        let facts = |block: &str| {
+            let copies = block.split_once("jobs=").unwrap().1.split_once(')').unwrap().0;
+            let process = block.split_once(": pid=").unwrap().1.split_once(':').unwrap().0;
+            RowFacts { copies: copies.parse().unwrap(), process: process.parse().unwrap() }
+        };
+        let rows: Vec<_> =
+            expected.lines().filter(|line| line.contains("groupid=")).map(facts).collect();
+        let written = write(&output, &rows);
+        for (written, expected) in written.lines().zip(expected.lines()) {
+            assert_eq!(written, expected);
+        }
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn reads_in_a_group_are_as_fio_prints_them() {
+        check(include_str!("../tests/recorded/normal_group.txt"));
+    }
+
+    #[test]
+    fn writes_with_syncs_are_as_fio_prints_them() {
+        check(include_str!("../tests/recorded/normal_sync.txt"));
+    }
+
+    #[test]
+    fn a_mix_with_percentiles_of_its_own_is_as_fio_prints_it() {
+        check(include_str!("../tests/recorded/normal_mixed.txt"));
+    }
+
+    #[test]
+    fn the_lines_before_a_run_are_fio_s() {
+        let head_of = |copies| JobHead {
+            name: "rr".to_owned(),
+            group: 0,
+            pattern: "randread".to_owned(),
+            block_bytes: (4096, 65536),
+            engine: "libaio".to_owned(),
+            depth: 4,
+            copies,
+        };
+        let expected = "rr: (g=0): rw=randread, bs=(R) 4096B-64.0KiB, (W) 4096B-64.0KiB, \
+                    (T) 4096B-64.0KiB, ioengine=libaio, iodepth=4\n...\nfio-3.33\n\
+                    Starting 2 processes\n";
+        assert_eq!(head("fio-3.33", &[head_of(2)]), expected);
+    }
+
+    #[test]
+    fn numbers_are_as_short_as_fio_makes_them() {
+        let rate = |number| short(number, 4, Prefixes::Decimal, "");
+        assert_eq!([0, 1022, 9999, 10_000].map(rate), ["0", "1022", "9999", "10.0k"]);
+        assert_eq!([23_272, 127_150, 222_256].map(rate), ["23.3k", "127k", "222k"]);
+        // The rest rounds up to one.
+        assert_eq!([99_999, 999_999].map(rate), ["100.0k", "1000k"]);
+        let binary = |number| short(number, 4, Prefixes::Binary, "B/s");
+        assert_eq!([4_190_113, 95_325_090].map(binary), ["4092KiB/s", "90.9MiB/s"]);
+        let decimal = |number| short(number, 4, Prefixes::Decimal, "B/s");
+        assert_eq!([4_190_113, 95_325_090].map(decimal), ["4190kB/s", "95.3MB/s"]);
+        assert_eq!(short(u64::MAX, 4, Prefixes::Binary, "B"), "16.0EiB");
+    }
+}

@@ -43,7 +43,7 @@ fn line(output: &FioOutput, job: &FioJob, version: u8, percentiles: &[f64]) -> S
     shares(&mut line, &job.latency.us, MICROSECONDS, 2, below);
     shares(&mut line, &job.latency.ms, MILLISECONDS, 2, 0.0);
     if version >= 3 {
-        output.disk_util.iter().flatten().for_each(|it| disk(&mut line, it));
+        output.disk_util.iter().flatten().for_each(|util| disk(&mut line, util));
     }
     if let Some(description) = &job.desc {
         if version == 2 {
@@ -62,13 +62,15 @@ fn direction(
     percentiles: &[f64],
 ) {
     let nothing = DirectionFigures::default();
-    let it = given.unwrap_or(&nothing);
-    let (kib, bw) = (it.io_bytes >> 10, it.bw_bytes >> 10);
-    add(line, format_args!("{kib};{bw};{};{}", it.whole_iops(), it.runtime));
-    latency(line, &it.slat_ns);
-    latency(line, &it.clat_ns);
-    // fio shows those of the total latency where it was asked for them.
-    let shown = [&it.lat_ns, &it.clat_ns].into_iter().find(|it| !it.percentiles.is_empty());
+    let figures = given.unwrap_or(&nothing);
+    let (kib, bw) = (figures.io_bytes >> 10, figures.bw_bytes >> 10);
+    add(line, format_args!("{kib};{bw};{};{}", figures.whole_iops(), figures.runtime));
+    latency(line, &figures.slat_ns);
+    latency(line, &figures.clat_ns);
+    // fio shows those of the total latency where figures was asked for them.
+    let shown = [&figures.lat_ns, &figures.clat_ns]
+        .into_iter()
+        .find(|latency| !latency.percentiles.is_empty());
     let known: Vec<(f64, u64)> = match shown {
         Some(block) => block.percentiles.clone(),
         None => percentiles.iter().map(|&percent| (percent, 0)).collect(),
@@ -79,12 +81,18 @@ fn direction(
             None => add(line, format_args!("0%=0")),
         }
     }
-    latency(line, &it.lat_ns);
-    add(line, format_args!("{};{};{:.6}%", it.bw_min, it.bw_max, it.bw_agg));
-    add(line, format_args!("{:.6};{:.6}", it.bw_mean, it.bw_dev));
+    latency(line, &figures.lat_ns);
+    add(line, format_args!("{};{};{:.6}%", figures.bw_min, figures.bw_max, figures.bw_agg));
+    add(line, format_args!("{:.6};{:.6}", figures.bw_mean, figures.bw_dev));
     if version == 5 {
-        add(line, format_args!("{};{};{}", it.bw_samples, it.iops_min, it.iops_max));
-        add(line, format_args!("{:.6};{:.6};{}", it.iops_mean, it.iops_stddev, it.iops_samples));
+        add(line, format_args!("{};{};{}", figures.bw_samples, figures.iops_min, figures.iops_max));
+        add(
+            line,
+            format_args!(
+                "{:.6};{:.6};{}",
+                figures.iops_mean, figures.iops_stddev, figures.iops_samples
+            ),
+        );
     }
 }
 
@@ -104,10 +112,10 @@ fn shares(line: &mut String, shares: &Shares, labels: usize, digits: usize, firs
 
 fn disk(line: &mut String, disk: &DiskUtil) {
     let members = disk.members.as_ref().map(|members| ("slaves", members));
-    for (name, it) in std::iter::once((disk.name.as_str(), &disk.own)).chain(members) {
-        let DiskCounters { read_ios, write_ios, read_merges, write_merges, .. } = it;
+    for (name, counters) in std::iter::once((disk.name.as_str(), &disk.own)).chain(members) {
+        let DiskCounters { read_ios, write_ios, read_merges, write_merges, .. } = counters;
         add(line, format_args!("{name};{read_ios};{write_ios};{read_merges};{write_merges}"));
-        let DiskCounters { read_ticks, write_ticks, in_queue, util, .. } = it;
+        let DiskCounters { read_ticks, write_ticks, in_queue, util, .. } = counters;
         add(line, format_args!("{read_ticks};{write_ticks};{in_queue};{util:.2}%"));
     }
 }

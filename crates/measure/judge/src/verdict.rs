@@ -338,8 +338,8 @@ fn shown(bound: ThresholdBound, value: f64) -> String {
 mod tests {
     use durio_base::Bytes;
     use durio_observe::{CgroupLimits, FilesystemFacts};
-    use durio_plan::ParameterValue;
-    use durio_workload::profile::{Provenance, profile};
+    use durio_plan::{ParameterValue, Provenance};
+    use durio_spec::profile::profile;
 
     use super::*;
     use crate::tests::{Sample, sample};

@@ -7,8 +7,7 @@
 
 use durio_workload::{FileChoice, FileOrder};
 
-use super::section::TargetsOf;
-use super::targets::{Existing, FILES_MAX, ImportTargets, SpotClaim, target_paths};
+use super::targets::{Existing, FILES_MAX, ImportTargets, SpotClaim, TargetsOf, target_paths};
 use super::{ImportNotes, or, place_or};
 use crate::job_file::{
     FileService, FileServiceOrder, FioEngine, SizeValue, SourcePosition, TargetOptions,
@@ -132,7 +131,7 @@ impl Extents<'_> {
         let TargetOptions { offset, offset_increment, offset_align_bytes, .. } = self.target;
         let none = SizeValue::Bytes(0);
         let (start, step) = (or(offset, none), or(offset_increment, none));
-        let is_percent = [start, step].iter().any(|it| matches!(it, SizeValue::Percent(1..)));
+        let is_percent = [start, step].iter().any(|size| matches!(size, SizeValue::Percent(1..)));
         let start = self.bytes("offset", start, existing)?;
         let step = self.bytes("offset_increment", step, existing)?;
         // fio aligns an offset in percent alone (get_start_offset in its filesetup.c).
@@ -339,7 +338,7 @@ impl TargetsOf<'_> {
         let reason = "with several files size says what is read and written";
         let none = SizeValue::Bytes(0);
         said.refuse_unless(&options.io_size, |value| *value == none, reason);
-        said.refuse_unless(&options.accesses, |it| *it == 0, reason);
+        said.refuse_unless(&options.accesses, |accesses| *accesses == 0, reason);
         let has_size = or(&options.size, none) != none;
         let reason = "with several files give one of size and filesize";
         said.refuse_unless(&options.file_bytes, |_| !has_size, reason);

@@ -101,7 +101,8 @@ fn step(
     let bounds = parts.first()?.bounds;
     let limit = bounds.limit(load.workload.jobs);
     let reason = "jobs that run at the same time are recorded in the same intervals";
-    let asked = common(group, |it| it.reporting.log_interval, ("log_avg_msec", reason), said);
+    let asked =
+        common(group, |section| section.reporting.log_interval, ("log_avg_msec", reason), said);
     let interval = asked.unwrap_or_else(|| interval(bounds.duration));
     let mut step = Step::new(Role::Measure, load, limit, interval);
     for (mut other, part) in loads.zip(parts.iter().skip(1)) {
@@ -112,10 +113,10 @@ fn step(
         step.beside.push(other);
     }
     let reason = "jobs that run at the same time have one ramp";
-    let ramp = common(group, |it| Some(it.timing.ramp), ("ramp_time", reason), said);
+    let ramp = common(group, |section| Some(section.timing.ramp), ("ramp_time", reason), said);
     step.ramp = ramp.unwrap_or(Nanos::ZERO);
     let reason = "jobs that run at the same time begin with the same page cache";
-    let drops = common(group, |it| it.drops_cache, ("invalidate", reason), said);
+    let drops = common(group, |section| section.drops_cache, ("invalidate", reason), said);
     step.drop_cache = drops.unwrap_or(false);
     step.first_job_ends_all = ends_all(group, is_last, said);
     Some(step)
@@ -269,9 +270,14 @@ impl LoadPart<'_> {
             (Some(one), Some(other)) => one.is_like(other),
             _ => false,
         };
-        let alike = |it: &ImportedSection| {
-            let queue = (it.queue.engine, it.queue.batch, it.queue.drain, it.queue.arrivals);
-            (queue, it.advice, it.file_order, it.timing, it.reporting_group)
+        let alike = |section: &ImportedSection| {
+            let queue = (
+                section.queue.engine,
+                section.queue.batch,
+                section.queue.drain,
+                section.queue.arrivals,
+            );
+            (queue, section.advice, section.file_order, section.timing, section.reporting_group)
         };
         let nameless = |workload: &Workload| Workload {
             name: String::new(),
@@ -370,8 +376,8 @@ fn tell_of_parts(group: &[ImportedSection], parts: &[LoadPart<'_>], said: &mut I
 fn ends_all(group: &[ImportedSection], is_last: bool, said: &mut ImportNotes) -> bool {
     let scope = group.iter().find_map(|section| section.timing.ends);
     let Some((scope, first)) = scope.zip(group.first()) else { return false };
-    let one_group = group.iter().all(|it| it.reporting_group == first.reporting_group);
-    let one_scope = group.iter().all(|it| it.timing.ends == Some(scope));
+    let one_group = group.iter().all(|section| section.reporting_group == first.reporting_group);
+    let one_scope = group.iter().all(|section| section.timing.ends == Some(scope));
     let fits = match scope {
         ExitScope::Stonewall => true,
         ExitScope::Group => one_group,
@@ -400,7 +406,8 @@ fn set_pauses(sections: &[ImportedSection], steps: &mut [Step], said: &mut Impor
             continue;
         }
         let reason = "durio starts all jobs of a group at the same moment; use stonewall for order";
-        let delay = common(group, |it| Some(it.timing.start_delay), ("startdelay", reason), said);
+        let delay =
+            common(group, |section| Some(section.timing.start_delay), ("startdelay", reason), said);
         let delay = delay.unwrap_or(Nanos::ZERO);
         let rest = delay.saturating_sub(elapsed);
         match group.first().filter(|_| rest > Nanos::ZERO && !is_known) {

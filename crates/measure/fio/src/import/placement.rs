@@ -10,7 +10,7 @@ use crate::job_file::{CpuPolicy, GivenOption, GivenValue, MemoryPolicy, Placemen
 /// Where the copies of a job run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CpuBinding {
-    /// Anywhere: fio's default.
+    /// Anywhere, as fio does without an option.
     Anywhere,
     /// On a NUMA node, with memory from there.
     Node(u32),

@@ -93,7 +93,7 @@ impl CopiesPlace {
 pub struct ResultShape {
     /// The requested results, job by job.
     pub jobs: Vec<ResultJob>,
-    /// In fio's order.
+    /// The rows in fio's order.
     pub rows: Vec<ResultRow>,
     /// In the order of the copies.
     pub logs: Vec<LogRequest>,
@@ -141,7 +141,7 @@ pub struct ShownPercentiles {
     pub completion: bool,
     /// Percentiles of the total latency.
     pub total: bool,
-    /// In percent, ascending.
+    /// Percentages, in ascending order.
     pub list: Vec<f64>,
 }
 
@@ -159,11 +159,11 @@ impl Default for ShownPercentiles {
 /// What a log is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogKind {
-    /// KiB per second.
+    /// Bandwidth in KiB per second.
     Bandwidth,
-    /// Nanoseconds.
+    /// Latency in nanoseconds.
     Latency,
-    /// Accesses per second.
+    /// Rate in accesses per second.
     Rate,
 }
 
@@ -189,7 +189,7 @@ pub(super) fn shape(jobs: &[ResolvedJob], places: &[CopiesPlace]) -> ResultShape
         shape.shows_disks &= or(&job.options.output.disk_util, true);
         for copy in number..number.saturating_add(job.copies) {
             // A job that only lays files out has no load.
-            let Some(place) = places.iter().find(|it| it.holds(copy)) else { continue };
+            let Some(place) = places.iter().find(|place| place.holds(copy)) else { continue };
             if copy == number {
                 let ResolvedJob { name, reporting_group: group, copies, .. } = job;
                 let (name, group, copies) = (name.clone(), *group, *copies);
@@ -232,18 +232,18 @@ fn row(job: &ResolvedJob, place: StreamPlace) -> ResultRow {
     let output = &job.options.output;
     let usual = ShownPercentiles::default();
     // An empty list is fio's own.
-    let list = output.percentiles.as_ref().filter(|it| !it.value.is_empty());
+    let list = output.percentiles.as_ref().filter(|given| !given.value.is_empty());
     let description = job.options.name.description.as_ref();
     ResultRow {
         name: cut(&job.name, NAME_BYTES_MAX).to_owned(),
-        description: description.map_or_else(String::new, |it| it.value.clone()),
+        description: description.map_or_else(String::new, |given| given.value.clone()),
         group: job.reporting_group,
         options: job.listed.clone(),
         percentiles: ShownPercentiles {
             submit: or(&output.submit_percentiles, usual.submit),
             completion: or(&output.completion_percentiles, usual.completion),
             total: or(&output.total_percentiles, usual.total),
-            list: list.map_or(usual.list, |it| it.value.clone()),
+            list: list.map_or(usual.list, |given| given.value.clone()),
         },
         copies: 1,
         places: vec![place],

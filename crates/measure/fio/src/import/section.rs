@@ -6,14 +6,12 @@ use durio_base::Bytes;
 use durio_plan::{AccessAdvice, EngineKind, FileLayout};
 use durio_workload::{CacheMode, Coverage, FileOrder, Pattern, Skew, Workload, job_seed};
 
-use super::accesses::{AccessSizes, accesses};
+use super::accesses::{Writing, accesses, set_data, set_syncs};
 use super::extent::{CopyExtent, Extents, file_order};
 use super::placement::{CpuBinding, binding};
-use super::queue::{ImportedQueue, queue};
+use super::queue::{ImportedQueue, JobTiming, queue, timing};
 use super::rows::{Reporting, reporting};
-use super::targets::{ImportTargets, SpotClaim};
-use super::timing::{JobTiming, timing};
-use super::writes::{Writing, set_data, set_syncs};
+use super::targets::{ImportTargets, SpotClaim, TargetsOf};
 use super::{ImportNotes, ImportSettings, or, place_or};
 use crate::job_file::{
     AdviceHint, Direction, Fallocate, GivenOption, JobOptions, NameOptions, ResolvedJob, SizeValue,
@@ -134,7 +132,8 @@ pub(super) fn section(
         said.note(given, what);
         return None;
     }
-    let is_null = places.iter().flat_map(|it| &it.targets).all(|&it| targets.is_null(it));
+    let is_null =
+        places.iter().flat_map(|place| &place.targets).all(|&target| targets.is_null(target));
     let drops_cache = of_targets.drops_cache(&target.invalidate, is_null);
     let advice = advice(or(&target.advice, AdviceHint::Pattern), of_targets.workload.pattern);
     let has_passes = of_targets.has_passes(&places);
@@ -181,14 +180,6 @@ fn advice(hint: AdviceHint, pattern: Pattern) -> Option<AccessAdvice> {
         }
         (AdviceHint::NoReuse, _) => Some(AccessAdvice::NoReuse),
     }
-}
-
-pub(super) struct TargetsOf<'j> {
-    pub(super) job: &'j ResolvedJob,
-    pub(super) workload: &'j Workload,
-    pub(super) sizes: &'j AccessSizes,
-    timing: JobTiming,
-    is_mapped: bool,
 }
 
 impl TargetsOf<'_> {
@@ -436,7 +427,8 @@ impl TargetsOf<'_> {
     /// or where it reopens the file after `size`. Free draws that time alone bounds never do.
     fn has_passes(&self, places: &[CopyPlace]) -> bool {
         let is_free = self.is_free();
-        let moves_more = |place: &CopyPlace| place.bytes.is_some_and(|it| it > place.length());
+        let moves_more =
+            |place: &CopyPlace| place.bytes.is_some_and(|bytes| bytes > place.length());
         match self.timing.is_by_volume {
             // fio writes freely drawn offsets in one go, whatever io_size is.
             true if is_free && !self.workload.reads() => self.timing.loops > 1,

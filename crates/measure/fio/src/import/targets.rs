@@ -8,9 +8,21 @@ use std::path::{Path, PathBuf};
 
 use durio_base::Bytes;
 use durio_plan::{FileLayout, Location, LocationFacts, Target};
+use durio_workload::Workload;
 
 use super::ImportNotes;
+use super::accesses::AccessSizes;
+use super::queue::JobTiming;
 use crate::job_file::{ResolvedJob, SourcePosition, TargetOptions};
+
+/// A job whose copies get their targets, with what else decides on them.
+pub(super) struct TargetsOf<'j> {
+    pub(super) job: &'j ResolvedJob,
+    pub(super) workload: &'j Workload,
+    pub(super) sizes: &'j AccessSizes,
+    pub(super) timing: JobTiming,
+    pub(super) is_mapped: bool,
+}
 
 /// What a path is, as far as known.
 pub(super) type Locate<'f> = &'f dyn Fn(&Path) -> Option<Location>;
@@ -48,7 +60,7 @@ pub(super) fn target_paths(
         let name = own_name(job, copy, file);
         let whole = whole(&name);
         let directory = parent_of(&whole);
-        let name = whole.file_name().map_or(name, |it| it.to_string_lossy().into_owned());
+        let name = whole.file_name().map_or(name, |name| name.to_string_lossy().into_owned());
         TargetPath::Own { directory, name }
     };
     (0..files).map(own).collect()
@@ -61,7 +73,7 @@ pub(super) const FILES_MAX: u32 = 4096;
 /// `filename_format`, by default the section's name and the numbers of the copy and of its file.
 fn own_name(job: &ResolvedJob, copy: u32, file: u32) -> String {
     let format = job.options.target.name_format.as_ref().map(|given| given.value.as_str());
-    let format = format.filter(|it| !it.is_empty()).unwrap_or("$jobname.$jobnum.$filenum");
+    let format = format.filter(|format| !format.is_empty()).unwrap_or("$jobname.$jobnum.$filenum");
     let with_job = replaced(format, "$jobname", &job.section);
     let with_copy = replaced(&with_job, "$jobnum", &copy.to_string());
     replaced(&with_copy, "$filenum", &file.to_string())
@@ -166,8 +178,8 @@ impl<'f> ImportTargets<'f> {
     }
 
     pub(super) fn is_device(&self, path: &Path) -> bool {
-        (self.locate)(path).is_some_and(|it| {
-            matches!(it.facts, LocationFacts::Device { .. } | LocationFacts::NullDevice)
+        (self.locate)(path).is_some_and(|location| {
+            matches!(location.facts, LocationFacts::Device { .. } | LocationFacts::NullDevice)
         })
     }
 
@@ -201,7 +213,7 @@ impl<'f> ImportTargets<'f> {
             TargetPath::Named(path) | TargetPath::Own { directory: path, .. } => path,
         };
         let location = (self.locate)(path);
-        let facts = location.as_ref().map(|it| it.facts);
+        let facts = location.as_ref().map(|location| location.facts);
         let is_directory = matches!(facts, Some(LocationFacts::Directory { .. }));
         let path = path.display();
         match (spot, location) {

@@ -41,7 +41,7 @@ pub(super) fn arithmetic(text: &str, implied: i64, is_time: bool) -> Result<i64,
     if has_unit {
         return Ok(value.whole);
     }
-    let scaled = value.whole.checked_mul(implied).filter(|it| i32::try_from(*it).is_ok());
+    let scaled = value.whole.checked_mul(implied).filter(|scaled| i32::try_from(*scaled).is_ok());
     scaled.ok_or_else(|| {
         format!("fio computes {text:?} without a unit in 32 bits, where it overflows; add a unit")
     })
@@ -87,7 +87,8 @@ fn number(text: &str) -> Result<(Token, usize), String> {
     }
     let whole = digits(text, char::is_ascii_digit);
     let behind = text.get(whole..).unwrap_or_default();
-    let fraction = behind.strip_prefix('.').map_or(0, |it| 1 + digits(it, char::is_ascii_digit));
+    let fraction =
+        behind.strip_prefix('.').map_or(0, |decimals| 1 + digits(decimals, char::is_ascii_digit));
     if fraction == 1 {
         return Err(format!("{text:?}: fio takes no point without digits after it"));
     }

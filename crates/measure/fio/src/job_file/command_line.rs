@@ -202,12 +202,24 @@ mod tests {
 
     fn shape(file: &JobFile) -> Vec<String> {
         let settings = |section: &JobSection| -> String {
-            section.settings.iter().map(|it| format!(" {}={:?}", it.name, it.value)).collect()
+            section
+                .settings
+                .iter()
+                .map(|setting| format!(" {}={:?}", setting.name, setting.value))
+                .collect()
         };
         let kind = |section: &JobSection| if section.is_global { "global " } else { "" };
         let sections = file.sections.iter();
         sections
-            .map(|it| format!("{}{}#{}:{}", kind(it), it.name, it.file_number, settings(it)))
+            .map(|section| {
+                format!(
+                    "{}{}#{}:{}",
+                    kind(section),
+                    section.name,
+                    section.file_number,
+                    settings(section)
+                )
+            })
             .collect()
     }
 
@@ -227,7 +239,8 @@ mod tests {
     #[test]
     fn the_place_is_the_position_of_the_word() {
         let file = parse("--name=a -bs 4k -iodepth=3").unwrap();
-        let places: Vec<_> = file.sections[0].settings.iter().map(|it| it.at.clone()).collect();
+        let places: Vec<_> =
+            file.sections[0].settings.iter().map(|setting| setting.at.clone()).collect();
         assert_eq!(places, [SourcePosition::Word(2), SourcePosition::Word(4)]);
     }
 
@@ -255,7 +268,7 @@ mod tests {
     fn options_of_output_are_taken_or_noted_and_others_are_errors() {
         let file = parse("--status-interval 1 --output-format=json,normal --eta never --name=a");
         let file = file.unwrap();
-        let noted: Vec<_> = file.notes.iter().map(|it| it.option.as_str()).collect();
+        let noted: Vec<_> = file.notes.iter().map(|note| note.option.as_str()).collect();
         assert_eq!(noted, ["status-interval"]);
         let PrintSettings { formats, shows_progress, .. } = file.printing;
         assert_eq!(

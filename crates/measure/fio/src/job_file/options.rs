@@ -27,7 +27,7 @@ use super::values::choice;
 /// One option of fio.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionRow {
-    /// Its main name.
+    /// The name under which fio lists it.
     pub name: &'static str,
     pub alias: Option<&'static str>,
     /// What its value is.
@@ -49,7 +49,7 @@ const NO_VALUE: &str = "it needs a value";
 pub enum OptionKind {
     /// A bare word is enough; a number after `=` sets or clears it.
     Flag,
-    /// 0 or 1.
+    /// A switch: 0 or 1.
     Bool,
     /// A whole number, decimal or hexadecimal, with a size unit.
     Integer,
@@ -106,7 +106,7 @@ impl OptionKind {
         match self {
             Self::Choice(words) => words.join(", "),
             plain => {
-                KINDS.iter().find(|(kind, ..)| *kind == plain).map_or("", |it| it.2).to_owned()
+                KINDS.iter().find(|(kind, ..)| *kind == plain).map_or("", |kind| kind.2).to_owned()
             }
         }
     }
@@ -221,7 +221,7 @@ pub fn option_rows() -> impl Iterator<Item = &'static OptionRow> {
 /// The option of that name or alias.
 pub fn find_option(name: &str) -> Option<&'static OptionRow> {
     // Some four hundred rows for each line of a job file, which has few.
-    option_rows().find(|row| row.names().any(|it| it == name))
+    option_rows().find(|row| row.names().any(|known| known == name))
 }
 
 /// The names of options, of jobs and of the program, that begin with `text`, in alphabetical order.
@@ -240,7 +240,8 @@ fn nearest_name(written: &str) -> Option<&'static str> {
 
 /// The message for a name that fio does not know either.
 pub(super) fn unknown(name: &str) -> String {
-    let meant = nearest_name(name).map(|it| format!("; did you mean {it}?")).unwrap_or_default();
+    let meant =
+        nearest_name(name).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
     format!("fio has no option named {name:?}{meant}")
 }
 

@@ -8,11 +8,11 @@
 pub enum OutputFormat {
     /// A line of fields between semicolons per row.
     Terse,
-    /// A document.
+    /// One JSON document (`json`).
     Json,
     /// The document with the histograms.
     JsonPlus,
-    /// For people.
+    /// The text for people.
     Normal,
 }
 
@@ -36,7 +36,7 @@ pub struct PrintSettings {
     pub formats: Vec<OutputFormat>,
     /// The version of the terse format, 2 to 5.
     pub terse_version: u8,
-    /// False with `--eta=never`.
+    /// Progress on a terminal; not with `--eta=never`.
     pub shows_progress: bool,
     /// The question asked instead of a run.
     pub question: Option<Question>,

@@ -18,7 +18,6 @@ use crate::FioError;
 /// A value and where it was given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenValue<T> {
-    /// The given value.
     pub value: T,
     /// The option that gave it.
     pub option: &'static str,
@@ -139,11 +138,11 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
 // With `--readonly` fio refuses jobs that write.
 fn writes_read_only(job: &ResolvedJob, at: &SourcePosition) -> Option<Remark> {
     let access = job.options.pattern.access.as_ref();
-    let writes = access.filter(|it| it.value.direction != Direction::Read)?;
+    let writes = access.filter(|given| given.value.direction != Direction::Read)?;
     Some(Remark::new(&writes.at, "rw", &format!("with --readonly ({at}) no job may write")))
 }
 
-/// Where `exitall` stands.
+/// The place of the last `exitall`.
 // fio takes it for all jobs, wherever it stands and whatever its value.
 fn exit_all_anywhere(file: &JobFile) -> Option<GivenValue<bool>> {
     let mut settings = file.sections.iter().flat_map(|section| &section.settings);
@@ -173,8 +172,9 @@ struct Last<'f> {
 impl<'f> JobDraft<'f> {
     // fio reads `kb_base` before all others of a section in a file, and in order on a command line.
     fn add(&mut self, section: &'f JobSection) -> Result<(), FioError> {
-        let is_line =
-            |it: &&JobSetting| matches!(it.at, SourcePosition::Line { .. }) && it.name == "kb_base";
+        let is_line = |setting: &&JobSetting| {
+            matches!(setting.at, SourcePosition::Line { .. }) && setting.name == "kb_base"
+        };
         // Taken twice: the first time for the settings before it.
         for setting in section.settings.iter().filter(is_line).chain(&section.settings) {
             self.set(setting).map_err(|what| {
@@ -211,13 +211,14 @@ impl<'f> JobDraft<'f> {
     ) -> ResolvedJob {
         let (mut notes, mut refusals) = (Vec::new(), Vec::new());
         let mut last: Vec<_> = self.last.values().collect();
-        last.sort_by_key(|it| it.order);
+        last.sort_by_key(|last| last.order);
         for one in last {
             self.sort_out(one, &mut notes, &mut refusals);
         }
         self.check_block_sizes(&mut notes, &mut refusals);
         let timing = &self.options.timing;
-        let is_set = |given: &Option<GivenValue<bool>>| given.as_ref().is_some_and(|it| it.value);
+        let is_set =
+            |given: &Option<GivenValue<bool>>| given.as_ref().is_some_and(|given| given.value);
         let is_walled = is_set(&timing.stonewall) || is_first_of_file && section.file_number > 0;
         let awaited = timing.wait_for.as_ref().map(|given| given.value.as_str());
         let (waits, why_not) = waits(is_partial, is_walled, awaited, jobs);
@@ -225,15 +226,15 @@ impl<'f> JobDraft<'f> {
         let begins_group = is_walled || is_set(&timing.new_group);
         let previous = jobs.last();
         let first_or =
-            |begins: bool, last: Option<u32>| last.map_or(0, |it| it + u32::from(begins));
+            |begins: bool, last: Option<u32>| last.map_or(0, |group| group + u32::from(begins));
         let name = self.options.name.name.as_ref();
         ResolvedJob {
-            name: name.map_or_else(|| section.name.clone(), |it| it.value.clone()),
+            name: name.map_or_else(|| section.name.clone(), |given| given.value.clone()),
             section: section.name.clone(),
             at: section.at.clone(),
-            group: first_or(waits, previous.map(|it| it.group)),
-            reporting_group: first_or(begins_group, previous.map(|it| it.reporting_group)),
-            copies: self.options.name.copies.as_ref().map_or(1, |it| it.value),
+            group: first_or(waits, previous.map(|job| job.group)),
+            reporting_group: first_or(begins_group, previous.map(|job| job.reporting_group)),
+            copies: self.options.name.copies.as_ref().map_or(1, |given| given.value),
             options: self.options,
             listed: section.valued_options(),
             notes,
@@ -262,14 +263,14 @@ impl<'f> JobDraft<'f> {
     }
 
     fn is_off(&self, option: &str) -> bool {
-        let value = self.last.get(option).and_then(|it| it.setting.value.as_deref());
-        value.is_none_or(|it| it == "0")
+        let value = self.last.get(option).and_then(|last| last.setting.value.as_deref());
+        value.is_none_or(|value| value == "0")
     }
 
     /// Why an engine's option is wrong with the job's engine.
     // fio drops such a job.
     fn wrong_engine(&self, row: &OptionRow) -> Option<String> {
-        let named = self.last.get("ioengine").and_then(|it| it.setting.value.as_deref());
+        let named = self.last.get("ioengine").and_then(|last| last.setting.value.as_deref());
         // fio's default on Linux.
         let engine = named.unwrap_or("psync");
         let fits = row.engines.is_empty() || row.engines.contains(&engine);
@@ -292,16 +293,18 @@ impl<'f> JobDraft<'f> {
             notes.push(Remark::of(bs, &what));
         }
         let pattern = &self.options.pattern;
-        if pattern.block_unaligned.as_ref().is_some_and(|it| it.value) {
+        if pattern.block_unaligned.as_ref().is_some_and(|given| given.value) {
             return;
         }
         let mut shares = pattern.block_split.read.iter().chain(&pattern.block_split.write);
-        if let Some((shares, bytes)) = shares.find_map(|it| Some((it, rounded(&it.value)?))) {
+        if let Some((shares, bytes)) =
+            shares.find_map(|given| Some((given, rounded(&given.value)?)))
+        {
             let reason = format!(
                 "fio rounds {bytes} bytes down to a multiple of the smallest size; \
                  add bs_unaligned, or give multiples"
             );
-            let value = split.and_then(|it| it.value.clone());
+            let value = split.and_then(|last| last.value.clone());
             refusals.push(Remark { value, ..Remark::new(&shares.at, "bssplit", &reason) });
         }
     }
@@ -309,8 +312,11 @@ impl<'f> JobDraft<'f> {
 
 /// A size that is not a multiple of the smallest one.
 fn rounded(shares: &[BlockSizeShare]) -> Option<u64> {
-    let smallest = shares.iter().map(|it| it.bytes).min()?;
-    shares.iter().map(|it| it.bytes).find(|it| it.checked_rem(smallest).is_some_and(|it| it > 0))
+    let smallest = shares.iter().map(|share| share.bytes).min()?;
+    shares
+        .iter()
+        .map(|bytes| bytes.bytes)
+        .find(|bytes| bytes.checked_rem(smallest).is_some_and(|bytes| bytes > 0))
 }
 
 /// Whether a value is one of those with which nothing changes, as text or as a number.

@@ -23,11 +23,11 @@ pub enum SizeValue {
 pub enum Direction {
     Read,
     Write,
-    /// Reads and writes.
+    /// Reads and writes, mixed.
     Mixed,
 }
 
-/// At which offsets.
+/// The order of the offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessPattern {
     /// One after another; `skip_bytes` are left out after each access.
@@ -42,12 +42,12 @@ pub enum AccessPattern {
     },
 }
 
-/// `rw`.
+/// The value of `rw`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadWrite {
     /// Reads, writes, or both.
     pub direction: Direction,
-    /// At which offsets.
+    /// The order of the offsets.
     pub pattern: AccessPattern,
 }
 
@@ -63,7 +63,7 @@ pub enum Sequencer {
 /// A block size and its share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockSizeShare {
-    /// Bytes, from 1.
+    /// Size in bytes, from 1.
     pub bytes: u64,
     /// Percent of accesses, from 1 to 100.
     pub percent: u8,
@@ -72,27 +72,27 @@ pub struct BlockSizeShare {
 /// `random_distribution`. A center is the place of the hottest offset, 0 to 1 of the region.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OffsetDistribution {
-    /// All offsets alike.
+    /// Every offset is equally likely.
     Uniform,
     /// Zipf's law with exponent `theta`, above 0 and not 1.
     Zipf {
-        /// The exponent.
+        /// The exponent of the distribution.
         theta: f64,
-        /// The hottest place.
+        /// The place that is hit most, as a share of the file.
         center: Option<f64>,
     },
     /// Pareto's law: `share` of the offsets gets 1 - `share` of the accesses.
     Pareto {
         /// Between 0 and 1.
         share: f64,
-        /// The hottest place.
+        /// The place that is hit most, as a share of the file.
         center: Option<f64>,
     },
     /// Normal, with a deviation in percent of the region.
     Normal {
         /// 0 to below 100.
         deviation_percent: f64,
-        /// The hottest place.
+        /// The place that is hit most, as a share of the file.
         center: Option<f64>,
     },
     /// Zones in percent of the region.
@@ -108,7 +108,7 @@ pub struct ZoneShare {
     pub size: u64,
 }
 
-/// `file_service_type`.
+/// The value of `file_service_type`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileService {
     /// Which file comes next.
@@ -120,9 +120,9 @@ pub struct FileService {
 /// Which file comes next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FileServiceOrder {
-    /// Any.
+    /// Any of the open files.
     Random,
-    /// The next one.
+    /// The next one in turn.
     RoundRobin,
     /// The next one when this one is done.
     Sequential,
@@ -135,37 +135,34 @@ pub enum FileServiceOrder {
 pub enum FioEngine {
     /// read and write at a file position.
     Sync,
-    /// pread and pwrite.
     Psync,
     /// readv and writev at a file position, neighbours of one submission joined.
     Vsync,
-    /// preadv and pwritev.
     Pvsync,
     /// preadv2 and pwritev2, which take flags.
     Pvsync2,
-    /// Linux's io_submit.
+    /// Asynchronous I/O by Linux's io_submit.
     Libaio,
     IoUring,
-    /// POSIX AIO.
     Posixaio,
     /// Copies to and from mapped files.
     Mmap,
-    /// No I/O.
+    /// Nothing is read or written.
     Null,
 }
 
-/// `io_submit_mode`.
+/// The value of `io_submit_mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubmitMode {
-    /// The job submits.
+    /// The job's own thread submits.
     Inline,
-    /// Separate threads submit.
+    /// Separate threads submit for it.
     Offload,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateProcess {
-    /// At even distances.
+    /// Operations start at even distances.
     Linear,
     /// At random, independent of each other.
     Poisson,
@@ -184,17 +181,15 @@ pub enum RandomGenerator {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncOpen {
-    /// As usual.
+    /// Durable as usual, by a later sync.
     None,
-    /// O_SYNC.
     Sync,
-    /// O_DSYNC.
     Dsync,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallocate {
-    /// Not at all.
+    /// Files are not allocated before.
     None,
     /// The filesystem's own, else nothing: fio's default.
     Native,
@@ -202,11 +197,11 @@ pub enum Fallocate {
     Posix,
     /// Beyond the end of the file, which keeps its size.
     Keep,
-    /// ftruncate: a hole.
+    /// ftruncate, which leaves a hole.
     Truncate,
 }
 
-/// `fadvise_hint`.
+/// The value of `fadvise_hint`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdviceHint {
     None,
@@ -214,11 +209,11 @@ pub enum AdviceHint {
     Pattern,
     Random,
     Sequential,
-    /// Once.
+    /// Each page is used once.
     NoReuse,
 }
 
-/// `exit_what`.
+/// The value of `exit_what`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitScope {
     /// Jobs of the reporting group.
@@ -229,7 +224,7 @@ pub enum ExitScope {
     All,
 }
 
-/// `cpus_allowed_policy`.
+/// The value of `cpus_allowed_policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuPolicy {
     /// Each copy may use all.
@@ -238,16 +233,16 @@ pub enum CpuPolicy {
     Split,
 }
 
-/// `numa_mem_policy`.
+/// The value of `numa_mem_policy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryPolicy {
-    /// The kernel's.
+    /// The policy of the kernel.
     Default,
     /// The node of the asking thread.
     Local,
     /// This node if possible.
     Prefer(u32),
-    /// These nodes only.
+    /// Memory of these nodes only.
     Bind(Vec<u32>),
     /// These nodes in turn; empty means all nodes with memory.
     Interleave(Vec<u32>),

@@ -7,14 +7,15 @@
 
 mod distribution;
 mod lists;
-mod sets;
+
+use super::arithmetic::arithmetic;
+use super::terms::SizeValue;
 
 pub(super) use distribution::{DISTRIBUTIONS, FILE_ORDERS, distribution, file_service};
-pub(super) use lists::{block_size_split, by_direction, pieces};
-pub(super) use sets::{cpu_list, cpu_mask, memory_policy, name_list, node_list, pattern};
-
-use super::SizeValue;
-use super::arithmetic::arithmetic;
+pub(super) use lists::{
+    block_size_split, by_direction, cpu_list, cpu_mask, memory_policy, name_list, node_list,
+    pattern, pieces,
+};
 
 /// What a value is read with: fio's `kb_base`, 1024 or 1000.
 pub(super) type KbBase = u64;
@@ -71,7 +72,7 @@ fn size_unit(unit: &str, base: KbBase) -> Option<u64> {
     // the IEC prefix, one of ten.
     let opposite = if base == 1000 { 1024_u64 } else { 1000 };
     let (letter, rest) = unit.split_at_checked(1)?;
-    let power = "kmgtp".find(letter).and_then(|it| u32::try_from(it + 1).ok())?;
+    let power = "kmgtp".find(letter).and_then(|place| u32::try_from(place + 1).ok())?;
     match rest {
         "" | "b" | "i" => base.checked_pow(power),
         "ib" => opposite.checked_pow(power),
@@ -93,7 +94,7 @@ pub(super) fn signed_size(text: &str, base: KbBase) -> Result<i64, String> {
 
 pub(super) fn percent(text: &str, base: KbBase) -> Result<u8, String> {
     check_uncut(text)?;
-    let value = u8::try_from(integer(text, base)?).ok().filter(|it| *it <= 100);
+    let value = u8::try_from(integer(text, base)?).ok().filter(|percent| *percent <= 100);
     value.ok_or_else(|| format!("{text:?}: 0 to 100 is possible here"))
 }
 
@@ -193,7 +194,7 @@ pub(super) fn choice<'t>(
         Some((word, rest)) => (word, Some(rest)),
         None => (text, None),
     };
-    let found = words.iter().find(|it| **it == word);
+    let found = words.iter().find(|known| **known == word);
     let found = found.ok_or_else(|| format!("{word:?} is none of: {}", words.join(", ")))?;
     Ok((found, rest))
 }
@@ -201,7 +202,8 @@ pub(super) fn choice<'t>(
 pub(super) fn decimal(text: &str) -> Result<f64, String> {
     // `parse` would also take inf, nan and exponents.
     let plain = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+');
-    let value = text.parse::<f64>().ok().filter(|it| it.is_finite() && text.chars().all(plain));
+    let value =
+        text.parse::<f64>().ok().filter(|number| number.is_finite() && text.chars().all(plain));
     value.ok_or_else(|| format!("{text:?} is not a decimal number"))
 }
 
@@ -217,7 +219,7 @@ fn leading_number(text: &str) -> Result<(u64, &str), String> {
     }
     let not_a_number = || format!("{text:?} is not a number");
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        let is_hex = !hex.is_empty() && hex.chars().all(|it| it.is_ascii_hexdigit());
+        let is_hex = !hex.is_empty() && hex.chars().all(|digit| digit.is_ascii_hexdigit());
         let value = u64::from_str_radix(hex, 16).ok().filter(|_| is_hex);
         let what = || format!("{text:?} is not a hexadecimal number; fio takes no unit after one");
         return value.map(|value| (value, "")).ok_or_else(what);
@@ -228,7 +230,7 @@ fn leading_number(text: &str) -> Result<(u64, &str), String> {
         return Err(not_a_number());
     }
     // fio keeps it in a signed number.
-    let value = digits.parse::<i64>().ok().and_then(|it| u64::try_from(it).ok());
+    let value = digits.parse::<i64>().ok().and_then(|number| u64::try_from(number).ok());
     // Scripts write whole numbers as `4096.0`: the part that fio ignores is zero.
     let is_zero = |fraction: &str| fraction.bytes().all(|digit| digit == b'0');
     let unit = if unit.strip_prefix('.').is_some_and(is_zero) { "" } else { unit };
@@ -332,8 +334,8 @@ mod tests {
     #[test]
     fn twenty_percentiles_are_kept_as_fio_keeps_them() {
         let of = |count: u32| {
-            let list: Vec<String> = (1..=count).map(|it| format!("{it}.5")).collect();
-            percentiles(&list.join(":")).map(|it| it.len())
+            let list: Vec<String> = (1..=count).map(|percent| format!("{percent}.5")).collect();
+            percentiles(&list.join(":")).map(|list| list.len())
         };
         assert_eq!(of(20), Ok(20));
         assert_eq!(of(21), Err("more than 20 percentiles".to_owned()));

@@ -208,7 +208,7 @@ const ELAPSED_APART_MS: u64 = 1000;
 
 /// True if both say when they began, and not the same; one that is still to begin says 0.
 fn is_of_another_start(before: &FioJob, after: &FioJob) -> bool {
-    let start = |job: &FioJob| job.job_start.filter(|it| *it > 0);
+    let start = |job: &FioJob| job.job_start.filter(|start| *start > 0);
     start(before).zip(start(after)).is_some_and(|(before, after)| before != after)
 }
 
@@ -217,8 +217,9 @@ fn is_of_another_start(before: &FioJob, after: &FioJob) -> bool {
 /// The same jobs must have done at least as much, and must have run for as long as lies between the documents: a
 /// run that was repeated has run for about the same time, however much later.
 fn is_later_state(before: &FioOutput, after: &FioOutput) -> bool {
-    let sides =
-        |job: &FioJob| [&job.read, &job.write, &job.trim].map(|it| it.clone().unwrap_or_default());
+    let sides = |job: &FioJob| {
+        [&job.read, &job.write, &job.trim].map(|figures| figures.clone().unwrap_or_default())
+    };
     let has_gone_on = |(before, after): (&FioJob, &FioJob)| {
         let went_on = |(before, after): (DirectionFigures, DirectionFigures)| {
             before.total_ios <= after.total_ios && before.runtime <= after.runtime
@@ -237,7 +238,7 @@ fn is_later_state(before: &FioOutput, after: &FioOutput) -> bool {
         (&before.read, &before.write, &before.sync) == (&after.read, &after.write, &after.sync)
     };
     let ran = |output: &FioOutput| {
-        let of_jobs = output.jobs.iter().flat_map(sides).map(|it| it.runtime);
+        let of_jobs = output.jobs.iter().flat_map(sides).map(|figures| figures.runtime);
         of_jobs.max().unwrap_or(0)
     };
     let at = |output: &FioOutput| {
@@ -271,7 +272,8 @@ fn without_json(bytes: &[u8]) -> FioError {
 /// True for fio 2.x and older; names without a number are taken as new.
 // Those counted in µs.
 fn is_too_old(version: &str) -> bool {
-    let digits = version.trim_start_matches("fio-").split(|it: char| !it.is_ascii_digit()).next();
+    let digits =
+        version.trim_start_matches("fio-").split(|letter: char| !letter.is_ascii_digit()).next();
     digits.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major < 3)
 }
 

@@ -1,14 +1,13 @@
 //! One document of fio: the jobs it ran and their results.
 //!
-//! Reads an object with `fio version` into a [`FioOutput`]; `files` finds it.
+//! Reads an object with `fio version` into a [`FioOutput`]; `files` finds it. [`write()`] prints one
+//! as json+, byte for byte as fio 3.33 prints the same results, except where that would not be JSON:
+//! control characters are escaped, counts above i64 stay positive, `nan` and `inf` become 0. Keys
+//! that fio 3.33 lacks are written only if the result has them.
 
 use super::cursor::{Cursor, JsonResult};
 use super::job::FioJob;
-use super::table::{Json as _, Object, object};
-use super::write::Printer;
-
-/// Options in the order given; a value is text as the user wrote it.
-pub type OptionPairs = Vec<(String, String)>;
+use super::table::{Json as _, Object, OptionPairs, Printer, object};
 
 /// A result of fio. Field names are fio's keys.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -85,12 +84,26 @@ impl Object for FioOutput {
     }
 }
 
+/// The document as text, with a final new line. Keys of `None` values are left out.
+///
+/// ```
+/// use durio_fio::json::{FioOutput, read, write};
+/// let output = FioOutput { version: "fio-3.33".to_owned(), ..FioOutput::default() };
+/// assert_eq!(read(write(&output).as_bytes()).unwrap().output, output);
+/// ```
+#[must_use]
+pub fn write(output: &FioOutput) -> String {
+    let mut printer = Printer::default();
+    printer.object(None, |printer| output.fields(printer));
+    printer.finish()
+}
+
 /// What a block device did while fio ran, or the means of its members.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DiskCounters {
-    /// Reads completed.
+    /// Reads that were completed.
     pub read_ios: u64,
-    /// Writes completed.
+    /// Writes that were completed.
     pub write_ios: u64,
     /// Sectors of 512 bytes read; since fio 3.36.
     pub read_sectors: Option<u64>,
@@ -113,7 +126,6 @@ pub struct DiskCounters {
 object! {
     /// A block device, from its diskstats.
     struct DiskUtil {
-        /// The device's name.
         name: String,
         /// What it did itself.
         own: DiskCounters => [
@@ -138,3 +150,6 @@ object! {
         port: Option<u64>,
     }
 }
+
+#[cfg(test)]
+mod tests;

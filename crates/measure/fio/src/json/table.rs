@@ -1,12 +1,17 @@
 //! Structs of fio's JSON, each field with its keys, by which they are read and written.
 //!
-//! Reads the value at a cursor, or prints a key and value in fio's form. `null` and missing keys
-//! leave the field unchanged.
+//! Reads the value at a cursor, or prints a key and value in fio's form ([`Printer`]). `null` and
+//! missing keys leave the field unchanged.
+
+use std::fmt::Write as _;
 
 use super::cursor::{Cursor, JsonResult};
-use super::latency::Shares;
-use super::output::OptionPairs;
-use super::write::Printer;
+
+/// Options in the order given; a value is text as the user wrote it.
+pub type OptionPairs = Vec<(String, String)>;
+
+/// `(label, percent)` in fio's order.
+pub type Shares = Vec<(String, f64)>;
 
 pub(super) trait Json {
     fn load(&mut self, cursor: &mut Cursor<'_>) -> JsonResult<()>;
@@ -63,7 +68,7 @@ macro_rules! object {
                 cursor.skip_value()
             }
 
-            fn fields(&self, printer: &mut $crate::json::write::Printer) {
+            fn fields(&self, printer: &mut $crate::json::table::Printer) {
                 use $crate::json::table::Json as _;
                 $(object!(@put self printer $field $($keys)?);)+
             }
@@ -240,5 +245,104 @@ impl Json for OptionPairs {
         printer.object(Some(key), |printer| {
             self.iter().for_each(|(name, value)| printer.text(name, value));
         });
+    }
+}
+
+/// Text in fio's layout: two spaces per level, blanks around the colon, and an empty line in empty
+/// objects.
+#[derive(Debug, Default)]
+pub(super) struct Printer {
+    text: String,
+    level: usize,
+    /// True if nothing stands yet between the innermost open brackets.
+    is_first: bool,
+}
+
+impl Printer {
+    pub(super) fn finish(mut self) -> String {
+        self.text.push('\n');
+        self.text
+    }
+
+    pub(super) fn object(&mut self, key: Option<&str>, fill: impl FnOnce(&mut Self)) {
+        self.nested(key, ["{\n", "}"], fill);
+    }
+
+    pub(super) fn array(&mut self, key: &str, fill: impl FnOnce(&mut Self)) {
+        self.nested(Some(key), ["[\n", "]"], fill);
+    }
+
+    pub(super) fn item(&mut self, value: u64) {
+        self.entry(None);
+        self.text.push_str(&value.to_string());
+    }
+
+    pub(super) fn plain(&mut self, key: &str, value: &impl ToString) {
+        self.entry(Some(key));
+        self.text.push_str(&value.to_string());
+    }
+
+    /// With six decimals; `nan` and `inf` would not be JSON.
+    pub(super) fn figure(&mut self, key: &str, value: &f64) {
+        self.entry(Some(key));
+        let value = if value.is_finite() { *value } else { 0.0 };
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "{value:.6}");
+    }
+
+    pub(super) fn text(&mut self, key: &str, value: &str) {
+        self.entry(Some(key));
+        self.quoted(value);
+    }
+
+    fn nested(
+        &mut self,
+        key: Option<&str>,
+        [open, close]: [&str; 2],
+        fill: impl FnOnce(&mut Self),
+    ) {
+        // The document itself has no key, and no comma before it.
+        if self.level > 0 {
+            self.entry(key);
+        }
+        self.text.push_str(open);
+        self.level += 1;
+        self.is_first = true;
+        fill(self);
+        self.level -= 1;
+        self.is_first = false;
+        self.text.push('\n');
+        self.indent();
+        self.text.push_str(close);
+    }
+
+    fn entry(&mut self, key: Option<&str>) {
+        if !std::mem::replace(&mut self.is_first, false) {
+            self.text.push_str(",\n");
+        }
+        self.indent();
+        if let Some(key) = key {
+            self.quoted(key);
+            self.text.push_str(" : ");
+        }
+    }
+
+    fn indent(&mut self) {
+        self.text.extend(std::iter::repeat_n("  ", self.level));
+    }
+
+    fn quoted(&mut self, value: &str) {
+        self.text.push('"');
+        for character in value.chars() {
+            match character {
+                '"' | '\\' => self.text.extend(['\\', character]),
+                // Also DEL and C1, which a terminal may obey as it does C0.
+                _ if character.is_control() => {
+                    let _ = write!(self.text, "\\u{:04x}", u32::from(character));
+                }
+                _ => self.text.push(character),
+            }
+        }
+        self.text.push('"');
     }
 }

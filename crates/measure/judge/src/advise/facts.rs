@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
-use durio_base::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos, nearest_word};
 use durio_command::{CommandError, CommandErrorKind};
-use durio_workload::nearest_word;
 use serde::Deserialize;
 use thiserror::Error;
 

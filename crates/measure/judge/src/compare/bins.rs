@@ -326,11 +326,11 @@ mod tests {
     #[test]
     fn every_bucket_of_a_histogram_lies_within_one_bin() {
         let values = (0..42).flat_map(|power| (0..1024).map(move |part| (1024 + part) << power));
-        let mut latency = LatencyHistogram::new();
+        let mut latency = Latency::default();
         values
             .take_while(|value| *value < 3_600_000_000_000)
             .for_each(|value| latency.record(value));
-        for (lowest, highest, _) in Latency::from(latency).histogram().unwrap().buckets() {
+        for (lowest, highest, _) in latency.histogram().unwrap().buckets() {
             assert_eq!(bin_of(lowest), bin_of(highest));
         }
     }
@@ -351,9 +351,9 @@ mod tests {
     }
 
     fn bins(values: &[u64]) -> Bins {
-        let mut latency = LatencyHistogram::new();
+        let mut latency = Latency::default();
         values.iter().for_each(|&value| latency.record(value));
-        Latency::from(latency).histogram().map(Bins::of).unwrap_or_default()
+        latency.histogram().map(Bins::of).unwrap_or_default()
     }
 
     /// By merging all that was drawn and walking through it.

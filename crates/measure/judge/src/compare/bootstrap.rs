@@ -209,9 +209,8 @@ mod tests {
 
     #[test]
     fn quantiles_of_all_blocks_are_those_of_the_histogram() {
-        let mut latency = durio_record::LatencyHistogram::new();
+        let mut latency = durio_record::Latency::default();
         (1..=20_000_u64).for_each(|root| latency.record(root * root));
-        let latency = durio_record::Latency::from(latency);
         let bins = super::super::bins::Bins::of(latency.histogram().unwrap());
         let headline = OperationLatencies { count: 20_000, sum_ns: latency.exact.sum_ns, bins };
         let cell =

@@ -47,7 +47,7 @@ macro_rules! honoured {
             alias: [$(Some($alias),)? None][0],
             kind: $reader.kind,
             meaning: $meaning,
-            class: Class::Honoured(|job, it| set(&mut job.$group.$field, &$reader, it)),
+            class: Class::Honoured(|job, written| set(&mut job.$group.$field, &$reader, written)),
             limit: [$(Some($limit),)? None][0],
             engines: [$($engines,)? &[]][0],
         },)+)+)+];
@@ -110,7 +110,7 @@ honoured! {
         direct: GivenOption<bool> = "direct": BOOL, "past the page cache (O_DIRECT)"
             or "buffered": NOT, "through the page cache; the reverse of direct";
     }
-    /// Which accesses.
+    /// Which accesses, and of which size.
     pattern: PatternOptions {
         access: GivenOption<ReadWrite> = "rw" | "readwrite": READ_WRITE,
             "read, write or mixed, sequential or random; :N for runs or holes",

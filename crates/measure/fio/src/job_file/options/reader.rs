@@ -167,7 +167,7 @@ pub(super) const COUNT: ValueReader<u32> =
 pub(super) const PERCENT: ValueReader<u8> = ValueReader::new(OptionKind::Integer, values::percent);
 /// For an option that gives the rest to 100 of another one.
 pub(super) const REST: ValueReader<u8> = ValueReader::new(OptionKind::Integer, |text, base| {
-    values::percent(text, base).map(|it| 100 - it)
+    values::percent(text, base).map(|percent| 100 - percent)
 });
 pub(super) const SIZE: ValueReader<u64> = ValueReader::new(OptionKind::Size, values::size);
 pub(super) const SIZE_OR_SHARE: ValueReader<SizeValue> =
@@ -177,7 +177,7 @@ pub(super) const SIZE_OR_SHARE: ValueReader<SizeValue> =
     });
 pub(super) const SIZE_OR_RANGE: ValueReader<(u64, u64)> =
     ValueReader::new(OptionKind::Size, |text, base| match pieces(text).as_slice() {
-        [one] => values::size(one, base).map(|it| (it, it)),
+        [one] => values::size(one, base).map(|size| (size, size)),
         [least, most] => match (values::size(least, base)?, values::size(most, base)?) {
             (least, most) if least > most => Err(format!("{text:?}: the smaller size comes first")),
             range => Ok(range),
@@ -190,7 +190,7 @@ pub(super) const MICROSECONDS: ValueReader<u64> =
     ValueReader::new(OptionKind::Microseconds, |text, _| values::microseconds(text));
 pub(super) const TIME_OR_RANGE: ValueReader<(u64, u64)> =
     ValueReader::new(OptionKind::Seconds, |text, _| match pieces(text).as_slice() {
-        [one] => values::seconds(one).map(|it| (it, it)),
+        [one] => values::seconds(one).map(|time| (time, time)),
         [least, most] => Ok((values::seconds(least)?, values::seconds(most)?)),
         _ => Err(format!("{text:?} is neither a time nor a range of times")),
     });
@@ -312,9 +312,9 @@ fn read_write(text: &str, base: KbBase) -> Result<ReadWrite, String> {
         _ => Direction::Mixed,
     };
     // fio takes a negative hole and goes backwards; import decides about it.
-    let number = number.map(|it| values::signed_size(it.trim(), base)).transpose()?;
+    let number = number.map(|number| values::signed_size(number.trim(), base)).transpose()?;
     let pattern = if word.starts_with("rand") {
-        let run = u32::try_from(number.unwrap_or(1)).ok().filter(|it| *it > 0);
+        let run = u32::try_from(number.unwrap_or(1)).ok().filter(|run| *run > 0);
         let run =
             run.ok_or_else(|| format!("{text:?}: 1 to {} in a row are possible", u32::MAX))?;
         AccessPattern::Random { run }

@@ -65,7 +65,7 @@ fn parameters(rest: Option<&str>, default: f64) -> Result<(f64, Option<f64>), St
         Some((value, center)) => (value, Some(decimal(center)?)),
         None => (rest, None),
     };
-    if center.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
+    if center.is_some_and(|center| !(0.0..=1.0).contains(&center)) {
         return Err(format!("{rest:?}: the center is 0 to 1"));
     }
     Ok((decimal(value)?, center))
@@ -81,15 +81,16 @@ fn zones(
 }
 
 fn zone_list(text: &str, base: KbBase, in_bytes: bool) -> Result<Vec<ZoneShare>, String> {
-    let zones = text.split(':').map(|it| zone(it, base)).collect::<Result<Vec<_>, _>>()?;
+    let zones =
+        text.split(':').map(|zone_text| zone(zone_text, base)).collect::<Result<Vec<_>, _>>()?;
     if zones.len() > ZONES_MAX {
         return Err(format!("more than {ZONES_MAX} zones"));
     }
-    let accesses: u64 = zones.iter().map(|it| u64::from(it.0)).sum();
+    let accesses: u64 = zones.iter().map(|zone| u64::from(zone.0)).sum();
     if accesses != 100 {
         return Err(format!("{text:?}: the accesses add up to {accesses} percent, not 100"));
     }
-    let missing = zones.iter().filter(|it| it.1.is_none()).count();
+    let missing = zones.iter().filter(|zone| zone.1.is_none()).count();
     let even = if in_bytes { None } else { even_share(&zones, missing) };
     if !in_bytes && even.is_none() {
         return Err(format!("{text:?}: the sizes exceed 100 percent"));
@@ -103,7 +104,7 @@ fn zone_list(text: &str, base: KbBase, in_bytes: bool) -> Result<Vec<ZoneShare>,
 
 /// What each zone without a size gets, in percent; `None` if the given sizes exceed 100 percent.
 fn even_share(zones: &[(u8, Option<u64>)], missing: usize) -> Option<u64> {
-    let given = zones.iter().filter_map(|it| it.1).try_fold(0_u64, u64::checked_add)?;
+    let given = zones.iter().filter_map(|zone| zone.1).try_fold(0_u64, u64::checked_add)?;
     let rest = 100_u64.checked_sub(given)?;
     Some(rest.checked_div(u64::try_from(missing).ok()?).unwrap_or(0))
 }
@@ -111,10 +112,10 @@ fn even_share(zones: &[(u8, Option<u64>)], missing: usize) -> Option<u64> {
 /// Percent of accesses, and the size if there is one; fio takes a size of 0 for none.
 fn zone(text: &str, base: KbBase) -> Result<(u8, Option<u64>), String> {
     let parts = text.split_once('/').and_then(|(access, bytes)| {
-        let access = access.parse::<u8>().ok().filter(|it| *it <= 100)?;
+        let access = access.parse::<u8>().ok().filter(|percent| *percent <= 100)?;
         let bytes = bytes.strip_suffix('%').unwrap_or(bytes);
         let size = if bytes.is_empty() { Some(0) } else { size(bytes, base).ok() }?;
-        Some((access, Some(size).filter(|it| *it > 0)))
+        Some((access, Some(size).filter(|size| *size > 0)))
     });
     parts.ok_or_else(|| format!("{text:?} is not a zone; write accesses/size, as in 50/5"))
 }
@@ -129,8 +130,8 @@ pub(in crate::job_file) fn file_service(text: &str) -> Result<FileService, Strin
         "pareto" => return skewed(pareto(rest)?),
         _ => return skewed(normal(rest)?),
     };
-    let accesses = rest.map_or(Ok(1), |it| it.parse::<u32>().map_err(|_| it));
-    let accesses = accesses.ok().filter(|it| *it > 0);
+    let accesses = rest.map_or(Ok(1), |rest| rest.parse::<u32>().map_err(|_| rest));
+    let accesses = accesses.ok().filter(|accesses| *accesses > 0);
     let accesses =
         accesses.ok_or_else(|| format!("{text:?}: the number of accesses is 1 or more"))?;
     Ok(FileService { order, accesses })

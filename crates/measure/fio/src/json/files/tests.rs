@@ -100,7 +100,7 @@ fn runs_that_follow_each_other_at_once_are_told_apart_by_what_had_elapsed_or_whe
     let runs = |states: &[String]| {
         let file = read(states.concat().as_bytes()).unwrap();
         let all = file.earlier.iter().chain([&file.output]);
-        all.map(|it| it.jobs[0].read.as_ref().unwrap().total_ios).collect::<Vec<_>>()
+        all.map(|output| output.jobs[0].read.as_ref().unwrap().total_ios).collect::<Vec<_>>()
     };
     // Two runs of a second each, the second a little longer.
     assert_eq!(runs(&[state(50_200, 2, 0, 1000), state(51_400, 2, 0, 1003)]), [1000, 1003]);

@@ -199,7 +199,9 @@ fn check(text: &str) -> Result<(), TestCaseError> {
         for target in load.targets_of(job) {
             let size = plan.targets[target].size;
             let region = load.workload.region_among(place.place, place.sharers, size);
-            prop_assert!(region.is_ok_and(|it| it.offset.get() + it.length.get() <= size.get()));
+            prop_assert!(
+                region.is_ok_and(|region| region.offset.get() + region.length.get() <= size.get())
+            );
         }
     }
     Ok(())

@@ -225,7 +225,8 @@ fn copies_take_several_directories_in_turn() {
     ] {
         let text = format!("[a]\ndirectory=dir1:dir2\nrw=randwrite\nsize=8m\nnumjobs={copies}\n");
         let plan = plan(&format!("{text}{names}\ngroup_reporting")).plan;
-        let places = plan.targets.iter().map(|it| it.location.as_ref().unwrap().to_string());
+        let places =
+            plan.targets.iter().map(|target| target.location.as_ref().unwrap().to_string());
         assert_eq!(places.collect::<Vec<_>>(), expected, "{names}");
     }
 }
@@ -348,14 +349,14 @@ fn a_delay_from_a_range_is_drawn_by_the_seed() {
         let imported = super::imported_by("[a]\nfilename=/dev/a\nstartdelay=1:3", seed).unwrap();
         let pause = imported.plan.steps[0].pause_before;
         let note = format!("the drawn delay is {pause}");
-        assert!(imported.notes.iter().any(|it| it.what == note), "{:?}", imported.notes);
+        assert!(imported.notes.iter().any(|remark| remark.what == note), "{:?}", imported.notes);
         pause.get()
     };
     let drawn: Vec<u64> =
-        (0..40).inspect(|&it| assert_eq!(drawn(it), drawn(it))).map(drawn).collect();
-    assert!(drawn.iter().all(|it| (1_000_000_000..=3_000_000_000).contains(it)), "{drawn:?}");
+        (0..40).inspect(|&seed| assert_eq!(drawn(seed), drawn(seed))).map(drawn).collect();
+    assert!(drawn.iter().all(|nanos| (1_000_000_000..=3_000_000_000).contains(nanos)), "{drawn:?}");
     // A draw is in a given quarter with one in four: 40 draws miss it once in 100,000 seeds.
-    let in_quarter = |from: u64| drawn.iter().filter(|&&it| it / 500_000_000 == from).count();
+    let in_quarter = |from: u64| drawn.iter().filter(|&&nanos| nanos / 500_000_000 == from).count();
     assert!((2..6).all(|from| in_quarter(from) > 0), "{drawn:?}");
     // Both ends are drawn.
     let either = |seed| {

@@ -49,7 +49,7 @@ fn what_a_mapping_does_not_do_is_refused_by_name() {
             imported(&format!("[a]\nfilename=new\nsize=64k\nrw=write\nioengine={engine}\n{lines}"))
         };
         let refusals = of("mmap").unwrap_err();
-        assert!(refusals.iter().all(|it| it.option == option), "{lines}: {refusals:?}");
+        assert!(refusals.iter().all(|refusal| refusal.option == option), "{lines}: {refusals:?}");
         assert!(of("psync").is_ok(), "{lines}");
     }
     for lines in ["fsync=4", "direct=1\nbs=8k", "bs=512", "loops=2\ninvalidate=0", "sync=none"] {
@@ -129,9 +129,10 @@ fn what_fio_would_do_otherwise_is_refused() {
 #[test]
 fn all_refusals_of_all_jobs_are_told_at_once() {
     let text = "[a]\nfilename=/dev/a\nrw=read:-4k\nthinkcycles=1\n[b]\nfilename=/dev/a:/dev/a";
-    let options: Vec<_> = imported(text).unwrap_err().into_iter().map(|it| it.option).collect();
+    let options: Vec<_> =
+        imported(text).unwrap_err().into_iter().map(|refusal| refusal.option).collect();
     for option in ["thinkcycles", "rw", "filename"] {
-        assert!(options.iter().any(|it| it == option), "{options:?}");
+        assert!(options.iter().any(|known| known == option), "{options:?}");
     }
 }
 

@@ -68,7 +68,7 @@ fn a_log_has_a_load_per_copy_and_intervals_of_its_length() {
     let imported = plan(&text);
     assert_eq!(imported.plan.steps[0].interval, Nanos::from_millis(500));
     let logs: Vec<_> =
-        imported.shape.logs.iter().map(|it| (it.kind, it.number, it.place.stream)).collect();
+        imported.shape.logs.iter().map(|log| (log.kind, log.number, log.place.stream)).collect();
     assert_eq!(logs, [(LogKind::Bandwidth, Some(1), 0), (LogKind::Bandwidth, Some(2), 1)]);
     assert_eq!(imported.shape.rows.len(), 1);
     let other = plan(&text.replace("log_avg_msec=500", "per_job_logs=0"));

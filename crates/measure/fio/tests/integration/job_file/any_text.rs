@@ -97,7 +97,7 @@ proptest! {
     #[test]
     fn any_values_give_jobs_or_an_error(settings in prop::collection::vec(any_setting(), 1..6)) {
         read_all(&format!("[a]\n{}", settings.join("\n")));
-        read_all(&settings.iter().map(|it| format!("--{it} ")).collect::<String>());
+        read_all(&settings.iter().map(|setting| format!("--{setting} ")).collect::<String>());
     }
 
     #[test]
@@ -105,7 +105,7 @@ proptest! {
         let text = format!("[a]\n{}", settings.join("\n"));
         if let Err(error) = jobs(&text) {
             let rest = error.to_string();
-            let line = rest.strip_prefix("j.fio:").and_then(|it| it.split(':').next());
+            let line = rest.strip_prefix("j.fio:").and_then(|rest| rest.split(':').next());
             let line: usize = line.unwrap().parse().unwrap();
             prop_assert!((1..=settings.len() + 1).contains(&line), "{rest}");
         }

@@ -32,15 +32,16 @@ fn defaults_accumulate_and_count_for_the_jobs_after_them() {
 fn a_stonewall_begins_a_group_and_clones_are_copies() {
     let text = "[a]\nstonewall\n[b]\nnumjobs=4\n[c]\nstonewall\n[d]\nnew_group\n[e]\nwait_for_previous=1\n[f]\nstonewall=0";
     let found = good(text);
-    let groups: Vec<_> = found.iter().map(|it| (it.group, it.reporting_group, it.copies)).collect();
+    let groups: Vec<_> =
+        found.iter().map(|job| (job.group, job.reporting_group, job.copies)).collect();
     assert_eq!(groups, [(0, 0, 1), (0, 0, 4), (1, 1, 1), (1, 2, 1), (2, 3, 1), (2, 3, 1)]);
 }
 
 /// The groups of jobs, and the options that are refused.
 fn order_of(text: &str) -> (Vec<u32>, Vec<String>) {
     let found = good(text);
-    let refused = found.iter().flat_map(|job| &job.refusals).map(|it| it.option.clone());
-    (found.iter().map(|it| it.group).collect(), refused.collect())
+    let refused = found.iter().flat_map(|job| &job.refusals).map(|remark| remark.option.clone());
+    (found.iter().map(|job| job.group).collect(), refused.collect())
 }
 
 #[test]
@@ -71,7 +72,7 @@ fn drives_have_sections_of_their_own() {
                 [nvme1]\nfilename=/dev/disk/by-path/pci-0000\\:01\\:00.0:/dev/x\noffset_increment=10%\nsize=25%";
     let found = good(text);
     assert_eq!(found.len(), 2);
-    assert!(found.iter().all(|it| it.refusals.is_empty() && it.notes.is_empty()));
+    assert!(found.iter().all(|job| job.refusals.is_empty() && job.notes.is_empty()));
     let [one, two] = [&found[0].options, &found[1].options];
     assert_eq!(one.target.filenames.as_ref().unwrap().value, ["/dev/nvme0n1"]);
     assert_eq!(
@@ -134,7 +135,7 @@ fn kb_base_counts_for_its_whole_section_and_for_later_ones() {
     let found =
         good("[a]\nsize=4k\n[b]\nsize=4k\nkb_base=1000\n[global]\nkb_base=1000\n[c]\nsize=4kib");
     let sizes: Vec<_> =
-        found.iter().map(|it| it.options.target.size.as_ref().unwrap().value).collect();
+        found.iter().map(|job| job.options.target.size.as_ref().unwrap().value).collect();
     assert_eq!(sizes, [SizeValue::Bytes(4096), SizeValue::Bytes(4000), SizeValue::Bytes(4096)]);
 }
 
@@ -170,7 +171,7 @@ fn what_only_changes_fio_s_output_is_noted_with_its_line() {
     let found =
         good("[a]\ngroup_reporting\ngtod_reduce=1\nunit_base=8\nbs=8k\nbssplit=4k/50:64k/50");
     let notes: Vec<_> =
-        found[0].notes.iter().map(|it| format!("{} {}", it.at, it.option)).collect();
+        found[0].notes.iter().map(|remark| format!("{} {}", remark.at, remark.option)).collect();
     let expected = ["j.fio:3 gtod_reduce", "j.fio:4 unit_base", "j.fio:5 bs"];
     assert_eq!(notes, expected);
     assert_eq!(found[0].refusals, []);
@@ -243,7 +244,8 @@ fn a_file_without_jobs_has_none() {
 
 #[test]
 fn as_many_jobs_are_taken_as_fio_takes() {
-    let sections = |count: u32| (0..count).map(|it| format!("[s{it}]\n")).collect::<String>();
+    let sections =
+        |count: u32| (0..count).map(|number| format!("[s{number}]\n")).collect::<String>();
     assert_eq!(good(&format!("[global]\nsize=1m\n{}", sections(4096))).len(), 4096);
     let limit = "more than 4096 jobs with all copies, which is fio's limit";
     let refused = |text: &str| jobs(text).unwrap_err().to_string();

@@ -41,9 +41,9 @@ fn fio_on(test: &str, text: &str, arguments: &[&str]) -> Option<(bool, String)> 
 /// Reads a file with the folder's includes and the environment that [`fio`] sets.
 fn parse_in(folder: &Path, name: &str, machine: MachineValues) -> Result<JobFile, FioError> {
     let mut read = |name: &str, from: Option<&str>| -> Result<JobSource, String> {
-        let beside = from.and_then(|from| Path::new(from).parent()).map(|it| it.join(name));
-        let paths = [Some(folder.join(name)), beside.map(|it| folder.join(it))];
-        let path = paths.into_iter().flatten().find(|it| it.exists()).ok_or("no such file")?;
+        let beside = from.and_then(|from| Path::new(from).parent()).map(|folder| folder.join(name));
+        let paths = [Some(folder.join(name)), beside.map(|path| folder.join(path))];
+        let path = paths.into_iter().flatten().find(|path| path.exists()).ok_or("no such file")?;
         let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
         Ok(JobSource { name: path.to_string_lossy().into_owned(), text })
     };
@@ -56,13 +56,13 @@ fn parse_in(folder: &Path, name: &str, machine: MachineValues) -> Result<JobFile
 
 /// The options of each section as `--showcmd` prints them, sorted.
 fn shown(text: &str) -> Vec<String> {
-    let line = text.lines().find(|it| it.starts_with("fio ")).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("fio ")).unwrap_or_default();
     words(line.strip_prefix("fio").unwrap_or_default())
 }
 
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> =
-        line.split(" --").skip(1).map(|it| it.trim_end().to_owned()).collect();
+        line.split(" --").skip(1).map(|word| word.trim_end().to_owned()).collect();
     words.sort();
     words
 }
@@ -72,10 +72,10 @@ fn ours(file: &JobFile) -> Vec<String> {
     let mut line = String::new();
     let mut defaults = String::new();
     for section in &file.sections {
-        let settings = section.settings.iter().map(|it| match it.value.as_deref() {
-            Some(value) if it.name == "description" => format!(" --description=\"{value}\""),
-            Some(value) => format!(" --{}={value}", it.name),
-            None => format!(" --{}", it.name),
+        let settings = section.settings.iter().map(|setting| match setting.value.as_deref() {
+            Some(value) if setting.name == "description" => format!(" --description=\"{value}\""),
+            Some(value) => format!(" --{}={value}", setting.name),
+            None => format!(" --{}", setting.name),
         });
         if section.is_global {
             // With each global section fio shows those before it again.
@@ -95,7 +95,7 @@ fn fio_s_machine(test: &str) -> Option<MachineValues> {
     let (_, printed) = fio_on(test, text, &["--parse-only", "--showcmd"])?;
     let words = shown(&printed);
     let number = |name: &str| {
-        let word = words.iter().find_map(|it| it.strip_prefix(name));
+        let word = words.iter().find_map(|word| word.strip_prefix(name));
         word.unwrap().parse::<u64>().unwrap()
     };
     Some(MachineValues {
@@ -138,14 +138,14 @@ fn the_command_line_begins_jobs_where_fio_does() {
     let mut read = |_: &str, _: Option<&str>| Err(String::new());
     let mut host = HostParameters { read: &mut read, environment: &|_| None, machine: MACHINE };
     let file = parse_command_line(&words, &mut host).unwrap();
-    let handled: Vec<String> = handled(&(out + &err)).into_iter().map(|it| it.0).collect();
-    let settings = file.sections.iter().flat_map(|it| &it.settings);
-    let settings: Vec<&str> = settings.map(|it| it.name).collect();
+    let handled: Vec<String> = handled(&(out + &err)).into_iter().map(|option| option.0).collect();
+    let settings = file.sections.iter().flat_map(|section| &section.settings);
+    let settings: Vec<&str> = settings.map(|setting| setting.name).collect();
     let without_names: Vec<&str> =
-        handled.iter().map(String::as_str).filter(|it| *it != "name").collect();
+        handled.iter().map(String::as_str).filter(|name| *name != "name").collect();
     assert_eq!(settings, without_names);
     let found = resolve(&file).unwrap();
-    assert_eq!(found.iter().map(|it| it.group).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(found.iter().map(|job| job.group).collect::<Vec<_>>(), [0, 1]);
     assert!(found[0].options.queue.depth.is_none() && found[1].options.queue.depth.is_some());
     assert!(found[1].options.target.direct.as_ref().unwrap().value);
 }
@@ -170,11 +170,11 @@ fn handled(debug: &str) -> Vec<(String, Vec<u64>)> {
 type Row = (&'static str, fn(&JobOptions) -> Vec<u64>);
 
 fn one<T: Clone + Into<u64>>(given: Option<&GivenValue<T>>) -> Vec<u64> {
-    given.map(|it| it.value.clone().into()).into_iter().collect()
+    given.map(|given| given.value.clone().into()).into_iter().collect()
 }
 
 fn scaled(given: Option<&GivenValue<SizeValue>>) -> Vec<u64> {
-    let number = |it: &GivenValue<SizeValue>| match it.value {
+    let number = |given: &GivenValue<SizeValue>| match given.value {
         SizeValue::Bytes(bytes) => bytes,
         // fio keeps a percentage as the distance from its largest number.
         SizeValue::Percent(percent) => u64::MAX - u64::from(percent),
@@ -183,13 +183,17 @@ fn scaled(given: Option<&GivenValue<SizeValue>>) -> Vec<u64> {
     given.map(number).into_iter().collect()
 }
 
-const SIZE: fn(&JobOptions) -> Vec<u64> = |it| scaled(it.target.size.as_ref());
-const RUNTIME: fn(&JobOptions) -> Vec<u64> = |it| one(it.timing.runtime_us.as_ref());
-const DEPTH: fn(&JobOptions) -> Vec<u64> = |it| one(it.queue.depth.as_ref());
-const READ_BLOCK: fn(&JobOptions) -> Vec<u64> = |it| one(it.pattern.block_bytes.read.as_ref());
-const BLOCKS: fn(&JobOptions) -> Vec<u64> = |it| {
-    let it = &it.pattern.block_bytes;
-    [&it.read, &it.write, &it.trim].into_iter().flat_map(|it| one(it.as_ref())).collect()
+const SIZE: fn(&JobOptions) -> Vec<u64> = |options| scaled(options.target.size.as_ref());
+const RUNTIME: fn(&JobOptions) -> Vec<u64> = |options| one(options.timing.runtime_us.as_ref());
+const DEPTH: fn(&JobOptions) -> Vec<u64> = |options| one(options.queue.depth.as_ref());
+const READ_BLOCK: fn(&JobOptions) -> Vec<u64> =
+    |options| one(options.pattern.block_bytes.read.as_ref());
+const BLOCKS: fn(&JobOptions) -> Vec<u64> = |options| {
+    let options = &options.pattern.block_bytes;
+    [&options.read, &options.write, &options.trim]
+        .into_iter()
+        .flat_map(|given| one(given.as_ref()))
+        .collect()
 };
 
 /// Settings that fio reads as numbers. Its numbers and ours are compared.
@@ -231,26 +235,33 @@ const NUMBERS: &[Row] = &[
     ("bs=4k,8k,16k", BLOCKS),
     ("bs=4k:8k:16k", BLOCKS),
     ("bs=4k-8k-16k", BLOCKS),
-    ("rate_iops=100,50,20", |it| {
-        let it = &it.queue.accesses_per_second;
-        [&it.read, &it.write, &it.trim].into_iter().flat_map(|it| one(it.as_ref())).collect()
+    ("rate_iops=100,50,20", |options| {
+        let options = &options.queue.accesses_per_second;
+        [&options.read, &options.write, &options.trim]
+            .into_iter()
+            .flat_map(|given| one(given.as_ref()))
+            .collect()
     }),
-    ("rate=1m", |it| one(it.queue.bytes_per_second.read.as_ref())),
-    ("offset=10%", |it| scaled(it.target.offset.as_ref())),
-    ("io_limit=1g", |it| scaled(it.target.io_size.as_ref())),
-    ("offset_increment=64k", |it| scaled(it.target.offset_increment.as_ref())),
-    ("rwmixread=70", |it| one(it.pattern.read_percent.as_ref())),
-    ("fsync=32", |it| one(it.durability.fsync_every.as_ref())),
-    ("fdatasync=1", |it| one(it.durability.fdatasync_every.as_ref())),
+    ("rate=1m", |options| one(options.queue.bytes_per_second.read.as_ref())),
+    ("offset=10%", |options| scaled(options.target.offset.as_ref())),
+    ("io_limit=1g", |options| scaled(options.target.io_size.as_ref())),
+    ("offset_increment=64k", |options| scaled(options.target.offset_increment.as_ref())),
+    ("rwmixread=70", |options| one(options.pattern.read_percent.as_ref())),
+    ("fsync=32", |options| one(options.durability.fsync_every.as_ref())),
+    ("fdatasync=1", |options| one(options.durability.fdatasync_every.as_ref())),
     ("numjobs=3", |_| vec![3]),
-    ("number_ios=10k", |it| one(it.target.accesses.as_ref())),
+    ("number_ios=10k", |options| one(options.target.accesses.as_ref())),
     ("randseed=0x89", |_| vec![0x89]),
-    ("end_fsync=1", |it| one(it.durability.fsync_at_end.as_ref())),
-    ("time_based", |it| one(it.timing.time_based.as_ref())),
+    ("end_fsync=1", |options| one(options.durability.fsync_at_end.as_ref())),
+    ("time_based", |options| one(options.timing.time_based.as_ref())),
     ("group_reporting=0", |_| vec![0]),
-    ("buffer_compress_chunk=2k", |it| one(it.data.compress_chunk_bytes.as_ref())),
-    ("filesize=4k-8k", |it| {
-        it.target.file_bytes.as_ref().map_or_else(Vec::new, |it| vec![it.value.0, it.value.1])
+    ("buffer_compress_chunk=2k", |options| one(options.data.compress_chunk_bytes.as_ref())),
+    ("filesize=4k-8k", |options| {
+        options
+            .target
+            .file_bytes
+            .as_ref()
+            .map_or_else(Vec::new, |given| vec![given.value.0, given.value.1])
     }),
 ];
 
@@ -267,8 +278,10 @@ fn numbers_are_those_that_fio_makes_of_them() {
         };
         assert!(ok, "{debug}");
         let handled = handled(&debug);
-        let options: Vec<_> =
-            handled.iter().filter(|it| it.0 != "kb_base" && it.0 != "ioengine").collect();
+        let options: Vec<_> = handled
+            .iter()
+            .filter(|option| option.0 != "kb_base" && option.0 != "ioengine")
+            .collect();
         let found = good(&text);
         assert_eq!((options.len(), found.len()), (NUMBERS.len(), NUMBERS.len()));
         for ((row, option), job) in NUMBERS.iter().zip(options).zip(found) {
@@ -303,7 +316,7 @@ const REJECTED: &[&str] = &[
 fn what_fio_rejects_is_an_error_or_refused() {
     let test = "what_fio_rejects_is_an_error_or_refused";
     let folder = tempfile::tempdir().unwrap();
-    let texts = REJECTED.iter().map(|it| format!("[a]\nrw=randrw\nsize=1g\n{it}\n"));
+    let texts = REJECTED.iter().map(|line| format!("[a]\nrw=randrw\nsize=1g\n{line}\n"));
     let texts: Vec<String> = texts.collect();
     // All at once: fio measures its clock for a tenth of a second at each start.
     let mut running = Vec::new();
@@ -318,7 +331,7 @@ fn what_fio_rejects_is_an_error_or_refused() {
     for (mut child, text) in running.into_iter().zip(&texts) {
         assert!(!child.wait().unwrap().success(), "fio takes {text}");
         let found = jobs(text);
-        let taken = found.is_ok_and(|it| it.iter().all(|it| it.refusals.is_empty()));
+        let taken = found.is_ok_and(|jobs| jobs.iter().all(|job| job.refusals.is_empty()));
         assert!(!taken, "taken: {text}");
     }
 }
@@ -395,7 +408,7 @@ const ACCEPTED: &[&str] = &[
 
 #[test]
 fn what_fio_accepts_is_read() {
-    let section = |it: &&str| format!("[a]\nrw=randrw\nsize=1g\n{it}\n");
+    let section = |line: &&str| format!("[a]\nrw=randrw\nsize=1g\n{line}\n");
     let text: String = ACCEPTED.iter().map(section).collect();
     let Some((ok, printed)) = fio_on("what_fio_accepts_is_read", &text, &["--parse-only"]) else {
         return;
@@ -424,7 +437,7 @@ const MISREAD: &[(&str, u64)] = &[
 #[test]
 fn what_fio_misreads_without_a_word_is_an_error() {
     let test = "what_fio_misreads_without_a_word_is_an_error";
-    let text: String = MISREAD.iter().map(|it| format!("[a]\n{}\n", it.0)).collect();
+    let text: String = MISREAD.iter().map(|misread| format!("[a]\n{}\n", misread.0)).collect();
     let Some((_, debug)) = fio_on(test, &text, &["--parse-only", "--debug=parse"]) else { return };
     let handled = handled(&debug);
     assert_eq!(handled.len(), MISREAD.len(), "{debug}");
@@ -447,7 +460,7 @@ fn block_sizes_have_the_shares_that_fio_draws() {
     let text: String = splits.iter().map(section).collect();
     let Some((ok, printed)) = fio_on(test, &text, &["--output-format=terse"]) else { return };
     assert!(ok, "{printed}");
-    let lines: Vec<&str> = printed.lines().filter(|it| it.starts_with("3;")).collect();
+    let lines: Vec<&str> = printed.lines().filter(|line| line.starts_with("3;")).collect();
     assert_eq!(lines.len(), splits.len(), "{printed}");
     for ((line, job), split) in lines.iter().zip(good(&text)).zip(splits) {
         let kib: f64 = line.split(';').nth(5).unwrap().parse().unwrap();
@@ -459,8 +472,8 @@ fn block_sizes_have_the_shares_that_fio_draws() {
 
 fn mean_block_bytes(options: &JobOptions) -> f64 {
     let shares = options.pattern.block_split.read.clone().unwrap().value;
-    let each = |it: &BlockSizeShare| {
-        f64::from(it.percent) / 100.0 * f64::from(u32::try_from(it.bytes).unwrap())
+    let each = |share: &BlockSizeShare| {
+        f64::from(share.percent) / 100.0 * f64::from(u32::try_from(share.bytes).unwrap())
     };
     shares.iter().map(each).sum()
 }
@@ -474,8 +487,8 @@ fn the_examples_of_fio_are_read_as_fio_reads_them() {
     }
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
-        .map(|it| it.unwrap().file_name().to_string_lossy().into_owned())
-        .filter(|it| it.ends_with(".fio"))
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".fio"))
         .collect();
     names.sort();
     let Some(machine) = fio_s_machine(test) else { return };
@@ -488,7 +501,7 @@ fn the_examples_of_fio_are_read_as_fio_reads_them() {
         let file = parse_in(folder, &name, machine);
         let found = file.as_ref().map_err(ToString::to_string);
         let found = found.and_then(|file| resolve(file).map_err(|error| error.to_string()));
-        let refused = found.iter().flatten().flat_map(|it| &it.refusals).next();
+        let refused = found.iter().flatten().flat_map(|job| &job.refusals).next();
         let verdict = match (&found, refused) {
             (Err(_), _) => "error",
             (Ok(_), Some(_)) => "refused",
@@ -502,7 +515,7 @@ fn the_examples_of_fio_are_read_as_fio_reads_them() {
         };
         let fio_says = if ok { "taken" } else { "rejected" };
         eprintln!("{name}: fio {fio_says}, durio {verdict} {why}");
-        let same = file.as_ref().is_ok_and(|it| ours(it) == shown(&out));
+        let same = file.as_ref().is_ok_and(|file| ours(file) == shown(&out));
         if ok && !same {
             differing.push(format!("{name}: {why} {err}"));
         }
@@ -515,7 +528,7 @@ fn the_examples_of_fio_are_read_as_fio_reads_them() {
 fn numbers_in_a_row_are_read_as_fio_documents_them() {
     let found = good("[a]\nrw=randread:8\n[b]\nrw=write:4k");
     let patterns: Vec<_> =
-        found.iter().map(|it| it.options.pattern.access.clone().unwrap().value.pattern).collect();
+        found.iter().map(|job| job.options.pattern.access.clone().unwrap().value.pattern).collect();
     let expected =
         [AccessPattern::Random { run: 8 }, AccessPattern::Sequential { skip_bytes: 4096 }];
     assert_eq!(patterns, expected);

@@ -33,7 +33,7 @@ fn keys(text: &str) -> Vec<String> {
                 keys.push(format!("{path}/{key}"));
                 collect(value, &format!("{path}/{key}"), keys);
             }),
-            Value::Array(list) => list.iter().for_each(|it| collect(it, path, keys)),
+            Value::Array(list) => list.iter().for_each(|item| collect(item, path, keys)),
             _ => {}
         }
     }

@@ -7,14 +7,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::histogram::FioBins;
 use crate::json::{
-    DirectionFigures, DiskCounters, DiskUtil, FioJob, LatencyBlock, LatencySearch, LatencyShares,
-    OptionPairs, PriorityLatency, SteadyStateData, SteadyStateLatency, SteadyStateTest,
-    SyncSection, read,
+    DirectionFigures, FioJob, LatencyBlock, LatencySearch, LatencyShares, OptionPairs,
+    PriorityLatency, SteadyStateData, SteadyStateLatency, SteadyStateTest, SyncSection, read,
 };
 
 /// Figures that six decimals hold exactly.
 fn figure() -> impl Strategy<Value = f64> {
-    any::<i32>().prop_map(|it| f64::from(it) / 64.0)
+    any::<i32>().prop_map(|number| f64::from(number) / 64.0)
 }
 
 fn options() -> impl Strategy<Value = OptionPairs> {
