@@ -2,6 +2,12 @@
 //!
 //! Events, live or read back, with plan and environment, give [`Findings`], plain data. This crate
 //! touches no devices, files, clocks or output.
+//!
+//! Start reading at [`Analyser`]: it makes the [`WorkloadFindings`] of each step, the rows of one
+//! table (`measurement.rs`). Every question selects rows of it and has a module with its answer as
+//! plain data: `durable`, `campaign`, `profile`, `prediction`, and `attribution` for the layers of a
+//! stack. `ladder`, `cost_model`, `steady_state`, `raid_efficiency` and `mirror` are models that take
+//! numbers alone.
 
 // A sample that tests of durio-judge use too names this crate as they do.
 #[cfg(test)]

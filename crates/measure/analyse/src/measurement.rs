@@ -223,3 +223,87 @@ impl<'a> Measurements<'a> {
         if by_mean { mean(&values) } else { median(&values) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_base::Nanos;
+
+    use super::*;
+    use crate::sample::sample;
+
+    /// Rows of step, stream and round, each with another rate.
+    fn found(rows: &[(u32, u32, u32, f64)]) -> Vec<WorkloadFindings> {
+        let row = |&(step, stream, round, iops): &(u32, u32, u32, f64)| WorkloadFindings {
+            step,
+            stream,
+            round,
+            iops,
+            ..sample().workloads.remove(0)
+        };
+        rows.iter().map(row).collect()
+    }
+
+    const ROWS: [(u32, u32, u32, f64); 5] =
+        [(4, 0, 1, 40.0), (2, 1, 0, 10.0), (4, 0, 0, 30.0), (2, 0, 0, 20.0), (7, 1, 0, 5.0)];
+
+    #[test]
+    fn a_step_has_its_rows_by_stream_and_round_and_a_round_the_first_stream() {
+        let (plan, found) = (sample().plan, found(&ROWS));
+        let table = Measurements::of_run(&plan, &found);
+        let rates = |step| table.of_step(step).iter().map(|row| row.iops).collect::<Vec<_>>();
+        assert_eq!([rates(2), rates(4), rates(3)], [vec![20.0, 10.0], vec![30.0, 40.0], vec![]]);
+        assert_eq!(table.at(4, 1).unwrap().iops, 40.0);
+        assert!(table.at(4, 2).is_none() && table.at(7, 0).is_none());
+    }
+
+    #[test]
+    fn the_middle_of_an_even_number_of_repeats_is_the_lower() {
+        let (plan, found) = (sample().plan, found(&ROWS));
+        let middle = |count: usize| {
+            let rows = Measurements::of_run(&plan, &found[..count]);
+            rows.rising(|row| row.iops).middle().map(|row| row.iops)
+        };
+        // 40; 10, 40; 10, 30, 40; 10, 20, 30, 40.
+        assert_eq!([1, 2, 3, 4].map(middle), [40.0, 10.0, 30.0, 20.0].map(Some));
+        assert_eq!(middle(0), None);
+    }
+
+    #[test]
+    fn a_value_is_taken_together_only_if_every_row_has_it() {
+        let (plan, mut found) = (sample().plan, found(&ROWS[..3]));
+        for (row, seconds) in found.iter_mut().zip([1, 2, 9]) {
+            row.idle_before = Some(Nanos::from_secs(seconds));
+        }
+        let idle = |row: &WorkloadFindings| Some(row.idle_before?.as_secs_f64());
+        let together = |found: &[WorkloadFindings], by_mean| {
+            Measurements::of_run(&plan, found).together(by_mean, idle)
+        };
+        assert_eq!([false, true].map(|by_mean| together(&found, by_mean)), [Some(2.0), Some(4.0)]);
+        found[2].idle_before = None;
+        assert_eq!(together(&found, false), None);
+    }
+
+    #[test]
+    fn device_counters_that_one_device_lacks_tell_nothing_of_a_write() {
+        let mut found = found(&ROWS[..1]).remove(0);
+        let device = |name: &str, writes_completed| DeviceCounters {
+            name: name.to_owned(),
+            writes_completed,
+            sectors_written: 8 * writes_completed,
+            flushes_completed: Some(writes_completed / 2),
+            ..DeviceCounters::default()
+        };
+        found.devices = vec![device("vda", 700), device("vdb", 300)];
+        (found.in_flight.span, found.measured) = (Nanos::from_secs(4), Nanos::ZERO);
+        let mut write = found.operations.remove(0);
+        found.operations.clear();
+        (write.operation, write.rate, write.bandwidth) = (OperationName::Write, 50.0, 204_800.0);
+        let work = found.device_work(&write).unwrap();
+        assert_eq!((work.writes_per_commit, work.flushes_per_commit), (5.0, Some(2.5)));
+        assert_eq!((work.bytes_per_byte, work.flushes_per_sync_call), (5.0, None));
+        found.devices[1].flushes_completed = None;
+        assert_eq!(found.device_work(&write).unwrap().flushes_per_commit, None);
+        found.devices[1].not_counted = true;
+        assert_eq!(found.device_work(&write), None);
+    }
+}
