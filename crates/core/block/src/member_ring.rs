@@ -288,6 +288,12 @@ impl MemberRing {
         self.enter(0)
     }
 
+    /// Whether a queue of a ublk device is served here.
+    #[must_use]
+    pub const fn serves_queue(&self) -> bool {
+        self.ublk.is_some()
+    }
+
     /// A request that has come.
     pub fn next_request(&mut self) -> Option<UblkRequest> {
         self.requests.pop_front()

@@ -10,9 +10,7 @@
 //! with a device of the kernel. The engine does not reconnect, and has one export.
 
 pub(crate) mod handshake;
-mod inbox;
-mod outbox;
-mod replies;
+mod stream;
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -29,9 +27,7 @@ use crate::socket::Socket;
 use crate::wire::{RequestHead, command, flag};
 use crate::{Export, NbdError, NbdErrorKind, Uri};
 use handshake::ClientAgreement;
-use inbox::{ClientInbox, ReceivedBytes};
-use outbox::Outbox;
-use replies::{Reply, ReplyPart};
+use stream::{ClientInbox, Outbox, ReceivedBytes, Reply, ReplyPart};
 
 /// How long a server may take for each word of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -319,8 +315,9 @@ impl<C: Clock> NbdEngine<C> {
     fn look(&mut self, may_wait: bool) {
         let mut may_wait = may_wait;
         loop {
-            let slot =
-                self.incoming.map(|it| &mut self.buffers.slot_mut(it.slot)[it.at..it.at + it.left]);
+            let slot = self.incoming.map(|incoming| {
+                &mut self.buffers.slot_mut(incoming.slot)[incoming.at..incoming.at + incoming.left]
+            });
             let arrived = match self.inbox.receive(&self.socket, slot, may_wait) {
                 Ok(Some(arrived)) => arrived,
                 Ok(None) => break,
@@ -362,7 +359,7 @@ impl<C: Clock> NbdEngine<C> {
                 }
             }
             let bytes = self.inbox.bytes();
-            let Some((used, reply)) = replies::parse(bytes, self.agreed.structured).ok()? else {
+            let Some((used, reply)) = stream::parse(bytes, self.agreed.structured).ok()? else {
                 return Some(());
             };
             self.inbox.consume(used);
@@ -417,10 +414,11 @@ impl<C: Clock> NbdEngine<C> {
 
     /// Ends a complete answer; `None` if it lacks data.
     fn end(&mut self, slot: usize, now: Ticks) -> Option<()> {
-        let is_whole =
-            |it: &UnansweredRequest| it.errno != 0 || !it.is_read || it.received == it.length;
+        let is_whole = |request: &UnansweredRequest| {
+            request.errno != 0 || !request.is_read || request.received == request.length
+        };
         // An incomplete flight stays, and ends with the connection.
-        let flight = self.flights[slot].take_if(|it| is_whole(it))?;
+        let flight = self.flights[slot].take_if(|flight| is_whole(flight))?;
         self.in_flight -= 1;
         let result = if flight.errno == 0 { flight.result() } else { -flight.errno };
         let slot = u32::try_from(slot).ok()?;
@@ -484,7 +482,8 @@ impl UnansweredRequest {
     fn place_of(&mut self, offset: u64, length: u32) -> Option<usize> {
         let at = offset.checked_sub(self.offset)?;
         let fits = self.is_read && at.checked_add(length.into())? <= self.length.into();
-        self.received = self.received.checked_add(length).filter(|&it| it <= self.length)?;
+        self.received =
+            self.received.checked_add(length).filter(|&received| received <= self.length)?;
         usize::try_from(at).ok().filter(|_| fits)
     }
 

@@ -267,7 +267,7 @@ mod tests {
     fn a_server_that_accepts_nobody_is_given_up() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let _server = crate::server::full_listener(&path);
+        let _server = crate::socket::full_listener(&path);
         let begin = Instant::now();
         let error = send_order::<_, String>(&path, &"whole", Duration::from_secs(60)).unwrap_err();
         let expected = format!("cannot connect to '{}'", path.display());

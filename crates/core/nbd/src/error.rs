@@ -33,7 +33,6 @@ pub struct NbdError {
     pub operation: &'static str,
     /// The address or text, if one is known.
     pub subject: Option<String>,
-    /// Why it failed.
     #[source]
     pub source: io::Error,
 }

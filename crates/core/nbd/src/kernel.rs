@@ -37,7 +37,6 @@ const FAMILY_NAME: u16 = 2;
 /// Commands of the family `nbd`.
 const CONNECT: u8 = 1;
 const DISCONNECT: u8 = 2;
-/// Its attributes.
 const INDEX: u16 = 1;
 const SIZE_BYTES: u16 = 2;
 const BLOCK_SIZE_BYTES: u16 = 3;
@@ -59,7 +58,6 @@ const ERROR: u16 = 2;
 /// A block device that is attached to an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NbdDevice {
-    /// N of /dev/nbdN.
     pub number: u32,
     /// The mark given when it was attached.
     pub mark: u64,
@@ -73,8 +71,8 @@ impl NbdDevice {
     pub fn find(mark: u64) -> io::Result<Option<Self>> {
         for entry in fs::read_dir(BLOCK_DEVICES)? {
             let name = entry?.file_name();
-            let number = name.to_str().and_then(|it| it.strip_prefix("nbd")?.parse().ok());
-            let found = number.and_then(Self::look).filter(|it| it.mark == mark);
+            let number = name.to_str().and_then(|name| name.strip_prefix("nbd")?.parse().ok());
+            let found = number.and_then(Self::look).filter(|device| device.mark == mark);
             if found.is_some() {
                 return Ok(found);
             }
@@ -134,7 +132,7 @@ impl KernelClient {
         let mut message = Message::new(CONTROL, GET_FAMILY);
         message.push(FAMILY_NAME, name);
         let answer = self.ask(message)?;
-        let family = attribute(&answer, FAMILY_ID).and_then(|it| it.try_into().ok());
+        let family = attribute(&answer, FAMILY_ID).and_then(|id| id.try_into().ok());
         family.map(u16::from_ne_bytes).ok_or(Errno::NOENT)
     }
 
@@ -150,7 +148,7 @@ impl KernelClient {
         handshake::run(&mut &socket, &uri.export, false)?;
         let message = connecting(self.family, export, mark, socket.as_fd().as_raw_fd());
         let answer = self.ask(message).map_err(|error| NbdError::new("attach /dev/nbdN", error))?;
-        let number = attribute(&answer, INDEX).and_then(|it| it.try_into().ok());
+        let number = attribute(&answer, INDEX).and_then(|index| index.try_into().ok());
         let number = number.map(u32::from_ne_bytes).unwrap_or_default();
         let device = NbdDevice { number, mark };
         if NbdDevice::look(number) == Some(device) {
@@ -191,7 +189,7 @@ impl KernelClient {
             while let Some((kind, body, behind)) = first_message(rest) {
                 rest = behind;
                 if kind == ERROR {
-                    let errno = body.first_chunk().map_or(0, |it| i32::from_ne_bytes(*it));
+                    let errno = body.first_chunk().map_or(0, |errno| i32::from_ne_bytes(*errno));
                     return match errno {
                         0 => Ok(attributes),
                         _ => Err(Errno::from_raw_os_error(-errno)),

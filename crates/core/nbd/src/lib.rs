@@ -17,25 +17,23 @@
 //! Neither side trusts the other: lengths are bounded before they are believed, what reaches a storage
 //! is within its export, and a peer that does not keep to the protocol loses its connection.
 
-mod address;
 mod client;
 mod control;
 mod error;
 mod kernel;
-mod memory;
 mod server;
 mod socket;
 mod storage;
 mod uri;
 mod wire;
 
-pub use address::Address;
 pub use client::NbdEngine;
 pub use control::{ArrivedOrder, ControlError, ControlServer, control_of, send_answer, send_order};
 pub use error::{NbdError, NbdErrorKind};
 pub use kernel::{KernelClient, NBD_DEVICE_NEEDS, NbdDevice};
-pub use memory::MemoryStorage;
-pub use server::{Listener, Server, StopHandle, is_dead_socket, serve_stream};
-pub use socket::Socket;
-pub use storage::{Command, Connection, Export, Extent, PAYLOAD_MAX, Refusal, Request, Storage};
-pub use uri::{Endpoint, Uri};
+pub use server::{Server, StopHandle, serve_stream};
+pub use socket::{Listener, Socket, is_dead_socket};
+pub use storage::{
+    Command, Connection, Export, Extent, MemoryStorage, PAYLOAD_MAX, Refusal, Request, Storage,
+};
+pub use uri::{Address, Endpoint, Uri};

@@ -9,13 +9,10 @@
 //! Serves a [`Storage`] at an address. TLS is not supported (a client that asks for it is refused),
 //! and access is limited only by the permissions of the socket's folder, or by the network.
 
-mod budget;
+mod connections;
 mod handshake;
-mod inbox;
-mod listener;
-mod replies;
 mod session;
-mod stop;
+mod stream;
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -26,14 +23,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, recv};
 
-use crate::socket::{Socket, WatchedSocket};
+use crate::socket::{Listener, Socket, WatchedSocket};
 use crate::{Address, NbdError, NbdErrorKind, Storage};
-use budget::Budget;
-#[cfg(test)]
-pub(crate) use listener::full_listener;
-pub use listener::{Listener, is_dead_socket};
-use stop::OpenConnection;
-pub use stop::StopHandle;
+use connections::{Budget, OpenConnection};
+
+pub use connections::StopHandle;
 
 /// How long a client may take to choose an export: longer than any program takes.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -45,7 +39,6 @@ const WITHIN_REQUEST: Duration = Duration::from_secs(60);
 /// The wait for a full file table or another transient shortage.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// A bound address.
 #[derive(Debug)]
 pub struct Server {
     listener: Listener,
@@ -112,7 +105,7 @@ impl Server {
     /// False if it is to end.
     fn wait_for_client(&self) -> io::Result<bool> {
         let mut awaited = [self.listener.as_fd(), self.stop.awaited()]
-            .map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
+            .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         match poll(&mut awaited, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!self.stop.is_stopped()),
             Err(error) => Err(error.into()),
@@ -131,7 +124,7 @@ impl Server {
 fn is_passing(error: &io::Error) -> bool {
     let wants = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EAGAIN];
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
-        || error.raw_os_error().is_some_and(|it| wants.contains(&it))
+        || error.raw_os_error().is_some_and(|code| wants.contains(&code))
 }
 
 fn serve_socket(

@@ -1,7 +1,9 @@
-//! What a server needs from a storage.
+//! What a server needs from a storage, and the smallest example: one in memory.
 //!
 //! A storage gets the requests of a connection that arrived together in one batch; they are within
 //! the export and allowed. It returns outcomes and data.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The exported device. The server asks once for each connection, at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +11,7 @@
 pub struct Export {
     /// The name that clients request; at most 4096 bytes. An empty name selects it too.
     pub name: String,
-    /// Bytes.
+    /// Bytes of the device.
     pub size: u64,
     /// Offsets and lengths are multiples of this: a power of two up to 65536.
     pub block_size_min: u32,
@@ -24,13 +26,11 @@ pub struct Export {
     pub fua: bool,
     /// [`Command::Trim`] is carried out.
     pub trim: bool,
-    /// [`Command::WriteZeroes`] is supported.
     pub write_zeroes: bool,
     /// A flush or a durable write on one connection covers writes answered on all connections.
     pub multi_conn: bool,
-    /// Seeking takes time.
+    /// Seeking takes time, as on a disk that turns.
     pub rotational: bool,
-    /// Writes are refused.
     pub read_only: bool,
 }
 
@@ -104,25 +104,20 @@ pub trait Connection: Send {
 /// One request and its outcome.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// The requested operation.
     pub command: Command<'a>,
     /// The answer. An input/output error until it is set.
     pub outcome: Result<(), Refusal>,
 }
 
-/// The requested operation.
 #[derive(Debug)]
 pub enum Command<'a> {
     /// Fill all of `into`, whose contents are undefined.
     Read {
-        /// The first byte.
         offset: u64,
         /// The place for the data.
         into: &'a mut [u8],
     },
-    /// Store the data.
     Write {
-        /// The first byte.
         offset: u64,
         /// The data to store.
         data: &'a [u8],
@@ -133,18 +128,14 @@ pub enum Command<'a> {
     Flush,
     /// The range is not needed any more.
     Trim {
-        /// The first byte.
         offset: u64,
-        /// Bytes.
         length: u64,
         /// It is durable before the answer.
         fua: bool,
     },
     /// The range reads as zeros.
     WriteZeroes {
-        /// The first byte.
         offset: u64,
-        /// Bytes.
         length: u64,
         /// It is durable before the answer.
         fua: bool,
@@ -156,19 +147,17 @@ pub enum Command<'a> {
 /// Why a request was not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// EPERM: not permitted.
+    /// EPERM: the client may not do this.
     Permission,
     /// EIO: the storage failed.
     Io,
-    /// ENOMEM: no memory.
     Memory,
     /// EINVAL: not a request that makes sense.
     Invalid,
-    /// ENOSPC: no space.
     NoSpace,
-    /// EOVERFLOW: too long.
+    /// EOVERFLOW: longer than the storage takes.
     TooLong,
-    /// ENOTSUP: not supported.
+    /// ENOTSUP: the storage does not do this.
     Unsupported,
     /// ESHUTDOWN: the server is ending.
     Shutdown,
@@ -179,12 +168,119 @@ pub enum Refusal {
 /// A part of the export of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Bytes.
     pub length: u64,
     /// No place is allocated.
     pub hole: bool,
     /// It reads as zeros.
     pub zero: bool,
+}
+
+/// The granularity of extents in bytes.
+const BLOCK: usize = 4096;
+
+/// A storage in memory, for tests and benches: all zeros at first, lost with the process.
+///
+/// It has no volatile cache, so a flush does nothing; trimmed ranges read as zero.
+#[derive(Debug)]
+pub struct MemoryStorage {
+    export: Export,
+    bytes: RwLock<Vec<u8>>,
+}
+
+impl MemoryStorage {
+    /// Zeros, as many as the export has.
+    ///
+    /// # Panics
+    /// If the export is larger than the address space.
+    #[must_use]
+    pub fn new(export: Export) -> Self {
+        let size = usize::try_from(export.size).expect("an export that fits into memory");
+        Self { export, bytes: RwLock::new(vec![0; size]) }
+    }
+
+    /// Other contents; their length is the size of the export.
+    #[must_use]
+    pub fn with_contents(mut self, contents: Vec<u8>) -> Self {
+        self.export.size = contents.len() as u64;
+        self.bytes = RwLock::new(contents);
+        self
+    }
+
+    /// A copy of the contents.
+    #[must_use]
+    pub fn contents(&self) -> Vec<u8> {
+        self.read().clone()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<u8>> {
+        self.bytes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Vec<u8>> {
+        self.bytes.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn carry_out(&self, command: &mut Command<'_>) -> Result<(), Refusal> {
+        match command {
+            Command::Flush => {}
+            Command::Read { offset, into } => {
+                let bytes = self.read();
+                into.copy_from_slice(part(&bytes, *offset, into.len())?);
+            }
+            Command::Write { offset, data, .. } => {
+                part_mut(&mut self.write(), *offset, data.len())?.copy_from_slice(data);
+            }
+            Command::Trim { offset, length, .. } | Command::WriteZeroes { offset, length, .. } => {
+                let length = usize::try_from(*length).map_err(|_| Refusal::Invalid)?;
+                part_mut(&mut self.write(), *offset, length)?.fill(0);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn part(bytes: &[u8], offset: u64, length: usize) -> Result<&[u8], Refusal> {
+    let begin = usize::try_from(offset).map_err(|_| Refusal::Invalid)?;
+    bytes.get(begin..).and_then(|rest| rest.get(..length)).ok_or(Refusal::Invalid)
+}
+
+fn part_mut(bytes: &mut [u8], offset: u64, length: usize) -> Result<&mut [u8], Refusal> {
+    let begin = usize::try_from(offset).map_err(|_| Refusal::Invalid)?;
+    bytes.get_mut(begin..).and_then(|rest| rest.get_mut(..length)).ok_or(Refusal::Invalid)
+}
+
+impl Storage for MemoryStorage {
+    fn export(&self) -> Export {
+        self.export.clone()
+    }
+
+    fn connect(&self) -> Box<dyn Connection + '_> {
+        Box::new(MemoryConnection(self))
+    }
+}
+
+struct MemoryConnection<'s>(&'s MemoryStorage);
+
+impl Connection for MemoryConnection<'_> {
+    fn carry_out(&mut self, batch: &mut [Request<'_>]) {
+        for request in batch {
+            request.outcome = self.0.carry_out(&mut request.command);
+        }
+    }
+
+    /// Reports blocks of zeros in a piece of the range.
+    fn extents(&mut self, offset: u64, length: u64) -> Vec<Extent> {
+        /// Bytes inspected for one answer.
+        const LOOKED_AT: u64 = 1 << 20;
+        let bytes = self.0.read();
+        let length = usize::try_from(length.min(LOOKED_AT)).unwrap_or(0);
+        let Ok(range) = part(&bytes, offset, length) else { return Vec::new() };
+        let extent = |block: &[u8]| {
+            let zero = block.iter().all(|&byte| byte == 0);
+            Extent { length: block.len() as u64, hole: zero, zero }
+        };
+        range.chunks(BLOCK).map(extent).collect()
+    }
 }
 
 #[cfg(test)]
@@ -211,5 +307,17 @@ mod tests {
         assert_eq!([is_valid(1, 256, 4096, 0), is_valid(1, 1024, 512, 0)], [false; 2]);
         assert_eq!([is_valid(4096, 512, 4096, 0), is_valid(1, 768, 4096, 0)], [false; 2]);
         assert_eq!([is_valid(1, 32 << 20, most, 0), is_valid(1, 64 << 20, most, 0)], [true, false]);
+    }
+
+    #[test]
+    fn an_answer_about_extents_is_of_1_mib_at_most_in_blocks_of_4_kib() {
+        let storage = MemoryStorage::new(Export::new("", 3 << 20));
+        let told = |length| {
+            let extents = storage.connect().extents(4096, length);
+            (extents.len(), extents.iter().map(|extent| extent.length).sum::<u64>())
+        };
+        assert_eq!(told(1 << 20), (256, 1_048_576));
+        assert_eq!(told((1 << 20) + 1), (256, 1_048_576));
+        assert_eq!(told(6000), (2, 6000));
     }
 }

@@ -3,17 +3,16 @@
 //! Parses `nbd+unix:///export?socket=PATH` and `nbd://host[:port]/export`, and connects. `nbds`,
 //! which is TLS, is not supported.
 
+use std::ffi::OsString;
 use std::fmt;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-
 use crate::socket::Socket;
-use crate::{Address, NbdError, NbdErrorKind};
+use crate::{NbdError, NbdErrorKind};
 
 /// IANA's port for NBD.
 const PORT: u16 = 10809;
@@ -21,7 +20,6 @@ const PORT: u16 = 10809;
 /// An export of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uri {
-    /// The server.
     pub endpoint: Endpoint,
     /// The export's name; empty for the server's default.
     pub export: String,
@@ -186,6 +184,24 @@ impl fmt::Display for Uri {
                 write!(f, "nbd://{open}{host}{close}:{port}/")?;
                 encode(f, self.export.as_bytes())
             }
+        }
+    }
+}
+
+/// Where a server is bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A socket in the filesystem.
+    Unix(PathBuf),
+    /// An address and port of this machine.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Tcp(address) => address.fmt(f),
         }
     }
 }

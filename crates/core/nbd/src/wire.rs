@@ -77,7 +77,6 @@ pub(crate) mod command {
     pub(crate) const BLOCK_STATUS: u16 = 7;
 }
 
-/// Flags of commands.
 pub(crate) mod flag {
     pub(crate) const FUA: u16 = 1 << 0;
     pub(crate) const NO_HOLE: u16 = 1 << 1;
@@ -189,20 +188,20 @@ pub(crate) fn length_u32(length: usize) -> u32 {
 
 /// An answer to an option.
 pub(crate) fn push_option_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[&[u8]]) {
-    let length = data.iter().map(|it| it.len()).sum();
+    let length = data.iter().map(|part| part.len()).sum();
     out.extend(OPTION_REPLY_MAGIC.to_be_bytes());
     out.extend(option.to_be_bytes());
     out.extend(kind.to_be_bytes());
     out.extend(length_u32(length).to_be_bytes());
-    data.iter().for_each(|it| out.extend(*it));
+    data.iter().for_each(|part| out.extend(*part));
 }
 
 pub(crate) fn push_option(out: &mut Vec<u8>, option: u32, data: &[&[u8]]) {
-    let length = data.iter().map(|it| it.len()).sum();
+    let length = data.iter().map(|part| part.len()).sum();
     out.extend(OPTION_MAGIC.to_be_bytes());
     out.extend(option.to_be_bytes());
     out.extend(length_u32(length).to_be_bytes());
-    data.iter().for_each(|it| out.extend(*it));
+    data.iter().for_each(|part| out.extend(*part));
 }
 
 /// The head of an unstructured answer.

@@ -8,8 +8,8 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use durio_simdisk::Disk;
-use durio_simdisk::trace::{Logger, MARK_MAX};
+use durio_simdisk::trace::MARK_MAX;
+use durio_simdisk::{Disk, Logger};
 
 /// A log, and its first error, after which nothing more is written.
 #[derive(Debug)]

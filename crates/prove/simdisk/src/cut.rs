@@ -1,16 +1,22 @@
-//! Cuts and restores the power.
+//! Cuts and restores the power, and keeps the truth about it.
 //!
-//! Leaves a disk with its durable contents and the part of its cache that the survivor rule keeps,
-//! and returns the truth about it. A cut is one event: nothing happens between power off and on.
+//! Leaves a disk with its durable contents and the part of its cache that the survivor rule keeps.
+//! A cut is one event: nothing happens between power off and on. The truth is apart from the disk's
+//! answers: tests compare verdicts with it.
 
-use crate::cache::CachedPart;
-use crate::disk::Power;
-use crate::image::{PAGE, PAGE_SECTORS, SECTOR, SectorMask, WHOLE_PAGE};
+use crate::image::{CachedPart, PAGE, PAGE_SECTORS, SECTOR, SectorMask, WHOLE_PAGE};
 use crate::profile::{CacheKind, Survivors};
 use crate::random::Chance;
 use crate::recording::DiskEvent;
-use crate::truth::{LieTold, WaitingPage};
 use crate::{Disk, DiskError, Lie};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Power {
+    On,
+    Off,
+    /// It does not come back.
+    Dead,
+}
 
 /// The rules among which [`Survivors::Mixed`] chooses.
 const RULES: [Survivors; 5] =
@@ -94,7 +100,7 @@ impl Disk {
             (CacheKind::Protected, _) => Survivors::None,
             (_, Survivors::Mixed) => {
                 let choice = self.chance.below(RULES.len() as u64);
-                usize::try_from(choice).map_or(Survivors::None, |it| RULES[it])
+                usize::try_from(choice).map_or(Survivors::None, |rule| RULES[rule])
             }
             (_, rule) => rule,
         }
@@ -142,4 +148,94 @@ fn mixed(salt: u64, key: u64) -> bool {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (bits ^ (bits >> 31)) & 1 == 1
+}
+
+/// The effect of a lie on a page of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LieTold {
+    pub lie: Lie,
+    /// The first sector of the page where the write belongs.
+    pub sector: u64,
+}
+
+impl LieTold {
+    pub(crate) fn of(entry: &CachedPart, lie: Lie) -> Self {
+        Self { lie, sector: entry.home * PAGE_SECTORS }
+    }
+}
+
+/// A cached page of a write at a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitingPage {
+    /// The first sector of the page where it belongs.
+    pub sector: u64,
+    /// The sectors that were written, the first by the lowest bit.
+    pub written: u8,
+    /// The sectors of the page that survived, a bit each.
+    pub survived: u8,
+    /// Whether the write had ended.
+    pub ended: bool,
+    /// Whether it was acknowledged as durable.
+    pub promised: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutTruth {
+    /// The rule by which the cache was cut.
+    pub survivors: Survivors,
+    /// The cached entries at the cut, in order.
+    pub waiting: Vec<WaitingPage>,
+    /// Lies that changed the stored data since the previous cut.
+    pub lies: Vec<LieTold>,
+}
+
+impl CutTruth {
+    /// Pages for which a promise was broken by this cut, whether or not a later write hides it.
+    pub fn broken_promises(&self) -> impl Iterator<Item = &WaitingPage> {
+        self.waiting.iter().filter(|page| page.promised && page.survived != page.written)
+    }
+}
+
+/// The real fate of the data, and every lie that was told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Truth {
+    last_cut: Option<CutTruth>,
+    lies: Vec<LieTold>,
+}
+
+impl Truth {
+    #[must_use]
+    pub fn last_cut(&self) -> Option<&CutTruth> {
+        self.last_cut.as_ref()
+    }
+
+    pub(crate) fn tell(&mut self, lie: LieTold) {
+        self.lies.push(lie);
+    }
+
+    pub(crate) fn tell_of_store(&mut self, entry: &CachedPart, lies: &[Lie]) {
+        let is_it = |lie: &&Lie| match lie {
+            Lie::DropsPerMille(_) => entry.dropped,
+            Lie::Misdirects { .. } => entry.page != entry.home,
+            _ => false,
+        };
+        self.lies.extend(lies.iter().find(is_it).map(|&lie| LieTold::of(entry, lie)));
+    }
+
+    pub(crate) fn cut(&mut self, survivors: Survivors, waiting: Vec<WaitingPage>) {
+        let lies = std::mem::take(&mut self.lies);
+        self.last_cut = Some(CutTruth { survivors, waiting, lies });
+    }
+}
+
+impl WaitingPage {
+    pub(crate) fn of(entry: &CachedPart, survived: SectorMask) -> Self {
+        Self {
+            sector: entry.home * PAGE_SECTORS,
+            written: entry.mask,
+            survived,
+            ended: entry.ended.is_some(),
+            promised: entry.promised,
+        }
+    }
 }

@@ -12,13 +12,12 @@ use std::sync::Arc;
 
 use durio_base::Nanos;
 
-use crate::cache::{Cache, CachedPart};
-use crate::image::{Image, ImagePage, PAGE, PagePiece, SECTOR, pieces};
+use crate::cut::{LieTold, Power, Truth};
+use crate::image::{Cache, CachedPart, Image, ImagePage, PAGE, PagePiece, SECTOR, pieces};
 use crate::profile::{CacheKind, Profile};
 use crate::random::Chance;
 use crate::recording::{DiskEvent, Recorder, Recording};
 use crate::request::{DiskRequest, Leg, Stats};
-use crate::truth::{LieTold, Truth};
 use crate::{DiskError, Lie};
 
 /// A request in flight.
@@ -39,14 +38,6 @@ struct InFlightOperation {
     kind: InFlightKind,
     /// Operations in flight when it started, including itself.
     depth: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Power {
-    On,
-    Off,
-    /// For ever.
-    Dead,
 }
 
 /// A disk. A clone is a fork: both continue from the same state, and share memory until they write.
@@ -142,7 +133,6 @@ impl Disk {
         &self.durable
     }
 
-    /// Its counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats { volatile_bytes: self.cache.bytes(), ..self.stats }
@@ -166,7 +156,7 @@ impl Disk {
 
     /// The recording, which ends.
     pub fn take_recording(&mut self) -> Option<Recording> {
-        self.recorder.0.take().map(|it| *it)
+        self.recorder.0.take().map(|recorder| *recorder)
     }
 
     /// The events recorded since the last call; recording continues.
@@ -247,7 +237,7 @@ impl Disk {
     /// If the request is unknown, or `into` is not a multiple of a sector.
     pub fn end(&mut self, ticket: Ticket, now: Nanos, into: &mut [u8]) -> Result<(), DiskError> {
         self.settle(now)?;
-        let index = self.in_flight.iter().position(|it| it.ticket == ticket);
+        let index = self.in_flight.iter().position(|pending| pending.ticket == ticket);
         let Some(index) = index else {
             // A cut has ended all earlier requests.
             assert!(self.stats.cuts > 0, "no request {ticket:?} has begun");
@@ -447,7 +437,10 @@ impl Disk {
     fn end_flush(&mut self, request: &InFlightOperation, began: u64, now: Nanos) {
         self.recorder.flushed(began);
         let covers = |entry: &CachedPart| entry.ended.is_some_and(|ended| ended <= began);
-        self.cache.entries_mut().filter(|it| covers(it)).for_each(|it| it.promised = true);
+        self.cache
+            .entries_mut()
+            .filter(|entry| covers(entry))
+            .for_each(|entry| entry.promised = true);
         if self.profile.cache == CacheKind::Protected || self.ignores_flush(request.depth) {
             return;
         }
@@ -455,7 +448,7 @@ impl Disk {
             return self.store_where(covers);
         }
         let covered: BTreeSet<u64> =
-            self.cache.entries().filter(|it| covers(it)).map(|it| it.write).collect();
+            self.cache.entries().filter(|entry| covers(entry)).map(|entry| entry.write).collect();
         let obeys = |write: &u64| self.obeys_flush_for(*write, request.connection, now);
         let obeyed: BTreeSet<u64> = covered.into_iter().filter(obeys).collect();
         self.store_where(|entry| covers(entry) && obeyed.contains(&entry.write));
@@ -479,15 +472,15 @@ impl Disk {
             obeys &= match lie {
                 Lie::ReordersPerMille(share) => !self.chance.per_mille(share),
                 Lie::FlushOneConnection => {
-                    self.cache.all_of(write, |it| it.connection == connection)
+                    self.cache.all_of(write, |entry| entry.connection == connection)
                 }
                 Lie::FlushSkipsYoung(age) => {
-                    self.cache.all_of(write, |it| now.get() >= it.entered.get() + age.get())
+                    self.cache.all_of(write, |entry| now.get() >= entry.entered.get() + age.get())
                 }
                 Lie::FlushEarly(delay) => {
                     let due = Nanos::new(now.get() + delay.get());
                     let entries = self.cache.of_write(write);
-                    entries.for_each(|it| it.due = Some(it.due.unwrap_or(due).min(due)));
+                    entries.for_each(|entry| entry.due = Some(entry.due.unwrap_or(due).min(due)));
                     false
                 }
                 _ => true,

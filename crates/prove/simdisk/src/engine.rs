@@ -28,7 +28,6 @@ const PACE_MIN: u64 = 1000;
 pub struct SharedDisk(Arc<Mutex<Disk>>);
 
 impl SharedDisk {
-    /// Shares it.
     #[must_use]
     pub fn new(disk: Disk) -> Self {
         Self(Arc::new(Mutex::new(disk)))
@@ -116,7 +115,7 @@ impl SimEngine {
         for (at, operation) in operations.iter().enumerate() {
             let slot = operation.slot;
             assert!(!self.busy[slot as usize], "slot {slot} is in flight");
-            let is_again = operations[..at].iter().any(|it| it.slot == slot);
+            let is_again = operations[..at].iter().any(|operation| operation.slot == slot);
             assert!(!is_again, "slot {slot} is used twice");
         }
         operations.iter().for_each(|operation| self.busy[operation.slot as usize] = true);

@@ -14,30 +14,26 @@
 //! Rules of an honest disk: a flush makes durable what had ended when it began; a write with FUA is
 //! durable when it ends; of everything else a cut leaves anything, sector by sector.
 
-mod cache;
 mod cut;
 mod disk;
 mod engine;
 mod image;
-mod lie;
 mod profile;
 mod random;
 mod recording;
 mod request;
 pub mod trace;
-mod truth;
-mod zoo;
 
+pub use cut::{CutTruth, LieTold, Truth, WaitingPage};
 pub use disk::{Disk, Ticket};
 pub use engine::{SharedDisk, SimEngine};
 pub use image::{Image, SECTOR};
-pub use lie::{Lie, Symptom};
-pub use profile::{CacheKind, DiskPace, Profile, Survivors};
+pub use profile::{
+    CacheKind, DiskPace, Lie, NamedProfile, Profile, Survivors, Symptom, ZOO, named,
+};
 pub use random::Chance;
-pub use recording::{DiskEvent, Recording, Unflushed, Write};
+pub use recording::{DiskEvent, Logger, Recording, Unflushed, Write};
 pub use request::{DiskRequest, Leg, Stats};
-pub use truth::{CutTruth, LieTold, Truth, WaitingPage};
-pub use zoo::{NamedProfile, ZOO, named};
 
 /// Why a request fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

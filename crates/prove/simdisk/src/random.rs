@@ -14,7 +14,6 @@ impl Chance {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// Any bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }

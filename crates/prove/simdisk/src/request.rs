@@ -4,12 +4,8 @@
 #[derive(Debug, Clone, Copy)]
 pub enum DiskRequest<'a> {
     /// Read as many bytes as the buffer at the end has.
-    Read {
-        /// The first sector.
-        sector: u64,
-    },
+    Read { sector: u64 },
     Write {
-        /// The first sector.
         sector: u64,
         data: &'a [u8],
         /// Durable before it ends.
@@ -17,7 +13,6 @@ pub enum DiskRequest<'a> {
     },
     /// Write zeros, or discard, after which the sectors read as zeros.
     Zero {
-        /// The first sector.
         sector: u64,
         sectors: u64,
         /// Durable before it ends.

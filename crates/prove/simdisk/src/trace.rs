@@ -1,19 +1,16 @@
 //! A log of writes in the format of the kernel's dm-log-writes, which `replay-log` reads.
 //!
-//! Converts writes and flushes to the log's bytes, and such bytes to entries; [`Logger`] determines
-//! the order.
+//! Converts writes and flushes to the log's bytes, and such bytes to entries; [`crate::Logger`]
+//! determines the order.
 //!
 //! The format (Documentation/admin-guide/device-mapper/log-writes.rst, drivers/md/dm-log-writes.c):
 //! a superblock in the first sector, then for each entry a sector with its head and the data,
 //! padded to sectors. All numbers are little-endian. A sector of the log is a logical block of the
 //! device, whose size is in the superblock; places and lengths count such sectors.
 
-mod logger;
-
 use std::borrow::Cow;
 
 use crate::image::SECTOR;
-pub use logger::{CUT_MARK, END_MARK, Logger};
 
 /// `WRITE_LOG_MAGIC`.
 const MAGIC: u64 = 0x006a_7366_7773_6872;
@@ -29,6 +26,11 @@ const DATA_MAX: u64 = 1 << 30;
 /// Limit for the size of logical blocks.
 const BLOCK_MAX: usize = 64 << 10;
 
+/// The mark that the kernel makes when it ends a log; so does durio.
+pub const END_MARK: &str = "dm-log-writes-end";
+/// The mark of a power cut. The disk's surviving writes follow as writes with FUA.
+pub const CUT_MARK: &str = "durio-cut";
+
 /// A flush comes before the data.
 pub const FLUSH: u64 = 1;
 /// The write was durable when it ended.
@@ -43,7 +45,6 @@ pub const METADATA: u64 = 16;
 /// One entry of a log. Its sectors have 512 bytes, whatever the log's block size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteLogEntry {
-    /// The first sector.
     pub sector: u64,
     pub sectors: u64,
     /// [`FLUSH`], [`FUA`], [`DISCARD`], [`MARK`], [`METADATA`].
@@ -60,11 +61,7 @@ pub enum TraceError {
     NotALog(&'static str),
     /// The bytes end or become invalid within this entry.
     #[error("entry {number} of the log is damaged: {why}")]
-    Damaged {
-        /// From 0.
-        number: u64,
-        why: &'static str,
-    },
+    Damaged { number: u64, why: &'static str },
 }
 
 /// The superblock of a log with this many entries.
@@ -163,13 +160,13 @@ fn parse_entry(bytes: &[u8], block: usize) -> Result<(WriteLogEntry, usize), &'s
         return Ok((WriteLogEntry { sector: 0, sectors: 0, flags, data }, block));
     }
     // No device has more bytes than a file may have.
-    let end = sector.checked_add(sectors).and_then(|it| it.checked_mul(block as u64));
-    end.filter(|&it| i64::try_from(it).is_ok()).ok_or("beyond the end of any device")?;
+    let end = sector.checked_add(sectors).and_then(|bytes| bytes.checked_mul(block as u64));
+    end.filter(|&end| i64::try_from(end).is_ok()).ok_or("beyond the end of any device")?;
     let data = if flags & DISCARD != 0 { 0 } else { sectors * block as u64 };
     let length = usize::try_from(data).ok().filter(|_| data <= DATA_MAX);
     let end = block + length.ok_or("too many sectors")?;
     let data = bytes.get(block..end).ok_or("the log ends within its data")?;
-    let [sector, sectors] = [sector, sectors].map(|it| it * (block / SECTOR) as u64);
+    let [sector, sectors] = [sector, sectors].map(|count| count * (block / SECTOR) as u64);
     Ok((WriteLogEntry { sector, sectors, flags, data: data.to_vec() }, end))
 }
 
@@ -219,7 +216,7 @@ mod tests {
         bytes[..SECTOR].copy_from_slice(&superblock(2));
         bytes[24..28].copy_from_slice(&4096_u32.to_le_bytes());
         for head in [[3, 2, FUA, 0], [0, 0, MARK, 700]] {
-            let fields: Vec<u8> = head.iter().flat_map(|it| it.to_le_bytes()).collect();
+            let fields: Vec<u8> = head.iter().flat_map(|field| field.to_le_bytes()).collect();
             bytes.extend(&fields);
             bytes.extend([b'x'; 4096 - HEAD]);
             let data = usize::try_from(head[1]).unwrap() * 4096;
@@ -245,7 +242,7 @@ mod tests {
             if bytes.len() >= SECTOR {
                 bytes[..SECTOR].copy_from_slice(&superblock(entries));
                 // Whatever is read can be replayed.
-                let _ = parse(&bytes).map(|it| Recording::from_log(Image::default(), &it));
+                let _ = parse(&bytes).map(|entries| Recording::from_log(Image::default(), &entries));
             }
         }
     }

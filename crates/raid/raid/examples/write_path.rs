@@ -47,7 +47,7 @@ fn start(out: &mut EngineOutput) -> Result<Engine, Box<dyn std::error::Error>> {
 fn complete(engine: &mut Engine, out: &mut EngineOutput, tags: &mut Vec<durio_raid::OpTag>) -> u64 {
     let mut count = 0;
     while !out.ops.is_empty() {
-        tags.extend(out.ops.drain(..).map(|it| it.tag));
+        tags.extend(out.ops.drain(..).map(|op| op.tag));
         for tag in tags.drain(..) {
             count += 1;
             engine.completed(tag, OpOutcome::Done, out);

@@ -14,22 +14,25 @@
 //! have continued from there; and the newest is stored again before the next is made.
 //! docs/design/0014-raid-engine.md has the argument.
 
-mod behind;
+mod pages;
+
+use std::fmt;
 
 use crate::claims::Damage;
-use crate::geometry::{BLOCK, Geometry};
-use crate::log_entry::{FoundLog, LogEntry};
-use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE, regions_per_page};
+use crate::log_entry::FoundLog;
+use crate::map_page::PageName;
 use crate::superblock::{MemberEntry, MemberState, MemberTable, Relation, Superblock};
 use crate::{Fault, layout};
-pub use behind::Behind;
+use pages::{doubts, newest_page, plan_pages};
+
+pub(crate) use pages::{Doubt, OwnMarks, PlannedPage, own_marks};
 
 /// A device with a superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundDevice {
     /// How the caller names it.
     pub device: u8,
-    /// Its newest superblock.
+    /// The newest superblock that is whole.
     pub superblock: Superblock,
     /// The pair of slots that the next write of the superblock leaves alone.
     pub slot: u8,
@@ -63,7 +66,6 @@ pub struct AssembleOptions {
 /// Why an array does not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AssembleError {
-    /// No superblock.
     #[error("no member of an array is here")]
     Nothing,
     /// Superblocks of several arrays.
@@ -133,25 +135,7 @@ impl StartPlan {
     /// Whether the array uses this device.
     #[must_use]
     pub fn has(&self, device: u8) -> bool {
-        self.devices.iter().flatten().any(|it| it.device == device)
-    }
-}
-
-/// Why a parity may be wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Doubt {
-    /// The write of this entry may be incomplete.
-    Entry(LogEntry),
-    /// The slot of the stripe that begins here is unreadable.
-    Lost(u64),
-}
-
-impl Doubt {
-    pub(crate) fn number(&self) -> u64 {
-        match self {
-            Self::Entry(it) => it.number,
-            Self::Lost(_) => 0,
-        }
+        self.devices.iter().flatten().any(|present| present.device == device)
     }
 }
 
@@ -162,19 +146,6 @@ pub(crate) struct RoleDevice {
     pub(crate) bytes: u64,
     /// The slot of each pair to write next.
     pub(crate) next_slot: u8,
-}
-
-/// A page of the map as found.
-#[derive(Debug, Clone)]
-pub(crate) struct PlannedPage {
-    pub(crate) generation: u64,
-    /// The marks of any copy in sync.
-    pub(crate) any: Vec<u8>,
-    pub(crate) all: Vec<u8>,
-    /// No copy in sync has it.
-    pub(crate) is_lost: bool,
-    /// The slot to write next on each copy, a replacement last; `None` if it has no whole page.
-    pub(crate) next_slots: Vec<Option<u8>>,
 }
 
 /// Decides.
@@ -188,23 +159,24 @@ pub fn assemble(
     let found = &known_once(found);
     let newest = newest_of(found)?;
     let mut table = newest.superblock.table.clone();
-    table.revision = found.iter().map(|it| it.superblock.table.revision).max().unwrap_or(0);
+    table.revision = found.iter().map(|device| device.superblock.table.revision).max().unwrap_or(0);
     if !Fault::SplitHalvesJoined.is_in(options.fault) {
         refuse_diverged(found, &table)?;
     }
     let device_of =
-        |entry: &MemberEntry| found.iter().find(|it| it.superblock.member == entry.member);
+        |entry: &MemberEntry| found.iter().find(|device| device.superblock.member == entry.member);
     let devices: Vec<Option<&FoundDevice>> = table.entries.iter().map(device_of).collect();
     let newest = table.clone();
     // The other devices contribute only their knowledge of the array.
-    let is_whole = |it: &&FoundDevice| match it.damage {
+    let is_whole = |device: &&FoundDevice| match device.damage {
         None => true,
         // No other copy exists.
         Some(Damage::EndsDiffer) if options.force && table.geometry.set_members() == 1 => true,
         Some(damage) => damage.is_overlooked(options.fault),
     };
     let known = devices;
-    let devices: Vec<Option<&FoundDevice>> = known.iter().map(|it| it.filter(is_whole)).collect();
+    let devices: Vec<Option<&FoundDevice>> =
+        known.iter().map(|device| device.filter(is_whole)).collect();
     settle_all(&mut table, &devices, &newest, options);
     for (entry, (known, device)) in table.entries.iter_mut().zip(known.iter().zip(&devices)) {
         // No map names the data it lacks.
@@ -217,10 +189,10 @@ pub fn assemble(
     }
     let is_used = |entry: &MemberEntry| entry.state != MemberState::Faulty;
     let present = table.entries.iter().zip(&devices).map(|(entry, device)| {
-        device.filter(|_| is_used(entry)).map(|it| RoleDevice {
-            device: it.device,
-            bytes: it.superblock.device_bytes,
-            next_slot: 1 - it.slot,
+        device.filter(|_| is_used(entry)).map(|device| RoleDevice {
+            device: device.device,
+            bytes: device.superblock.device_bytes,
+            next_slot: 1 - device.slot,
         })
     });
     let present = present.collect();
@@ -229,17 +201,18 @@ pub fn assemble(
             restart_rebuild(&mut table.entries[at], set, *device);
         }
     }
-    let pages = pages(&table, &devices);
+    let pages = plan_pages(&table, &devices);
     let (committed, voters) = match options.force {
         true => (newest.committed, 0),
         false => (newest.committed, newest.voters),
     };
-    let uncounted = Some(newest).filter(|it| !options.force && !it.is_known_to_count());
+    let uncounted =
+        Some(newest).filter(|superblock| !options.force && !superblock.is_known_to_count());
     let doubts = doubts(&table, &devices, &pages, options.fault);
     let is_degraded = trusted.count_ones() < table.geometry.members.into();
-    let lost = doubts.iter().find(|(_, it)| matches!(it, Doubt::Lost(_)));
+    let lost = doubts.iter().find(|(_, doubt)| matches!(doubt, Doubt::Lost(_)));
     if let Some((role, _)) = lost.filter(|_| is_degraded && !options.force) {
-        let device = devices[usize::from(*role)].map_or(0, |it| it.device);
+        let device = devices[usize::from(*role)].map_or(0, |device| device.device);
         return Err(AssembleError::LogLost(device));
     }
     let is_forced = options.force;
@@ -256,14 +229,16 @@ pub fn assemble(
 }
 
 fn newest_of(found: &[FoundDevice]) -> Result<&FoundDevice, AssembleError> {
-    let rank = |it: &&FoundDevice| (it.superblock.table.epoch, it.superblock.table.revision);
+    let rank =
+        |device: &&FoundDevice| (device.superblock.table.epoch, device.superblock.table.revision);
     let newest = found.iter().max_by_key(rank).ok_or(AssembleError::Nothing)?;
     let array = newest.superblock.table.array;
-    if found.iter().any(|it| it.superblock.table.array != array) {
+    if found.iter().any(|device| device.superblock.table.array != array) {
         return Err(AssembleError::Mixed);
     }
     for (at, one) in found.iter().enumerate() {
-        let twin = found[..at].iter().find(|it| it.superblock.member == one.superblock.member);
+        let twin =
+            found[..at].iter().find(|other| other.superblock.member == one.superblock.member);
         if let Some(twin) = twin {
             return Err(AssembleError::Cloned(twin.device, one.device));
         }
@@ -274,19 +249,20 @@ fn newest_of(found: &[FoundDevice]) -> Result<&FoundDevice, AssembleError> {
 /// Leaves out damaged devices that claim to be a member that another device is too: a part of that
 /// device was copied onto them.
 fn known_once(found: &[FoundDevice]) -> Vec<FoundDevice> {
-    let is_twin = |it: &FoundDevice, other: &FoundDevice| {
-        it.device != other.device && it.superblock.member == other.superblock.member
+    let is_twin = |device: &FoundDevice, other: &FoundDevice| {
+        device.device != other.device && device.superblock.member == other.superblock.member
     };
-    let is_copy =
-        |it: &&FoundDevice| it.damage.is_some() && found.iter().any(|other| is_twin(it, other));
-    found.iter().filter(|it| !is_copy(it)).cloned().collect()
+    let is_copy = |device: &&FoundDevice| {
+        device.damage.is_some() && found.iter().any(|other| is_twin(device, other))
+    };
+    found.iter().filter(|device| !is_copy(device)).cloned().collect()
 }
 
 /// Every present table must be one from which the newest was made, or too old to know.
 fn refuse_diverged(found: &[FoundDevice], newest: &MemberTable) -> Result<(), AssembleError> {
     let went_on =
-        |it: &&FoundDevice| newest.relation_of(&it.superblock.table) == Relation::Diverged;
-    found.iter().find(went_on).map_or(Ok(()), |it| Err(AssembleError::Diverged(it.device)))
+        |device: &&FoundDevice| newest.relation_of(&device.superblock.table) == Relation::Diverged;
+    found.iter().find(went_on).map_or(Ok(()), |device| Err(AssembleError::Diverged(device.device)))
 }
 
 /// The state in which each starts.
@@ -296,7 +272,7 @@ fn settle_all(
     newest: &MemberTable,
     options: AssembleOptions,
 ) {
-    let own = |at: usize| devices[at].map(|it| &it.superblock.table);
+    let own = |at: usize| devices[at].map(|device| &device.superblock.table);
     let members = usize::from(newest.geometry.members);
     let mut replaced = 0_u64;
     for at in members..newest.entries.len() {
@@ -317,7 +293,7 @@ fn settle_all(
     // No map names the differences of the two: only one of them counts.
     for at in members..newest.entries.len() {
         let entry = table.entries[at];
-        let old = entry.replaces.map(|it| table.entries[usize::from(it)].state);
+        let old = entry.replaces.map(|replaced| table.entries[usize::from(replaced)].state);
         if entry.state == MemberState::InSync && old == Some(MemberState::InSync) {
             let (state, since) = (MemberState::Rebuilding, newest.epoch + 1);
             table.entries[at] = MemberEntry { state, since, ..entry };
@@ -332,8 +308,8 @@ fn settle(
     newest: &MemberTable,
     options: AssembleOptions,
 ) {
-    let is_ancestor = own.is_some_and(|it| newest.relation_of(it) != Relation::Unknown);
-    let is_current = is_ancestor && own.is_some_and(|it| it.epoch >= newest.committed);
+    let is_ancestor = own.is_some_and(|table| newest.relation_of(table) != Relation::Unknown);
+    let is_current = is_ancestor && own.is_some_and(|table| table.epoch >= newest.committed);
     let since = newest.epoch + 1;
     match entry.state {
         MemberState::Spare => return,
@@ -350,7 +326,8 @@ fn settle(
         }
         MemberState::Faulty => {
             let is_believed = Fault::ImageBackByMap.is_in(options.fault);
-            entry.by_map &= is_believed || own.is_none_or(|it| entry.was_here_until(it.epoch));
+            entry.by_map &=
+                is_believed || own.is_none_or(|table| entry.was_here_until(table.epoch));
         }
     }
     if own.is_some() && Fault::StaleMemberTrusted.is_in(options.fault) {
@@ -364,11 +341,12 @@ fn settle(
 /// the map starts again, with the marks in the member's map; any other continues if a map names
 /// those writes.
 fn restart_rebuild(entry: &mut MemberEntry, set: u8, device: Option<&FoundDevice>) {
-    let has_map = |it: &FoundDevice| {
-        let MemberTable { array, geometry, .. } = it.superblock.table;
+    let has_map = |device: &FoundDevice| {
+        let MemberTable { array, geometry, .. } = device.superblock.table;
         let name = |page| PageName { array, set, page };
         geometry.set_members() > 1
-            && (0..layout::map_pages(&geometry)).all(|at| newest_page(name(at), &it.map).is_some())
+            && (0..layout::map_pages(&geometry))
+                .all(|at| newest_page(name(at), &device.map).is_some())
     };
     if entry.by_map || !device.is_some_and(has_map) {
         entry.watermark = 0;
@@ -413,7 +391,7 @@ fn refuse_too_few(
     // then nothing else counts. A member in sync by the base has an entry until its failure counts.
     let voters = newest.voters;
     refuse_less_than_half(trusted, voters)?;
-    let holders = roles_of(&|it| it.superblock.table.lineage == newest.lineage);
+    let holders = roles_of(&|device| device.superblock.table.lineage == newest.lineage);
     if is_half(holders, voters) || Fault::BaseNotAsked.is_in(fault) {
         return Ok(());
     }
@@ -442,158 +420,50 @@ fn no_majority(present: u64, voters: u64) -> AssembleError {
 
 /// A bit for each entry in sync.
 pub(crate) fn in_sync(table: &MemberTable) -> u64 {
-    let bits = (0..).zip(&table.entries).filter(|(_, it)| it.state == MemberState::InSync);
+    let bits = (0..).zip(&table.entries).filter(|(_, entry)| entry.state == MemberState::InSync);
     bits.fold(0, |bits, (at, _)| bits | 1_u64 << at)
 }
 
-fn pages(table: &MemberTable, devices: &[Option<&FoundDevice>]) -> Vec<PlannedPage> {
-    let mut planned = Vec::new();
-    for set in 0..table.geometry.sets() {
-        let of_set = (0..table.entries.len()).filter(|&at| table.set_of(at) == Some(set));
-        let copies: Vec<_> = of_set.map(|at| (table.entries[at], devices[at])).collect();
-        for page in 0..layout::map_pages(&table.geometry) {
-            let name = PageName { array: table.array, set, page };
-            planned.push(plan_page(name, &copies));
-        }
-    }
-    planned
+/// A member that a start rebuilds because its table is older than the newest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Behind {
+    pub device: u8,
+    /// Its entry in the table.
+    pub member: u8,
+    /// The epoch of the table that the member has.
+    pub epoch: u64,
+    pub newest: u64,
+    /// Only the regions that the map names are copied to it.
+    pub by_map: bool,
 }
 
-/// Parities whose writes may be incomplete: where the map is dirty, entries of members in sync,
-/// written since they became so, and stripes with unreadable slots.
-fn doubts(
-    table: &MemberTable,
-    devices: &[Option<&FoundDevice>],
-    pages: &[PlannedPage],
-    fault: Option<Fault>,
-) -> Vec<(u8, Doubt)> {
-    let geometry = &table.geometry;
-    if geometry.level.parities() == 0 {
-        return Vec::new();
-    }
-    let mut doubts = Vec::new();
-    for ((role, entry), device) in (0_u8..).zip(&table.entries).zip(devices) {
-        let in_sync = device.filter(|_| entry.state == MemberState::InSync);
-        let Some(FoundDevice { log, .. }) = in_sync else { continue };
-        let is_alive = |it: &&LogEntry| {
-            let is_of_member = it.array == table.array && it.member == entry.member;
-            // Written before the member was away.
-            let is_late = it.epoch >= entry.since || Fault::StaleLogReplayed.is_in(fault);
-            is_of_member && is_late && is_sound(geometry, role, it)
-        };
-        let alive = log.entries.iter().filter(is_alive);
-        let alive = alive.filter(|it| is_dirty_at(geometry, pages, it.offset, fault));
-        doubts.extend(alive.map(|it| (role, Doubt::Entry(*it))));
-        if log.lost.is_empty() {
-            continue;
-        }
-        let stripes = (0..geometry.member_bytes).step_by(geometry.chunk as usize);
-        let has_parity = |offset: u64| {
-            let stripe = geometry.stripe(offset);
-            (0..geometry.level.parities()).any(|it| stripe.parity(it) == role)
-        };
-        let is_lost = |it: &u64| {
-            let is_in_slot = log.lost.contains(&layout::log_slot_of(geometry, *it));
-            is_in_slot && has_parity(*it) && is_dirty_at(geometry, pages, *it, fault)
-        };
-        doubts.extend(stripes.filter(is_lost).map(|it| (role, Doubt::Lost(it))));
-    }
-    doubts
-}
-
-/// Whether a member of this role can have written it.
-fn is_sound(geometry: &Geometry, role: u8, it: &LogEntry) -> bool {
-    let stripe = geometry.stripe(it.offset);
-    let within = it.offset & u64::from(geometry.chunk - 1);
-    it.parity < geometry.level.parities()
-        && stripe.parity(it.parity) == role
-        && it.column < stripe.columns()
-        && it.length > 0
-        && within + u64::from(it.length) <= u64::from(geometry.chunk)
-        && it.offset < geometry.member_bytes
-}
-
-fn is_dirty_at(
-    geometry: &Geometry,
-    pages: &[PlannedPage],
-    offset: u64,
-    fault: Option<Fault>,
-) -> bool {
-    let region = (offset / geometry.region) as u32;
-    let page = match Fault::FirstPageDoubted.is_in(fault) {
-        true => 0,
-        false => region / regions_per_page(),
-    };
-    let page = pages.get(page as usize);
-    page.is_some_and(|it| it.any[(region % regions_per_page()) as usize] & DIRTY != 0)
-}
-
-fn plan_page(name: PageName, copies: &[(MemberEntry, Option<&FoundDevice>)]) -> PlannedPage {
-    let count = regions_per_page() as usize;
-    let (any, all) = (vec![0; count], vec![u8::MAX; count]);
-    let next_slots = Vec::new();
-    let mut planned = PlannedPage { generation: 0, any, all, is_lost: true, next_slots };
-    for (entry, device) in copies {
-        let newest = device.and_then(|it| newest_page(name, &it.map));
-        planned.next_slots.push(newest.map(|(_, _, slot)| 1 - slot));
-        planned.generation = planned.generation.max(newest.map_or(0, |(it, _, _)| it));
-        if entry.state != MemberState::InSync {
-            // Data written only to this member, before it was away or in a rebuild, is copied over
-            // too.
-            let bytes = newest.map(|(_, bytes, _)| bytes);
-            let is_rebuilt = entry.state == MemberState::Rebuilding;
-            if is_rebuilt && entry.by_map {
-                planned.any.iter_mut().zip(marks_of(bytes)).for_each(|(to, byte)| *to |= byte);
-            }
-            // It stays dirty: pages are written before the first superblock, and if that is not
-            // written, the member may be in sync by the table before.
-            if is_rebuilt {
-                let own = bytes.unwrap_or_default().iter().map(|byte| byte & DIRTY);
-                planned.any.iter_mut().zip(own).for_each(|(to, byte)| *to |= byte);
-            }
-            continue;
-        }
-        planned.is_lost &= newest.is_none();
-        // All regions of a lost page may be dirty.
-        let bytes = newest.map_or(&[DIRTY; REGIONS_PER_PAGE as usize][..], |(_, bytes, _)| bytes);
-        planned.any.iter_mut().zip(bytes).for_each(|(to, byte)| *to |= byte);
-        planned.all.iter_mut().zip(bytes).for_each(|(to, byte)| *to &= byte);
-    }
-    planned
-}
-
-/// The regions marked by a member that was away, as stale ones; all regions of a lost page.
-fn marks_of(page: Option<&[u8]>) -> impl Iterator<Item = u8> {
-    let byte_at = move |at: usize| page.map_or(DIRTY, |bytes| bytes[at]);
-    (0..regions_per_page() as usize).map(move |at| if byte_at(at) == 0 { 0 } else { STALE })
-}
-
-/// The same for a page of its whole map.
-pub(crate) fn own_marks(name: PageName, map: &[u8]) -> OwnMarks<impl Iterator<Item = u8>> {
-    let newest = newest_page(name, map);
-    OwnMarks {
-        marks: marks_of(newest.map(|(_, bytes, _)| bytes)),
-        next: newest.map_or(0, |(_, _, slot)| 1 - slot),
-        generation: newest.map_or(0, |(generation, ..)| generation),
+impl StartPlan {
+    /// Members that this start rebuilds and the start before did not.
+    pub fn behind<'a>(&'a self, found: &'a [FoundDevice]) -> impl Iterator<Item = Behind> + 'a {
+        let newest = self.table.epoch;
+        let entries = (0..).zip(self.table.entries.iter().zip(&self.devices));
+        entries.filter_map(move |(member, (entry, device))| {
+            let is_new = entry.state == MemberState::Rebuilding && entry.since > newest;
+            let device = device.filter(|_| is_new)?.device;
+            let epoch = found.iter().find(|found| found.device == device)?.superblock.table.epoch;
+            let by_map = entry.by_map;
+            (epoch < newest).then_some(Behind { device, member, epoch, newest, by_map })
+        })
     }
 }
 
-/// A page of a member that was away.
-pub(crate) struct OwnMarks<Marks> {
-    pub(crate) marks: Marks,
-    /// The slot that is written next.
-    pub(crate) next: u8,
-    pub(crate) generation: u64,
-}
-
-/// Generation, bytes and slot of the newest whole page.
-fn newest_page(name: PageName, map: &[u8]) -> Option<(u64, &[u8], u8)> {
-    let block = BLOCK as usize;
-    let slots = map.chunks_exact(block).skip(name.page as usize * 2).take(2);
-    let whole = (0_u8..).zip(slots).filter_map(|(slot, bytes)| {
-        map_page::decode(name, bytes).map(|(generation, regions)| (generation, regions, slot))
-    });
-    whole.max_by_key(|(generation, ..)| *generation)
+impl fmt::Display for Behind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { member, epoch, newest, by_map, .. } = self;
+        let missed = newest - epoch;
+        let epochs = if missed == 1 { "epoch" } else { "epochs" };
+        let what = if *by_map { "the regions that the map names are" } else { "all of it is" };
+        write!(
+            f,
+            "member {member} missed {missed} {epochs} (it has {epoch}, the newest is {newest}): \
+             {what} resynced"
+        )
+    }
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Damage {
 /// A device that was a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecognizedMember {
-    /// Its newest superblock.
+    /// The newest superblock that is whole.
     pub superblock: Superblock,
     /// The pair of slots that the next write of the superblock leaves alone.
     pub slot: u8,

@@ -33,7 +33,7 @@ fn look(bytes: u64, blocks: &Blocks) -> Result<RecognizedMember, SuperblockError
     let read = |place: u64| {
         assert!(place + BLOCK <= bytes, "{place} is beyond the end");
         let block = blocks.iter().find(|(at, _)| *at == place);
-        Ok::<_, Infallible>(block.map_or_else(|| vec![0; BLOCK as usize], |it| it.1.clone()))
+        Ok::<_, Infallible>(block.map_or_else(|| vec![0; BLOCK as usize], |block| block.1.clone()))
     };
     let Ok(recognized) = recognize(bytes, read);
     recognized

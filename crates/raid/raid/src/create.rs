@@ -13,9 +13,7 @@ use crate::{Id, map_page};
 /// A device that becomes a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Its new name.
     pub id: Id,
-    /// Its size.
     pub device_bytes: u64,
 }
 
@@ -65,10 +63,11 @@ pub fn create(
     }
     let data_at = layout::data_at(&geometry, data_alignment);
     let needed = layout::device_bytes(&geometry, data_at);
-    if let Some(small) = members.iter().position(|it| it.device_bytes < needed) {
+    if let Some(small) = members.iter().position(|member| member.device_bytes < needed) {
         return Err(CreateError::TooSmall(small));
     }
-    let is_doubled = |(at, it): (usize, &Member)| members[..at].iter().any(|o| o.id == it.id);
+    let is_doubled =
+        |(at, member): (usize, &Member)| members[..at].iter().any(|o| o.id == member.id);
     if members.iter().enumerate().any(is_doubled) {
         return Err(CreateError::Doubled);
     }

@@ -30,22 +30,22 @@ use durio_base::Nanos;
 #[cfg(any(test, feature = "simulate"))]
 use crate::assembly::in_sync;
 use crate::assembly::{Doubt, RoleDevice, StartPlan};
-use crate::chain::{Chain, NONE};
 use crate::geometry::{BLOCK, Geometry};
 use crate::layout;
 use crate::superblock::{MemberState, MemberTable, SPARES_MAX};
 use copying::Copier;
 use dirty::{DirtyRegion, MapPage, PageSlots};
 use fault::Fault;
-pub use joining::{AddError, JoinAs, Newcomer};
-use lanes::ChunkPart;
+use lanes::{Chain, ChunkPart, NONE};
 use membership::Update;
 use output::{COPY_BUFFERS, EngineOutput, OpOutcome, OpOwner, OpTag, TagFields};
 use replaying::ParityReplay;
 use request::RequestSlot;
 use scrubbing::Scrub;
-pub use scrubbing::{MISMATCHES_KEPT, Mismatch, ScrubError, ScrubStatus};
 use stripes::Work;
+
+pub use joining::{AddError, JoinAs, Newcomer};
+pub use scrubbing::{MISMATCHES_KEPT, Mismatch, ScrubError, ScrubStatus};
 
 /// Places of copies: of each set one more than it has copies, for a replacement. Level 0 has most sets.
 const PLACES_MAX: usize = 64;
@@ -233,7 +233,7 @@ pub struct Engine {
     committed: u64,
     /// Entries in sync by that, a bit each: half of them must store the next table.
     voters: u64,
-    /// Of each entry.
+    /// The present device of each entry of the table.
     devices: Vec<Option<RoleDevice>>,
     /// Of each entry, the place of its copy, which stays while a replacement takes its role.
     places: Vec<u8>,
@@ -285,11 +285,12 @@ impl Engine {
                 0 => engine.rebuilt[usize::from(place)] = entry.watermark,
                 _ => engine.rebuilt_before[usize::from(place)] = entry.watermark,
             }
-            engine.device_numbers[usize::from(place)] = device.map_or(u8::MAX, |it| it.device);
+            engine.device_numbers[usize::from(place)] =
+                device.map_or(u8::MAX, |device_number| device_number.device);
         }
         engine.load_map(&plan.pages);
         engine.all_doubts.clone_from(&plan.doubts);
-        engine.log_number = plan.doubts.iter().map(|(_, it)| it.number()).max().unwrap_or(0);
+        engine.log_number = plan.doubts.iter().map(|(_, doubt)| doubt.number()).max().unwrap_or(0);
         engine.doubts = plan.doubts;
         engine.replay_next(out);
         engine.start_pages(out);
@@ -463,14 +464,14 @@ impl Engine {
     #[must_use]
     pub fn status(&self) -> Status {
         let role = |(at, entry): (usize, &crate::MemberEntry)| RoleStatus {
-            device: self.devices[at].map(|it| it.device),
+            device: self.devices[at].map(|device| device.device),
             state: entry.state,
             is_read: self.is_read(at),
             rebuilt: self.rebuilt.get(usize::from(self.places[at])).copied().unwrap_or(0),
             by_map: entry.by_map,
             replaces: entry.replaces,
         };
-        let is_dirty = |it: &&DirtyRegion| it.byte & crate::map_page::DIRTY != 0;
+        let is_dirty = |region: &&DirtyRegion| region.byte & crate::map_page::DIRTY != 0;
         Status {
             is_running: self.run == Run::Running,
             is_settled: self.is_settled(),
@@ -490,7 +491,7 @@ impl Engine {
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn devices_read(&self) -> u64 {
         let read = (0..self.devices.len()).filter(|&at| self.is_read(at));
-        read.filter_map(|at| self.devices[at]).fold(0, |bits, it| bits | 1 << it.device)
+        read.filter_map(|at| self.devices[at]).fold(0, |bits, device| bits | 1 << device.device)
     }
 
     /// The place of each entry: of several copies, the first is that with the lowest.
@@ -508,7 +509,7 @@ impl Engine {
     /// Mismatches that the newest scrub has found.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn mismatches(&self) -> u64 {
-        self.scrub.status().map_or(0, |it| it.mismatches)
+        self.scrub.status().map_or(0, |status| status.mismatches)
     }
 
     /// Whether superblocks are on their way.
@@ -529,7 +530,7 @@ impl Engine {
     pub(crate) fn devices_in_sync(&self) -> u64 {
         let in_sync = in_sync(&self.table);
         let devices = (0..).zip(&self.devices).filter(|(role, _)| in_sync & (1_u64 << role) != 0);
-        devices.filter_map(|(_, it)| *it).fold(0, |bits, it| bits | 1 << it.device)
+        devices.filter_map(|(_, device)| *device).fold(0, |bits, device| bits | 1 << device.device)
     }
 
     /// Whether the copy of an entry is read.

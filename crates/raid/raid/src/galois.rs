@@ -7,7 +7,7 @@
 
 /// x^8 without the carry.
 const REDUCED: u8 = 0x1d;
-/// Elements but zero.
+/// Elements of the field but zero: the powers of 2 repeat after this many.
 const ORDER: u8 = 255;
 /// Bytes that are worked on at once.
 const BLOCK_BYTES: usize = 512;
@@ -51,7 +51,7 @@ pub(crate) fn add(to: &mut [u8], from: &[u8], factor: u8) {
             }
             left >>= 1;
             if left != 0 {
-                doubled.iter_mut().for_each(|it| *it = (*it << 1) ^ ((*it >> 7) * REDUCED));
+                doubled.iter_mut().for_each(|byte| *byte = (*byte << 1) ^ ((*byte >> 7) * REDUCED));
             }
         }
     }
@@ -67,7 +67,7 @@ mod tests {
     fn two_generates_all_elements_and_each_has_an_inverse() {
         let powers: std::collections::BTreeSet<u8> = (0..ORDER).map(power_of_two).collect();
         assert_eq!(powers.len(), usize::from(ORDER));
-        assert!((1..=ORDER).all(|it| product(it, inverse(it)) == 1));
+        assert!((1..=ORDER).all(|number| product(number, inverse(number)) == 1));
         // From "The mathematics of RAID-6": 2^8 is 1d, and 8e halves.
         assert_eq!((power_of_two(8), inverse(2)), (0x1d, 0x8e));
     }

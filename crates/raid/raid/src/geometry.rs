@@ -67,7 +67,7 @@ impl Level {
 pub struct Geometry {
     /// How data is spread.
     pub level: Level,
-    /// Members, spares apart.
+    /// Members, without spares and replacements.
     pub members: u8,
     /// Bytes of a chunk, a power of two. Requests are carried out in pieces within one chunk.
     pub chunk: u32,
@@ -129,7 +129,7 @@ impl Stripe {
         (self.p + self.parities + column) % self.members
     }
 
-    /// Data chunks.
+    /// Chunks of data in the stripe, without parities.
     #[must_use]
     pub fn columns(&self) -> u8 {
         self.members - self.parities
@@ -198,7 +198,7 @@ impl Geometry {
         Stripe { members, parities, p: members - 1 - (row % u64::from(members)) as u8 }
     }
 
-    /// Sets of members.
+    /// Sets of members that hold the same data, or the chunks of the same stripes.
     #[must_use]
     pub fn sets(&self) -> u8 {
         self.members / self.set_members()

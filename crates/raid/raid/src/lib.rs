@@ -31,7 +31,6 @@
 )]
 
 mod assembly;
-mod chain;
 mod claims;
 mod create;
 mod engine;
@@ -72,3 +71,7 @@ pub use superblock::{
 /// Names an array or a member: 16 random bytes from its creator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub [u8; 16]);
+
+/// Limit for epochs, revisions and generations: counting cannot reach it, so adding one never
+/// overflows.
+pub(crate) const COUNTED_MAX: u64 = 1 << 62;

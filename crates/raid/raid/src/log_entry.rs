@@ -5,8 +5,7 @@
 //! `engine/replaying.rs` applies them at a start. The format: docs/formats/raid-superblock.md.
 
 use crate::geometry::{BLOCK, Geometry};
-use crate::superblock::COUNTED_MAX;
-use crate::{Id, layout};
+use crate::{COUNTED_MAX, Id, layout};
 
 const MAGIC: &[u8; 8] = b"durioLOG";
 const VERSION: u16 = 1;
@@ -104,7 +103,7 @@ pub(crate) fn read_log(
             continue;
         }
         // An entry in the slot of another was misdirected.
-        let is_here = |it: &LogEntry| layout::log_slot_of(geometry, it.offset) == number;
+        let is_here = |entry: &LogEntry| layout::log_slot_of(geometry, entry.offset) == number;
         log.entries.extend(LogEntry::decode(&slot).filter(is_here));
     }
     log

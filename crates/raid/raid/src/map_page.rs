@@ -4,9 +4,8 @@
 //! generation; and decodes it. `engine/dirty.rs` decides when to write it. The format:
 //! docs/formats/raid-superblock.md.
 
-use crate::Id;
 use crate::geometry::BLOCK;
-use crate::superblock::COUNTED_MAX;
+use crate::{COUNTED_MAX, Id};
 
 /// Regions for which a page has room.
 pub(crate) const REGIONS_PER_PAGE: u32 = (CHECKSUM - REGIONS) as u32;
@@ -50,7 +49,6 @@ const GENERATION: usize = 32;
 const REGIONS: usize = 64;
 const CHECKSUM: usize = BLOCK as usize - 4;
 
-/// Identifies a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageName {
     pub(crate) array: Id,
@@ -58,7 +56,6 @@ pub(crate) struct PageName {
     pub(crate) page: u32,
 }
 
-/// Makes the block.
 pub(crate) fn encode(
     name: PageName,
     generation: u64,

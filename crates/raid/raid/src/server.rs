@@ -4,7 +4,7 @@
 //! ```text
 //!  NBD connections ──► jobs ──┐
 //!        ▲   (nbd.rs)         ▼
-//!        └─── answers ◄── a thread (core.rs) ◄──► Engine, behind a lock (array.rs)
+//!        └─── answers ◄── ring_thread.rs ◄──────► Engine, behind a lock (array.rs)
 //!  ublk queue ──────────► │      ▲
 //!                         ▼      └── completions ◄──┐
 //!                     operations ──► MemberRing ──► members
@@ -25,14 +25,12 @@
 //! buffers, and their results are ignored. The member can come back when all of them have ended.
 
 mod array;
-mod core;
 #[cfg(test)]
 mod member_tests;
 mod members;
 mod nbd;
-#[cfg(test)]
-mod probe;
 mod queue;
+mod ring_thread;
 #[cfg(test)]
 mod tests;
 
@@ -43,12 +41,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use durio_block::{BlockError, RingWaker, UblkQueue};
+use durio_block::{BlockError, MemberRing, RingWaker, UblkQueue};
 
-use self::array::LockedArray;
-use self::core::{Core, CoreOrder};
-use self::queue::ServerState;
 use crate::{AddError, Config, JoinAs, Newcomer, ScrubError, StartPlan, Status};
+use array::LockedArray;
+use queue::{ServerState, ThreadOrder};
+use ring_thread::RingThread;
 
 pub use members::{find_member, leave_unsynced, make_blank, marked_regions, write_metadata};
 
@@ -58,7 +56,6 @@ pub const DEVICES_MAX: u8 = 64;
 /// Threads that can serve an array.
 pub const THREADS_MAX: u8 = 64;
 
-/// An open member.
 #[derive(Debug)]
 pub struct MemberFile {
     /// The caller's name of the device, below [`DEVICES_MAX`].
@@ -72,7 +69,7 @@ pub struct MemberFile {
 impl MemberFile {
     /// The same, for another thread.
     fn try_clone(&self) -> Result<Self, ServerError> {
-        let clone = |it: &OwnedFd| it.try_clone().map_err(ServerError::Descriptor);
+        let clone = |descriptor: &OwnedFd| descriptor.try_clone().map_err(ServerError::Descriptor);
         let claim = self.claim.as_ref().map(clone).transpose()?;
         Ok(Self { device: self.device, file: clone(&self.file)?, claim })
     }
@@ -185,7 +182,6 @@ impl ArrayServer {
         Ok(Self { handle: ArrayHandle(shared), threads: started? })
     }
 
-    /// What reaches it.
     #[must_use]
     pub fn handle(&self) -> ArrayHandle {
         self.handle.clone()
@@ -261,7 +257,8 @@ impl ArrayHandle {
     /// If there are more queues than threads.
     pub fn serve(&self, queues: Vec<UblkQueue>) -> Result<(), ServerError> {
         for (thread, queue) in queues.into_iter().enumerate() {
-            self.order_to(thread, move |core, _| core.serve(queue))??;
+            let desk = Arc::clone(&self.0.desks[thread]);
+            self.order_to(thread, move |ring, _| ring.serve(queue, || desk.buffer()))??;
         }
         Ok(())
     }
@@ -274,7 +271,8 @@ impl ArrayHandle {
         let device = member.device;
         for thread in 0..self.0.desks.len() {
             let MemberFile { file, claim, .. } = member.try_clone()?;
-            self.order_to(thread, move |core, _| core.set_member(device, Some((file, claim))))??;
+            let files = Some((file, claim));
+            self.order_to(thread, move |ring, _| ring.set_member(device.into(), files))??;
         }
         self.order(move |_, array| array.opened(device))
     }
@@ -302,7 +300,7 @@ impl ArrayHandle {
     pub fn forget(&self, device: u8) -> Result<(), ServerError> {
         self.order(move |_, array| array.forget(device))??;
         for thread in 0..self.0.desks.len() {
-            self.order_to(thread, move |core, _| core.set_member(device, None))??;
+            self.order_to(thread, move |ring, _| ring.set_member(device.into(), None))??;
         }
         Ok(())
     }
@@ -310,21 +308,21 @@ impl ArrayHandle {
     /// Has a thread do something with the array, and waits for what comes of it.
     fn order<R: Send + 'static>(
         &self,
-        carry_out: impl FnOnce(&mut Core, &mut LockedArray) -> R + Send + 'static,
+        carry_out: impl FnOnce(&mut MemberRing, &mut LockedArray) -> R + Send + 'static,
     ) -> Result<R, ServerError> {
         self.order_to(0, carry_out)
     }
 
-    /// The same of one that has something of its own for it.
+    /// The same by a thread of which the ring is needed.
     fn order_to<R: Send + 'static>(
         &self,
         thread: usize,
-        carry_out: impl FnOnce(&mut Core, &mut LockedArray) -> R + Send + 'static,
+        carry_out: impl FnOnce(&mut MemberRing, &mut LockedArray) -> R + Send + 'static,
     ) -> Result<R, ServerError> {
         let (sender, answer) = mpsc::channel();
-        let order: CoreOrder = Box::new(move |core, array| {
-            // Whoever asked may be gone.
-            let _ = sender.send(carry_out(core, array));
+        let order: ThreadOrder = Box::new(move |ring, array| {
+            // The caller may be gone.
+            let _ = sender.send(carry_out(ring, array));
         });
         self.0.desks[thread].push_order(order)?;
         answer.recv().map_err(|_| ServerError::Ended)
@@ -339,10 +337,10 @@ fn start_thread(
     shared: Arc<ServerState>,
 ) -> Result<thread::JoinHandle<Result<(), ServerError>>, ServerError> {
     let (sender, made) = mpsc::channel();
-    let serve = move || match Core::new(number, timeout, members, shared) {
-        Ok(core) => {
+    let serve = move || match RingThread::new(number, timeout, members, shared) {
+        Ok(thread) => {
             let _ = sender.send(Ok(()));
-            core.run()
+            thread.run()
         }
         Err(error) => {
             let _ = sender.send(Err(error));

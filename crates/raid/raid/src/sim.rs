@@ -32,31 +32,28 @@ mod scrubs;
 mod shapes;
 mod shrink;
 mod starting;
-mod stripes;
 #[cfg(test)]
 mod tests;
 
+use crate::Fault;
 use campaign::CutCampaign;
+
 pub use case::{CutCase, parse_fault, parse_liars};
-pub use liars::{lies, why_unseen};
+pub use drives::{lies, why_unseen};
 pub use reduction::Reduction;
 pub use shrink::{ShrunkCase, shrink};
-
-use crate::Fault;
 
 /// Cuts of one campaign.
 pub const CUTS_PER_CAMPAIGN: u64 = 40;
 
-/// What is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scenario {
-    /// Of every decision.
+    /// The seed of every decision.
     pub seed: u64,
     /// What is wrong with the engine on purpose.
     pub fault: Option<Fault>,
     /// Which arrays, and who operates them.
     pub focus: Focus,
-    /// Which drives lie.
     pub liars: Liars,
 }
 
@@ -115,7 +112,6 @@ pub struct Violation {
 /// What happened in a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Power cuts.
     pub cuts: u64,
     /// Of those, before the array ran.
     pub cuts_at_start: u64,
@@ -137,7 +133,6 @@ pub struct Tally {
     pub replacements: u64,
     /// Replacements that took their role.
     pub replaced: u64,
-    /// Scrubs that began.
     pub scrubs: u64,
     /// Drives that were truncated, grown, or copied back, wholly or in part.
     pub damages: u64,

@@ -56,7 +56,7 @@ impl SimulatedMemory {
             }
             OpBuffer::Copy(number) => &self.copies[usize::from(number)][..length],
             OpBuffer::Stripe { part, member } => {
-                self.stripes.get(&(part, member)).map_or(&[], |it| &it[..length])
+                self.stripes.get(&(part, member)).map_or(&[], |bytes| &bytes[..length])
             }
             OpBuffer::Metadata(block) => engine.metadata(block),
             OpBuffer::None => &[],
@@ -87,7 +87,7 @@ impl SimulatedMemory {
         self.stripes.entry((part, member)).or_insert_with(|| vec![0; chunk])
     }
 
-    /// Adds up.
+    /// Carries out a sum of the engine's in memory.
     pub(crate) fn add(&mut self, sum: &Sum) {
         let length = sum.length as usize;
         let bytes = match sum.from {
@@ -168,7 +168,7 @@ impl SimulatedOp {
             OpBuffer::Stripe { part, member } => memory
                 .stripes
                 .get(&(part, member))
-                .is_some_and(|it| memory.compared[..length] == it[..length]),
+                .is_some_and(|bytes| memory.compared[..length] == bytes[..length]),
             _ => memory.compared[..length] == memory.copies[0][..length],
         };
         if is_compared && !is_equal() {

@@ -3,17 +3,14 @@
 //! Encodes and decodes the table of members. `assembly.rs` decides which of several is believed.
 //! The format: docs/formats/raid-superblock.md.
 
-use crate::Id;
 use crate::geometry::{BLOCK, Geometry, GeometryError, Level, MEMBERS_MAX};
 use crate::layout::{self, SUPERBLOCKS};
+use crate::{COUNTED_MAX, Id};
 
 /// Spares of an array at most.
 pub const SPARES_MAX: usize = 8;
 /// Epochs whose lineage a table remembers.
 pub const HISTORY_EPOCHS: usize = 64;
-/// Limit for epochs, revisions and generations: counting cannot reach it, so adding one never
-/// overflows.
-pub(crate) const COUNTED_MAX: u64 = 1 << 62;
 /// Bytes of an array's name at most.
 pub const NAME_BYTES: usize = 32;
 
@@ -62,7 +59,6 @@ pub enum MemberState {
 /// A member in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberEntry {
-    /// Which device.
     pub member: Id,
     pub state: MemberState,
     /// Lacks only the regions in the map of its set: it was in sync once.
@@ -148,7 +144,7 @@ impl MemberTable {
     pub(crate) fn set_of(&self, at: usize) -> Option<u8> {
         let is_role = at < usize::from(self.geometry.members);
         let role = if is_role { Some(at as u8) } else { self.entries[at].replaces };
-        role.map(|it| it / self.geometry.set_members())
+        role.map(|role| role / self.geometry.set_members())
     }
 
     /// The relation of an older table to this one.
@@ -161,7 +157,7 @@ impl MemberTable {
             Some(0) => is_as(self.lineage),
             Some(age) => {
                 let age = usize::try_from(age - 1).unwrap_or(usize::MAX);
-                self.history.get(age).map_or(Relation::Unknown, |&it| is_as(it))
+                self.history.get(age).map_or(Relation::Unknown, |&then| is_as(then))
             }
             None => Relation::Diverged,
         }
@@ -172,7 +168,7 @@ impl MemberTable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
     pub table: MemberTable,
-    /// The member itself.
+    /// The member on which this superblock lies.
     pub member: Id,
     /// Bytes of its device.
     pub device_bytes: u64,
@@ -184,7 +180,7 @@ pub enum SuperblockError {
     /// Not one of durio's.
     #[error("has no superblock of a durio RAID")]
     Missing,
-    /// A superblock once.
+    /// It has the magic number, but a wrong checksum or slot.
     #[error("has a damaged superblock")]
     Damaged,
     /// Written by a later durio.
@@ -205,7 +201,7 @@ impl From<GeometryError> for SuperblockError {
 pub(crate) fn encode(table: &MemberTable, member: Id, device_bytes: u64, slot: u8, to: &mut [u8]) {
     to.fill(0);
     to[..8].copy_from_slice(MAGIC);
-    let is_replacing = table.entries.iter().any(|it| it.replaces.is_some());
+    let is_replacing = table.entries.iter().any(|entry| entry.replaces.is_some());
     let version = match table.geometry.level.parities() {
         0 if is_replacing => VERSION_REPLACING,
         0 => VERSION,
@@ -379,22 +375,23 @@ fn check(superblock: &Superblock) -> Result<(), SuperblockError> {
     let members = usize::from(geometry.members);
     let (roles, others) = table.entries.split_at(members);
     let is_spare = |entry: &MemberEntry| entry.state == MemberState::Spare;
-    let is_role = |it: &MemberEntry| !is_spare(it) && it.replaces.is_none();
-    let is_other = |it: &MemberEntry| is_spare(it) == it.replaces.is_none();
+    let is_role = |entry: &MemberEntry| !is_spare(entry) && entry.replaces.is_none();
+    let is_other = |entry: &MemberEntry| is_spare(entry) == entry.replaces.is_none();
     if !roles.iter().all(is_role) || !others.iter().all(is_other) {
         return Err(SuperblockError::Invalid("roles"));
     }
-    let sets = others.iter().filter_map(|it| it.replaces).map(|it| it / geometry.set_members());
-    let is_twice = |(at, set)| sets.clone().take(at).any(|it| it == set);
-    if sets.clone().any(|it| it >= geometry.sets()) || sets.clone().enumerate().any(is_twice) {
+    let sets =
+        others.iter().filter_map(|entry| entry.replaces).map(|role| role / geometry.set_members());
+    let is_twice = |(at, set)| sets.clone().take(at).any(|other| other == set);
+    if sets.clone().any(|set| set >= geometry.sets()) || sets.clone().enumerate().any(is_twice) {
         return Err(SuperblockError::Invalid("replacements"));
     }
-    let ids = table.entries.iter().map(|it| it.member);
-    if (1..).zip(ids.clone()).any(|(next, id)| ids.clone().skip(next).any(|it| it == id)) {
+    let ids = table.entries.iter().map(|entry| entry.member);
+    if (1..).zip(ids.clone()).any(|(next, id)| ids.clone().skip(next).any(|other| other == id)) {
         return Err(SuperblockError::Invalid("a member twice"));
     }
     let is_beyond =
-        |it: &MemberEntry| it.since > table.epoch || it.watermark > geometry.member_bytes;
+        |entry: &MemberEntry| entry.since > table.epoch || entry.watermark > geometry.member_bytes;
     if table.entries.iter().any(is_beyond) {
         return Err(SuperblockError::Invalid("a member beyond the array"));
     }

@@ -111,12 +111,16 @@ fn replacements_that_contradict_the_roles_are_refused() {
     };
     let roles = SuperblockError::Invalid("roles");
     let replacements = SuperblockError::Invalid("replacements");
-    assert_eq!(refused(&|it| it.entries[4].replaces = None), roles);
-    assert_eq!(refused(&|it| it.entries[4].state = MemberState::Spare), roles);
-    assert_eq!(refused(&|it| it.entries[1].replaces = Some(0)), roles);
-    assert_eq!(refused(&|it| it.entries[4].replaces = Some(4)), replacements);
-    let second = |it: &mut MemberTable| {
-        it.entries.push(MemberEntry { member: Id([6; 16]), replaces: Some(3), ..it.entries[4] });
+    assert_eq!(refused(&|table| table.entries[4].replaces = None), roles);
+    assert_eq!(refused(&|table| table.entries[4].state = MemberState::Spare), roles);
+    assert_eq!(refused(&|table| table.entries[1].replaces = Some(0)), roles);
+    assert_eq!(refused(&|table| table.entries[4].replaces = Some(4)), replacements);
+    let second = |table: &mut MemberTable| {
+        table.entries.push(MemberEntry {
+            member: Id([6; 16]),
+            replaces: Some(3),
+            ..table.entries[4]
+        });
     };
     assert_eq!(refused(&second), replacements);
 }
@@ -155,7 +159,7 @@ fn the_newest_whole_slot_is_taken() {
     assert_eq!((found.table.revision, slot), (new.revision, 1));
     let (found, slot) = newest([&block(&old, 0), &torn, &empty, &empty]).unwrap();
     assert_eq!((found.table.revision, slot), (old.revision, 0));
-    assert_eq!(newest([&empty; 4].map(|it| &it[..])), Err(SuperblockError::Missing));
+    assert_eq!(newest([&empty; 4].map(|slot| &slot[..])), Err(SuperblockError::Missing));
     assert_eq!(newest([&empty, &torn, &empty, &empty]), Err(SuperblockError::Damaged));
 }
 
@@ -181,7 +185,7 @@ fn tables_that_were_made_apart_differ_in_lineage() {
 fn read_back(table: &MemberTable, device_bytes: u64) -> Result<MemberTable, SuperblockError> {
     let mut block = vec![0xff; BLOCK as usize];
     encode(table, Id([1; 16]), device_bytes, 0, &mut block);
-    decode(&block, 0).map(|it| it.table)
+    decode(&block, 0).map(|found| found.table)
 }
 
 #[test]
@@ -198,42 +202,44 @@ fn each_bound_of_a_superblock_is_kept_on_both_sides() {
         };
     // Two blocks of superblocks, two of the only page of the map, data, two of superblocks.
     let room = device_bytes - (1 << 30) - 8192;
-    assert_bound(&|it| it.data_at = 16384, &|it| it.data_at = 12288, "sizes");
-    assert_bound(&|it| it.data_at = 20480, &|it| it.data_at = 20480 + 2048, "sizes");
-    assert_bound(&|it| it.data_at = room, &|it| it.data_at = room + 4096, "sizes");
-    assert_bound(&|it| it.data_at = room, &|it| it.data_at = u64::MAX - 4095, "sizes");
+    assert_bound(&|table| table.data_at = 16384, &|table| table.data_at = 12288, "sizes");
+    assert_bound(&|table| table.data_at = 20480, &|table| table.data_at = 20480 + 2048, "sizes");
+    assert_bound(&|table| table.data_at = room, &|table| table.data_at = room + 4096, "sizes");
+    assert_bound(&|table| table.data_at = room, &|table| table.data_at = u64::MAX - 4095, "sizes");
     let most = 4_611_686_018_427_387_903;
     let words = "an epoch that no array comes to";
-    assert_bound(&|it| it.epoch = most, &|it| it.epoch = most + 1, words);
-    assert_bound(&|it| it.revision = most, &|it| it.revision = most + 1, words);
+    assert_bound(&|table| table.epoch = most, &|table| table.epoch = most + 1, words);
+    assert_bound(&|table| table.revision = most, &|table| table.revision = most + 1, words);
     let words = "it counts before it was made";
-    assert_bound(&|it| it.committed = 9, &|it| it.committed = 10, words);
+    assert_bound(&|table| table.committed = 9, &|table| table.committed = 10, words);
     let words = "votes of no member";
-    assert_bound(&|it| it.voters = 0b1_1111, &|it| it.voters = 0b10_0000, words);
+    assert_bound(&|table| table.voters = 0b1_1111, &|table| table.voters = 0b10_0000, words);
     let words = "a member beyond the array";
-    assert_bound(&|it| it.entries[0].since = 9, &|it| it.entries[0].since = 10, words);
-    let watermark = |bytes: u64| move |it: &mut MemberTable| it.entries[1].watermark = bytes;
+    assert_bound(&|table| table.entries[0].since = 9, &|table| table.entries[0].since = 10, words);
+    let watermark = |bytes: u64| move |table: &mut MemberTable| table.entries[1].watermark = bytes;
     assert_bound(&watermark(1 << 30), &watermark((1 << 30) + 1), words);
-    let member = |number| move |it: &mut MemberTable| it.entries[4].member = Id([number; 16]);
+    let member = |number| move |table: &mut MemberTable| table.entries[4].member = Id([number; 16]);
     assert_bound(&member(6), &member(4), "a member twice");
     assert_bound(&member(6), &member(1), "a member twice");
     let spares = |count: usize| {
-        move |it: &mut MemberTable| {
+        move |table: &mut MemberTable| {
             let numbers = (0..count).map(|at| 5 + u8::try_from(at).unwrap());
-            let spare = it.entries[4];
-            it.entries.truncate(4);
-            it.entries.extend(numbers.map(|it| MemberEntry { member: Id([it; 16]), ..spare }));
+            let spare = table.entries[4];
+            table.entries.truncate(4);
+            table
+                .entries
+                .extend(numbers.map(|number| MemberEntry { member: Id([number; 16]), ..spare }));
         }
     };
     assert_bound(&spares(8), &spares(9), "number of members");
-    assert_bound(&spares(0), &|it| it.entries.truncate(3), "number of members");
+    assert_bound(&spares(0), &|table| table.entries.truncate(3), "number of members");
     // One replacement in each set.
     let two = |roles: [u8; 2]| {
-        move |it: &mut MemberTable| {
-            it.entries = replacing().entries;
-            it.entries.push(MemberEntry { member: Id([6; 16]), ..it.entries[4] });
-            it.entries[4].replaces = Some(roles[0]);
-            it.entries[5].replaces = Some(roles[1]);
+        move |table: &mut MemberTable| {
+            table.entries = replacing().entries;
+            table.entries.push(MemberEntry { member: Id([6; 16]), ..table.entries[4] });
+            table.entries[4].replaces = Some(roles[0]);
+            table.entries[5].replaces = Some(roles[1]);
         }
     };
     assert_bound(&two([0, 2]), &two([0, 1]), "replacements");
@@ -338,7 +344,7 @@ fn of_slots_that_are_none_the_one_that_comes_nearest_is_told() {
         seal(&mut block);
         block
     };
-    let told = |slots: [&[u8]; 4]| newest(slots).map(|it| it.1);
+    let told = |slots: [&[u8]; 4]| newest(slots).map(|found| found.1);
     let (level, newer) = (SuperblockError::Invalid("level"), SuperblockError::Newer(4));
     assert_eq!(told([&torn, &empty, &empty, &empty]), Err(SuperblockError::Damaged));
     assert_eq!(told([&torn, &invalid, &empty, &torn]), Err(level));
@@ -375,9 +381,9 @@ fn how_far_a_rebuild_is_belongs_to_no_lineage() {
         table.lineage
     };
     let same = lineage(&|_| {});
-    assert_eq!(lineage(&|it| it.watermark += 4096), same);
-    assert_ne!(lineage(&|it| it.since += 1), same);
-    assert_ne!(lineage(&|it| it.by_map = false), same);
+    assert_eq!(lineage(&|entry| entry.watermark += 4096), same);
+    assert_ne!(lineage(&|entry| entry.since += 1), same);
+    assert_ne!(lineage(&|entry| entry.by_map = false), same);
 }
 
 proptest! {
@@ -406,7 +412,7 @@ proptest! {
         new.history[63] = 1;
         let new = block(&new, 0);
         let mut torn = old.clone();
-        for sector in (0..8).filter(|it| sectors & (1 << it) != 0) {
+        for sector in (0..8).filter(|sector| sectors & (1 << sector) != 0) {
             torn[sector * 512..][..512].copy_from_slice(&new[sector * 512..][..512]);
         }
         prop_assume!(torn != old && torn != new);

@@ -189,7 +189,7 @@ fn refused(answer: &OptionReply) -> NbdError {
         _ => return violation("the server gives an answer that this option does not have"),
     };
     let said = String::from_utf8_lossy(&answer.data);
-    let said: String = said.chars().filter(|it| !it.is_control()).take(200).collect();
+    let said: String = said.chars().filter(|letter| !letter.is_control()).take(200).collect();
     match said.is_empty() {
         true => NbdError::because(kind, OPERATION, reason),
         false => NbdError::because(kind, OPERATION, &format!("{reason}: {said}")),
@@ -249,7 +249,7 @@ mod tests {
     fn agreed(answers: &[&[u8]]) -> Result<Export, String> {
         let mut script = ScriptedPeer::new(&[GREETING, &answers.concat()]);
         let agreed = run(&mut script, "disk", false);
-        agreed.map(|it| it.export).map_err(|error| error.source.to_string())
+        agreed.map(|handshake| handshake.export).map_err(|error| error.source.to_string())
     }
 
     #[test]

@@ -13,11 +13,10 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::budget::{Budget, BudgetShare};
 use super::handshake::ServerAgreement;
-use super::inbox::Inbox;
-use super::replies::{Replies, ReplyBody};
 use super::violation;
+use crate::server::connections::{Budget, BudgetShare};
+use crate::server::stream::{Inbox, Replies, ReplyBody};
 use crate::wire::{RequestHead, command, flag};
 use crate::{Command, Connection, Export, NbdError, Refusal, Request};
 
@@ -72,7 +71,7 @@ pub(super) fn run(
                     let Some(share) = budget.take(wanted) else { return Ok(()) };
                     large = Some(Large { _share: share, since: Instant::now() });
                 }
-                if large.as_ref().is_some_and(|it| it.is_late(Instant::now())) {
+                if large.as_ref().is_some_and(|large| large.is_late(Instant::now())) {
                     return Err(violation("a request takes longer than a minute to arrive"));
                 }
                 match session.inbox.fill(stream, wanted) {
@@ -107,11 +106,11 @@ fn is_silence(error: &io::Error) -> bool {
 
 /// What follows the requests that were taken.
 enum TakeOutcome {
-    /// More has arrived.
+    /// The batch is full, and more requests may have arrived.
     Again,
     /// Wait until this many bytes have arrived, in one piece.
     Wait(usize),
-    /// The client leaves.
+    /// The client has asked to leave.
     End,
     /// The bytes are not a request.
     Garbage,
@@ -288,7 +287,7 @@ fn carry_out(
     connection: &mut dyn Connection,
 ) -> Vec<Result<(), Refusal>> {
     let mut requests = Vec::with_capacity(batch.len());
-    for taken in batch.iter().filter(|it| it.refusal.is_none()) {
+    for taken in batch.iter().filter(|request| request.refusal.is_none()) {
         let (into, rest) = data.split_at_mut(taken.bytes_to_read());
         data = rest;
         if let Some(command) = command_of(&taken.head, into, &inbox[taken.data.clone()]) {

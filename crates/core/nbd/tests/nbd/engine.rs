@@ -43,7 +43,7 @@ fn results(engine: &mut NbdEngine<MonotonicClock>, operations: &[Operation]) -> 
         assert!(more > 0);
         count += more;
     }
-    let of = |slot| completions.iter().find(|it| it.slot == slot).unwrap().result;
+    let of = |slot| completions.iter().find(|completion| completion.slot == slot).unwrap().result;
     operations.iter().map(|operation| of(operation.slot)).collect()
 }
 
@@ -233,7 +233,7 @@ fn more_than_the_sockets_hold_goes_through_in_both_directions() {
         assert_eq!(results(&mut engine, &all(OperationKind::Write)), [whole; 8]);
         // Reads whose answers wait while the writes are sent.
         let mut both = all(OperationKind::Read);
-        both[4..].iter_mut().for_each(|it| it.kind = OperationKind::Write);
+        both[4..].iter_mut().for_each(|operation| operation.kind = OperationKind::Write);
         assert_eq!(results(&mut engine, &both), [whole; 8]);
         assert_eq!(results(&mut engine, &all(OperationKind::Read)), [whole; 8]);
         for slot in 0..8_u8 {

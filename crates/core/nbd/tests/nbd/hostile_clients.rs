@@ -22,7 +22,7 @@ fn hostile_u64() -> impl Strategy<Value = u64> {
 }
 
 fn hostile_u32() -> impl Strategy<Value = u32> {
-    let near = hostile_u64().prop_map(|it| u32::try_from(it & 0xffff_ffff).unwrap());
+    let near = hostile_u64().prop_map(|number| u32::try_from(number & 0xffff_ffff).unwrap());
     prop_oneof![near, 0..9000_u32]
 }
 
@@ -146,7 +146,8 @@ fn answered(
             continue;
         }
         let (error, cookie) = said.simple();
-        let is_read = requests.iter().any(|(it, bytes)| *it == cookie && bytes[6..8] == [0, 0]);
+        let is_read =
+            requests.iter().any(|(wanted, bytes)| *wanted == cookie && bytes[6..8] == [0, 0]);
         if is_read && error == 0 {
             assert!(!has_structure);
             said.bytes(usize::try_from(reads.remove(0)).unwrap());

@@ -157,7 +157,7 @@ fn qemu_io_verifies_what_it_wrote() {
             "read -P 5 2M 1M",
             "read -P 6 3M 1M",
         ];
-        let words: Vec<&str> = commands.iter().flat_map(|it| ["-c", it]).collect();
+        let words: Vec<&str> = commands.iter().flat_map(|command| ["-c", command]).collect();
         let address = uri.to_string();
         let text = printed("qemu-io", &[&["-f", "raw"], &words[..], &[&address]].concat());
         assert!(!text.contains("failed") && text.contains("read 1048576/1048576"), "{text}");

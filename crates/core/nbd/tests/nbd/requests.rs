@@ -250,7 +250,7 @@ fn a_block_status_tells_zeros_from_data() {
     said.option_replies(7);
     let extents: [[u32; 2]; 3] = [[8192, 3], [4096, 0], [13 * 4096, 3]];
     let mut expected = context[..4].to_vec();
-    expected.extend(extents.iter().flatten().flat_map(|it| it.to_be_bytes()));
+    expected.extend(extents.iter().flatten().flat_map(|extent| extent.to_be_bytes()));
     assert_eq!(said.chunk(), (1, 5, 1, &expected[..]));
     let one = [&context[..4], &4096_u32.to_be_bytes(), &[0; 4]].concat();
     assert_eq!(said.chunk(), (1, 5, 2, &one[..]));

@@ -17,7 +17,7 @@ pub(crate) fn is_missing(program: &str) -> bool {
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
     });
-    !found || missing.split(',').any(|it| it == program)
+    !found || missing.split(',').any(|name| name == program)
 }
 
 /// Serves on a unix socket while `body` runs, which gets the URI of the export.

@@ -17,9 +17,10 @@ use durio_prove::ledger::Ledger;
 use durio_prove::schedule::Schedule;
 use durio_prove::stamp::StampOwner;
 use durio_prove::writer::{Writer, prepare};
-use durio_simdisk::trace::{self, Logger};
+use durio_simdisk::trace;
 use durio_simdisk::{
-    Disk, DiskEvent, DiskRequest, Image, Profile, Recording, SECTOR, SharedDisk, SimEngine, Write,
+    Disk, DiskEvent, DiskRequest, Image, Logger, Profile, Recording, SECTOR, SharedDisk, SimEngine,
+    Write,
 };
 
 const CELLS: u64 = 256;

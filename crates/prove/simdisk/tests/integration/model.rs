@@ -66,7 +66,7 @@ impl Model {
     fn promise(&mut self, (sector, sectors, version): (u64, u64, u64)) {
         for at in sector..sector + sectors {
             let list = &mut self.sectors[usize::try_from(at).unwrap()].list;
-            if let Some(place) = list.iter().position(|&it| it == version) {
+            if let Some(place) = list.iter().position(|&listed| listed == version) {
                 list.drain(..place);
             }
         }
@@ -91,7 +91,7 @@ impl Model {
                     self.promise(write);
                 }
             }
-            Asked::Flush { covers } => covers.into_iter().for_each(|it| self.promise(it)),
+            Asked::Flush { covers } => covers.into_iter().for_each(|write| self.promise(write)),
         }
     }
 }
@@ -113,7 +113,7 @@ fn live(profile: Profile, seed: u64, steps: &[Step]) -> Result<u64, String> {
         kind,
     };
     let mut lost = 0;
-    for (now, &step) in (0..).map(|it| Nanos::new(it * 1_000_000)).zip(steps) {
+    for (now, &step) in (0..).map(|step| Nanos::new(step * 1_000_000)).zip(steps) {
         match step {
             Step::Write { sector, sectors, fua } if model.is_free(sector, sectors) => {
                 model.version += 1;
@@ -334,7 +334,7 @@ fn the_truth_names_the_promises_that_a_cut_broke() {
     let broken = (0..40).filter(|_| {
         disk.cut();
         let cut = disk.truth().last_cut().unwrap();
-        let is_broken = cut.broken_promises().any(|it| it.sector == 8);
+        let is_broken = cut.broken_promises().any(|page| page.sector == 8);
         disk.restore().unwrap();
         let mut bytes = [0; SECTOR];
         let mut whole = vec![0; 8 * SECTOR];

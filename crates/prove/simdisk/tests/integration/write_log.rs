@@ -8,9 +8,9 @@ use std::process::Command;
 
 use durio_base::Nanos;
 use durio_block::testkit::note_skip;
-use durio_simdisk::trace::{self, FLUSH, FUA, Logger, MARK, WriteLogEntry};
+use durio_simdisk::trace::{self, FLUSH, FUA, MARK, WriteLogEntry};
 use durio_simdisk::{
-    Disk, DiskEvent, DiskRequest, Image, Profile, Recording, SECTOR, Ticket, Unflushed,
+    Disk, DiskEvent, DiskRequest, Image, Logger, Profile, Recording, SECTOR, Ticket, Unflushed,
 };
 use proptest::prelude::*;
 
@@ -103,7 +103,7 @@ fn bytes_of(image: &Image) -> Vec<u8> {
 /// What a disk of zeros holds after these entries, by a replay that knows nothing of images.
 fn replay(entries: &[WriteLogEntry]) -> Vec<u8> {
     let mut bytes = vec![0; BYTES];
-    for entry in entries.iter().filter(|it| it.flags & MARK == 0) {
+    for entry in entries.iter().filter(|entry| entry.flags & MARK == 0) {
         let first = usize::try_from(entry.sector).unwrap() * SECTOR;
         let end = first + usize::try_from(entry.sectors).unwrap() * SECTOR;
         match entry.data.as_slice() {
@@ -115,7 +115,7 @@ fn replay(entries: &[WriteLogEntry]) -> Vec<u8> {
 }
 
 fn place_of_mark(entries: &[WriteLogEntry], name: &str) -> usize {
-    entries.iter().position(|it| it.flags & MARK != 0 && it.name() == name).unwrap()
+    entries.iter().position(|entry| entry.flags & MARK != 0 && entry.name() == name).unwrap()
 }
 
 proptest! {
@@ -149,7 +149,7 @@ proptest! {
         let mut again = trace::parse(&log_of(recording.events())).unwrap();
         again.pop();
         // Zeros where nothing ever was are not kept.
-        let count = |entries: &[WriteLogEntry], flag| entries.iter().filter(|it| it.flags & flag != 0).count();
+        let count = |entries: &[WriteLogEntry], flag| entries.iter().filter(|entry| entry.flags & flag != 0).count();
         for flag in [FLUSH, MARK] {
             prop_assert_eq!(count(&again, flag), count(&entries, flag));
         }
@@ -229,12 +229,12 @@ fn replay_log_replays_to_what_was_durable() {
     }
     for (option, flag) in [("--next-fua", FUA), ("--next-flush", FLUSH)] {
         for start in [0, 6] {
-            let after = entries[start..].iter().position(|it| it.flags & flag != 0).unwrap();
+            let after = entries[start..].iter().position(|entry| entry.flags & flag != 0).unwrap();
             let start = start.to_string();
             let found = ask(&["--find", "--start-entry", &start, option]);
             assert_eq!(found, (start.parse::<usize>().unwrap() + after).to_string());
         }
-        let first = entries.iter().position(|it| it.flags & flag != 0).unwrap();
+        let first = entries.iter().position(|entry| entry.flags & flag != 0).unwrap();
         replays_to(&[option], &replay(&entries[..=first]));
     }
     replays_to(&[], &replay(&entries));
@@ -255,7 +255,7 @@ fn zeros_of_any_length_are_replayed_into_a_file() {
     disk.carry_out(0, Nanos::ZERO, zero, &mut []).unwrap();
     std::fs::write(&log, log_of(&disk.take_events())).unwrap();
     std::fs::write(&replayed, vec![1; 160 << 20]).unwrap();
-    let [log, to] = [&log, &replayed].map(|it| it.to_str().unwrap());
+    let [log, to] = [&log, &replayed].map(|path| path.to_str().unwrap());
     told(&program, &["--log", log, "--replay", to]);
     assert!(std::fs::read(&replayed).unwrap().iter().all(|&byte| byte == 0));
 }
@@ -279,12 +279,12 @@ fn a_log_of_qemu_is_read() {
         let orders = ["write -P 1 0 16k", "write -f -P 2 8k 4k", "flush", "write -z 4k 4k"];
         let orders = orders.iter().chain(&["write -P 3 200k 56k", "discard 12k 4k", "flush"]);
         let mut qemu = Command::new("qemu-io");
-        qemu.arg("--image-opts").args(orders.flat_map(|it| ["-c", it])).arg(&image);
+        qemu.arg("--image-opts").args(orders.flat_map(|order| ["-c", order])).arg(&image);
         let output = qemu.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let entries = trace::parse(&std::fs::read(&log).unwrap()).unwrap();
         // QEMU 7.2 logs a write with FUA as a write and a flush.
-        assert!(entries.iter().filter(|it| it.flags & FLUSH != 0).count() >= 3);
+        assert!(entries.iter().filter(|entry| entry.flags & FLUSH != 0).count() >= 3);
         let replayed = replay(&entries);
         assert!(replayed == std::fs::read(&disk).unwrap(), "sectors of {block}");
         let recording = Recording::from_log(Image::default(), &entries);
@@ -305,8 +305,10 @@ fn logs_of_the_kernel_are_read() {
     ];
     for (block, log) in logs {
         let entries = trace::parse(log).unwrap();
-        let marks =
-            entries.iter().filter(|it| it.flags & MARK != 0).map(|it| it.name().into_owned());
+        let marks = entries
+            .iter()
+            .filter(|entry| entry.flags & MARK != 0)
+            .map(|mark| mark.name().into_owned());
         let marks: Vec<String> = marks.collect();
         assert_eq!(marks, ["first", "second", "third", trace::END_MARK], "blocks of {block}");
         let cells = |upto: usize| {
@@ -321,7 +323,7 @@ fn logs_of_the_kernel_are_read() {
         // A write of one sector, where blocks have no more.
         assert_eq!(replay(&entries)[25 * SECTOR], if block == 512 { b'f' } else { 0 });
         // The kernel has the write with FUA before one that had ended earlier.
-        let flags: Vec<u64> = entries.iter().map(|it| it.flags).collect();
+        let flags: Vec<u64> = entries.iter().map(|entry| entry.flags).collect();
         assert_eq!(flags[..7], [0, 0, FLUSH, MARK, FUA, 0, FLUSH]);
         let mut image = Image::default();
         let mut unflushed = Unflushed::default();

@@ -4,8 +4,8 @@ mod maps;
 
 use super::*;
 use crate::Id;
-use crate::geometry::Level;
-use crate::map_page::simulate_regions_per_page;
+use crate::geometry::{BLOCK, Geometry, Level};
+use crate::map_page::{self, PageName, regions_per_page, simulate_regions_per_page};
 use crate::superblock::HISTORY_EPOCHS;
 use MemberState::{Faulty, InSync, Rebuilding, Spare};
 
@@ -33,7 +33,7 @@ fn table(level: Level, states: &[MemberState]) -> MemberTable {
         since: 2,
         watermark: 0,
     };
-    let members = states.iter().filter(|&&it| it != Spare).count();
+    let members = states.iter().filter(|&&state| state != Spare).count();
     let geometry = Geometry {
         level,
         members: u8::try_from(members).unwrap(),
@@ -107,7 +107,7 @@ fn refused(devices: &[FoundDevice], options: AssembleOptions) -> AssembleError {
 
 /// State, map and epoch of each entry.
 fn states(plan: &StartPlan) -> Vec<(MemberState, bool, u64)> {
-    plan.table.entries.iter().map(|it| (it.state, it.by_map, it.since)).collect()
+    plan.table.entries.iter().map(|entry| (entry.state, entry.by_map, entry.since)).collect()
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn half_of_the_voters_must_have_data_that_can_be_trusted() {
     let table = table(Level::Mirrored, &[InSync; 4]);
     let with_damaged = |count: usize| {
         let mut devices = all(&table);
-        devices.iter_mut().take(count).for_each(|it| it.damage = Some(Damage::EndsDiffer));
+        devices.iter_mut().take(count).for_each(|device| device.damage = Some(Damage::EndsDiffer));
         assemble(&devices, plain()).map(|plan| states(&plan))
     };
     let lost = (Faulty, false, EPOCH + 1);
@@ -233,7 +233,8 @@ fn devices_that_make_no_array_are_refused_by_name() {
     // A damaged device that says it is another member is left out, and told by nobody.
     let copy = damaged(copy, Damage::EndsDiffer);
     let plan = assemble(&[found(&table, 0), copy, found(&table, 2)], plain()).unwrap();
-    let devices: Vec<_> = plan.devices.iter().map(|it| it.map(|it| it.device)).collect();
+    let devices: Vec<_> =
+        plan.devices.iter().map(|device| device.map(|device| device.device)).collect();
     assert_eq!(devices, [Some(100), None, Some(102)]);
     // One of itself alone stays, for what it knows of the others.
     let alone = damaged(found(&table, 1), Damage::EndsDiffer);
@@ -325,7 +326,7 @@ fn an_image_older_than_the_failure_comes_back_whole_and_not_by_the_map() {
             let mut devices: Vec<_> = (0..last).map(|at| found(newest, at)).collect();
             devices.push(found(own, last));
             let plan = assemble(&devices, REJOIN).unwrap();
-            let words: Vec<_> = plan.behind(&devices).map(|it| it.to_string()).collect();
+            let words: Vec<_> = plan.behind(&devices).map(|device| device.to_string()).collect();
             (states(&plan)[last], words)
         };
         let back = |newest: &MemberTable, own: &MemberTable| start(newest, own).0;
@@ -398,7 +399,7 @@ fn who_is_replaced_does_not_come_back_and_a_replacement_that_was_away_is_none() 
         table
     };
     let plan = assemble(&all(&newest), REJOIN).unwrap();
-    let new_states: Vec<_> = plan.table.entries.iter().map(|it| it.state).collect();
+    let new_states: Vec<_> = plan.table.entries.iter().map(|entry| entry.state).collect();
     assert_eq!(new_states, [InSync, Rebuilding, Faulty, InSync, InSync]);
     // A replacement that did not end keeps nobody away.
     let newest = {

@@ -90,7 +90,7 @@ impl Copier {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.slots.iter().all(|it| it.job.is_none())
+        self.slots.iter().all(|slot| slot.job.is_none())
     }
 
     /// Ignore the copy in progress in the first slot.
@@ -150,7 +150,7 @@ impl Engine {
         } else {
             let is_alone = self.has_no_request() && self.copier.began_at == done;
             let may_be_many = self.copier.is_undisturbed && self.copier.rebuild.is_some();
-            let is_full = self.copier.slots.iter().all(|it| it.job.is_some());
+            let is_full = self.copier.slots.iter().all(|slot| slot.job.is_some());
             if !is_alone || !may_be_many || is_full || self.unsynced > 0 {
                 return false;
             }
@@ -280,7 +280,7 @@ impl Engine {
         }
         let first = u32::from(self.places[at] / self.stride) * self.regions_per_set;
         let of_set = first as usize..(first + self.regions_per_set) as usize;
-        if self.regions[of_set].iter().any(|it| it.needs_sync) {
+        if self.regions[of_set].iter().any(|region| region.needs_sync) {
             // It lacks the unreadable data, and would be read in place of the source.
             self.fail_role(at as u8, out);
             return false;
@@ -296,7 +296,9 @@ impl Engine {
     }
 
     pub(super) fn start_copy(&mut self, job: CopyJob, place: BytePlace, out: &mut EngineOutput) {
-        let Some(number) = self.copier.slots.iter().position(|it| it.job.is_none()) else { return };
+        let Some(number) = self.copier.slots.iter().position(|slot| slot.job.is_none()) else {
+            return;
+        };
         self.copier.slots[number].job = Some(job);
         let index = self.copier.first_part + number as u16;
         let generation = self.parts[usize::from(index)].generation.wrapping_add(1);
@@ -364,7 +366,7 @@ impl Engine {
                 self.copier.has_failed |= !is_good;
             }
             Some(CopyJob::Rebuild { place, since }) => {
-                let Some(at) = self.places.iter().position(|&it| it == place) else { return };
+                let Some(at) = self.places.iter().position(|&other| other == place) else { return };
                 let entry = &mut self.table.entries[at];
                 if entry.state != MemberState::Rebuilding || entry.since != since {
                     return;

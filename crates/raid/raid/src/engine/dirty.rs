@@ -19,13 +19,12 @@ use durio_base::Nanos;
 use super::fault::Fault;
 use super::lanes::PartPhase;
 use super::membership::metadata_range;
-use super::output::GENERATION_MASK;
 use super::output::{
-    EngineOutput, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpOwner, TagFields,
+    EngineOutput, GENERATION_MASK, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpOwner, TagFields,
 };
 use super::{Engine, Members, Run, Set};
 use crate::assembly::{OwnMarks, PlannedPage, own_marks};
-use crate::chain::Chain;
+use crate::engine::lanes::Chain;
 use crate::geometry::{BLOCK, BytePlace};
 use crate::layout;
 use crate::map_page::{self, DIRTY, PageName, STALE, UNSYNCED, regions_per_page};
@@ -200,7 +199,7 @@ impl Engine {
 
     /// True if no page is on its way.
     pub(super) fn has_quiet_map(&self) -> bool {
-        self.pages.iter().all(|it| !it.is_running)
+        self.pages.iter().all(|page| !page.is_running)
     }
 
     /// True if the member in this place has every page of its set's map as it is now.
@@ -255,7 +254,7 @@ impl Engine {
             }
             false => regions,
         };
-        let bytes = self.regions[regions].iter().map(|it| it.byte);
+        let bytes = self.regions[regions].iter().map(|region| region.byte);
         map_page::encode(name, generation, bytes, &mut self.metadata[metadata_range(block)]);
         let mut copies = self.sets[set as usize].writable;
         let is_mark = !self.pages[page as usize].riding.is_empty();

@@ -80,10 +80,10 @@ fn a_third_copy_answers_when_two_fail_and_both_are_written() {
     engine.submit(read(1), &mut out).unwrap();
     let failed = [(); 2].map(|()| fail_next(&mut engine, &mut out).device);
     let ops = complete_all(&mut engine, &mut out);
-    let is_repair = |it: &&MemberOp| {
-        matches!(it.buffer, OpBuffer::Request { .. }) && it.kind == MemberOpKind::Write
+    let is_repair = |op: &&MemberOp| {
+        matches!(op.buffer, OpBuffer::Request { .. }) && op.kind == MemberOpKind::Write
     };
-    let repaired: Vec<u8> = ops.iter().filter(is_repair).map(|it| it.device).collect();
+    let repaired: Vec<u8> = ops.iter().filter(is_repair).map(|op| op.device).collect();
     assert_eq!((repaired, answers(&mut out)), (failed.to_vec(), vec![1]));
 }
 
@@ -95,7 +95,7 @@ fn a_copy_that_cannot_be_written_back_is_given_up_and_the_read_is_answered() {
     let other = out.ops.pop().unwrap();
     engine.completed(other.tag, OpOutcome::Done, &mut out);
     // The mark of the region, then the repair.
-    let is_repair = |it: &MemberOp| matches!(it.buffer, OpBuffer::Request { .. });
+    let is_repair = |op: &MemberOp| matches!(op.buffer, OpBuffer::Request { .. });
     while !out.ops.iter().any(is_repair) {
         let op = out.ops.remove(0);
         engine.completed(op.tag, OpOutcome::Done, &mut out);

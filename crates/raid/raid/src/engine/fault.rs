@@ -143,7 +143,6 @@ impl Fault {
         false
     }
 
-    /// In words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

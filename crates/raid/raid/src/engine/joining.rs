@@ -27,7 +27,6 @@ use crate::superblock::{MemberEntry, MemberState, Relation, SPARES_MAX};
 pub struct Newcomer {
     /// How the caller names it.
     pub device: u8,
-    /// Its size.
     pub device_bytes: u64,
     /// Its new id, unless it is a member that was away. With a new id, the caller has zeroed all
     /// slots of its superblock and its whole map.
@@ -54,7 +53,7 @@ pub enum AddError {
     /// No room in the table.
     #[error("the array has as many spares and replacements as it can: 8")]
     Full,
-    /// Level 0.
+    /// At level 0, nothing can be copied to it.
     #[error("level 0 keeps one copy of everything: no spare can take the place of a member")]
     OneCopy,
     #[error("the device is too small for the data of a member")]
@@ -105,15 +104,16 @@ impl Engine {
 
     /// The role whose data is in a place; irrelevant for a free place.
     pub(super) fn role_at(&self, place: u8) -> u8 {
-        let at = self.places.iter().position(|&it| it == place).unwrap_or(0);
+        let at = self.places.iter().position(|&other| other == place).unwrap_or(0);
         self.table.entries[at].replaces.unwrap_or(at as u8)
     }
 
     /// The bit of the replacement in a set.
     pub(super) fn replacement_in(&self, set: u8) -> Members {
         let others = usize::from(self.geometry.members)..self.places.len();
-        let places = self.places[others].iter().filter(|&&it| it != NO_PLACE);
-        let of_set = places.map(|&it| self.copy_at(it)).filter(|it| it.0 == usize::from(set));
+        let places = self.places[others].iter().filter(|&&place| place != NO_PLACE);
+        let of_set =
+            places.map(|&place| self.copy_at(place)).filter(|copy| copy.0 == usize::from(set));
         of_set.fold(0, |bits, (_, bit)| bits | bit)
     }
 
@@ -218,8 +218,8 @@ impl Engine {
         match what {
             JoinAs::Member(role) => {
                 let entry = self.table.entries[usize::from(role)];
-                let is_last = |it: &FoundDevice| {
-                    entry.was_here_until(it.superblock.table.epoch)
+                let is_last = |device: &FoundDevice| {
+                    entry.was_here_until(device.superblock.table.epoch)
                         || self.has(Fault::ImageBackByMap)
                 };
                 let is_last = found.as_ref().is_some_and(is_last);
@@ -260,7 +260,7 @@ impl Engine {
         let entry = |role: u8| self.table.entries[..members].get(usize::from(role));
         let role = match what {
             JoinAs::Member(role) => {
-                let is_free = entry(role).is_some_and(|it| it.state == MemberState::Faulty);
+                let is_free = entry(role).is_some_and(|entry| entry.state == MemberState::Faulty);
                 if !is_free || self.width == 1 {
                     return Err(AddError::Taken);
                 }
@@ -270,7 +270,7 @@ impl Engine {
                 if self.parities > 0 {
                     return Err(AddError::Striped);
                 }
-                if entry(role).is_none_or(|it| it.state != MemberState::InSync) {
+                if entry(role).is_none_or(|entry| entry.state != MemberState::InSync) {
                     return Err(AddError::NotInSync);
                 }
                 if self.replacement_in(role / self.width) != 0 {
@@ -287,14 +287,14 @@ impl Engine {
         if role.is_none() && self.table.entries.len() == members + SPARES_MAX {
             return Err(AddError::Full);
         }
-        if let Some(damage) = newcomer.found.as_ref().and_then(|it| it.damage) {
+        if let Some(damage) = newcomer.found.as_ref().and_then(|found| found.damage) {
             return Err(AddError::Damaged(damage));
         }
         if newcomer.device_bytes < layout::device_bytes(&self.geometry, self.data_at) {
             return Err(AddError::TooSmall);
         }
         let others = (0..).zip(&self.table.entries).filter(|(at, _)| Some(*at) != role);
-        if others.map(|(_, it)| it).any(|it| it.member == newcomer.id) {
+        if others.map(|(_, entry)| entry).any(|entry| entry.member == newcomer.id) {
             return Err(AddError::Doubled);
         }
         if let Some(FoundDevice { superblock, .. }) = &newcomer.found {
@@ -312,7 +312,7 @@ impl Engine {
     fn free_place(&self, role: u8) -> u8 {
         let first = role / self.width * self.stride;
         let mut places = first..first + self.stride;
-        places.find(|it| !self.places.contains(it)).unwrap_or(NO_PLACE)
+        places.find(|place| !self.places.contains(place)).unwrap_or(NO_PLACE)
     }
 
     fn new_entry(&self, member: Id) -> MemberEntry {

@@ -13,13 +13,12 @@
 use durio_base::Nanos;
 
 use super::fault::Fault;
-use super::output::TagFields;
 use super::output::{
-    EngineOutput, GENERATION_MASK, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpOwner,
+    EngineOutput, GENERATION_MASK, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpOwner, TagFields,
 };
 use super::{Engine, NO_PLACE, Run, StopReason};
 use crate::assembly::{self, RoleDevice};
-use crate::chain::Chain;
+use crate::engine::lanes::Chain;
 use crate::geometry::{BLOCK, MEMBERS_MAX};
 use crate::layout;
 use crate::superblock::{self, MemberEntry, MemberState, MemberTable, SPARES_MAX};
@@ -43,7 +42,7 @@ pub(super) struct Update {
     in_sync: u64,
     /// A change of the members must be written.
     pub(super) wants_epoch: bool,
-    /// A watermark does.
+    /// A watermark has moved, which takes a new revision of the table.
     wants_revision: bool,
     /// A failure that some survivors do not know of.
     failure: FailureStage,
@@ -81,7 +80,8 @@ impl Engine {
     /// The member on this device is gone, or must be given up. Its operations count as ended; late
     /// completions are ignored.
     pub fn member_failed(&mut self, device: u8, out: &mut EngineOutput) {
-        let is_it = |it: &Option<RoleDevice>| it.is_some_and(|it| it.device == device);
+        let is_it =
+            |present: &Option<RoleDevice>| present.is_some_and(|present| present.device == device);
         while let Some(role) = self.devices.iter().position(is_it) {
             self.fail_role(role as u8, out);
             if matches!(self.run, Run::Stopped(_)) {
@@ -93,7 +93,7 @@ impl Engine {
 
     /// The entry whose copy is in this place fails.
     pub(super) fn fail_place(&mut self, place: u8, out: &mut EngineOutput) {
-        if let Some(at) = self.places.iter().position(|&it| it == place) {
+        if let Some(at) = self.places.iter().position(|&other| other == place) {
             self.fail_role(at as u8, out);
         }
     }
@@ -279,7 +279,7 @@ impl Engine {
     /// All present members have the table: it counts, if they are enough.
     fn check_update(&mut self, out: &mut EngineOutput) {
         let is_over = !self.update.is_running || matches!(self.run, Run::Stopped(_));
-        if is_over || self.update.pending.iter().any(|&it| it != 0) {
+        if is_over || self.update.pending.iter().any(|&bits| bits != 0) {
             return;
         }
         self.update.is_running = false;

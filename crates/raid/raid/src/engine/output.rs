@@ -54,12 +54,10 @@ impl TagFields {
 /// Background copies on their way at most.
 pub const COPY_BUFFERS: u8 = 16;
 
-/// Where bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpBuffer {
     /// The buffer that the request named, from this byte on.
     Request {
-        /// The request's buffer.
         buffer: u32,
         offset: u32,
     },
@@ -88,9 +86,9 @@ impl OpBuffer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberOpKind {
     Read,
-    /// Write durably.
+    /// Write durably, as by FUA.
     Write,
-    /// Make zero durably.
+    /// Write zeros durably, as by FUA.
     Zero,
     /// Read, and compare with the buffer, which does not change: [`OpOutcome::Done`] if all bytes are
     /// equal, [`OpOutcome::Differs`] if not.
@@ -111,7 +109,6 @@ pub struct MemberOp {
     pub kind: MemberOpKind,
     /// Bytes from the start of the device.
     pub offset: u64,
-    /// Bytes.
     pub length: u32,
     /// The source or destination. It must not be reused before the operation is completed, or
     /// before the device is closed.
@@ -125,13 +122,11 @@ pub struct MemberOp {
 pub struct Sum {
     /// The buffer that changes.
     pub to: OpBuffer,
-    /// The summand.
     pub from: OpBuffer,
     /// The factor for the summand.
     pub factor: u8,
     /// False if the summand replaces `to`.
     pub adds: bool,
-    /// Bytes of both.
     pub length: u32,
 }
 
@@ -158,7 +153,6 @@ pub enum OpOutcome {
 /// A request is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestCompletion {
-    /// The request's tag.
     pub tag: u64,
     pub result: Result<(), RequestError>,
 }

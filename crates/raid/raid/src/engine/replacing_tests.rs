@@ -25,7 +25,7 @@ fn tables(engine: &mut Engine, out: &mut EngineOutput) -> Vec<MemberTable> {
             if let (OpBuffer::Metadata(block), 0..2) = (op.buffer, op.offset / BLOCK) {
                 let slot = (op.offset / BLOCK) as u8;
                 let table = superblock::decode(engine.metadata(block), slot).unwrap().table;
-                if tables.last().is_none_or(|it| it.revision < table.revision) {
+                if tables.last().is_none_or(|last| last.revision < table.revision) {
                     tables.push(table);
                 }
             }
@@ -42,10 +42,10 @@ fn the_old_member_is_in_sync_until_a_table_with_the_new_one_in_sync_counts() {
     let tables = tables(&mut engine, &mut out);
     let old = found(Level::StripedMirrors)[1].superblock.member;
     let state_of = |table: &MemberTable, member: Id| {
-        table.entries.iter().find(|it| it.member == member).map(|it| it.state)
+        table.entries.iter().find(|entry| entry.member == member).map(|entry| entry.state)
     };
     use MemberState::{Faulty, InSync, Rebuilding};
-    let states = tables.iter().map(|it| (state_of(it, old), state_of(it, Id([107; 16]))));
+    let states = tables.iter().map(|table| (state_of(table, old), state_of(table, Id([107; 16]))));
     let mut states: Vec<_> = states.collect();
     states.dedup();
     let expected = [
@@ -58,10 +58,10 @@ fn the_old_member_is_in_sync_until_a_table_with_the_new_one_in_sync_counts() {
     // Each change is a table of its own, on one that counts, with the votes of that: in the last, the
     // new member's has moved with it.
     let first = |at: usize| {
-        let it = tables
+        let table = tables
             .iter()
-            .find(|it| (state_of(it, old), state_of(it, Id([107; 16]))) == expected[at]);
-        it.map(|it| (it.epoch - it.committed, it.voters)).unwrap()
+            .find(|table| (state_of(table, old), state_of(table, Id([107; 16]))) == expected[at]);
+        table.map(|table| (table.epoch - table.committed, table.voters)).unwrap()
     };
     assert_eq!([1, 2, 3].map(first), [(1, 0b01111), (1, 0b11111), (1, 0b01111)]);
     let status = engine.status();
@@ -84,13 +84,13 @@ fn a_write_goes_to_the_old_and_to_the_new_and_a_read_not_to_the_new() {
     out.ops.clear();
     engine.submit(write(2, 1 << 20), &mut out).unwrap();
     // Its region is marked.
-    let writes = out.ops.iter().filter(|it| it.length == 4096 && !is_metadata(it));
-    assert_eq!(writes.map(|it| it.device).collect::<Vec<_>>(), [0, 1, 7]);
+    let writes = out.ops.iter().filter(|op| op.length == 4096 && !is_metadata(op));
+    assert_eq!(writes.map(|op| op.device).collect::<Vec<_>>(), [0, 1, 7]);
     let kind = crate::RequestKind::Read;
     for tag in 3..9 {
         out.ops.clear();
         engine.submit(crate::ArrayRequest { kind, ..write(tag, tag << 20) }, &mut out).unwrap();
-        assert!(out.ops.iter().all(|it| it.device != 7), "{:?}", out.ops);
+        assert!(out.ops.iter().all(|op| op.device != 7), "{:?}", out.ops);
     }
 }
 
@@ -107,7 +107,7 @@ fn a_replacement_that_fails_is_dropped_and_the_old_one_stays() {
     complete_all(&mut engine, &mut out);
     let status = engine.status();
     assert_eq!(status.roles.len(), 4);
-    assert!(status.roles.iter().all(|it| it.is_read));
+    assert!(status.roles.iter().all(|role| role.is_read));
     // And another may begin.
     add(&mut engine, JoinAs::Replacement(2), 8).unwrap();
 }
@@ -122,12 +122,12 @@ fn if_the_old_one_fails_the_new_one_goes_on_from_where_it_is() {
             engine.completed(op.tag, OpOutcome::Done, &mut out);
         }
     }
-    out.ops.retain(|it| it.device != 0);
+    out.ops.retain(|op| op.device != 0);
     engine.member_failed(0, &mut out);
     let ops = complete_all(&mut engine, &mut out);
-    let copies = ops.iter().filter(|it| it.buffer.is_copy());
+    let copies = ops.iter().filter(|op| op.buffer.is_copy());
     let copied =
-        copies.filter(|it| it.kind == MemberOpKind::Write && it.device == 7).count() as u64;
+        copies.filter(|op| op.kind == MemberOpKind::Write && op.device == 7).count() as u64;
     let left = ((1 << 26) - half) / u64::from(CHUNK);
     assert!(copied <= left + 1, "{copied} of {left}");
     assert_eq!(engine.status().roles[0].device, Some(7));
@@ -203,13 +203,13 @@ fn a_scrub_waits_for_the_copies_of_a_rebuild_whose_member_failed() {
     complete_all(&mut engine, &mut out);
     engine.add(JoinAs::Member(1), &newcomer(7), &mut out).unwrap();
     // Until several copies are on their way.
-    while out.ops.iter().filter(|it| it.buffer.is_copy()).count() < 8 {
+    while out.ops.iter().filter(|op| op.buffer.is_copy()).count() < 8 {
         let op = out.ops.remove(0);
         engine.completed(op.tag, OpOutcome::Done, &mut out);
     }
     engine.scrub(true, &mut out).unwrap();
     engine.member_failed(7, &mut out);
-    out.ops.retain(|it| it.device != 7);
+    out.ops.retain(|op| op.device != 7);
     let mut compared = 0;
     // The latest first, so that slots become free in any order.
     while let Some(op) = out.ops.pop() {
@@ -228,7 +228,7 @@ fn the_only_copy_of_level_0_is_replaced() {
     let (mut engine, mut out) = running(Level::Striped);
     engine.add(JoinAs::Replacement(3), &newcomer(7), &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
-    let written = ops.iter().filter(|it| it.buffer.is_copy() && it.device == 7);
+    let written = ops.iter().filter(|op| op.buffer.is_copy() && op.device == 7);
     assert_eq!(written.count(), (1 << 26) / CHUNK as usize);
     assert_eq!(engine.status().roles[3].device, Some(7));
     assert_eq!(engine.status().stopped, None);

@@ -85,10 +85,11 @@ impl Engine {
         }
         // One of the two may have been corrected while the chunk was there: the other must match
         // it.
-        let of_write = |(role, it): &(u8, Doubt)| match it {
-            Doubt::Entry(it) => {
-                let is_it = (it.epoch, it.number, it.offset);
-                (is_it == (entry.epoch, entry.number, entry.offset)).then_some((*role, *it))
+        let of_write = |(role, doubt): &(u8, Doubt)| match doubt {
+            Doubt::Entry(other) => {
+                let is_same = (other.epoch, other.number, other.offset)
+                    == (entry.epoch, entry.number, entry.offset);
+                is_same.then_some((*role, *other))
             }
             Doubt::Lost(_) => None,
         };

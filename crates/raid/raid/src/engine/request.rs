@@ -39,7 +39,7 @@ pub enum SubmitError {
     /// No slot is free: submit the request again after the next answer.
     #[error("as many requests as the engine holds are in flight")]
     Busy,
-    /// Not whole sectors.
+    /// Its bounds are not multiples of 512 bytes.
     #[error("offset and length must be multiples of 512, and the length not zero")]
     Unaligned,
     /// Beyond the end, or too long.
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// By the geometry.
+    /// The place on the members of a byte of the request.
     #[inline(always)]
     pub(super) fn locate(&self, at: u64) -> BytePlace {
         let (chunk, within) = (at >> self.chunk_shift, at & u64::from(self.geometry.chunk - 1));

@@ -22,7 +22,7 @@ pub const MISMATCHES_KEPT: usize = 64;
 /// Why a scrub does not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ScrubError {
-    /// Level 0.
+    /// At level 0, there is no other copy to compare with.
     #[error("level 0 keeps one copy of everything: there is nothing to compare")]
     OneCopy,
     /// One is on its way.
@@ -51,7 +51,7 @@ pub struct ScrubStatus {
     pub repair: bool,
     /// Bytes covered, in one copy of each set.
     pub done: u64,
-    /// All of those.
+    /// Bytes to cover, in one copy of each set.
     pub all: u64,
     /// The skipped part of `done`: copies may differ, or fewer than two are in sync.
     pub skipped: u64,
@@ -74,7 +74,6 @@ pub(super) struct Scrub {
     number: u32,
     /// Copies are being compared with the source.
     is_comparing: bool,
-    /// Copies that differ.
     differing: Members,
     /// Copies that are written.
     repairing: Members,
@@ -86,7 +85,7 @@ impl Scrub {
     }
 
     pub(super) fn is_running(&self) -> bool {
-        self.status.as_ref().is_some_and(|it| it.is_running)
+        self.status.as_ref().is_some_and(|status| status.is_running)
     }
 
     pub(super) fn is_comparing(&self) -> bool {
@@ -147,7 +146,7 @@ impl Engine {
     /// Starts the next chunk whose copies can be compared, if a scrub runs.
     pub(super) fn scrub_next(&mut self, out: &mut EngineOutput) {
         let (member_bytes, chunk) = (self.geometry.member_bytes, u64::from(self.geometry.chunk));
-        while let Some(status) = self.scrub.status.as_mut().filter(|it| it.is_running) {
+        while let Some(status) = self.scrub.status.as_mut().filter(|status| status.is_running) {
             if status.done == status.all {
                 status.is_running = false;
                 return;
@@ -242,7 +241,7 @@ impl Engine {
         let differing = self.scrub.differing & in_sync;
         let differ = (0..self.stride).filter(|copy| differing & (1 << copy) != 0);
         let roles: Vec<u8> = differ.map(|copy| self.role_at(first + copy)).collect();
-        let Some(status) = number.and_then(|it| self.scrub.status_of(it)) else {
+        let Some(status) = number.and_then(|number| self.scrub.status_of(number)) else {
             return self.finish(index, Ok(()), out);
         };
         status.mismatches += u64::from(differing.count_ones());

@@ -13,7 +13,7 @@ use crate::{
 /// never made, and member 0 has failed.
 fn unsynced_without_the_first() -> (Engine, EngineOutput) {
     let mut all = found(Level::Parity);
-    all.iter_mut().for_each(|it| it.map.fill(0));
+    all.iter_mut().for_each(|device| device.map.fill(0));
     let plan = assemble(&all, AssembleOptions::default()).unwrap();
     let mut out = EngineOutput::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
@@ -47,7 +47,7 @@ const CHUNK_OF_MEMBER_1: u64 = super::tests::CHUNK as u64;
 #[test]
 fn a_write_whose_member_fails_under_it_is_not_acknowledged_where_no_parity_has_it() {
     let mut all = found(Level::Parity);
-    all.iter_mut().for_each(|it| it.map.fill(0));
+    all.iter_mut().for_each(|device| device.map.fill(0));
     let plan = assemble(&all, AssembleOptions::default()).unwrap();
     let mut out = EngineOutput::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);

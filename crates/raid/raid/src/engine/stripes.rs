@@ -88,8 +88,8 @@ impl Engine {
         let columns = columns_of(stripe);
         let lost = (columns & !available).count_ones();
         let parities = (0..self.parities).map(|number| 1 << stripe.parity(number));
-        let some = parities.filter(|it| available & it != 0).take(lost as usize);
-        let some = some.fold(0, |bits, it: Members| bits | it);
+        let some = parities.filter(|bit| available & bit != 0).take(lost as usize);
+        let some = some.fold(0, |bits, bit: Members| bits | bit);
         (some.count_ones() == lost).then_some((columns & available) | some)
     }
 
@@ -128,7 +128,7 @@ impl Engine {
         let update = written | 1 << own;
         let is_update = update & !available == 0;
         let others = self.reads_for(stripe, available, columns_of(stripe) & !(1 << own));
-        let fewer = |it: &Members| !is_update || it.count_ones() < update.count_ones();
+        let fewer = |reads: &Members| !is_update || reads.count_ones() < update.count_ones();
         let (reads, is_update) = match others.filter(fewer) {
             Some(reads) => (reads, false),
             None if is_update => (update, true),
@@ -270,7 +270,7 @@ impl Engine {
     fn restore_lost(&mut self, index: u16, out: &mut EngineOutput) {
         let (stripe, _) = self.stripe_of(index);
         let Work { reads, is_update, .. } = self.works[usize::from(index)];
-        let read = (0..self.parities).filter(|it| reads & (1 << stripe.parity(*it)) != 0);
+        let read = (0..self.parities).filter(|parity| reads & (1 << stripe.parity(*parity)) != 0);
         let read: [Option<u8>; 2] = {
             let mut read = read;
             std::array::from_fn(|_| read.next())
@@ -286,7 +286,7 @@ impl Engine {
             }
         }
         // The rest of a parity is the sum of the lost chunks.
-        let mut lost = (0..stripe.columns()).filter(|it| !is_here(it));
+        let mut lost = (0..stripe.columns()).filter(|column| !is_here(column));
         let (one, other) = (lost.next(), lost.next());
         match (one, other, read) {
             (Some(one), None, [Some(parity), _]) => {
@@ -313,7 +313,7 @@ impl Engine {
     pub(super) fn add_up(&self, index: u16, parity: u8, but: Option<u8>, out: &mut EngineOutput) {
         let (stripe, _) = self.stripe_of(index);
         let mut adds = false;
-        for column in (0..stripe.columns()).filter(|it| Some(*it) != but) {
+        for column in (0..stripe.columns()).filter(|column| Some(*column) != but) {
             let (to, from) = (stripe.parity(parity), stripe.member(column));
             out.sums.push(self.sum(index, to, from, factor_of(parity, column), adds));
             adds = true;
@@ -502,7 +502,7 @@ impl Engine {
 
     /// A member of the set failed: no stripe waits to write it.
     pub(super) fn forget_target(&mut self, bit: Members) {
-        self.works.iter_mut().for_each(|it| it.targets &= !bit);
+        self.works.iter_mut().for_each(|work| work.targets &= !bit);
     }
 
     /// Whether all writes have ended, so that a member can become in sync: a write in flight has no
@@ -512,10 +512,13 @@ impl Engine {
             return true;
         }
         self.is_draining = true;
-        let is_writing = |it: &super::lanes::ChunkPart| {
-            let is_write = matches!(it.kind, PartKind::Write | PartKind::Zero);
+        let is_writing = |part: &super::lanes::ChunkPart| {
+            let is_write = matches!(part.kind, PartKind::Write | PartKind::Zero);
             is_write
-                && matches!(it.phase, PartPhase::Reading | PartPhase::Logging | PartPhase::Writing)
+                && matches!(
+                    part.phase,
+                    PartPhase::Reading | PartPhase::Logging | PartPhase::Writing
+                )
         };
         !self.parts.iter().any(is_writing)
     }

@@ -26,11 +26,13 @@ fn found_of(level: Level, members: u8) -> Vec<FoundDevice> {
     let written = create(Id([9; 16]), "test", geometry, BLOCK, &members).unwrap();
     let find = |(device, blocks): (u8, &crate::Blocks)| {
         let read = |place| blocks.iter().find(|(at, _)| *at == place).unwrap().1.clone();
-        let slots = [0, 1, 2, 3].map(|it| read(layout::superblock_slot(device_bytes, it).unwrap()));
+        let slots =
+            [0, 1, 2, 3].map(|slot| read(layout::superblock_slot(device_bytes, slot).unwrap()));
         let [a, b, c, d] = &slots;
         let (superblock, slot) = crate::newest([a, b, c, d]).unwrap();
         let pages = 0..layout::map_pages(&geometry) * 2;
-        let map = pages.flat_map(|it| read(layout::map_slot(it / 2, (it % 2) as u8))).collect();
+        let map =
+            pages.flat_map(|slot| read(layout::map_slot(slot / 2, (slot % 2) as u8))).collect();
         FoundDevice::without_log(device, superblock, slot, map)
     };
     (0..).zip(&written).map(find).collect()
@@ -62,7 +64,7 @@ pub(super) fn write(tag: u64, offset: u64) -> ArrayRequest {
 }
 
 pub(super) fn answers(out: &mut EngineOutput) -> Vec<u64> {
-    out.answers.drain(..).map(|it| it.result.map(|()| it.tag).unwrap()).collect()
+    out.answers.drain(..).map(|answer| answer.result.map(|()| answer.tag).unwrap()).collect()
 }
 
 #[test]
@@ -70,13 +72,13 @@ fn a_write_to_a_dirty_region_costs_two_member_writes_and_nothing_else() {
     let (mut engine, mut out) = running(Level::StripedMirrors);
     engine.submit(write(1, 0), &mut out).unwrap();
     let first = complete_all(&mut engine, &mut out);
-    let marks = first.iter().filter(|it| matches!(it.buffer, OpBuffer::Metadata(_)));
+    let marks = first.iter().filter(|op| matches!(op.buffer, OpBuffer::Metadata(_)));
     assert_eq!((marks.count(), first.len()), (2, 4));
     engine.submit(write(2, 8192), &mut out).unwrap();
     let second = complete_all(&mut engine, &mut out);
-    let devices: Vec<u8> = second.iter().map(|it| it.device).collect();
+    let devices: Vec<u8> = second.iter().map(|op| op.device).collect();
     assert_eq!(devices, [0, 1]);
-    assert!(second.iter().all(|it| it.kind == MemberOpKind::Write && it.length == 4096));
+    assert!(second.iter().all(|op| op.kind == MemberOpKind::Write && op.length == 4096));
     assert_eq!(answers(&mut out), [1, 2]);
 }
 
@@ -87,7 +89,7 @@ fn marks_of_writes_that_wait_together_are_one_write() {
         engine.submit(write(tag, tag << 20), &mut out).unwrap();
     }
     let all = complete_all(&mut engine, &mut out);
-    let marks = all.iter().filter(|it| matches!(it.buffer, OpBuffer::Metadata(_))).count();
+    let marks = all.iter().filter(|op| matches!(op.buffer, OpBuffer::Metadata(_))).count();
     // The first goes alone, to four copies; nine wait for it, and ride on the second.
     assert_eq!(marks, 8);
     assert_eq!(answers(&mut out).len(), 10);
@@ -101,7 +103,7 @@ fn an_overlapping_write_begins_when_the_one_before_is_answered() {
     engine.submit(write(2, 0), &mut out).unwrap();
     engine.submit(write(3, 512), &mut out).unwrap();
     engine.submit(write(4, 8192), &mut out).unwrap();
-    let offsets: Vec<u64> = out.ops.iter().map(|it| it.offset - engine.data_at).collect();
+    let offsets: Vec<u64> = out.ops.iter().map(|op| op.offset - engine.data_at).collect();
     assert_eq!(offsets, [0, 0, 8192, 8192]);
     complete_all(&mut engine, &mut out);
     assert_eq!(answers(&mut out), [1, 2, 4, 3]);
@@ -145,7 +147,7 @@ fn reads_go_to_the_copy_with_less_to_do() {
         let kind = RequestKind::Read;
         engine.submit(ArrayRequest { kind, ..write(tag, tag * 4096) }, &mut out).unwrap();
     }
-    let devices: Vec<u8> = out.ops.iter().map(|it| it.device).collect();
+    let devices: Vec<u8> = out.ops.iter().map(|op| op.device).collect();
     assert_eq!(devices, [0, 1, 0, 1]);
 }
 
@@ -189,7 +191,7 @@ fn the_end_is_an_epoch_of_its_own_that_is_known_to_count() {
     while !out.ops.is_empty() {
         for op in std::mem::take(&mut out.ops) {
             let is_superblock =
-                TagFields::unpack(op.tag).is_some_and(|it| it.owner == OpOwner::Superblock);
+                TagFields::unpack(op.tag).is_some_and(|fields| fields.owner == OpOwner::Superblock);
             assert!(!is_superblock || engine.status().regions_dirty == 0);
             superblocks += usize::from(is_superblock);
             engine.completed(op.tag, OpOutcome::Done, &mut out);
@@ -246,8 +248,8 @@ fn promoted_on(holders: &[usize]) -> Vec<FoundDevice> {
     next.entries[2] = MemberEntry { state: MemberState::InSync, since: 3, ..next.entries[2] };
     next.advance();
     next.revision = 3;
-    for (at, it) in all.iter_mut().enumerate() {
-        it.superblock.table = if holders.contains(&at) { next.clone() } else { base.clone() };
+    for (at, device) in all.iter_mut().enumerate() {
+        device.superblock.table = if holders.contains(&at) { next.clone() } else { base.clone() };
     }
     all
 }
@@ -256,7 +258,7 @@ fn promoted_on(holders: &[usize]) -> Vec<FoundDevice> {
 fn a_table_that_may_not_count_needs_a_majority_of_its_base_or_half_that_has_it() {
     let start = |holders: &[usize], here: [usize; 2]| {
         let all = promoted_on(holders);
-        assemble(&here.map(|it| all[it].clone()), AssembleOptions::default()).map(|_| ())
+        assemble(&here.map(|at| all[at].clone()), AssembleOptions::default()).map(|_| ())
     };
     // Member 0 may have gone on without member 1, as half of the two that were in sync.
     let refused = crate::AssembleError::NoMajority { present: 1, voters: 2 };
@@ -278,7 +280,7 @@ fn a_start_makes_the_newest_table_count_before_the_next() {
         let slot = (ops[0].offset / BLOCK) as u8;
         let table = crate::superblock::decode(engine.metadata(block), slot).unwrap().table;
         written.push((table.epoch, table.committed, table.voters));
-        ops.iter().for_each(|it| engine.completed(it.tag, OpOutcome::Done, &mut out));
+        ops.iter().for_each(|op| engine.completed(op.tag, OpOutcome::Done, &mut out));
     }
     assert_eq!(written, [(3, 2, 0b011), (4, 3, 0b111), (4, 4, 0b111)]);
 }
@@ -286,7 +288,7 @@ fn a_start_makes_the_newest_table_count_before_the_next() {
 /// Marks a region in the map of a member that was found.
 pub(super) fn mark_alone(found: &mut FoundDevice, set: u8, region: usize) {
     let name = PageName { array: Id([9; 16]), set, page: 0 };
-    let bytes = (0..=region).map(|it| if it == region { DIRTY } else { 0 });
+    let bytes = (0..=region).map(|number| if number == region { DIRTY } else { 0 });
     map_page::encode(name, 5, bytes, &mut found.map[BLOCK as usize..2 * BLOCK as usize]);
 }
 
@@ -298,10 +300,10 @@ fn a_mark_that_one_copy_has_alone_is_on_all_before_the_first_superblock() {
     let mut out = EngineOutput::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
     // To the slot that does not hold the newest page.
-    let places: Vec<(u8, u64)> = out.ops.iter().map(|it| (it.device, it.offset)).collect();
+    let places: Vec<(u8, u64)> = out.ops.iter().map(|op| (op.device, op.offset)).collect();
     assert_eq!(places, [(0, layout::map_slot(0, 1)), (1, layout::map_slot(0, 0))]);
     let ops = complete_all(&mut engine, &mut out);
-    let copied = ops.iter().filter(|it| it.buffer.is_copy() && it.device == 1);
+    let copied = ops.iter().filter(|op| op.buffer.is_copy() && op.device == 1);
     assert_eq!(copied.count(), (1 << 20) / CHUNK as usize);
 }
 
@@ -333,9 +335,9 @@ fn copied_back(own: MemberTable) -> Vec<u64> {
     engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
     assert!(engine.status().roles[1].is_read);
-    let copies = ops.iter().filter(|it| it.buffer.is_copy());
-    let written = copies.filter(|it| it.kind == MemberOpKind::Write);
-    written.map(|it| (it.offset - engine.data_at) >> 20).collect()
+    let copies = ops.iter().filter(|op| op.buffer.is_copy());
+    let written = copies.filter(|copy| copy.kind == MemberOpKind::Write);
+    written.map(|copy| (copy.offset - engine.data_at) >> 20).collect()
 }
 
 #[test]
@@ -343,7 +345,7 @@ fn level_0_writes_one_copy_without_a_map() {
     let (mut engine, mut out) = running(Level::Striped);
     engine.submit(ArrayRequest { length: 2 * CHUNK, ..write(1, 0) }, &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
-    assert_eq!(ops.iter().map(|it| it.device).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(ops.iter().map(|op| op.device).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(answers(&mut out), [1]);
 }
 
@@ -368,7 +370,7 @@ fn scrub_status(engine: &Engine) -> ScrubStatus {
 
 /// Devices of the operations of a kind.
 fn of_kind(ops: &[MemberOp], kind: MemberOpKind) -> Vec<u8> {
-    ops.iter().filter(|it| it.kind == kind).map(|it| it.device).collect()
+    ops.iter().filter(|op| op.kind == kind).map(|op| op.device).collect()
 }
 
 #[test]
@@ -404,9 +406,9 @@ fn a_repair_marks_the_region_before_it_writes_the_copy_that_differs() {
     assert_eq!((compare.device, compare.buffer), (1, OpBuffer::Copy(0)));
     engine.completed(compare.tag, OpOutcome::Differs, &mut out);
     let marks = std::mem::take(&mut out.ops);
-    assert!(marks.iter().all(|it| matches!(it.buffer, OpBuffer::Metadata(_))), "{marks:?}");
+    assert!(marks.iter().all(|mark| matches!(mark.buffer, OpBuffer::Metadata(_))), "{marks:?}");
     assert_eq!(marks.len(), 2);
-    marks.iter().for_each(|it| engine.completed(it.tag, OpOutcome::Done, &mut out));
+    marks.iter().for_each(|mark| engine.completed(mark.tag, OpOutcome::Done, &mut out));
     let write = out.ops.pop().unwrap();
     let expected = (1, MemberOpKind::Write, compare.offset, OpBuffer::Copy(0));
     assert_eq!((write.device, write.kind, write.offset, write.buffer), expected);
@@ -425,10 +427,10 @@ fn a_chunk_is_compared_when_the_write_before_has_ended() {
     let marks = std::mem::take(&mut out.ops);
     engine.scrub(false, &mut out).unwrap();
     assert_eq!(out.ops, []);
-    marks.iter().for_each(|it| engine.completed(it.tag, OpOutcome::Done, &mut out));
+    marks.iter().for_each(|mark| engine.completed(mark.tag, OpOutcome::Done, &mut out));
     let writes = std::mem::take(&mut out.ops);
     assert_eq!(of_kind(&writes, MemberOpKind::Write), [0, 1]);
-    writes.iter().for_each(|it| engine.completed(it.tag, OpOutcome::Done, &mut out));
+    writes.iter().for_each(|write| engine.completed(write.tag, OpOutcome::Done, &mut out));
     assert_eq!(of_kind(&out.ops, MemberOpKind::Read), [0]);
     // And a write that comes now waits for it.
     engine.submit(write(2, 0), &mut out).unwrap();
@@ -439,7 +441,7 @@ fn a_chunk_is_compared_when_the_write_before_has_ended() {
 
 /// Completes writes alone, and what follows of them.
 fn complete_writes(engine: &mut Engine, out: &mut EngineOutput) {
-    while let Some(at) = out.ops.iter().position(|it| it.kind == MemberOpKind::Write) {
+    while let Some(at) = out.ops.iter().position(|op| op.kind == MemberOpKind::Write) {
         let op = out.ops.remove(at);
         engine.completed(op.tag, OpOutcome::Done, out);
     }
@@ -501,7 +503,7 @@ fn a_scrub_waits_until_a_member_is_rebuilt() {
     engine.scrub(false, &mut out).unwrap();
     engine.member_failed(1, &mut out);
     let before = found(Level::StripedMirrors).swap_remove(1).superblock;
-    out.ops.retain(|it| it.device != 1);
+    out.ops.retain(|op| op.device != 1);
     while !engine.status().is_settled {
         for op in std::mem::take(&mut out.ops) {
             engine.completed(op.tag, OpOutcome::Done, &mut out);
@@ -511,9 +513,9 @@ fn a_scrub_waits_until_a_member_is_rebuilt() {
     let newcomer = Newcomer { device: 5, device_bytes, id, found: None };
     engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     let ops = scrub_all(&mut engine, &mut out, &[]);
-    let last_copy = |it: &MemberOp| it.buffer.is_copy() && it.kind == MemberOpKind::Write;
+    let last_copy = |op: &MemberOp| op.buffer.is_copy() && op.kind == MemberOpKind::Write;
     let rebuilt = ops.iter().rposition(last_copy).unwrap();
-    let early = ops[..rebuilt].iter().filter(|it| it.kind == MemberOpKind::Compare).count();
+    let early = ops[..rebuilt].iter().filter(|op| op.kind == MemberOpKind::Compare).count();
     let late = of_kind(&ops[rebuilt..], MemberOpKind::Compare);
     // One set had one copy in sync when the scrub came to it; at most a chunk of the other was begun.
     assert!(early <= 1 && late.len() >= (1 << 26) / CHUNK as usize - 1, "{early} {}", late.len());
@@ -548,7 +550,7 @@ fn a_copy_that_cannot_be_read_is_no_mismatch_and_is_written_by_a_repair_alone() 
         let compare = out.ops.pop().unwrap();
         engine.completed(compare.tag, OpOutcome::Error, &mut out);
         let ops = scrub_all(&mut engine, &mut out, &[]);
-        let data = ops.iter().filter(|it| it.buffer.is_copy()).copied();
+        let data = ops.iter().filter(|op| op.buffer.is_copy()).copied();
         let data: Vec<MemberOp> = data.collect();
         assert_eq!(of_kind(&data, MemberOpKind::Write).len(), repaired);
         let status = scrub_status(&engine);
@@ -573,7 +575,7 @@ fn a_chunk_whose_first_copy_fails_is_compared_again_with_another() {
     engine.member_failed(0, &mut out);
     engine.completed(compares[1].tag, OpOutcome::Differs, &mut out);
     let ops = scrub_all(&mut engine, &mut out, &[]);
-    let first = ops.iter().find(|it| it.buffer.is_copy()).unwrap();
+    let first = ops.iter().find(|op| op.buffer.is_copy()).unwrap();
     assert_eq!((first.device, first.kind, first.offset), (1, MemberOpKind::Read, read.offset));
     let status = scrub_status(&engine);
     assert_eq!((status.mismatches, status.done), (0, status.all));
@@ -586,7 +588,7 @@ fn a_set_with_one_copy_in_sync_is_left_out() {
     complete_all(&mut engine, &mut out);
     engine.scrub(false, &mut out).unwrap();
     let ops = scrub_all(&mut engine, &mut out, &[]);
-    assert!(ops.iter().all(|it| it.device < 2));
+    assert!(ops.iter().all(|op| op.device < 2));
     let status = scrub_status(&engine);
     assert_eq!((status.done, status.skipped), (2 << 26, 1 << 26));
 }

@@ -77,7 +77,8 @@ impl Engine {
     /// Another copy each time, by the count of requests: only for a fault.
     fn any_copy(&self, in_sync: Members) -> u8 {
         let other = in_sync & !(1 << in_sync.trailing_zeros());
-        let is_odd = self.parts.iter().map(|it| it.generation).fold(0, u32::wrapping_add) % 2 == 1;
+        let is_odd =
+            self.parts.iter().map(|part| part.generation).fold(0, u32::wrapping_add) % 2 == 1;
         let chosen = if is_odd && other != 0 { other } else { in_sync };
         chosen.trailing_zeros() as u8
     }
@@ -230,7 +231,7 @@ impl Engine {
         if self.is_compared(index) {
             return self.compare_ended(index, bit, outcome, out);
         }
-        if self.works.get(usize::from(index)).is_some_and(|it| it.reads != 0) {
+        if self.works.get(usize::from(index)).is_some_and(|work| work.reads != 0) {
             return self.stripe_read_ended(index, bit.trailing_zeros() as u8, outcome, out);
         }
         let part = &mut self.parts[usize::from(index)];
@@ -267,7 +268,7 @@ impl Engine {
     pub(super) fn forget_read_errors(&mut self) {
         if self.now.saturating_sub(self.errors_halved) >= Nanos::from_secs(3600) {
             self.errors_halved = self.now;
-            self.read_errors.iter_mut().for_each(|it| *it /= 2);
+            self.read_errors.iter_mut().for_each(|read_error| *read_error /= 2);
         }
     }
 

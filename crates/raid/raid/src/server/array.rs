@@ -156,7 +156,7 @@ impl LockedArray {
 
     /// Threads with jobs that the engine had no room for.
     pub(super) fn waiting(&self) -> Threads {
-        let waits = |(at, it): (usize, &ThreadWork)| Threads::from(it.backlog > 0) << at;
+        let waits = |(at, work): (usize, &ThreadWork)| Threads::from(work.backlog > 0) << at;
         self.due.iter().enumerate().map(waits).sum()
     }
 
@@ -191,7 +191,7 @@ impl LockedArray {
     fn drop_unused(&mut self) {
         let status = self.engine.status();
         for (number, device) in (0..).zip(&mut self.devices) {
-            device.is_used &= status.roles.iter().any(|it| it.device == Some(number));
+            device.is_used &= status.roles.iter().any(|role| role.device == Some(number));
         }
         for due in &mut self.due {
             due.ops.retain(|op| {
@@ -206,7 +206,7 @@ impl LockedArray {
     pub(super) fn is_over(&mut self) -> bool {
         let is_quiet = || {
             let is_free = self.requests == 0 && self.metadata_in_flight == 0;
-            is_free && self.due.iter().all(|it| it.backlog == 0)
+            is_free && self.due.iter().all(|work| work.backlog == 0)
         };
         let has_stopped = || self.engine.status().stopped.is_some();
         self.is_over |= self.is_closing && (is_quiet() || has_stopped());
@@ -234,7 +234,7 @@ impl LockedArray {
     }
 
     pub(super) fn status(&self) -> ServerStatus {
-        let waiting: u32 = self.due.iter().map(|it| it.backlog).sum();
+        let waiting: u32 = self.due.iter().map(|work| work.backlog).sum();
         ServerStatus {
             engine: self.engine.status(),
             devices: self.devices.clone(),
@@ -470,7 +470,7 @@ mod tests {
         pass(&mut array, 1, TICK);
         assert_eq!((state(&array, 1), array.devices[1].is_used), (MemberState::Faulty, false));
         let answers = std::mem::take(&mut array.out.answers);
-        assert_eq!(answers.iter().map(|it| it.result).collect::<Vec<_>>(), [Ok(())]);
+        assert_eq!(answers.iter().map(|answer| answer.result).collect::<Vec<_>>(), [Ok(())]);
         // It is no error that a member has answered with, and it is still owed.
         assert_eq!((array.devices[1].errors, array.devices[1].in_flight), (0, 1));
     }

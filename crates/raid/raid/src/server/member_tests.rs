@@ -43,7 +43,7 @@ fn life(level: Level, members: u8) -> Option<BTreeMap<&'static str, BTreeSet<Str
     let handle = server.handle();
     let mut connection = handle.connect();
     let device_bytes = members_of.open(0).metadata().unwrap().len();
-    wait_until(&handle, |it| it.engine.is_running);
+    wait_until(&handle, |status| status.engine.is_running);
     write(connection.as_mut(), 512, &pattern(3 * CHUNK as usize, 1)).unwrap();
     let zeroes = Command::WriteZeroes {
         offset: 0,
@@ -55,12 +55,14 @@ fn life(level: Level, members: u8) -> Option<BTreeMap<&'static str, BTreeSet<Str
     if level != Level::Striped {
         handle.fail(1).unwrap();
         write(connection.as_mut(), 0, &pattern(4 * CHUNK as usize, 2)).unwrap();
-        wait_until(&handle, |it| it.engine.is_settled && it.devices[1].in_flight == 0);
+        wait_until(&handle, |status| status.engine.is_settled && status.devices[1].in_flight == 0);
         let found = members_of.find(1);
         let newcomer =
             Newcomer { device: 1, device_bytes, id: found.superblock.member, found: Some(found) };
         handle.add(JoinAs::Member(1), newcomer).unwrap();
-        wait_until(&handle, |it| state(it, 1) == MemberState::InSync && it.engine.roles[1].is_read);
+        wait_until(&handle, |status| {
+            state(status, 1) == MemberState::InSync && status.engine.roles[1].is_read
+        });
     }
     read(connection.as_mut(), 0, 4096);
     drop(connection);
@@ -233,21 +235,25 @@ fn all_four_superblocks_of_an_added_member_are_its_own_and_those_of_the_others_f
         file.write_all_at(&block, place).unwrap();
     }
     make_blank(&file, device_bytes, &GEOMETRY).unwrap();
-    assert!(slots(&file).iter().all(|it| *it == Err(crate::SuperblockError::Missing)));
+    assert!(slots(&file).iter().all(|slot| *slot == Err(crate::SuperblockError::Missing)));
     handle.open(&members.member(5)).unwrap();
     let newcomer = Newcomer { device: 5, device_bytes, id: Id([5; 16]), found: None };
     handle.add(JoinAs::Member(1), newcomer).unwrap();
-    wait_until(&handle, |it| it.engine.roles[1].is_read && it.engine.is_settled);
+    wait_until(&handle, |status| status.engine.roles[1].is_read && status.engine.is_settled);
     server.stop().unwrap();
     for (device, id) in [(0, Id([1; 16])), (5, Id([5; 16]))] {
         let all = slots(&members.open(device)).map(Result::unwrap);
-        assert!(all.iter().all(|it| it.member == id && it.table.array == Id([9; 16])), "{device}");
+        assert!(
+            all.iter()
+                .all(|superblock| superblock.member == id && superblock.table.array == Id([9; 16])),
+            "{device}"
+        );
         // Both ends have the same, and the pairs are written in turn.
-        let revisions = all.each_ref().map(|it| it.table.revision);
+        let revisions = all.each_ref().map(|superblock| superblock.table.revision);
         assert_eq!([revisions[0], revisions[1]], [revisions[2], revisions[3]], "{device}");
         assert_eq!(revisions[0].abs_diff(revisions[1]), 1, "{device}: {revisions:?}");
-        let newest = all.iter().max_by_key(|it| it.table.revision).unwrap();
-        let states = newest.table.entries.iter().map(|it| (it.member, it.state));
+        let newest = all.iter().max_by_key(|superblock| superblock.table.revision).unwrap();
+        let states = newest.table.entries.iter().map(|entry| (entry.member, entry.state));
         let expected = [(Id([1; 16]), MemberState::InSync), (Id([5; 16]), MemberState::InSync)];
         assert_eq!(states.collect::<Vec<_>>(), expected, "{device}");
     }

@@ -45,8 +45,8 @@ pub fn find_member(
     };
     let read_slot = |at: u64, into: &mut [u8]| {
         let slot = read(file, at, into.len() as u64);
-        slot.is_ok_and(|it| {
-            into.copy_from_slice(&it.slot(0)[..into.len()]);
+        slot.is_ok_and(|block| {
+            into.copy_from_slice(&block.slot(0)[..into.len()]);
             true
         })
     };
@@ -59,8 +59,8 @@ pub fn find_member(
 #[must_use]
 pub fn marked_regions(found: &FoundDevice) -> u32 {
     let table = &found.superblock.table;
-    let role = table.entries.iter().position(|it| it.member == found.superblock.member);
-    let Some(role) = role.filter(|&it| it < table.geometry.members.into()) else { return 0 };
+    let role = table.entries.iter().position(|entry| entry.member == found.superblock.member);
+    let Some(role) = role.filter(|&role| role < table.geometry.members.into()) else { return 0 };
     let set = role as u8 / table.geometry.set_members();
     let pages = 0..layout::map_pages(&table.geometry);
     let marks = pages.flat_map(|page| {
@@ -81,9 +81,10 @@ pub fn leave_unsynced(blocks: &mut Blocks, geometry: &Geometry) {
 /// # Errors
 /// If it cannot be written.
 pub fn make_blank(file: &File, device_bytes: u64, geometry: &Geometry) -> io::Result<()> {
-    let map =
-        (0..layout::map_bytes(geometry) / BLOCK).map(|it| layout::map_slot(0, 0) + it * BLOCK);
-    let superblocks = (0..SUPERBLOCKS).filter_map(|it| layout::superblock_slot(device_bytes, it));
+    let map = (0..layout::map_bytes(geometry) / BLOCK)
+        .map(|number| layout::map_slot(0, 0) + number * BLOCK);
+    let superblocks =
+        (0..SUPERBLOCKS).filter_map(|number| layout::superblock_slot(device_bytes, number));
     let zeros = |place| (place, vec![0; BLOCK as usize]);
     write_metadata(file, &superblocks.chain(map).map(zeros).collect())
 }

@@ -59,7 +59,7 @@ struct NbdPiece {
 impl Connection for ArrayClient<'_> {
     fn carry_out(&mut self, batch: &mut [Request<'_>]) {
         let chunk = u64::from(self.shared.chunk);
-        let ranges: Vec<_> = batch.iter().map(|it| range_of(&it.command)).collect();
+        let ranges: Vec<_> = batch.iter().map(|request| range_of(&request.command)).collect();
         let mut pieces = ranges
             .iter()
             .enumerate()
@@ -127,7 +127,7 @@ impl ArrayClient<'_> {
         if let (Command::Read { into, .. }, Some(data)) = (&mut request.command, &done.data) {
             into[piece.within..][..length].copy_from_slice(&data.slot(0)[..length]);
         }
-        done.data.into_iter().for_each(|it| self.desk.give_back(it));
+        done.data.into_iter().for_each(|buffers| self.desk.give_back(buffers));
         request.outcome = request.outcome.and(outcome);
     }
 }
@@ -177,7 +177,7 @@ mod tests {
     fn a_request_is_cut_at_the_borders_of_chunks() {
         let cut = |offset, length| {
             let pieces = pieces_of(3, offset, length, 4096);
-            pieces.map(|it| (it.within, it.offset, it.length)).collect::<Vec<_>>()
+            pieces.map(|piece| (piece.within, piece.offset, piece.length)).collect::<Vec<_>>()
         };
         assert_eq!(cut(0, 4096), [(0, 0, 4096)]);
         assert_eq!(cut(512, 8192), [(0, 512, 3584), (3584, 4096, 4096), (7680, 8192, 512)]);
@@ -206,9 +206,9 @@ mod tests {
                 batch[0].outcome
             });
             while places.len() < chunks || !open.is_empty() {
-                let jobs = desk.take().map_or(Vec::new(), |it| it.jobs);
+                let jobs = desk.take().map_or(Vec::new(), |incoming| incoming.jobs);
                 if !jobs.is_empty() {
-                    places.extend(jobs.iter().map(|it| it.offset));
+                    places.extend(jobs.iter().map(|job| job.offset));
                     open.extend(jobs);
                     on_their_way.push(open.len());
                 }
@@ -227,7 +227,8 @@ mod tests {
     fn a_connection_has_128_pieces_on_their_way_and_one_more_for_each_that_is_answered() {
         for (chunks, most) in [(127, 127), (128, 128), (300, 128)] {
             let (places, on_their_way) = asked_for(chunks);
-            let expected: Vec<u64> = (0..chunks as u64).map(|it| it * u64::from(CHUNK)).collect();
+            let expected: Vec<u64> =
+                (0..chunks as u64).map(|chunk| chunk * u64::from(CHUNK)).collect();
             assert!(places == expected, "{places:?}");
             assert_eq!((on_their_way[0], on_their_way.iter().max()), (most, Some(&most)));
         }

@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use durio_block::{Buffers, LentBuffer, RingWaker};
+use durio_block::{Buffers, LentBuffer, MemberRing, RingWaker};
 
 use super::ServerError;
 use super::array::{LockedArray, Threads};
-use super::core::CoreOrder;
 use crate::RequestKind;
 use crate::superblock::MemberTable;
 
@@ -56,7 +55,6 @@ pub(super) enum Asker {
 pub(super) struct FinishedJob {
     pub(super) number: u32,
     pub(super) result: Result<(), JobError>,
-    /// The read data.
     pub(super) data: Option<Buffers>,
 }
 
@@ -105,11 +103,13 @@ impl Mailbox {
     }
 }
 
-/// Unprocessed input.
+/// A task from another thread, with the ring of the thread that gets it.
+pub(super) type ThreadOrder = Box<dyn FnOnce(&mut MemberRing, &mut LockedArray) + Send>;
+
 #[derive(Default)]
 pub(super) struct QueuedWork {
     pub(super) jobs: Vec<ArrayJob>,
-    pub(super) orders: Vec<CoreOrder>,
+    pub(super) orders: Vec<ThreadOrder>,
     has_ended: bool,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct ServerState {
     pub(super) desks: Vec<Arc<Desk>>,
     connections: AtomicUsize,
     #[cfg(test)]
-    pub(super) probe: super::probe::RingProbe,
+    pub(super) probe: super::tests::RingProbe,
 }
 
 /// Where things are left for one of the server's threads.
@@ -162,7 +162,7 @@ impl ServerState {
             desks: wakers.map(|waker| Arc::new(Desk::new(chunk, waker))).collect(),
             connections: AtomicUsize::new(0),
             #[cfg(test)]
-            probe: super::probe::RingProbe::default(),
+            probe: super::tests::RingProbe::default(),
         }
     }
 
@@ -218,7 +218,7 @@ impl Desk {
         Ok(())
     }
 
-    pub(super) fn push_order(&self, order: CoreOrder) -> Result<(), ServerError> {
+    pub(super) fn push_order(&self, order: ThreadOrder) -> Result<(), ServerError> {
         let mut incoming = self.lock();
         if incoming.has_ended {
             return Err(ServerError::Ended);

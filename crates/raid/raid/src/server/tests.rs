@@ -3,13 +3,16 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Mutex;
 
+use durio_block::{MemberAction, MemberOperation};
 use durio_nbd::{Command, Connection, Refusal, Request, Storage};
 
 use super::array::TICK;
 use super::*;
 use crate::{
-    AssembleOptions, Geometry, Id, Level, Member, MemberState, Newcomer, assemble, create, layout,
+    AssembleOptions, Geometry, Id, Level, Member, MemberOp, MemberOpKind, MemberState, Newcomer,
+    assemble, create, layout,
 };
 
 pub(super) const CHUNK: u32 = 16 << 10;
@@ -42,13 +45,13 @@ impl Members {
             numbers.map(|number| Member { id: Id([number; 16]), device_bytes }).collect();
         let blocks =
             create(Id([9; 16]), "test", geometry, layout::DATA_ALIGNMENT, &members).unwrap();
-        let it = Self { folder, geometry, data_at };
+        let members = Self { folder, geometry, data_at };
         for (device, blocks) in (0..).zip(&blocks) {
-            let file = File::create_new(it.path(device)).unwrap();
+            let file = File::create_new(members.path(device)).unwrap();
             file.set_len(device_bytes).unwrap();
             write_metadata(&file, blocks).unwrap();
         }
-        it
+        members
     }
 
     pub(super) fn path(&self, device: u8) -> std::path::PathBuf {
@@ -77,7 +80,7 @@ impl Members {
     }
 
     pub(super) fn plan(&self, devices: &[u8]) -> StartPlan {
-        let found: Vec<_> = devices.iter().map(|&it| self.find(it)).collect();
+        let found: Vec<_> = devices.iter().map(|&device| self.find(device)).collect();
         let options = AssembleOptions { force: true, ..AssembleOptions::default() };
         assemble(&found, options).unwrap()
     }
@@ -180,7 +183,7 @@ fn what_was_written_is_on_every_copy_and_is_read_again() {
     server.stop().unwrap();
     // Nothing is left to resync.
     let server = members.serve(&[0, 1]).unwrap();
-    let status = wait_until(&server.handle(), |it| it.engine.is_running);
+    let status = wait_until(&server.handle(), |status| status.engine.is_running);
     assert_eq!((status.engine.regions_unsynced, status.engine.regions_dirty), (0, 0));
     assert_eq!(read(server.handle().connect().as_mut(), 512, data.len()), expected);
     server.stop().unwrap();
@@ -229,14 +232,14 @@ fn a_write_that_waited_for_one_of_another_thread_goes_on_at_once() {
                         outcome: Err(Refusal::Io),
                     });
                     connection.carry_out(&mut batch);
-                    assert!(batch.iter().all(|it| it.outcome == Ok(())));
+                    assert!(batch.iter().all(|request| request.outcome == Ok(())));
                 }
             });
         }
     });
     assert!(begin.elapsed() < ROUNDS * TICK / 2, "{:?}", begin.elapsed());
     let data = members.data(0);
-    assert!(data == members.data(1) && data[..4096].iter().all(|it| *it == data[0]));
+    assert!(data == members.data(1) && data[..4096].iter().all(|byte| *byte == data[0]));
     server.stop().unwrap();
 }
 
@@ -246,7 +249,7 @@ fn a_thread_that_ends_by_a_fault_ends_the_others_and_everybody_is_told() {
     let Some(server) = members.serve(&[0, 1]) else { return };
     let handle = server.handle();
     let mut connections = [handle.connect(), handle.connect()];
-    connections.iter_mut().for_each(|it| write(it.as_mut(), 0, &[1; 512]).unwrap());
+    connections.iter_mut().for_each(|connection| write(connection.as_mut(), 0, &[1; 512]).unwrap());
     let told = handle.order_to(1, |_, _| panic!("a fault, on purpose"));
     assert!(matches!(told, Err(ServerError::Ended)));
     while !server.threads.iter().all(thread::JoinHandle::is_finished) {
@@ -270,10 +273,10 @@ fn a_member_that_failed_comes_back_by_the_map_under_writes() {
     write(connection.as_mut(), 0, &pattern(65536, 1)).unwrap();
     handle.fail(1).unwrap();
     write(connection.as_mut(), 2 << 20, &pattern(65536, 2)).unwrap();
-    let status = wait_until(&handle, |it| it.engine.is_settled);
+    let status = wait_until(&handle, |status| status.engine.is_settled);
     assert_eq!(state(&status, 1), MemberState::Faulty);
     assert!(!status.devices[1].is_used && status.devices[1].is_open);
-    wait_until(&handle, |it| it.devices[1].in_flight == 0);
+    wait_until(&handle, |status| status.devices[1].in_flight == 0);
     let found = members.find(1);
     let (id, device_bytes) = (found.superblock.member, found.superblock.device_bytes);
     let newcomer = Newcomer { device: 1, device_bytes, id, found: Some(found) };
@@ -282,7 +285,9 @@ fn a_member_that_failed_comes_back_by_the_map_under_writes() {
         write(connection.as_mut(), (round * 65536) as u64, &pattern(65536, round)).unwrap();
         write(of_another_thread.as_mut(), (round * 32768) as u64, &pattern(512, 9)).unwrap();
     }
-    wait_until(&handle, |it| state(it, 1) == MemberState::InSync && it.engine.roles[1].is_read);
+    wait_until(&handle, |status| {
+        state(status, 1) == MemberState::InSync && status.engine.roles[1].is_read
+    });
     assert!(members.data(0) == members.data(1));
     server.stop().unwrap();
 }
@@ -303,7 +308,7 @@ fn a_new_device_takes_the_place_of_one_that_is_gone() {
     let newcomer = Newcomer { device: 5, device_bytes, id: Id([5; 16]), found: None };
     handle.add(JoinAs::Member(1), newcomer.clone()).unwrap();
     assert!(matches!(handle.add(JoinAs::Member(1), newcomer), Err(ServerError::Used)));
-    wait_until(&handle, |it| it.engine.roles[1].is_read);
+    wait_until(&handle, |status| status.engine.roles[1].is_read);
     assert!(matches!(handle.forget(5), Err(ServerError::Used)));
     assert!(members.data(5)[..data.len()] == data);
     server.stop().unwrap();
@@ -323,7 +328,8 @@ fn a_member_that_has_shrunk_fails_and_nobody_sees_it() {
     for _ in 0..4 {
         assert!(read(connection.as_mut(), 0, data.len()) == data);
     }
-    let status = wait_until(&handle, |it| it.devices[1].errors > 0 && it.engine.is_settled);
+    let status =
+        wait_until(&handle, |status| status.devices[1].errors > 0 && status.engine.is_settled);
     assert!(status.engine.roles[0].is_read);
     server.stop().unwrap();
 }
@@ -351,8 +357,9 @@ fn a_member_that_hangs_is_given_up_and_what_it_owes_holds_nobody_up() {
     });
     let mut batch: Vec<_> = writes.collect();
     connection.carry_out(&mut batch);
-    assert!(batch.iter().all(|it| it.outcome == Ok(())));
-    let status = wait_until(&handle, |it| it.engine.is_settled && !it.devices[1].is_used);
+    assert!(batch.iter().all(|request| request.outcome == Ok(())));
+    let status =
+        wait_until(&handle, |status| status.engine.is_settled && !status.devices[1].is_used);
     assert_eq!(state(&status, 1), MemberState::Faulty);
     let pipe = status.devices[1];
     assert!(pipe.in_flight > 0 && pipe.writes > 0 && pipe.errors == 0, "{pipe:?}");
@@ -434,7 +441,7 @@ fn a_thread_of_a_server_hands_over_256_operations_in_one_call() {
     let mut rings = 0;
     for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
         let is_ring = std::fs::read_link(entry.path())
-            .is_ok_and(|it| it.as_os_str() == "anon_inode:[io_uring]");
+            .is_ok_and(|target| target.as_os_str() == "anon_inode:[io_uring]");
         let info = Path::new("/proc/self/fdinfo").join(entry.file_name());
         let Some(text) = std::fs::read_to_string(info).ok().filter(|_| is_ring) else { continue };
         let mask = text.lines().find_map(|line| line.strip_prefix("SqMask:"));
@@ -446,4 +453,42 @@ fn a_thread_of_a_server_hands_over_256_operations_in_one_call() {
     }
     assert!(rings > 0);
     drop(array);
+}
+
+/// A place beyond the end of any file: the kernel refuses operations there.
+const NOWHERE: u64 = 1 << 63;
+
+type FailureRule = Box<dyn Fn(&MemberOp) -> bool + Send>;
+
+/// Sits between the threads of a server and their rings: shows the operations that they hand to the
+/// kernel, and makes some of them fail.
+#[derive(Default)]
+pub(super) struct RingProbe {
+    seen: Mutex<Vec<(MemberOp, MemberAction)>>,
+    fails: Mutex<Option<FailureRule>>,
+}
+
+impl RingProbe {
+    /// Makes these operations fail from now on, and no others.
+    pub(super) fn fail(&self, rule: impl Fn(&MemberOp) -> bool + Send + 'static) {
+        *self.fails.lock().unwrap() = Some(Box::new(rule));
+    }
+
+    /// The operations handed over since the last call.
+    pub(super) fn take(&self) -> Vec<(MemberOp, MemberAction)> {
+        std::mem::take(&mut self.seen.lock().unwrap())
+    }
+
+    /// Records the engine's operation and the kernel's.
+    pub(super) fn see(&self, op: &MemberOp, operation: MemberOperation) -> MemberOperation {
+        self.seen.lock().unwrap().push((*op, operation.action));
+        // A write of the log is longer than the engine's operation.
+        let header = if op.kind == MemberOpKind::Log { crate::BLOCK as u32 } else { 0 };
+        assert_eq!((operation.member, operation.offset), (op.device.into(), op.offset));
+        assert_eq!(operation.length, op.length + header);
+        match &*self.fails.lock().unwrap() {
+            Some(fails) if fails(op) => MemberOperation { offset: NOWHERE, ..operation },
+            _ => operation,
+        }
+    }
 }

@@ -8,21 +8,16 @@
 use durio_block::Buffers;
 use durio_simdisk::{Chance, Profile};
 
-use super::damages::{Copies, Images};
-use super::drives::Drive;
-use super::liars::Liar;
-use super::life::Life;
-use super::media::{self, TrustedMembers};
+use super::drives::{Copies, Drive, Images, Liar};
 use super::model::ArrayModel;
 use super::reduction::{Reduction, SimEventKind};
-use super::shapes::{describe, draw_geometry, draw_stripes, three_copies};
+use super::shapes::{draw_geometry, draw_stripes, three_copies};
 use super::{Focus, Scenario, Tally};
 use crate::geometry::{BLOCK, Geometry, SECTOR};
 use crate::map_page::{REGIONS_PER_PAGE, simulate_regions_per_page};
 use crate::server::leave_unsynced;
 use crate::simulated::{self, SimulatedMemory};
-use crate::superblock::MemberState;
-use crate::{Fault, Id, Member, StartPlan, create, layout};
+use crate::{Fault, Id, Member, create, layout};
 
 /// Requests in flight at most, and bytes of one.
 pub(super) const DEPTH: usize = 8;
@@ -122,7 +117,7 @@ impl CutCampaign {
             if reduction.has(SimEventKind::Spares) { (spares, others) } else { (0, 0) };
         // One campaign in four has its map in one page, and so have all with a fault whose kept
         // case is older than multi-page maps.
-        let is_kept = scenario.fault.is_some_and(|it| it <= Fault::PromotedUnderWriter);
+        let is_kept = scenario.fault.is_some_and(|fault| fault <= Fault::PromotedUnderWriter);
         let page_regions = if number % 4 == 1 || is_kept { REGIONS_PER_PAGE } else { SMALL_PAGE };
         simulate_regions_per_page(page_regions);
         let data_at = layout::data_at(&geometry, BLOCK);
@@ -182,7 +177,7 @@ impl CutCampaign {
 
     /// An array of the first drives.
     fn create(&mut self, count: usize) {
-        let member = |it: &Drive| Member { id: it.id, device_bytes: it.disk.size() };
+        let member = |drive: &Drive| Member { id: drive.id, device_bytes: drive.disk.size() };
         let members: Vec<Member> = self.drives[..count].iter().map(member).collect();
         let blocks = create(Id([1; 16]), "simulated", self.geometry, BLOCK, &members);
         let is_striped = self.geometry.level.parities() > 0;
@@ -207,9 +202,9 @@ impl CutCampaign {
     pub(super) fn blank_drive(&mut self, device: usize) -> Drive {
         self.drives_made += 1;
         let bytes = layout::device_bytes(&self.geometry, self.data_at);
-        let liar = self.liar.as_ref().filter(|it| it.device == device);
+        let liar = self.liar.as_ref().filter(|liar| liar.device == device);
         let honest = (Profile::honest(bytes), false);
-        let (profile, flushes) = liar.map_or(honest, |it| it.profile(bytes));
+        let (profile, flushes) = liar.map_or(honest, |liar| liar.profile(bytes));
         Drive::blank(profile, flushes, self.drives_made, self.chance.bits())
     }
 
@@ -282,7 +277,7 @@ impl CutCampaign {
             }
             (self.life, self.step, self.further) = (life, 0, 0);
             self.draw_anew(u32::MAX);
-            let is_traced = |it: u64| it == life || self.reduction.lives().is_some();
+            let is_traced = |other: u64| other == life || self.reduction.lives().is_some();
             self.is_tracing = self.traced.is_some_and(is_traced);
             if let Some(liar) = &self.liar {
                 let (device, name) = (liar.device, liar.name());
@@ -339,76 +334,13 @@ impl CutCampaign {
         let is_settled = is_settled && self.reduction.has(SimEventKind::Settling);
         let epoch = plan.table.epoch;
         self.live_with(plan, steps, is_settled, false)?;
-        put_back.into_iter().for_each(|it| self.erase_unless_after(it, epoch));
+        put_back.into_iter().for_each(|device| self.erase_unless_after(device, epoch));
         Ok(())
-    }
-
-    /// Checks the media, runs the array, and cuts its power.
-    pub(super) fn live_with(
-        &mut self,
-        plan: StartPlan,
-        steps: u64,
-        is_settled: bool,
-        is_calm: bool,
-    ) -> Result<(), String> {
-        // A drive that is not a member any more starts nothing unknown to the present ones.
-        let is_all = plan.devices[..self.geometry.members.into()].iter().all(Option::is_some);
-        let trusted = self.trusted(&plan);
-        self.trace(|| describe(&plan));
-        let (geometry, data_at) = (self.geometry, self.data_at);
-        media::check(&geometry, data_at, &self.drives, &trusted, false, &mut self.model)?;
-        let copied_at = self.draw_copy(steps);
-        let mut life = Life::begin(self, plan, &trusted, is_calm);
-        life.run(steps, copied_at)?;
-        if is_calm {
-            life.run_until_it_serves()?;
-        }
-        if is_settled {
-            life.settle()?;
-        }
-        let (has_run, has_run_whole) = life.end();
-        (self.doomed, self.keeps_out) = (None, false);
-        self.is_forced &= !(has_run_whole && is_all);
-        self.has_given_up &= !has_run;
-        let serving = self.serving;
-        self.trace(|| format!("power cut; in sync were devices {serving:b}"));
-        self.drives.iter_mut().for_each(Drive::reset);
-        self.tally.cuts += 1;
-        Ok(())
-    }
-
-    fn trusted(&self, plan: &StartPlan) -> TrustedMembers {
-        let sets = usize::from(self.geometry.sets());
-        let (mut read, mut others) = (vec![Vec::new(); sets], Vec::new());
-        let mut is_whole = vec![true; sets];
-        for (at, (entry, device)) in plan.table.entries.iter().zip(&plan.devices).enumerate() {
-            let Some(set) = set_of(&self.geometry, at, entry.replaces).map(usize::from) else {
-                continue;
-            };
-            let is_in_sync = entry.state == MemberState::InSync;
-            // A replacement in rebuild is not trusted at the next start either; but it may have
-            // more of a lying drive's data than the others.
-            let is_rebuilt = entry.state == MemberState::Rebuilding && entry.replaces.is_some();
-            // A member that only this start rebuilds, at level 0, may be trusted by the next start
-            // without it.
-            let is_older = entry.since <= plan.table.epoch;
-            let is_rebuilt = is_rebuilt && is_older && self.suspect().is_none();
-            is_whole[set] &= is_in_sync || is_rebuilt;
-            let Some(device) = device.map(|it| usize::from(it.device)) else { continue };
-            if self.is_suspect(device) {
-                continue;
-            }
-            others.push((set, device));
-            if is_in_sync {
-                read[set].push((at, device));
-            }
-        }
-        TrustedMembers::read(&self.geometry, &self.drives, read, is_whole, &others)
     }
 }
 
 /// The set of an entry of a table; `None` for a spare.
 pub(super) fn set_of(geometry: &Geometry, at: usize, replaces: Option<u8>) -> Option<u8> {
     let role = if at < usize::from(geometry.members) { Some(at as u8) } else { replaces };
-    role.map(|it| it / geometry.set_members())
+    role.map(|role| role / geometry.set_members())
 }

@@ -5,18 +5,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::liars::lies;
+use super::drives::lies;
 use super::{Focus, Liars, Reduction, Scenario};
 use crate::Fault;
 
 /// A cut of a scenario, and what to leave out before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CutCase {
-    /// Which campaigns.
     pub scenario: Scenario,
     /// The number of the cut.
     pub cut: u64,
-    /// The omissions.
     pub reduction: Reduction,
 }
 
@@ -32,7 +30,7 @@ impl fmt::Display for CutCase {
         let Scenario { seed, fault, focus, liars } = self.scenario;
         write!(f, "--seed {seed}")?;
         if focus != Focus::Any {
-            let name = FOCUSES.iter().find(|it| it.0 == focus).map_or("any", |it| it.1);
+            let name = FOCUSES.iter().find(|named| named.0 == focus).map_or("any", |named| named.1);
             write!(f, " --focus {name}")?;
         }
         match liars {
@@ -71,12 +69,13 @@ impl FromStr for CutCase {
                 _ => {}
             }
             let value = words.next().ok_or_else(|| format!("{switch} has no value"))?;
-            let number = || value.parse::<u64>().map_err(|it| format!("{switch} {value}: {it}"));
+            let number =
+                || value.parse::<u64>().map_err(|error| format!("{switch} {value}: {error}"));
             match switch {
                 "--seed" => scenario.seed = number()?,
                 "--cut" => case.cut = number()?,
                 "--focus" => {
-                    let named = FOCUSES.iter().find(|it| it.1 == value);
+                    let named = FOCUSES.iter().find(|named| named.1 == value);
                     scenario.focus = named.ok_or_else(|| format!("no focus: {value}"))?.0;
                 }
                 "--lie" => scenario.liars = parse_liars(value)?,
@@ -94,8 +93,8 @@ impl FromStr for CutCase {
 /// # Errors
 /// The expected values.
 pub fn parse_liars(text: &str) -> Result<Liars, String> {
-    let named = || lies().find(|it| it.name == text).map(|it| Liars::Only(it.name));
-    let names = || lies().map(|it| it.name).collect::<Vec<_>>().join(", ");
+    let named = || lies().find(|lie| lie.name == text).map(|lie| Liars::Only(lie.name));
+    let names = || lies().map(|lie| lie.name).collect::<Vec<_>>().join(", ");
     match text {
         "some" => Ok(Liars::Some),
         "none" => Ok(Liars::None),
@@ -109,8 +108,8 @@ pub fn parse_liars(text: &str) -> Result<Liars, String> {
 /// # Errors
 /// The expected values.
 pub fn parse_fault(text: &str) -> Result<Fault, String> {
-    let dashed = |it: Fault| it.name().replace(' ', "-");
-    let named = Fault::ALL.into_iter().find(|it| dashed(*it) == text);
+    let dashed = |fault: Fault| fault.name().replace(' ', "-");
+    let named = Fault::ALL.into_iter().find(|fault| dashed(*fault) == text);
     named.ok_or_else(|| format!("expected one of {}", Fault::ALL.map(dashed).join(", ")))
 }
 

@@ -13,7 +13,7 @@ use durio_base::Nanos;
 use durio_simdisk::{Chance, DiskRequest, Image};
 
 use super::campaign::{CutCampaign, SMALL_PAGE};
-use super::drives::Drive;
+use super::drives::{Copies, Drive};
 use super::reduction::SimEventKind;
 use crate::claims::Damage;
 use crate::geometry::{BLOCK, SECTOR};
@@ -25,17 +25,6 @@ const SHARE: u64 = 12;
 
 /// All drives are copied in one life of this many; one copy is put back when the start must see its age.
 const COPY_SHARE: u64 = 4;
-
-/// An image of each drive, of an earlier life.
-pub(super) type Images = Vec<Option<Image>>;
-
-/// Images that were made while the array ran.
-#[derive(Debug, Default)]
-pub(super) struct Copies {
-    images: Images,
-    /// Drives that took part in a clean stop since, a bit each.
-    pub(super) ended: u64,
-}
 
 /// The damage of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +45,7 @@ impl CutCampaign {
         }
         let damaged = if is_drawn { self.damage_one(&mut chance)? } else { None };
         if chance.below(4) == 0 {
-            let images = self.drives.iter().map(|it| Some(it.disk.durable().clone()));
+            let images = self.drives.iter().map(|drive| Some(drive.disk.durable().clone()));
             self.images = images.collect();
         }
         Ok(damaged)
@@ -81,7 +70,7 @@ impl CutCampaign {
     /// As a program does it that reads them while the array runs.
     pub(super) fn copy_drives(&mut self) {
         self.trace(|| "all drives are copied".to_owned());
-        let images = self.drives.iter().map(|it| Some(it.disk.durable().clone()));
+        let images = self.drives.iter().map(|drive| Some(drive.disk.durable().clone()));
         let images = images.collect();
         self.copies = Copies { images, ended: 0 };
     }
@@ -94,16 +83,17 @@ impl CutCampaign {
         }
         let device = self.chance_of_its_own(0xbacc_0b1e).below(self.drives.len() as u64) as u8;
         let image = self.copies.images.get(usize::from(device))?.clone()?;
-        let now = self.drives[usize::from(device)].find(device).filter(|it| it.damage.is_none())?;
+        let now =
+            self.drives[usize::from(device)].find(device).filter(|found| found.damage.is_none())?;
         let size = now.superblock.device_bytes;
         let MemberTable { array, epoch, .. } = now.superblock.table;
         let has_ended = self.copies.ended & (1 << device) != 0;
         // The image of a drive that was away since then equals the drive.
         let counts = self.counts_without(device).min(epoch);
         let then = superblocks(&image, size);
-        let is_it = |it: &Superblock| {
-            let is_past = has_ended || it.table.epoch < counts;
-            it.member == now.superblock.member && it.table.array == array && is_past
+        let is_it = |superblock: &Superblock| {
+            let is_past = has_ended || superblock.table.epoch < counts;
+            superblock.member == now.superblock.member && superblock.table.array == array && is_past
         };
         let are_it = then.iter().flatten().all(is_it) && then.iter().any(Option::is_some);
         if !are_it || !self.can_do_without(device) {
@@ -121,14 +111,15 @@ impl CutCampaign {
     /// The last epoch that the others know to count.
     fn counts_without(&mut self, device: u8) -> u64 {
         let others = (0..).zip(&mut self.drives).filter(|(at, _)| *at != device);
-        let tables = others.filter_map(|(at, it)| it.find(at)).map(|it| it.superblock.table);
-        tables.max_by_key(|it| (it.epoch, it.revision)).map_or(0, |it| it.committed)
+        let tables =
+            others.filter_map(|(at, drive)| drive.find(at)).map(|found| found.superblock.table);
+        tables.max_by_key(|table| (table.epoch, table.revision)).map_or(0, |table| table.committed)
     }
 
     /// A drive that no later table has reached would have, beside others that were away, the votes of then.
     pub(super) fn erase_unless_after(&mut self, device: u8, epoch: u64) {
         let at = usize::from(device);
-        if self.drives[at].find(device).is_none_or(|it| it.superblock.table.epoch <= epoch) {
+        if self.drives[at].find(device).is_none_or(|found| found.superblock.table.epoch <= epoch) {
             self.drives[at] = self.blank_drive(at);
         }
     }
@@ -136,7 +127,7 @@ impl CutCampaign {
     fn damage_one(&mut self, chance: &mut Chance) -> Result<Option<u8>, String> {
         let device = chance.below(self.drives.len() as u64) as u8;
         let at = usize::from(device);
-        let before = self.drives[at].find(device).filter(|it| it.damage.is_none());
+        let before = self.drives[at].find(device).filter(|found| found.damage.is_none());
         let Some(before) = before else { return Ok(None) };
         if chance.below(6) == 0 {
             let more = BLOCK * (1 + chance.below(8));
@@ -192,16 +183,16 @@ impl CutCampaign {
     /// Whether a start that trusts only the others has all acknowledged data.
     fn can_do_without(&mut self, device: u8) -> bool {
         let mut found: Vec<FoundDevice> =
-            (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
-        for it in found.iter_mut().filter(|it| it.device == device) {
-            it.damage = Some(Damage::EndsDiffer);
+            (0..).zip(&mut self.drives).filter_map(|(at, drive)| drive.find(at)).collect();
+        for present in found.iter_mut().filter(|present| present.device == device) {
+            present.damage = Some(Damage::EndsDiffer);
         }
         let starts = |found: &[FoundDevice]| {
             let plan = assemble(found, AssembleOptions::default());
-            plan.is_ok_and(|it| it.doubts.is_empty() && self.gives_nothing_up(&it))
+            plan.is_ok_and(|plan| plan.doubts.is_empty() && self.gives_nothing_up(&plan))
         };
         let without: Vec<FoundDevice> =
-            found.iter().filter(|it| it.device != device).cloned().collect();
+            found.iter().filter(|present| present.device != device).cloned().collect();
         let has_bad_log = self.geometry.level.parities() > 0 && self.may_be_unreadable;
         !has_bad_log && starts(&found) && starts(&without)
     }
@@ -216,14 +207,18 @@ impl CutCampaign {
         let size = now.superblock.device_bytes;
         let then = superblocks(&image, size);
         let oldest = superblocks(self.drives[device].disk.durable(), size);
-        let oldest = oldest.iter().map(|it| it.as_ref().map_or(0, |it| it.table.revision)).min()?;
-        let is_older = then.iter().flatten().all(|it| {
-            let is_of_now = it.member == now.superblock.member && it.table.array == table.array;
+        let oldest = oldest
+            .iter()
+            .map(|slot| slot.as_ref().map_or(0, |superblock| superblock.table.revision))
+            .min()?;
+        let is_older = then.iter().flatten().all(|superblock| {
+            let is_of_now =
+                superblock.member == now.superblock.member && superblock.table.array == table.array;
             let is_old = match for_a_part {
-                true => it.table.revision < oldest,
-                false => it.table.epoch < table.committed.min(counts),
+                true => superblock.table.revision < oldest,
+                false => superblock.table.epoch < table.committed.min(counts),
             };
-            is_of_now && is_old && it.device_bytes == size
+            is_of_now && is_old && superblock.device_bytes == size
         });
         (is_older && then.iter().any(Option::is_some)).then_some(image)
     }
@@ -232,7 +227,7 @@ impl CutCampaign {
     /// would count with its old votes.
     fn check_restored(&mut self, device: u8) -> Result<(), String> {
         let found: Vec<FoundDevice> =
-            (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
+            (0..).zip(&mut self.drives).filter_map(|(at, drive)| drive.find(at)).collect();
         let options = AssembleOptions { rejoin: true, fault: self.fault, ..Default::default() };
         let plan = assemble(&found, options).map_err(|error| format!("restored: {error}"))?;
         self.check_damaged(Some(device), &plan)?;
@@ -248,9 +243,11 @@ impl CutCampaign {
     ) -> Result<(), String> {
         let Some(device) = damaged else { return Ok(()) };
         let is_damaged = self.drives[usize::from(device)].find(device);
-        let is_damaged = is_damaged.is_none_or(|it| it.damage.is_some());
+        let is_damaged = is_damaged.is_none_or(|found| found.damage.is_some());
         let entries = plan.table.entries.iter().zip(&plan.devices);
-        for (entry, _) in entries.filter(|(_, it)| it.is_some_and(|it| it.device == device)) {
+        for (entry, _) in
+            entries.filter(|(_, present)| present.is_some_and(|present| present.device == device))
+        {
             if is_damaged || entry.state == MemberState::InSync {
                 return Err(format!("device {device} is damaged, and used as {:?}", entry.state));
             }

@@ -1,12 +1,23 @@
-//! The drives of a simulated array.
+//! The drives of a simulated array, one of which may lie, and their images.
 //!
 //! Takes sizes and cuts. Operations on drives are in `simulated.rs`, their order is in `life.rs`.
 
-use durio_base::Nanos;
-use durio_simdisk::{Disk, DiskRequest, Profile};
+use std::collections::HashSet;
 
-use crate::geometry::SECTOR;
-use crate::{FoundDevice, Id, simulated};
+use durio_base::Nanos;
+use durio_simdisk::{Chance, Disk, DiskRequest, Image, Lie, NamedProfile, Profile, ZOO};
+use twox_hash::XxHash3_64;
+
+use super::Liars;
+use crate::geometry::{BLOCK, SECTOR};
+use crate::{FoundDevice, Id, layout, simulated, superblock};
+
+/// One campaign in this many has a liar.
+const SHARE: u64 = 8;
+/// Where the epoch stands in a superblock, from docs/formats/raid-superblock.md.
+const EPOCH: usize = 48;
+/// A member this small never has the zoo's 64 KiB in its cache.
+const CACHE_LIMIT: u64 = 8 << 10;
 
 /// Bytes of a sector that hold its value.
 pub(super) const STAMP: usize = 8;
@@ -54,5 +65,117 @@ impl Drive {
         // An honest disk comes back; another has no power then.
         let _ = self.disk.restore();
         self.is_stalled = false;
+    }
+}
+
+/// An image of each drive, of an earlier life.
+pub(super) type Images = Vec<Option<Image>>;
+
+/// Images that were made while the array ran.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    pub(super) images: Images,
+    /// Drives that took part in a clean stop since, a bit each.
+    pub(super) ended: u64,
+}
+
+/// Drives that lie, by name.
+pub fn lies() -> impl Iterator<Item = &'static NamedProfile> {
+    ZOO.iter().filter(|profile| profile.lie.is_some())
+}
+
+/// Why a lie cannot be seen in an array; `None` if it can.
+#[must_use]
+pub fn why_unseen(name: &str) -> Option<&'static str> {
+    (name == "flush-one-connection").then_some("an array has one connection to each member")
+}
+
+#[derive(Debug)]
+pub(super) struct Liar {
+    pub(super) device: usize,
+    named: &'static NamedProfile,
+    /// The checks take the liar for honest.
+    pub(super) is_believed: bool,
+    /// Hashes of the superblocks written to it.
+    written: HashSet<u64>,
+    /// The newest epoch that it claimed to have stored.
+    pub(super) epoch: u64,
+    /// It did not know that one at a start.
+    pub(super) has_forgotten: bool,
+    /// Sets to which it has belonged, a bit each.
+    pub(super) sets: u64,
+}
+
+impl Liar {
+    /// One of `drives` drives, if this campaign has a liar.
+    pub(super) fn draw(liars: Liars, seed: u64, drives: u64) -> Option<Self> {
+        // A separate generator: honest campaigns do not depend on it.
+        let mut chance = Chance::new(seed ^ 0x11a5);
+        let all: Vec<_> = lies().collect();
+        let drawn = all[chance.below(all.len() as u64) as usize];
+        let device = chance.below(drives) as usize;
+        let is_share = chance.below(SHARE) == 0;
+        let named = match liars {
+            Liars::None => None,
+            Liars::Some => is_share.then_some(drawn),
+            Liars::Every => Some(drawn),
+            Liars::Only(name) | Liars::Believed(name) => durio_simdisk::named(name),
+        };
+        let is_believed = matches!(liars, Liars::Believed(_));
+        let (written, epoch, has_forgotten, sets) = (HashSet::new(), 0, false, 0);
+        named.map(|named| Self { device, named, is_believed, written, epoch, has_forgotten, sets })
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.named.name
+    }
+
+    /// A drive of its kind, and whether it has no FUA.
+    pub(super) fn profile(&self, bytes: u64) -> (Profile, bool) {
+        let mut profile = self.named.profile(bytes);
+        for lie in &mut profile.lies {
+            if let Lie::IgnoredAbove(limit) = lie {
+                *limit = CACHE_LIMIT;
+            }
+        }
+        (profile, !self.named.on_fua)
+    }
+
+    /// Its answers may never have been written there.
+    pub(super) fn answers_anything(&self) -> bool {
+        matches!(self.named.lie, Some(Lie::BitRot(_) | Lie::Misdirects { .. }))
+    }
+
+    /// It may answer with errors.
+    pub(super) fn has_errors(&self) -> bool {
+        matches!(self.named.lie, Some(Lie::LatentErrors(_) | Lie::Dies(_) | Lie::Shrinks(_)))
+    }
+
+    /// It answers the same when it is read again.
+    pub(super) fn is_steady(&self) -> bool {
+        !matches!(self.named.lie, Some(Lie::StaleReadsPerMille(_) | Lie::MirrorLags(_)))
+    }
+
+    /// A superblock is being written to it, or was written.
+    pub(super) fn note_superblock(&mut self, block: &[u8], is_done: bool) {
+        if is_done {
+            let epoch = block[EPOCH..EPOCH + 8].try_into().map_or(0, u64::from_le_bytes);
+            self.epoch = self.epoch.max(epoch);
+        } else {
+            self.written.insert(XxHash3_64::oneshot(block));
+        }
+    }
+
+    /// Checks that the found superblock was written to it, in one of the slots.
+    pub(super) fn check_written(&self, found: &FoundDevice) -> Result<(), String> {
+        let superblock::Superblock { table, member, device_bytes } = &found.superblock;
+        let mut block = [0; BLOCK as usize];
+        for slot in 0..layout::SUPERBLOCKS {
+            superblock::encode(table, *member, *device_bytes, slot, &mut block);
+            if self.written.contains(&XxHash3_64::oneshot(&block)) {
+                return Ok(());
+            }
+        }
+        Err(format!("device {}: its superblock was never written", self.device))
     }
 }

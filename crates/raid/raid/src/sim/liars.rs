@@ -23,146 +23,30 @@
 //! - After a scrub that repairs, all copies answer the same.
 //!
 //! Halves are not split there: the liar's half may have forgotten that it ran. A liar can be taken
-//! for honest ([`Liars::Believed`]): then everything is judged as in any campaign, and the lie must
+//! for honest ([`super::Liars::Believed`]): then everything is judged as in any campaign, and the lie must
 //! be found.
 
-use std::collections::HashSet;
-
-use durio_simdisk::{Chance, Lie, NamedProfile, Profile, ZOO};
-use twox_hash::XxHash3_64;
-
-use super::Liars;
 use super::campaign::{CutCampaign, set_of};
-use super::drives::Drive;
+use super::drives::{Drive, Liar};
 use super::life::Life;
-use crate::geometry::{BLOCK, Level, SECTOR};
-use crate::layout;
-use crate::superblock::{self, MemberState, MemberTable};
+use crate::geometry::{Level, SECTOR};
+use crate::superblock::{MemberState, MemberTable};
 use crate::{
     AssembleOptions, FoundDevice, MemberOp, MemberOpKind, OpBuffer, RoleStatus, StartPlan, assemble,
 };
 
-/// One campaign in this many has a liar.
-const SHARE: u64 = 8;
-/// From docs/formats/raid-superblock.md.
-const EPOCH: usize = 48;
-/// A member this small never has the zoo's 64 KiB in its cache.
-const CACHE_LIMIT: u64 = 8 << 10;
-
-/// Drives that lie, by name.
-pub fn lies() -> impl Iterator<Item = &'static NamedProfile> {
-    ZOO.iter().filter(|it| it.lie.is_some())
-}
-
-/// Why a lie cannot be seen in an array; `None` if it can.
-#[must_use]
-pub fn why_unseen(name: &str) -> Option<&'static str> {
-    (name == "flush-one-connection").then_some("an array has one connection to each member")
-}
-
-/// The lying drive.
-#[derive(Debug)]
-pub(super) struct Liar {
-    pub(super) device: usize,
-    named: &'static NamedProfile,
-    /// The checks take the liar for honest.
-    is_believed: bool,
-    /// Hashes of the superblocks written to it.
-    written: HashSet<u64>,
-    /// The newest epoch that it claimed to have stored.
-    epoch: u64,
-    /// It did not know that one at a start.
-    has_forgotten: bool,
-    /// Sets to which it has belonged, a bit each.
-    sets: u64,
-}
-
-impl Liar {
-    /// One of `drives` drives, if this campaign has a liar.
-    pub(super) fn draw(liars: Liars, seed: u64, drives: u64) -> Option<Self> {
-        // A separate generator: honest campaigns do not depend on it.
-        let mut chance = Chance::new(seed ^ 0x11a5);
-        let all: Vec<_> = lies().collect();
-        let drawn = all[chance.below(all.len() as u64) as usize];
-        let device = chance.below(drives) as usize;
-        let is_share = chance.below(SHARE) == 0;
-        let named = match liars {
-            Liars::None => None,
-            Liars::Some => is_share.then_some(drawn),
-            Liars::Every => Some(drawn),
-            Liars::Only(name) | Liars::Believed(name) => durio_simdisk::named(name),
-        };
-        let is_believed = matches!(liars, Liars::Believed(_));
-        let (written, epoch, has_forgotten, sets) = (HashSet::new(), 0, false, 0);
-        named.map(|named| Self { device, named, is_believed, written, epoch, has_forgotten, sets })
-    }
-
-    pub(super) fn name(&self) -> &'static str {
-        self.named.name
-    }
-
-    /// A drive of its kind, and whether it has no FUA.
-    pub(super) fn profile(&self, bytes: u64) -> (Profile, bool) {
-        let mut profile = self.named.profile(bytes);
-        for lie in &mut profile.lies {
-            if let Lie::IgnoredAbove(limit) = lie {
-                *limit = CACHE_LIMIT;
-            }
-        }
-        (profile, !self.named.on_fua)
-    }
-
-    /// Its answers may never have been written there.
-    pub(super) fn answers_anything(&self) -> bool {
-        matches!(self.named.lie, Some(Lie::BitRot(_) | Lie::Misdirects { .. }))
-    }
-
-    /// It may answer with errors.
-    fn has_errors(&self) -> bool {
-        matches!(self.named.lie, Some(Lie::LatentErrors(_) | Lie::Dies(_) | Lie::Shrinks(_)))
-    }
-
-    /// It answers the same when it is read again.
-    fn is_steady(&self) -> bool {
-        !matches!(self.named.lie, Some(Lie::StaleReadsPerMille(_) | Lie::MirrorLags(_)))
-    }
-
-    /// A superblock is being written to it, or was written.
-    fn note_superblock(&mut self, block: &[u8], is_done: bool) {
-        if is_done {
-            let epoch = block[EPOCH..EPOCH + 8].try_into().map_or(0, u64::from_le_bytes);
-            self.epoch = self.epoch.max(epoch);
-        } else {
-            self.written.insert(XxHash3_64::oneshot(block));
-        }
-    }
-
-    /// Checks that the found superblock was written to it, in one of the slots.
-    fn check_written(&self, found: &FoundDevice) -> Result<(), String> {
-        let superblock::Superblock { table, member, device_bytes } = &found.superblock;
-        let mut block = [0; BLOCK as usize];
-        for slot in 0..layout::SUPERBLOCKS {
-            superblock::encode(table, *member, *device_bytes, slot, &mut block);
-            if self.written.contains(&XxHash3_64::oneshot(&block)) {
-                return Ok(());
-            }
-        }
-        Err(format!("device {}: its superblock was never written", self.device))
-    }
-}
-
 impl CutCampaign {
     /// The drive that is known to lie.
     pub(super) fn suspect(&self) -> Option<&Liar> {
-        self.liar.as_ref().filter(|it| !it.is_believed)
+        self.liar.as_ref().filter(|liar| !liar.is_believed)
     }
 
     pub(super) fn is_liar(&self, device: usize) -> bool {
-        self.liar.as_ref().is_some_and(|it| it.device == device)
+        self.liar.as_ref().is_some_and(|liar| liar.device == device)
     }
 
     pub(super) fn is_suspect(&self, device: usize) -> bool {
-        self.suspect().is_some_and(|it| it.device == device)
+        self.suspect().is_some_and(|liar| liar.device == device)
     }
 
     /// Checks what a start must not do with a liar; data that its vote may have hidden becomes
@@ -172,22 +56,25 @@ impl CutCampaign {
         plan: &StartPlan,
         found: &[FoundDevice],
     ) -> Result<(), String> {
-        let Some(liar) = self.liar.as_mut().filter(|it| !it.is_believed) else { return Ok(()) };
+        let Some(liar) = self.liar.as_mut().filter(|liar| !liar.is_believed) else { return Ok(()) };
         let device = liar.device;
-        let is_it = |it: &&FoundDevice| usize::from(it.device) == device;
+        let is_it = |present: &&FoundDevice| usize::from(present.device) == device;
         let own = found.iter().find(is_it);
-        own.map_or(Ok(()), |it| liar.check_written(it))?;
-        let epoch = own.map_or(0, |it| it.superblock.table.epoch);
+        own.map_or(Ok(()), |found| liar.check_written(found))?;
+        let epoch = own.map_or(0, |found| found.superblock.table.epoch);
         liar.has_forgotten |= epoch < liar.epoch;
         let has_forgotten = liar.has_forgotten;
-        let honest: Vec<FoundDevice> = found.iter().filter(|it| !is_it(it)).cloned().collect();
+        let honest: Vec<FoundDevice> =
+            found.iter().filter(|present| !is_it(present)).cloned().collect();
         let Some(honest) = newest_of(&honest) else { return Ok(()) };
         let is_newest = epoch > honest.epoch;
         for (at, entry) in plan.table.entries.iter().enumerate() {
-            let Some(present) = plan.devices[at].map(|it| usize::from(it.device)) else { continue };
+            let Some(present) = plan.devices[at].map(|device| usize::from(device.device)) else {
+                continue;
+            };
             let is_in_sync = entry.state == MemberState::InSync;
-            let before = honest.entries.iter().find(|it| it.member == entry.member);
-            let was_in_sync = before.is_some_and(|it| it.state == MemberState::InSync);
+            let before = honest.entries.iter().find(|other| other.member == entry.member);
+            let was_in_sync = before.is_some_and(|before| before.state == MemberState::InSync);
             if present == device {
                 if !was_in_sync || epoch >= honest.committed {
                     continue;
@@ -203,7 +90,7 @@ impl CutCampaign {
                 let set = set_of(&self.geometry, at, entry.replaces);
                 self.trace(|| format!("device {present} may lack something"));
                 self.tally.misled += 1;
-                set.into_iter().for_each(|it| self.weaken(it));
+                set.into_iter().for_each(|set| self.weaken(set));
             }
         }
         Ok(())
@@ -217,14 +104,15 @@ impl CutCampaign {
         options: AssembleOptions,
     ) -> Result<Option<Vec<FoundDevice>>, String> {
         let forced = AssembleOptions { force: true, ..options };
-        let is_honest = |it: &&FoundDevice| !self.is_suspect(it.device.into());
+        let is_honest = |present: &&FoundDevice| !self.is_suspect(present.device.into());
         let honest: Vec<FoundDevice> = found.iter().filter(is_honest).cloned().collect();
         let mut sides = vec![found.to_vec()];
         for from in [&honest[..], found] {
-            let holders = from.iter().map(|it| &it.superblock.table);
-            sides.extend(holders.map(|it| Self::side_of(it, from)));
+            let holders = from.iter().map(|device| &device.superblock.table);
+            sides.extend(holders.map(|table| Self::side_of(table, from)));
         }
-        let plans = sides.into_iter().filter_map(|it| Some((assemble(&it, forced).ok()?, it)));
+        let plans =
+            sides.into_iter().filter_map(|side| Some((assemble(&side, forced).ok()?, side)));
         let best = plans.min_by_key(|(plan, _)| !self.gives_nothing_up(plan));
         let Some((_, kept)) = best else {
             let everything =
@@ -245,8 +133,8 @@ impl CutCampaign {
     fn is_served_honestly(&self, set: u8, honest: &[FoundDevice]) -> bool {
         let Some(newest) = newest_of(honest) else { return false };
         newest.entries.iter().enumerate().any(|(at, entry)| {
-            let is_it = |it: &&FoundDevice| it.superblock.member == entry.member;
-            let has_all = |it: &FoundDevice| self.serving & (1 << it.device) != 0;
+            let is_it = |device: &&FoundDevice| device.superblock.member == entry.member;
+            let has_all = |device: &FoundDevice| self.serving & (1 << device.device) != 0;
             entry.state == MemberState::InSync
                 && set_of(&self.geometry, at, entry.replaces) == Some(set)
                 && honest.iter().find(is_it).is_some_and(has_all)
@@ -256,44 +144,37 @@ impl CutCampaign {
     /// All sectors of a set become weak.
     fn weaken(&mut self, set: u8) {
         let geometry = self.geometry;
-        let of_set = |it: &usize| geometry.locate(*it as u64 * SECTOR).set == set;
-        (0..self.model.sectors()).filter(of_set).for_each(|it| self.model.weaken(it, self.number));
+        let of_set = |sector: &usize| geometry.locate(*sector as u64 * SECTOR).set == set;
+        (0..self.model.sectors())
+            .filter(of_set)
+            .for_each(|sector| self.model.weaken(sector, self.number));
     }
 
     /// A superblock that is written to the liar.
     pub(super) fn note_superblock(&mut self, device: usize, block: &[u8], is_done: bool) {
         let is_superblock = block.starts_with(b"durioRDS");
-        let liar = self.liar.as_mut().filter(|it| it.device == device && is_superblock);
+        let liar = self.liar.as_mut().filter(|liar| liar.device == device && is_superblock);
         if let Some(liar) = liar {
             liar.note_superblock(block, is_done);
         }
     }
 }
 
-/// The sources of answers, in an array with a liar.
-#[derive(Debug, Default)]
-pub(super) struct ReadSources {
-    /// By slot of a request: the sectors of its buffer read from the liar.
-    requests: [u32; super::campaign::DEPTH],
-    /// The buffers for background copies read from the liar.
-    copies: u32,
-}
-
 impl Life<'_> {
     /// Records which drive belongs to which set, and marks sectors weak that no honest copy vouches
     /// for.
     pub(super) fn note_members(&mut self) {
-        let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
+        let Some(device) = self.campaign.suspect().map(|liar| liar.device) else { return };
         let geometry = self.campaign.geometry;
         let mut vouched = 0_u64;
         let mut sets = 0;
         for (at, role) in self.engine.status().roles.iter().enumerate() {
-            let set = set_of(&geometry, at, role.replaces).map_or(0, |it| 1 << it);
+            let set = set_of(&geometry, at, role.replaces).map_or(0, |set| 1 << set);
             let is_it = role.device == Some(device as u8);
             sets |= if is_it { set } else { 0 };
             vouched |= if !is_it && role.is_read { set } else { 0 };
         }
-        for set in (0..geometry.sets()).filter(|it| vouched & (1 << it) == 0) {
+        for set in (0..geometry.sets()).filter(|set| vouched & (1 << set) == 0) {
             self.campaign.weaken(set);
         }
         if let Some(liar) = &mut self.campaign.liar {
@@ -307,12 +188,12 @@ impl Life<'_> {
     /// The liar is, or was, one of this set.
     pub(super) fn is_suspect_set(&mut self, set: u8) -> bool {
         self.note_members();
-        self.campaign.suspect().is_some_and(|it| it.sets & (1 << set) != 0)
+        self.campaign.suspect().is_some_and(|liar| liar.sets & (1 << set) != 0)
     }
 
     /// Tracks data of the liar that an operation brings to a request, or to honest copies.
     pub(super) fn note_source(&mut self, op: &MemberOp) {
-        let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
+        let Some(device) = self.campaign.suspect().map(|liar| liar.device) else { return };
         let is_liar = usize::from(op.device) == device;
         if is_liar && op.kind == MemberOpKind::Write && !matches!(op.buffer, OpBuffer::Metadata(_))
         {
@@ -336,7 +217,7 @@ impl Life<'_> {
             // A request's write has no read source.
             MemberOpKind::Write if !is_liar && *source & mask != 0 => {
                 let roles = self.engine.status().roles;
-                let at = roles.iter().position(|it| it.device == Some(op.device)).unwrap_or(0);
+                let at = roles.iter().position(|role| role.device == Some(op.device)).unwrap_or(0);
                 let geometry = self.campaign.geometry;
                 let set = set_of(&geometry, at, roles[at].replaces).unwrap_or(0);
                 let first = op.offset - self.campaign.data_at;
@@ -380,12 +261,12 @@ impl Life<'_> {
 
     /// A write was acknowledged: sectors that an honest copy has become strong.
     pub(super) fn strengthen(&mut self, sectors: std::ops::Range<usize>, number: u32) {
-        let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
+        let Some(device) = self.campaign.suspect().map(|liar| liar.device) else { return };
         let geometry = self.campaign.geometry;
-        let is_honest = |it: &RoleStatus| it.is_read && it.device != Some(device as u8);
+        let is_honest = |role: &RoleStatus| role.is_read && role.device != Some(device as u8);
         let roles = self.engine.status().roles;
-        let honest = roles.iter().enumerate().filter(|(_, it)| is_honest(it));
-        let sets = honest.filter_map(|(at, it)| set_of(&geometry, at, it.replaces));
+        let honest = roles.iter().enumerate().filter(|(_, role)| is_honest(role));
+        let sets = honest.filter_map(|(at, role)| set_of(&geometry, at, role.replaces));
         let vouched = sets.fold(0_u64, |bits, set| bits | 1 << set);
         for sector in sectors {
             if vouched & (1 << geometry.locate(sector as u64 * SECTOR).set) != 0 {
@@ -398,7 +279,7 @@ impl Life<'_> {
     pub(super) fn repair_all(&mut self) -> Result<(), String> {
         let Some(liar) = self.campaign.suspect() else { return Ok(()) };
         let (device, is_steady, has_errors) = (liar.device, liar.is_steady(), liar.has_errors());
-        let is_stalled = self.campaign.drives.iter().any(|it| it.is_stalled);
+        let is_stalled = self.campaign.drives.iter().any(|drive| drive.is_stalled);
         let geometry = self.campaign.geometry;
         let is_running = self.engine.status().is_running;
         if geometry.level == Level::Striped || is_stalled || !is_running || has_errors {
@@ -411,11 +292,13 @@ impl Life<'_> {
             return Err(format!("a repair left something: {status:?}"));
         }
         for set in 0..geometry.sets() {
-            let devices = self.devices_of(set).into_iter().map(|(_, it)| it);
-            let compared: Vec<usize> = devices.filter(|it| is_steady || *it != device).collect();
-            let mut read =
-                |it: usize| self.campaign.drives[it].read_data(&geometry, self.campaign.data_at);
-            if compared.windows(2).any(|it| read(it[0]) != read(it[1])) {
+            let devices = self.devices_of(set).into_iter().map(|(_, device)| device);
+            let compared: Vec<usize> =
+                devices.filter(|other| is_steady || *other != device).collect();
+            let mut read = |other: usize| {
+                self.campaign.drives[other].read_data(&geometry, self.campaign.data_at)
+            };
+            if compared.windows(2).any(|pair| read(pair[0]) != read(pair[1])) {
                 return Err(format!("copies of set {set} differ after a repair"));
             }
         }
@@ -431,8 +314,8 @@ impl Life<'_> {
 
 /// The newest table of these.
 fn newest_of(found: &[FoundDevice]) -> Option<&MemberTable> {
-    let tables = found.iter().map(|it| &it.superblock.table);
-    tables.max_by_key(|it| (it.epoch, it.revision))
+    let tables = found.iter().map(|device| &device.superblock.table);
+    tables.max_by_key(|table| (table.epoch, table.revision))
 }
 
 impl Drive {

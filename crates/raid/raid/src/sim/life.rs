@@ -1,13 +1,12 @@
 //! One life of a simulated array: from its start to the next cut.
 //!
-//! Takes an assembled array and returns the first broken promise. `campaign.rs` has starts,
+//! Takes an assembled array and returns the first broken promise. `starting.rs` has starts,
 //! `media.rs` media, `scrubs.rs` scrubs.
 
 use durio_base::Nanos;
 
 use super::campaign::{CutCampaign, DEPTH, REQUEST_BYTES, set_of};
 use super::drives::STAMP;
-use super::liars::ReadSources;
 use super::media::{self, TrustedMembers};
 use super::model::ZERO;
 use super::reduction::SimEventKind;
@@ -34,6 +33,15 @@ struct IssuedRequest {
     number: u32,
     first: usize,
     sectors: usize,
+}
+
+/// The sources of answers, in an array with a liar.
+#[derive(Debug, Default)]
+pub(super) struct ReadSources {
+    /// By slot of a request: the sectors of its buffer read from the liar.
+    pub(super) requests: [u32; DEPTH],
+    /// The buffers for background copies read from the liar.
+    pub(super) copies: u32,
 }
 
 /// An array that runs.
@@ -155,10 +163,10 @@ impl<'a> Life<'a> {
 
     /// A stripe written at that moment has no entry in the log of the member that becomes in sync.
     fn is_cut_while_promoting(&mut self) -> bool {
-        let writes = |it: &SimulatedOp| {
+        let writes = |flight: &SimulatedOp| {
             let is_of_request =
-                matches!(it.op.buffer, OpBuffer::Stripe { part, .. } if part < PARTS_MAX);
-            is_of_request && it.op.kind == MemberOpKind::Write
+                matches!(flight.op.buffer, OpBuffer::Stripe { part, .. } if part < PARTS_MAX);
+            is_of_request && flight.op.kind == MemberOpKind::Write
         };
         let is_cut = self.flights.iter().any(writes)
             && self.engine.is_promoting()
@@ -216,12 +224,13 @@ impl<'a> Life<'a> {
         }
         let geometry = self.campaign.geometry;
         let mut sets = vec![Vec::new(); geometry.sets().into()];
-        for (at, it) in status.roles.iter().enumerate().filter(|(_, it)| it.is_read) {
-            let set = set_of(&geometry, at, it.replaces).zip(it.device);
-            let set = set.filter(|(_, it)| !self.campaign.is_suspect((*it).into()));
-            set.into_iter().for_each(|(set, it)| sets[usize::from(set)].push((at, it.into())));
+        for (at, role) in status.roles.iter().enumerate().filter(|(_, role)| role.is_read) {
+            let set = set_of(&geometry, at, role.replaces).zip(role.device);
+            let set = set.filter(|(_, device)| !self.campaign.is_suspect((*device).into()));
+            set.into_iter()
+                .for_each(|(set, device)| sets[usize::from(set)].push((at, device.into())));
         }
-        if status.roles.iter().any(|it| it.replaces.is_some()) {
+        if status.roles.iter().any(|role| role.replaces.is_some()) {
             return Err(format!("a replacement has not ended: {:?}", status.roles));
         }
         let roles_in_sync = sets[0].len();
@@ -268,7 +277,7 @@ impl<'a> Life<'a> {
         self.count_replaced();
         let status = self.engine.status();
         let tally = &mut self.campaign.tally;
-        let is_rebuilding = |it: &RoleStatus| it.state == MemberState::Rebuilding;
+        let is_rebuilding = |role: &RoleStatus| role.state == MemberState::Rebuilding;
         tally.cuts_at_start += u64::from(!status.is_running);
         tally.cuts_in_resync += u64::from(status.is_running && status.regions_unsynced > 0);
         tally.cuts_in_rebuild += u64::from(status.roles.iter().any(is_rebuilding));
@@ -311,7 +320,7 @@ impl<'a> Life<'a> {
     }
 
     fn tick(&mut self) {
-        let stalled = self.campaign.drives.iter().any(|it| it.is_stalled);
+        let stalled = self.campaign.drives.iter().any(|drive| drive.is_stalled);
         let pause = self.campaign.chance.below(4) + if stalled { 20 } else { 0 };
         self.now = Nanos::new(self.now.get() + pause * 1_000_000_000);
         let seconds = self.now.get() / 1_000_000_000;
@@ -442,7 +451,7 @@ impl<'a> Life<'a> {
     fn draw_flight(&mut self) -> usize {
         let chance = &mut self.campaign.chance;
         if let Some(fast) = self.fast.filter(|_| chance.below(4) != 0) {
-            let first = self.flights.iter().position(|it| it.op.device == fast);
+            let first = self.flights.iter().position(|flight| flight.op.device == fast);
             if let Some(at) = first {
                 return at;
             }
@@ -533,7 +542,7 @@ impl<'a> Life<'a> {
             return Ok(());
         }
         let roles = self.engine.status().roles;
-        let at = roles.iter().position(|it| it.device == Some(op.device)).unwrap_or(0);
+        let at = roles.iter().position(|role| role.device == Some(op.device)).unwrap_or(0);
         let role = roles[at];
         let set = set_of(&self.campaign.geometry, at, role.replaces).unwrap_or(0);
         if self.campaign.suspect().is_some() && self.is_suspect_set(set) {
@@ -545,6 +554,18 @@ impl<'a> Life<'a> {
             _ => self.may_resync[region],
         };
         if may { Ok(()) } else { Err(format!("region {region} is copied and was not dirty")) }
+    }
+
+    /// Checks that all parities match the data, in a complete and idle array.
+    pub(super) fn check_stripes(&mut self) -> Result<(), String> {
+        let geometry = self.campaign.geometry;
+        let roles = self.engine.status().roles;
+        let devices = roles.iter().enumerate().take(geometry.members.into());
+        let set = devices.filter_map(|(at, role)| Some((at, role.device?.into()))).collect();
+        let trusted =
+            TrustedMembers::read(&geometry, &self.campaign.drives, vec![set], vec![true], &[]);
+        let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
+        media::check_parities(&geometry, data_at, drives, &trusted, true, &mut self.campaign.model)
     }
 }
 

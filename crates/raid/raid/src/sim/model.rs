@@ -51,7 +51,7 @@ impl ArrayModel {
             self.written.resize(number as usize, 0..0);
             self.written.push(sectors.clone());
         }
-        self.sectors[sectors].iter_mut().for_each(|it| it.open.push((number, value)));
+        self.sectors[sectors].iter_mut().for_each(|sector| sector.open.push((number, value)));
     }
 
     pub(super) fn acknowledge(&mut self, sectors: std::ops::Range<usize>, number: u32, value: u32) {
@@ -60,7 +60,7 @@ impl ArrayModel {
                 (sector.acknowledged, sector.number, sector.seen) = (value, number, None);
             }
             let last = sector.number;
-            sector.open.retain(|&(it, _)| it > last);
+            sector.open.retain(|&(number, _)| number > last);
         }
     }
 
@@ -73,7 +73,10 @@ impl ArrayModel {
             return true;
         }
         let is_open = |after: u32| {
-            sector.open.iter().any(|&(it, wrote)| wrote == value && after < it && it < number)
+            sector
+                .open
+                .iter()
+                .any(|&(since, wrote)| wrote == value && after < since && since < number)
         };
         let is_legal = match sector.seen {
             Some((seen_by, seen)) => value == seen || is_open(seen_by),
@@ -91,7 +94,7 @@ impl ArrayModel {
             return self.may_ever_hold(sector, Some(value));
         }
         let sector = &self.sectors[sector];
-        value == sector.acknowledged || sector.open.iter().any(|&(_, it)| it == value)
+        value == sector.acknowledged || sector.open.iter().any(|&(_, wrote)| wrote == value)
     }
 
     /// Whether a lying drive may answer this: data once written there. `None` is data of another
@@ -99,7 +102,7 @@ impl ArrayModel {
     pub(super) fn may_ever_hold(&self, sector: usize, value: Option<u32>) -> bool {
         let was_written = |value: u32| {
             let sectors = self.written.get(value as usize);
-            value == ZERO || sectors.is_some_and(|it| it.contains(&sector))
+            value == ZERO || sectors.is_some_and(|sectors| sectors.contains(&sector))
         };
         self.holds_anything || value.is_some_and(was_written)
     }
@@ -121,7 +124,7 @@ impl ArrayModel {
     /// An honest copy has this request's value. An earlier request may have been written before it.
     pub(super) fn strengthen(&mut self, sector: usize, number: u32) {
         let since = &mut self.sectors[sector].weak_since;
-        *since = since.filter(|it| *it >= number);
+        *since = since.filter(|since| *since >= number);
     }
 
     /// All copies hold this value, and nothing is on its way.
@@ -134,7 +137,7 @@ impl ArrayModel {
     /// A copy is lost after this request: where copies may differ, another may answer from now on.
     pub(super) fn lose_copy(&mut self, number: u32) {
         self.lost_after = number;
-        self.sectors.iter_mut().for_each(|it| it.seen = None);
+        self.sectors.iter_mut().for_each(|sector| sector.seen = None);
     }
 
     pub(super) fn describe(&self, sector: usize) -> String {

@@ -1,6 +1,6 @@
 //! Drives that fail in a life, and drives that join.
 //!
-//! `campaign.rs` decides which drives are present at a start.
+//! `starting.rs` decides which drives are present at a start.
 
 use super::life::Life;
 use super::media;
@@ -38,10 +38,10 @@ impl Life<'_> {
         self.used = now;
         self.has_lost = true;
         self.campaign.model.lose_copy(self.campaign.number);
-        self.flights.retain(|it| lost & (1 << it.op.device) == 0);
+        self.flights.retain(|flight| lost & (1 << flight.op.device) == 0);
         // Operations for these drives that were not started yet.
-        self.out.ops.retain(|it| lost & (1 << it.device) == 0);
-        for device in (0..self.campaign.drives.len()).filter(|it| lost & (1 << it) != 0) {
+        self.out.ops.retain(|op| lost & (1 << op.device) == 0);
+        for device in (0..self.campaign.drives.len()).filter(|device| lost & (1 << device) != 0) {
             self.campaign.trace(|| format!("device {device} is out"));
             self.campaign.drives[device].reset();
         }
@@ -49,7 +49,7 @@ impl Life<'_> {
 
     pub(super) fn used_now(&self) -> u64 {
         let roles = self.engine.status().roles;
-        roles.iter().filter_map(|it| it.device).fold(0, |bits, device| bits | 1 << device)
+        roles.iter().filter_map(|role| role.device).fold(0, |bits, device| bits | 1 << device)
     }
 
     /// An unused drive takes a free role, replaces a working member, or becomes a spare.
@@ -58,7 +58,8 @@ impl Life<'_> {
         let status = self.engine.status();
         let members = usize::from(self.campaign.geometry.members);
         let roles = &status.roles[..members];
-        let is_free = |it: &RoleStatus| it.state == MemberState::Faulty && it.device.is_none();
+        let is_free =
+            |role: &RoleStatus| role.state == MemberState::Faulty && role.device.is_none();
         let device = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
         if self.is_calm
             || !self.campaign.reduction.has(super::reduction::SimEventKind::Joins)
@@ -81,7 +82,7 @@ impl Life<'_> {
         let (id, device_bytes) = (drive.id, drive.bytes);
         let found = drive.find(device as u8);
         let newcomer = Newcomer { device: device as u8, device_bytes, id, found };
-        let free = (0..).zip(roles).filter(|(_, it)| is_free(it));
+        let free = (0..).zip(roles).filter(|(_, role)| is_free(role));
         let mut wishes: Vec<JoinAs> = free.map(|(role, _)| JoinAs::Member(role)).collect();
         if !has_free {
             let role = self.campaign.chance.below(members as u64) as u8;
@@ -119,8 +120,8 @@ impl Life<'_> {
 
     pub(super) fn count_replaced(&mut self) {
         let roles = self.engine.status().roles;
-        let is_it = |it: &&RoleStatus| it.device.is_some() && it.device == self.replacement;
-        if roles.iter().find(is_it).is_some_and(|it| it.is_read && it.replaces.is_none()) {
+        let is_it = |role: &&RoleStatus| role.device.is_some() && role.device == self.replacement;
+        if roles.iter().find(is_it).is_some_and(|role| role.is_read && role.replaces.is_none()) {
             self.replacement = None;
             self.campaign.tally.replaced += 1;
         }

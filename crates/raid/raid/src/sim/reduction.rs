@@ -14,7 +14,6 @@ use crate::geometry::{BLOCK, Geometry, Level};
 /// Kinds of events that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SimEventKind {
-    /// A lying drive.
     Lies,
     /// Drives in addition to the members.
     Spares,
@@ -26,7 +25,6 @@ pub(super) enum SimEventKind {
     Failures,
     /// Operations that end in an error.
     Errors,
-    /// Drives that join.
     Joins,
     /// Scrubs, and differences that are planted for them.
     Scrubs,
@@ -34,7 +32,6 @@ pub(super) enum SimEventKind {
     Settling,
     /// Requests to make zero.
     Zeros,
-    /// Requests to read.
     Reads,
     /// Several requests at once.
     Depth,
@@ -109,13 +106,13 @@ impl Reduction {
     }
 
     pub(super) fn has_life(&self, life: u64) -> bool {
-        self.lives.as_ref().is_none_or(|all| all.iter().any(|(it, _)| *it == life))
+        self.lives.as_ref().is_none_or(|all| all.iter().any(|(kept, _)| *kept == life))
     }
 
     pub(super) fn has_step(&self, life: u64, step: u32) -> bool {
-        let steps = self.lives.iter().flatten().find(|(it, _)| *it == life);
+        let steps = self.lives.iter().flatten().find(|(kept, _)| *kept == life);
         let steps = steps.and_then(|(_, steps)| steps.as_ref());
-        steps.is_none_or(|all| all.iter().any(|it| it.contains(&step)))
+        steps.is_none_or(|all| all.iter().any(|range| range.contains(&step)))
     }
 }
 
@@ -125,9 +122,9 @@ impl fmt::Display for Reduction {
         let mut parts: Vec<String> = without.map(|(_, name)| format!("no-{name}")).collect();
         parts.extend(self.array.map(|(members, blocks)| format!("{members}x{blocks}")));
         for (life, steps) in self.lives.iter().flatten() {
-            let range = |it: &std::ops::Range<u32>| match it.len() {
-                1 => it.start.to_string(),
-                _ => format!("{}-{}", it.start, it.end.saturating_sub(1)),
+            let range = |steps: &std::ops::Range<u32>| match steps.len() {
+                1 => steps.start.to_string(),
+                _ => format!("{}-{}", steps.start, steps.end.saturating_sub(1)),
             };
             let ranges = |all: &StepRanges| all.iter().map(range).collect::<Vec<_>>().join("+");
             let steps = steps.as_ref().map(|all| format!(":{}", ranges(all)));
@@ -142,14 +139,15 @@ impl FromStr for Reduction {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut reduction = Self::default();
-        for part in text.split(',').filter(|it| !it.is_empty()) {
+        for part in text.split(',').filter(|part| !part.is_empty()) {
             let wrong = || format!("expected no-KIND, MEMBERSxBLOCKS, LIFE or LIFE:STEPS: {part}");
             if let Some(name) = part.strip_prefix("no-") {
                 let kind =
-                    SimEventKind::ALL.iter().find(|(_, it)| *it == name).ok_or_else(wrong)?;
+                    SimEventKind::ALL.iter().find(|(_, word)| *word == name).ok_or_else(wrong)?;
                 reduction = reduction.leaving_out(kind.0);
             } else if let Some((members, blocks)) = part.split_once('x') {
-                let number = |it: &str| it.parse().ok().filter(|it| (2..=16).contains(it));
+                let number =
+                    |digits: &str| digits.parse().ok().filter(|number| (2..=16).contains(number));
                 let array = number(members).zip(number(blocks)).ok_or_else(wrong)?;
                 reduction = reduction.of_array(array.0, array.1);
             } else {
@@ -165,13 +163,13 @@ impl FromStr for Reduction {
 }
 
 fn parse_steps(text: &str) -> Result<StepRanges, ()> {
-    let range = |it: &str| {
-        let (first, last) = it.split_once('-').unwrap_or((it, it));
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) =
             (first.parse().map_err(|_| ())?, last.parse().map_err(|_| ())?);
         Ok(first..last.checked_add(1).ok_or(())?)
     };
-    text.split('+').filter(|it| !it.is_empty()).map(range).collect()
+    text.split('+').filter(|part| !part.is_empty()).map(range).collect()
 }
 
 #[cfg(test)]

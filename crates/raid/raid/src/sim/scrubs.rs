@@ -30,10 +30,10 @@ impl Life<'_> {
         if self.is_planted || self.engine.mismatches() == 0 {
             return Ok(());
         }
-        let places = self.engine.status().scrub.map(|it| it.places).unwrap_or_default();
+        let places = self.engine.status().scrub.map(|status| status.places).unwrap_or_default();
         let geometry = self.campaign.geometry;
-        let mut sets = places.iter().map(|it| geometry.locate(it.offset).set);
-        if self.campaign.suspect().is_some() && sets.all(|it| self.is_suspect_set(it)) {
+        let mut sets = places.iter().map(|place| geometry.locate(place.offset).set);
+        if self.campaign.suspect().is_some() && sets.all(|set| self.is_suspect_set(set)) {
             return Ok(());
         }
         Err(format!("a scrub found copies that differ: {places:?}"))
@@ -69,7 +69,7 @@ impl Life<'_> {
             data
         });
         let copies: Vec<_> = copies.collect();
-        if copies.windows(2).any(|it| it[0] != it[1]) {
+        if copies.windows(2).any(|pair| pair[0] != pair[1]) {
             return Err(format!("copies of sector {sector} differ after a repair"));
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Life<'_> {
     pub(super) fn scrub_whole(&mut self, repair: bool) -> Result<ScrubStatus, String> {
         self.campaign.tally.scrubs += 1;
         self.campaign.trace(|| format!("scrub, repair: {repair}"));
-        self.engine.scrub(repair, &mut self.out).map_err(|it| format!("no scrub: {it}"))?;
+        self.engine.scrub(repair, &mut self.out).map_err(|error| format!("no scrub: {error}"))?;
         self.take_output()?;
         self.run_until_idle()?;
         let status = self.engine.status().scrub.ok_or("a scrub has no status")?;
@@ -106,7 +106,7 @@ impl Life<'_> {
     /// if concurrent events make the report unpredictable.
     fn draw_difference(&mut self) -> Option<(BytePlace, u64, Vec<Mismatch>)> {
         let status = self.engine.status();
-        let is_stalled = self.campaign.drives.iter().any(|it| it.is_stalled);
+        let is_stalled = self.campaign.drives.iter().any(|drive| drive.is_stalled);
         if self.had_errors || is_stalled || !status.is_running {
             return None;
         }
@@ -131,7 +131,7 @@ impl Life<'_> {
             // Data counts as right.
             let stripe = geometry.stripe(place.offset);
             let mut parities: Vec<u8> =
-                (0..geometry.level.parities()).map(|it| stripe.parity(it)).collect();
+                (0..geometry.level.parities()).map(|number| stripe.parity(number)).collect();
             parities.sort_unstable();
             let role = copies[chosen].0;
             if parities.contains(&role) {
@@ -151,13 +151,13 @@ impl Life<'_> {
     pub(super) fn devices_of(&self, set: u8) -> Vec<(u8, usize)> {
         let geometry = &self.campaign.geometry;
         let roles = (0_u8..).zip(self.engine.status().roles).zip(self.engine.places());
-        let of_set = roles.filter(|((role, it), _)| {
-            it.is_read && set_of(geometry, usize::from(*role), it.replaces) == Some(set)
+        let of_set = roles.filter(|((role, status), _)| {
+            status.is_read && set_of(geometry, usize::from(*role), status.replaces) == Some(set)
         });
         let mut of_set: Vec<_> = of_set.collect();
         of_set.sort_by_key(|(_, place)| **place);
         let device =
-            |((role, it), _): ((u8, crate::RoleStatus), _)| Some((role, it.device?.into()));
+            |((role, status), _): ((u8, crate::RoleStatus), _)| Some((role, status.device?.into()));
         of_set.into_iter().filter_map(device).collect()
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn draw_stripes(chance: &mut Chance) -> Geometry {
 pub(super) fn describe_found(found: &FoundDevice) -> String {
     let MemberTable { epoch, revision, committed, voters, ref entries, .. } =
         found.superblock.table;
-    let states: Vec<String> = entries.iter().map(|it| format!("{:?}", it.state)).collect();
+    let states: Vec<String> = entries.iter().map(|entry| format!("{:?}", entry.state)).collect();
     let states = states.join(", ");
     let device = found.device;
     format!("device {device} has {epoch}.{revision} on {committed} by {voters:b}: {states}")
@@ -52,7 +52,7 @@ pub(super) fn describe_found(found: &FoundDevice) -> String {
 pub(super) fn describe(plan: &StartPlan) -> String {
     let entries = plan.table.entries.iter().zip(&plan.devices);
     let words = entries.map(|(entry, device)| {
-        let device = device.map_or_else(|| "-".to_owned(), |it| it.device.to_string());
+        let device = device.map_or_else(|| "-".to_owned(), |device| device.device.to_string());
         let by_map = if entry.by_map { " by map" } else { "" };
         format!("{:?}{by_map} on {device}", entry.state)
     });

@@ -26,7 +26,6 @@ const ARRAYS: [(u8, u8); 5] = [(2, 2), (2, 4), (3, 4), (4, 4), (4, 16)];
 pub struct ShrunkCase {
     /// How it is replayed.
     pub case: CutCase,
-    /// The violation.
     pub what: String,
     /// Events from the start of its campaign.
     pub events: u64,
@@ -72,7 +71,7 @@ pub fn shrink(scenario: Scenario, violation: &Violation) -> (ShrunkCase, ShrunkC
 /// A violation without its numbers.
 pub(super) fn kind_of(what: &str) -> String {
     let words = what.split([';', '[', '{']).next().unwrap_or_default();
-    words.chars().filter(|it| !it.is_ascii_digit()).collect()
+    words.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
 impl Shrinker {
@@ -138,7 +137,7 @@ impl Shrinker {
 
     fn leave_out_lives(&mut self) {
         let last = self.best.case.cut % CUTS_PER_CAMPAIGN;
-        let all = || (0..=last).map(|it| (it, None)).collect();
+        let all = || (0..=last).map(|life| (life, None)).collect();
         let mut kept = self.reduction().lives().map_or_else(all, <[_]>::to_vec);
         let mut size = kept.len().div_ceil(2);
         while size > 0 {
@@ -156,7 +155,7 @@ impl Shrinker {
         }
         // Drop everything after the violation.
         let last = self.best.case.cut % CUTS_PER_CAMPAIGN;
-        kept.retain(|it| it.0 <= last);
+        kept.retain(|life| life.0 <= last);
         self.accepts(self.number(), self.reduction().of_lives(kept));
     }
 

@@ -1,12 +1,15 @@
-//! Starts of a simulated array: drives that are found, left out, and forced.
+//! Starts of a simulated array: drives that are found, left out, and forced; and a life from there.
 //!
 //! Takes a campaign's drives; returns a plan for the next life, or the broken promise of a start.
 //! `life.rs` runs the array.
 
-use super::campaign::CutCampaign;
+use super::campaign::{CutCampaign, set_of};
+use super::drives::Drive;
+use super::life::Life;
+use super::media::{self, TrustedMembers};
 use super::model::ArrayModel;
 use super::reduction::SimEventKind;
-use super::shapes::describe_found;
+use super::shapes::{describe, describe_found};
 use crate::superblock::{MemberState, MemberTable, Relation};
 use crate::{AssembleError, AssembleOptions, FoundDevice, StartPlan, assemble, layout};
 
@@ -14,11 +17,12 @@ impl CutCampaign {
     /// All drives, in any order.
     pub(super) fn found(&mut self) -> Vec<FoundDevice> {
         let mut found: Vec<FoundDevice> =
-            (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
+            (0..).zip(&mut self.drives).filter_map(|(at, drive)| drive.find(at)).collect();
         if self.has_bad_drive && self.chance.below(2) == 0 {
             let slot = self.chance.below(layout::log_slots(&self.geometry));
-            for FoundDevice { log, .. } in found.iter_mut().filter(|it| it.device == 0) {
-                log.entries.retain(|it| layout::log_slot_of(&self.geometry, it.offset) != slot);
+            for FoundDevice { log, .. } in found.iter_mut().filter(|device| device.device == 0) {
+                log.entries
+                    .retain(|entry| layout::log_slot_of(&self.geometry, entry.offset) != slot);
                 log.lost.push(slot);
             }
         }
@@ -37,11 +41,11 @@ impl CutCampaign {
     /// `None` if the array is lost with a lying drive.
     pub(super) fn assemble(&mut self, with_all: bool) -> Result<Option<StartPlan>, String> {
         let mut found = self.found();
-        found.iter().for_each(|it| self.trace(|| describe_found(it)));
+        found.iter().for_each(|device| self.trace(|| describe_found(device)));
         let mut options = self.options();
         let leaves_out = match self.hunts_starts {
             // A table that is not known to count, and other drives that lack it.
-            true if found.iter().any(|it| !it.superblock.table.is_known_to_count()) => {
+            true if found.iter().any(|device| !device.superblock.table.is_known_to_count()) => {
                 self.chance.below(8) != 0
             }
             true => self.chance.below(8) < 3,
@@ -98,10 +102,11 @@ impl CutCampaign {
     /// Some of the drives, in their order.
     fn leave_out(&mut self, found: &[FoundDevice]) -> Vec<FoundDevice> {
         if self.hunts_starts {
-            let mut others = found.iter().map(|it| it.device).filter(|&it| it != self.left_out);
+            let mut others =
+                found.iter().map(|device| device.device).filter(|&device| device != self.left_out);
             self.left_out = others.next_back().unwrap_or(self.left_out);
             self.leave_out_by_plan(found);
-            return found.iter().filter(|it| it.device != self.left_out).cloned().collect();
+            return found.iter().filter(|device| device.device != self.left_out).cloned().collect();
         }
         let most = if std::mem::take(&mut self.misses_one) { 1 } else { 2 };
         let count = 1 + self.chance.below(most) as usize;
@@ -111,18 +116,20 @@ impl CutCampaign {
     /// If only one drive knows that it was taken into sync, another continues without it and is
     /// left out afterwards.
     fn leave_out_by_plan(&mut self, found: &[FoundDevice]) {
-        let holds_alone = |it: &&FoundDevice| {
-            let table = &it.superblock.table;
+        let holds_alone = |device: &&FoundDevice| {
+            let table = &device.superblock.table;
             let is_taken_in = crate::assembly::in_sync(table) & !table.voters != 0;
             let has_it = |other: &&FoundDevice| other.superblock.table.lineage == table.lineage;
             is_taken_in && table.voters != 0 && found.iter().filter(has_it).count() == 1
         };
         let Some(alone) = found.iter().find(holds_alone) else { return };
         let table = &alone.superblock.table;
-        let went_on =
-            |it: &&FoundDevice| table.relation_of(&it.superblock.table) == Relation::Diverged;
+        let went_on = |device: &&FoundDevice| {
+            table.relation_of(&device.superblock.table) == Relation::Diverged
+        };
         self.left_out = found.iter().find(went_on).unwrap_or(alone).device;
-        self.doomed = found.iter().map(|it| it.device).find(|&it| it != self.left_out);
+        self.doomed =
+            found.iter().map(|device| device.device).find(|&device| device != self.left_out);
         self.keeps_out = true;
     }
 
@@ -149,8 +156,10 @@ impl CutCampaign {
     /// True if each member that would be read has all acknowledged data.
     pub(super) fn gives_nothing_up(&self, plan: &StartPlan) -> bool {
         let entries = plan.table.entries.iter().zip(&plan.devices);
-        let mut read = entries.filter(|(it, _)| it.state == MemberState::InSync);
-        read.all(|(_, device)| device.is_some_and(|it| self.serving & (1 << it.device) != 0))
+        let mut read = entries.filter(|(entry, _)| entry.state == MemberState::InSync);
+        read.all(|(_, device)| {
+            device.is_some_and(|present| self.serving & (1 << present.device) != 0)
+        })
     }
 
     /// Gives up all members that continued separately from those that served.
@@ -164,7 +173,7 @@ impl CutCampaign {
             let forced = AssembleOptions { force: true, ..options };
             assemble(side, forced).is_ok_and(|plan| self.gives_nothing_up(&plan))
         };
-        let sides = found.iter().map(|it| Self::side_of(&it.superblock.table, found));
+        let sides = found.iter().map(|device| Self::side_of(&device.superblock.table, found));
         let sides = sides.filter(is_enough);
         let kept = sides.max_by_key(Vec::len).ok_or("no side has all that was acknowledged")?;
         self.give_up_others(found, &kept);
@@ -173,8 +182,9 @@ impl CutCampaign {
 
     /// The members that did not diverge from this table.
     pub(super) fn side_of(table: &MemberTable, found: &[FoundDevice]) -> Vec<FoundDevice> {
-        let is_ours =
-            |it: &&FoundDevice| table.relation_of(&it.superblock.table) != Relation::Diverged;
+        let is_ours = |device: &&FoundDevice| {
+            table.relation_of(&device.superblock.table) != Relation::Diverged
+        };
         found.iter().filter(is_ours).cloned().collect()
     }
 
@@ -182,8 +192,9 @@ impl CutCampaign {
     pub(super) fn give_up_others(&mut self, found: &[FoundDevice], kept: &[FoundDevice]) {
         self.has_given_up = true;
         for device in 0..self.drives.len() {
-            let is_there =
-                |side: &[FoundDevice]| side.iter().any(|it| usize::from(it.device) == device);
+            let is_there = |side: &[FoundDevice]| {
+                side.iter().any(|present| usize::from(present.device) == device)
+            };
             if is_there(found) && !is_there(kept) {
                 self.trace(|| format!("device {device} is given up"));
                 self.drives[device] = self.blank_drive(device);
@@ -207,13 +218,13 @@ impl CutCampaign {
         let roles = plan.devices.iter().take(usize::from(self.geometry.members)).enumerate();
         let first: u64 = roles
             .filter(|(role, _)| role % copies == 0)
-            .filter_map(|(_, device)| device.map(|it| 1 << it.device))
+            .filter_map(|(_, device)| device.map(|present| 1 << present.device))
             .sum();
         let halves = [first, self.serving & !first];
         let before = self.model.clone();
         let mut models = Vec::new();
         let here = |half: u64, found: &[FoundDevice]| -> Vec<FoundDevice> {
-            found.iter().filter(|it| half & (1 << it.device) != 0).cloned().collect()
+            found.iter().filter(|device| half & (1 << device.device) != 0).cloned().collect()
         };
         if halves.iter().any(|&half| assemble(&here(half, &found), options).is_err()) {
             // The table that completes it is on one half only.
@@ -225,7 +236,8 @@ impl CutCampaign {
             self.model.lose_copy(self.number);
             self.trace(|| format!("half {half:b} is forced to start"));
             let found = here(half, &self.found());
-            let plan = assemble(&found, options).map_err(|it| format!("half forced: {it}"))?;
+            let plan =
+                assemble(&found, options).map_err(|error| format!("half forced: {error}"))?;
             let steps = self.chance.below(100);
             self.live_with(plan, steps, false, true)?;
             models.push(std::mem::replace(&mut self.model, ArrayModel::new(0)));
@@ -244,5 +256,68 @@ impl CutCampaign {
             }
         }
         Ok(true)
+    }
+
+    /// Checks the media, runs the array, and cuts its power.
+    pub(super) fn live_with(
+        &mut self,
+        plan: StartPlan,
+        steps: u64,
+        is_settled: bool,
+        is_calm: bool,
+    ) -> Result<(), String> {
+        // A drive that is not a member any more starts nothing unknown to the present ones.
+        let is_all = plan.devices[..self.geometry.members.into()].iter().all(Option::is_some);
+        let trusted = self.trusted(&plan);
+        self.trace(|| describe(&plan));
+        let (geometry, data_at) = (self.geometry, self.data_at);
+        media::check(&geometry, data_at, &self.drives, &trusted, false, &mut self.model)?;
+        let copied_at = self.draw_copy(steps);
+        let mut life = Life::begin(self, plan, &trusted, is_calm);
+        life.run(steps, copied_at)?;
+        if is_calm {
+            life.run_until_it_serves()?;
+        }
+        if is_settled {
+            life.settle()?;
+        }
+        let (has_run, has_run_whole) = life.end();
+        (self.doomed, self.keeps_out) = (None, false);
+        self.is_forced &= !(has_run_whole && is_all);
+        self.has_given_up &= !has_run;
+        let serving = self.serving;
+        self.trace(|| format!("power cut; in sync were devices {serving:b}"));
+        self.drives.iter_mut().for_each(Drive::reset);
+        self.tally.cuts += 1;
+        Ok(())
+    }
+
+    fn trusted(&self, plan: &StartPlan) -> TrustedMembers {
+        let sets = usize::from(self.geometry.sets());
+        let (mut read, mut others) = (vec![Vec::new(); sets], Vec::new());
+        let mut is_whole = vec![true; sets];
+        for (at, (entry, device)) in plan.table.entries.iter().zip(&plan.devices).enumerate() {
+            let Some(set) = set_of(&self.geometry, at, entry.replaces).map(usize::from) else {
+                continue;
+            };
+            let is_in_sync = entry.state == MemberState::InSync;
+            // A replacement in rebuild is not trusted at the next start either; but it may have
+            // more of a lying drive's data than the others.
+            let is_rebuilt = entry.state == MemberState::Rebuilding && entry.replaces.is_some();
+            // A member that only this start rebuilds, at level 0, may be trusted by the next start
+            // without it.
+            let is_older = entry.since <= plan.table.epoch;
+            let is_rebuilt = is_rebuilt && is_older && self.suspect().is_none();
+            is_whole[set] &= is_in_sync || is_rebuilt;
+            let Some(device) = device.map(|device| usize::from(device.device)) else { continue };
+            if self.is_suspect(device) {
+                continue;
+            }
+            others.push((set, device));
+            if is_in_sync {
+                read[set].push((at, device));
+            }
+        }
+        TrustedMembers::read(&self.geometry, &self.drives, read, is_whole, &others)
     }
 }

@@ -47,14 +47,14 @@ fn no_promise_is_broken_in_twenty_thousand_cuts() {
     assert!(tally.cuts + CUTS_PER_CAMPAIGN * tally.lost_with_liar >= 20_000, "{tally:?}");
     let rare = [tally.cuts_at_start, tally.cuts_in_resync, tally.cuts_in_rebuild, tally.refusals];
     let found = [tally.scrubs, tally.differences, tally.replacements * 2, tally.replaced * 3];
-    assert!(rare.iter().chain(&found).all(|&it| it > 1000), "{tally:?}");
+    assert!(rare.iter().chain(&found).all(|&count| count > 1000), "{tally:?}");
 }
 
 #[test]
 fn every_planted_fault_is_found() {
     for fault in Fault::ALL {
-        let named = FOUND_WITHIN.iter().find(|it| it.0 == fault);
-        let cuts = named.map_or(OTHERS_WITHIN, |it| it.1);
+        let named = FOUND_WITHIN.iter().find(|named| named.0 == fault);
+        let cuts = named.map_or(OTHERS_WITHIN, |named| named.1);
         let (_, violation) = simulate(HONEST.planting(fault), cuts);
         assert!(violation.is_some(), "{} is not found in {cuts} cuts", fault.name());
     }
@@ -72,8 +72,8 @@ fn kept_cases_are_found_with_their_fault_and_quiet_without() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sim/kept.txt"), cases).unwrap();
         return;
     }
-    let cases: Vec<CutCase> = KEPT.lines().map(|it| it.parse().unwrap()).collect();
-    let faults: Vec<Fault> = cases.iter().filter_map(|it| it.scenario.fault).collect();
+    let cases: Vec<CutCase> = KEPT.lines().map(|line| line.parse().unwrap()).collect();
+    let faults: Vec<Fault> = cases.iter().filter_map(|case| case.scenario.fault).collect();
     assert_eq!(faults, Fault::ALL, "DURIO_TEST_REWRITE=1 finds them anew");
     for case in cases {
         let (_, violation) = replay(&case);
@@ -99,7 +99,7 @@ fn a_shrunk_case_is_small_and_replays_as_it_was_found() {
     let (original, shrunk) = shrink(scenario, &violation);
     assert!(original.events > 1000 && shrunk.events < 100, "{} {}", original.events, shrunk.events);
     let (events, again) = replay(&shrunk.case);
-    assert_eq!(again.map(|it| it.what), Some(shrunk.what));
+    assert_eq!(again.map(|found| found.what), Some(shrunk.what));
     assert_eq!(events.len() as u64, shrunk.events);
     // The shrinker is no part of chance.
     assert_eq!(shrink(scenario, &violation).1.case, shrunk.case);
@@ -138,8 +138,8 @@ fn faults_are_found_beside_a_drive_that_lies() {
         // It takes long.
         Fault::CopyErrorIgnored,
     ];
-    let of_copies = Fault::ALL.into_iter().filter(|it| !it.is_of_stripes());
-    for fault in of_copies.filter(|it| !rest.contains(it)) {
+    let of_copies = Fault::ALL.into_iter().filter(|fault| !fault.is_of_stripes());
+    for fault in of_copies.filter(|fault| !rest.contains(fault)) {
         let beside = Scenario { liars: Liars::Every, fault: Some(fault), ..HONEST };
         let (_, violation) = simulate(beside, FAULT_CUTS);
         assert!(violation.is_some(), "{} is not found", fault.name());

@@ -36,7 +36,7 @@ const EVENTS_MAX: u64 = 100_000_000;
 /// # Errors
 /// If level and disks do not fit.
 pub fn create_array(disks: &[SharedDisk], level: Level) -> Result<u64, CreateError> {
-    let sizes: Vec<u64> = disks.iter().map(|it| it.lock().size()).collect();
+    let sizes: Vec<u64> = disks.iter().map(|disk| disk.lock().size()).collect();
     let geometry = geometry_of(level, &sizes);
     let id = |number: usize| Id([1 + u8::try_from(number).unwrap_or(u8::MAX); 16]);
     let members: Vec<Member> = (0..)
@@ -65,7 +65,6 @@ fn geometry_of(level: Level, sizes: &[u64]) -> Geometry {
 /// How an array starts.
 #[derive(Debug, Clone, Copy)]
 pub struct ArrayStart {
-    /// The clock's value.
     pub at: Ticks,
     /// Seed for the pace of its disks.
     pub seed: u64,
@@ -187,10 +186,12 @@ impl ArrayEngine {
     pub fn replace_lost(&mut self) {
         for device in 0..self.disks.len() as u8 {
             let roles = self.engine.status().roles;
-            let is_free = |it: &RoleStatus| it.state == MemberState::Faulty && it.device.is_none();
+            let is_free =
+                |role: &RoleStatus| role.state == MemberState::Faulty && role.device.is_none();
             let Some(role) = roles.iter().position(is_free) else { return };
             let mut disk = self.disks[usize::from(device)].lock();
-            let (bytes, is_used) = (disk.size(), roles.iter().any(|it| it.device == Some(device)));
+            let (bytes, is_used) =
+                (disk.size(), roles.iter().any(|role| role.device == Some(device)));
             if is_used || find(&mut disk, device, bytes).is_some() || !make_blank(&mut disk) {
                 continue;
             }
@@ -233,8 +234,9 @@ impl ArrayEngine {
         if outcome == OpOutcome::Error {
             // Operations in flight to a given-up member must not write to reused memory.
             let roles = self.engine.status().roles;
-            let is_used =
-                |it: &PendingOp| roles.iter().any(|r| r.device == Some(it.flight.op.device));
+            let is_used = |pending: &PendingOp| {
+                roles.iter().any(|r| r.device == Some(pending.flight.op.device))
+            };
             self.pending.retain(is_used);
         }
     }
@@ -490,6 +492,6 @@ mod tests {
         array.replace_lost();
         assert!(array.settle());
         assert_eq!(on_media(&disks), [1, 1]);
-        assert!(array.status().roles.iter().all(|it| it.is_read));
+        assert!(array.status().roles.iter().all(|role| role.is_read));
     }
 }

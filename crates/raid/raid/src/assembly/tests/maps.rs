@@ -1,7 +1,9 @@
 //! Maps and logs of small arrays by hand: which regions are copied, which parities are doubted.
 
 use super::*;
-use crate::map_page::UNSYNCED;
+use crate::assembly::pages::{is_sound, plan_page};
+use crate::log_entry::LogEntry;
+use crate::map_page::{DIRTY, STALE, UNSYNCED};
 
 /// A map of one page with these bytes at its begin, in a slot.
 fn page(name: PageName, slot: u8, generation: u64, bytes: &[u8]) -> Vec<u8> {
@@ -69,12 +71,12 @@ fn each_set_has_its_pages_with_the_replacement_as_last_copy() {
     }
     devices[4].map[100] ^= 1;
     let plan = assemble(&devices, plain()).unwrap();
-    let copies: Vec<_> = plan.pages.iter().map(|it| it.next_slots.clone()).collect();
+    let copies: Vec<_> = plan.pages.iter().map(|page| page.next_slots.clone()).collect();
     let whole = Some(1);
     let expected =
         [vec![whole; 2], vec![whole; 2], vec![whole, whole, None], vec![whole, whole, whole]];
     assert_eq!(copies, expected);
-    let dirty = |at: usize| plan.pages[at].all.iter().position(|&it| it == DIRTY);
+    let dirty = |at: usize| plan.pages[at].all.iter().position(|&page| page == DIRTY);
     assert_eq!([0, 1, 2, 3].map(dirty), [None, None, Some(3), Some(1)]);
 }
 
@@ -105,7 +107,7 @@ fn of_two_slots_of_a_page_the_later_whole_one_counts_and_the_other_is_written_ne
 fn log_entry(table: &MemberTable, role: u8, region: u64) -> LogEntry {
     let offset = region * table.geometry.region;
     let stripe = table.geometry.stripe(offset);
-    let parity = (0..2).find(|&it| stripe.parity(it) == role);
+    let parity = (0..2).find(|&number| stripe.parity(number) == role);
     LogEntry {
         array: table.array,
         member: table.entries[usize::from(role)].member,
@@ -135,7 +137,10 @@ fn an_entry_is_sound_if_a_member_of_this_role_can_have_written_it() {
     assert!(!sound(1, 0, 512, 0, 2));
     // Three columns.
     assert_eq!([1, 2, 3, 4].map(|column| sound(4, 0, 512, column, 0)), [true, true, false, false]);
-    assert_eq!([0, 1, 16384, 16385].map(|it| sound(4, 0, it, 0, 0)), [false, true, true, false]);
+    assert_eq!(
+        [0, 1, 16384, 16385].map(|number| sound(4, 0, number, 0, 0)),
+        [false, true, true, false]
+    );
     // Within a chunk.
     assert!(sound(4, 8192, 8192, 0, 0) && !sound(4, 8192, 8193, 0, 0));
     assert!(sound(4, 16383, 1, 0, 0) && !sound(4, 16383, 2, 0, 0));
@@ -146,9 +151,10 @@ fn an_entry_is_sound_if_a_member_of_this_role_can_have_written_it() {
 
 /// Five members of level 5, all regions dirty but for region 3.
 fn dirty_stripes(table: &MemberTable) -> Vec<FoundDevice> {
-    let marks: Vec<_> = (0..16).filter(|it| *it != 3).map(|it| (it, DIRTY | UNSYNCED)).collect();
+    let marks: Vec<_> =
+        (0..16).filter(|mark| *mark != 3).map(|mark| (mark, DIRTY | UNSYNCED)).collect();
     let mut devices = all(table);
-    devices.iter_mut().for_each(|it| it.map = map(table, 0, &marks));
+    devices.iter_mut().for_each(|device| device.map = map(table, 0, &marks));
     devices
 }
 
@@ -165,7 +171,7 @@ fn a_parity_is_doubted_where_an_entry_of_a_member_in_sync_stands_for_a_dirty_reg
     }
     let numbers = |devices: &[FoundDevice]| -> Vec<_> {
         let plan = assemble(devices, plain()).unwrap();
-        plan.doubts.iter().map(|(role, it)| (*role, it.number())).collect()
+        plan.doubts.iter().map(|(role, doubt)| (*role, doubt.number())).collect()
     };
     assert_eq!(numbers(&devices), [(3, 49), (3, 54), (4, 40)]);
     let with = |change: &dyn Fn(&mut LogEntry)| {
@@ -173,15 +179,15 @@ fn a_parity_is_doubted_where_an_entry_of_a_member_in_sync_stands_for_a_dirty_reg
         change(&mut devices[4].log.entries[0]);
         numbers(&devices).len()
     };
-    assert_eq!(with(&|it| it.array = Id([1; 16])), 2);
-    assert_eq!(with(&|it| it.member = member(3)), 2);
-    assert_eq!(with(&|it| it.length = 0), 2);
+    assert_eq!(with(&|entry| entry.array = Id([1; 16])), 2);
+    assert_eq!(with(&|entry| entry.member = member(3)), 2);
+    assert_eq!(with(&|entry| entry.length = 0), 2);
     // What it wrote before it was in sync.
-    assert_eq!((with(&|it| it.epoch = 2), with(&|it| it.epoch = 1)), (3, 2));
+    assert_eq!((with(&|entry| entry.epoch = 2), with(&|entry| entry.epoch = 1)), (3, 2));
     // Of a member that is rebuilt nothing counts.
     let mut rebuilt = table.clone();
     rebuilt.entries[4].state = Rebuilding;
-    devices.iter_mut().for_each(|it| it.superblock.table = rebuilt.clone());
+    devices.iter_mut().for_each(|device| device.superblock.table = rebuilt.clone());
     assert_eq!(numbers(&devices), [(3, 49), (3, 54)]);
 }
 
