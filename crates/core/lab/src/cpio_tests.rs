@@ -1,7 +1,6 @@
-//! Archives against the program cpio, and against damage.
+//! Archives against the program cpio, and against damage; trees of files as archives.
 
-use std::fs;
-use std::path::Path;
+use std::io::{Seek, SeekFrom};
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
@@ -130,6 +129,52 @@ fn content_of_another_length_than_announced_is_an_error() {
     let (mut header, content) = file("x", b"abc");
     header.size = 4;
     assert!(CpioWriter::new(Vec::new()).append(&header, &mut content.as_slice()).is_err());
+}
+
+fn unpacked(tree: &Tree) -> Vec<(String, CpioKind, Vec<u8>)> {
+    let mut file = tree.archive().unwrap();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    let mut reader = CpioReader::new(file);
+    let mut found = Vec::new();
+    while let Some(header) = reader.next_entry().unwrap() {
+        let mut content = Vec::new();
+        reader.read_to_end(&mut content).unwrap();
+        found.push((header.path.display().to_string(), header.kind, content));
+    }
+    found
+}
+
+#[test]
+fn folders_come_before_what_is_in_them_and_links_are_not_replaced_by_folders() {
+    let mut tree = Tree::default();
+    tree.bytes("/lib/modules/x", "content");
+    tree.symlink("/lib", "usr/lib");
+    tree.directory("/lib");
+    let found = unpacked(&tree);
+    assert_eq!(found[0], ("lib".to_owned(), CpioKind::Symlink, b"usr/lib".to_vec()));
+    assert_eq!(found[1].1, CpioKind::Directory);
+    assert_eq!(found[2], ("lib/modules/x".to_owned(), CpioKind::File, b"content".to_vec()));
+}
+
+#[test]
+fn folders_of_this_machine_are_copied_with_their_links() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("a")).unwrap();
+    fs::write(folder.path().join("a/b"), "text").unwrap();
+    std::os::unix::fs::symlink("b", folder.path().join("a/c")).unwrap();
+    let mut tree = Tree::default();
+    tree.host_tree(Path::new("/given"), folder.path()).unwrap();
+    let found = unpacked(&tree);
+    let file = ("given/a/b".to_owned(), CpioKind::File, b"text".to_vec());
+    let link = ("given/a/c".to_owned(), CpioKind::Symlink, b"b".to_vec());
+    assert!(found.contains(&file) && found.contains(&link), "{found:?}");
+}
+
+#[test]
+fn a_file_that_is_gone_is_an_error_that_names_it() {
+    let mut tree = Tree::default();
+    tree.host_file("/x", "/nonexistent/file");
+    assert!(tree.archive().unwrap_err().to_string().contains("/nonexistent/file"));
 }
 
 proptest! {

@@ -17,55 +17,29 @@ pub enum LabError {
     NoQemu,
     /// QEMU exists but cannot be started, or does not print its version.
     #[error("'{}' cannot be used: {why}", program.display())]
-    BadQemu {
-        program: PathBuf,
-        /// The defect.
-        why: String,
-    },
+    BadQemu { program: PathBuf, why: String },
     /// KVM was requested, and does not work.
     #[error("KVM does not work here: {why}")]
-    NoKvm {
-        /// The trial's error.
-        why: String,
-    },
+    NoKvm { why: String },
     /// No kernel was named, and none was found.
     #[error("no kernel with its modules was found in {}", listed(searched))]
-    NoKernel {
-        /// Where was looked.
-        searched: Vec<PathBuf>,
-    },
+    NoKernel { searched: Vec<PathBuf> },
     /// The file is not a kernel that QEMU can boot here.
     #[error("'{}' is no x86-64 kernel image: {why}", path.display())]
-    NotAKernel {
-        /// The file.
-        path: PathBuf,
-        /// The defect.
-        why: String,
-    },
+    NotAKernel { path: PathBuf, why: String },
     /// The folder with this kernel's modules is missing.
     #[error("no modules of kernel {release} in '{}'", folder.display())]
     NoModules {
-        /// The kernel's release.
         release: String,
-        /// Where was looked.
+        /// The folder that was searched for modules.
         folder: PathBuf,
     },
     /// The kernel has these neither built in nor as modules.
     #[error("kernel {release} has no driver {}, neither built in nor as a module", names.join(", "))]
-    MissingModules {
-        /// The kernel's release.
-        release: String,
-        /// The modules' names.
-        names: Vec<String>,
-    },
+    MissingModules { release: String, names: Vec<String> },
     /// A module's file is damaged, or belongs to another kernel.
     #[error("module '{}': {why}", path.display())]
-    BadModule {
-        /// The module's file.
-        path: PathBuf,
-        /// The defect.
-        why: String,
-    },
+    BadModule { path: PathBuf, why: String },
     /// A program for the guest is not on this machine.
     #[error("'{name}' is not installed on this machine, so that the guest cannot have it")]
     MissingTool {
@@ -74,16 +48,10 @@ pub enum LabError {
     },
     /// A program cannot be taken along.
     #[error("'{}' cannot be taken into the guest: {why}", path.display())]
-    BadTool {
-        /// The program's file.
-        path: PathBuf,
-        /// The defect.
-        why: String,
-    },
+    BadTool { path: PathBuf, why: String },
     /// The loaded files leave no room to run.
     #[error("{given} of memory are too little for the guest, which needs {needed} at least")]
     MemoryTooSmall {
-        /// The requested memory.
         given: Bytes,
         /// The need of the initial memory filesystem and a kernel.
         needed: Bytes,
@@ -96,7 +64,6 @@ pub enum LabError {
     Io {
         /// The operation that failed.
         doing: String,
-        /// The system's answer.
         source: io::Error,
     },
 }

@@ -14,12 +14,13 @@ use std::path::{Component, Path, PathBuf};
 
 use durio_base::Bytes;
 use durio_observe::LabFacts;
+use durio_plan::proof::GuestFrontEnd;
 
-use crate::disk::DiskFrontEnd;
-use crate::guest::orders::{INIT_PATH, LAYER, ORDERS, Orders};
+use crate::cpio::Tree;
 use crate::modules::{Module, ModuleTree, closure, index_files};
 use crate::programs::{KernelTools, Programs};
-use crate::tree::Tree;
+use crate::request::modules_of;
+use crate::wire::{INIT_PATH, LAYER, ORDERS, Orders};
 use crate::{LabError, LabRequest, LabRoot};
 
 /// What a distribution's kernel needs to run, in addition to the files it is booted with.
@@ -77,7 +78,6 @@ pub(crate) struct GuestFiles {
 }
 
 impl GuestFiles {
-    /// Makes the archive.
     pub(crate) fn of(request: &LabRequest) -> Result<Self, LabError> {
         let (tree, modules) = tree(request)?;
         let files = Self { archive: tree.archive()?, modules, made_for: request.clone() };
@@ -101,7 +101,7 @@ impl GuestFiles {
     /// Whether these files suffice for another request.
     pub(crate) fn serve(&self, other: &LabRequest) -> bool {
         let one = &self.made_for;
-        let front_ends = |request: &LabRequest| -> BTreeSet<DiskFrontEnd> {
+        let front_ends = |request: &LabRequest| -> BTreeSet<GuestFrontEnd> {
             request.disks.iter().map(|disk| disk.front_end).collect()
         };
         one.kernel == other.kernel
@@ -115,7 +115,7 @@ impl GuestFiles {
 
     fn length(&self) -> Result<u64, LabError> {
         let metadata = self.archive.metadata();
-        Ok(metadata.map_err(|it| LabError::io("make the guest's files", it))?.len())
+        Ok(metadata.map_err(|error| LabError::io("make the guest's files", error))?.len())
     }
 }
 
@@ -204,7 +204,7 @@ fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabErr
 /// Over a shared root, only tools that belong to the kernel: the rest is there.
 fn put_kernel_tools(tree: &mut Tree, request: &LabRequest) -> Result<(), LabError> {
     let mut programs = Programs::with(KernelTools::of(&request.kernel));
-    if let Some(tool) = request.tools.iter().find(|it| programs.find(Path::new(it)).is_none()) {
+    if let Some(tool) = request.tools.iter().find(|name| programs.find(Path::new(name)).is_none()) {
         return Err(LabError::MissingTool { name: tool.clone() });
     }
     let tools = request.tools.iter().map(String::as_str);
@@ -249,7 +249,7 @@ fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<Vec<PathBuf>, La
     if request.root == LabRoot::Shared {
         needed.extend(SHARE_MODULES.map(str::to_owned));
     }
-    let of_disks = request.disks.iter().flat_map(|disk| disk.front_end.modules());
+    let of_disks = request.disks.iter().flat_map(|disk| modules_of(disk.front_end));
     needed.extend(of_disks.map(|name| (*name).to_owned()));
     // Without those of the stacks: each loaded module lengthens the boot.
     let boot = closure(&modules, release, &needed, words(&[]))?;
@@ -259,17 +259,15 @@ fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<Vec<PathBuf>, La
         tree.bytes(&path, module.content.clone());
         order.push(path);
     }
-    let all = closure(&modules, release, &request.modules, words(USEFUL_MODULES))?;
-    put_indexed(tree, request, with_boot(all, boot), &modules.built_in_list);
+    // All once, each after those it needs.
+    let mut all = boot;
+    for module in closure(&modules, release, &request.modules, words(USEFUL_MODULES))? {
+        if !all.iter().any(|known| known.name == module.name) {
+            all.push(module);
+        }
+    }
+    put_indexed(tree, request, all, &modules.built_in_list);
     Ok(order)
-}
-
-/// All modules once, each after those it needs.
-fn with_boot(all: Vec<Module>, mut boot: Vec<Module>) -> Vec<Module> {
-    let more = all.into_iter().filter(|it| !boot.iter().any(|known| known.name == it.name));
-    let more: Vec<_> = more.collect();
-    boot.extend(more);
-    boot
 }
 
 fn put_indexed(tree: &mut Tree, request: &LabRequest, modules: Vec<Module>, built_in: &str) {
@@ -286,9 +284,10 @@ fn put_indexed(tree: &mut Tree, request: &LabRequest, modules: Vec<Module>, buil
 /// The place of a guest's path in the archive. Links in this machine's top level are followed,
 /// because a layer with a folder in place of a link would hide the contents below it.
 fn placed(request: &LabRequest, path: &Path) -> PathBuf {
-    let mut components = path.components().filter(|it| matches!(it, Component::Normal(_)));
-    let first = components.next().map(|it| Path::new("/").join(it)).unwrap_or_default();
-    let first = fs::read_link(&first).map(|it| Path::new("/").join(it)).unwrap_or(first);
+    let mut components =
+        path.components().filter(|component| matches!(component, Component::Normal(_)));
+    let first = components.next().map(|part| Path::new("/").join(part)).unwrap_or_default();
+    let first = fs::read_link(&first).map(|target| Path::new("/").join(target)).unwrap_or(first);
     let settled = components.fold(first, |path, part| path.join(part));
     match request.root {
         LabRoot::Hermetic => settled,

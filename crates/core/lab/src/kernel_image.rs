@@ -12,13 +12,14 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use durio_block::open_input;
+use flate2::read::MultiGzDecoder;
 use object::LittleEndian;
 use object::elf::{FileHeader64, NoteType, PT_NOTE};
 use object::read::elf::{FileHeader, ProgramHeader};
 use rustix::fs::{MemfdFlags, memfd_create};
+use xz4rust::XzReader;
 
 use crate::LabError;
-use crate::compression::unpacked;
 
 /// Enough for the header and the text of the version.
 const HEAD_BYTES: u64 = 64 * 1024;
@@ -81,7 +82,7 @@ fn release_of(head: &[u8], length: u64) -> Result<String, &'static str> {
     let text = pointer.and_then(|pointer| head.get(usize::from(pointer) + 0x200..));
     let words = text.and_then(|text| text.split(|byte| matches!(byte, 0 | b' ')).next());
     let release = words.and_then(|word| std::str::from_utf8(word).ok());
-    release.filter(|it| is_release(it)).map(str::to_owned).ok_or("it names no release")
+    release.filter(|release| is_release(release)).map(str::to_owned).ok_or("it names no release")
 }
 
 /// Bytes of setup code: its sectors and the boot sector.
@@ -114,7 +115,8 @@ pub(crate) fn is_release(text: &str) -> bool {
 /// compression is not supported, or if it cannot be started directly.
 pub(crate) fn kernel_of_image(path: &Path) -> Option<File> {
     // Do not read a file into memory that cannot be an image.
-    let is_small = fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= IMAGE_BYTES_MAX);
+    let is_small = fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= IMAGE_BYTES_MAX);
     let image = is_small.then(|| fs::read(path).ok()).flatten()?;
     let kernel = kernel_in(&image)?;
     let mut file = File::from(memfd_create("durio-lab-kernel", MemfdFlags::CLOEXEC).ok()?);
@@ -151,7 +153,7 @@ fn number(image: &[u8], at: usize) -> Option<u32> {
 fn starts_directly(kernel: &[u8]) -> bool {
     let Ok(header) = FileHeader64::<LittleEndian>::parse(kernel) else { return false };
     let Ok(segments) = header.program_headers(LittleEndian, kernel) else { return false };
-    segments.iter().filter(|it| it.p_type(LittleEndian) == PT_NOTE).any(|segment| {
+    segments.iter().filter(|segment| segment.p_type(LittleEndian) == PT_NOTE).any(|segment| {
         let Ok(Some(mut notes)) = segment.notes(LittleEndian, kernel) else { return false };
         while let Ok(Some(note)) = notes.next() {
             if note.name() == b"Xen" && note.n_type(LittleEndian) == XEN_PHYS32_ENTRY {
@@ -178,12 +180,49 @@ pub(crate) fn image_with(release: &str) -> Vec<u8> {
     image
 }
 
+/// Far more than any module or kernel has; larger contents are damaged or hostile.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// The module's bytes as the kernel loads them.
+pub(crate) fn read_module(path: &Path) -> io::Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    File::open(path)?.take(BYTES_MAX).read_to_end(&mut packed)?;
+    unpacked(packed)
+}
+
+/// Unpacks xz, zstd and gzip; returns anything else unchanged.
+pub(crate) fn unpacked(packed: Vec<u8>) -> io::Result<Vec<u8>> {
+    if packed.starts_with(b"\xfd7zXZ\0") {
+        read_limited(XzReader::new(io::Cursor::new(packed)))
+    } else if packed.starts_with(b"\x28\xb5\x2f\xfd") {
+        let decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice());
+        read_limited(decoder.map_err(io::Error::other)?)
+    } else if packed.starts_with(b"\x1f\x8b") {
+        read_limited(MultiGzDecoder::new(packed.as_slice()))
+    } else {
+        Ok(packed)
+    }
+}
+
+fn read_limited(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One more byte distinguishes contents that are too long from those that just fit.
+    source.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(io::Error::other("it unpacks to more than 256 MiB"));
+    }
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use flate2::Compression;
     use flate2::read::GzEncoder;
 
     use super::*;
+    use crate::skipped::skip;
 
     fn found(image: &[u8]) -> Result<String, &'static str> {
         release_of(image, image.len() as u64)
@@ -316,5 +355,42 @@ mod tests {
         for kernel in kernels {
             assert!(kernel_of_image(&kernel.image).is_some(), "{}", kernel.image.display());
         }
+    }
+
+    fn packed_by(program: &str, content: &[u8]) -> Option<Vec<u8>> {
+        let mut command = Command::new(program);
+        command.arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        child.stdin.take()?.write_all(content).ok()?;
+        Some(child.wait_with_output().ok()?.stdout)
+    }
+
+    #[test]
+    fn what_the_usual_programs_packed_comes_back() {
+        let content: Vec<u8> =
+            (0..20_000_u32).flat_map(|number| (number / 3).to_le_bytes()).collect();
+        for program in ["gzip", "xz", "zstd"] {
+            let Some(packed) = packed_by(program, &content) else {
+                skip(&format!("{program} is missing"));
+                continue;
+            };
+            assert!(packed.len() < content.len());
+            assert_eq!(unpacked(packed.clone()).unwrap(), content, "{program}");
+            assert!(unpacked(packed[..packed.len() / 2].to_vec()).is_err(), "{program}, cut off");
+        }
+    }
+
+    #[test]
+    fn what_unpacks_to_more_than_256_mib_is_refused() {
+        let of =
+            |bytes: u64| read_limited(io::repeat(0).take(bytes)).map(|content| content.len() >> 20);
+        assert_eq!(of(268_435_456).unwrap(), 256);
+        assert_eq!(of(268_435_457).unwrap_err().to_string(), "it unpacks to more than 256 MiB");
+    }
+
+    #[test]
+    fn what_is_not_packed_is_taken_as_it_is() {
+        assert_eq!(unpacked(b"\x7fELF".to_vec()).unwrap(), b"\x7fELF");
+        assert_eq!(unpacked(Vec::new()).unwrap(), b"");
     }
 }

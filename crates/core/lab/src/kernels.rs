@@ -10,15 +10,16 @@
 //! where image and modules come apart (since 6.19).
 
 use std::cmp::Ordering;
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use durio_command::CommandError;
 
 use crate::LabError;
 use crate::kernel_image::release_of_image;
 use crate::modules::ModuleTree;
+
+pub use crate::modules::DriverState;
 
 /// A kernel and its modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,16 +29,6 @@ pub struct Kernel {
     pub image: PathBuf,
     /// The folder with the modules.
     pub modules: PathBuf,
-}
-
-/// Where a driver of a kernel is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DriverState {
-    /// Part of the image.
-    BuiltIn,
-    Module,
-    /// Nowhere.
-    Absent,
 }
 
 /// The drivers that stacks are built of, by the names of their modules.
@@ -91,7 +82,7 @@ pub fn usable() -> Vec<Kernel> {
     kernels
 }
 
-/// Where [`usable`] looks.
+/// The folders that [`usable`] searches.
 #[must_use]
 pub fn places() -> Vec<PathBuf> {
     [PathBuf::from("/boot")].into_iter().chain(folders_of_trees()).collect()
@@ -113,10 +104,10 @@ fn folders_of_trees() -> Vec<PathBuf> {
 
 fn kernels_in(tree: &Path) -> Vec<Kernel> {
     // Where packages split image and modules, the image is in the folder of the release's modules.
-    let of_releases = ["lib/modules", "usr/lib/modules"].map(|it| tree.join(it));
-    let of_releases = of_releases.iter().flat_map(|it| entries(it)).collect::<Vec<_>>();
+    let of_releases = ["lib/modules", "usr/lib/modules"].map(|folder| tree.join(folder));
+    let of_releases = of_releases.iter().flat_map(|folder| entries(folder)).collect::<Vec<_>>();
     let folders = [tree.join("boot"), tree.to_owned()].into_iter().chain(of_releases);
-    let named = folders.flat_map(|it| entries(&it));
+    let named = folders.flat_map(|folder| entries(&folder));
     let is_image = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // A link leads to one of the others.
@@ -140,8 +131,8 @@ pub(crate) fn tree_of_image(image: &Path) -> Option<&Path> {
     if folder.ends_with("boot") {
         return folder.parent();
     }
-    let modules = folder.parent().filter(|it| it.ends_with("lib/modules"));
-    let tree = modules.and_then(|it| it.ancestors().nth(2));
+    let modules = folder.parent().filter(|folder| folder.ends_with("lib/modules"));
+    let tree = modules.and_then(|folder| folder.ancestors().nth(2));
     match tree {
         Some(tree) if tree.ends_with("usr") => tree.parent(),
         Some(tree) => Some(tree),

@@ -25,7 +25,7 @@ use durio_block::ProcessGroup;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::qemu::{KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS, own_handle, wait_for_stop};
+use crate::machine::{KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS, own_handle, wait_for_stop};
 
 /// How long the guest may take, once QEMU has it ready. Where KVM works it takes some milliseconds,
 /// and where it does not QEMU reports that as fast. This limit is for a guest that neither ends nor
@@ -197,7 +197,7 @@ mod tests {
         if qemu.is_none() {
             skip("qemu-system-x86_64 is not installed");
         }
-        qemu.map(|it| it.program().to_owned())
+        qemu.map(|qemu| qemu.program().to_owned())
     }
 
     /// A program that does this; `$@` are the words for QEMU. A shell writes it: a program that this

@@ -23,14 +23,11 @@
 //! whichever process is killed. What the guest's clock counted is in a file in the guest
 //! (`durio_observe::LabFacts`), and so part of every record made there.
 //!
-//! A guest may have disks (`disk.rs`), a second port to a witness, and a switch that cuts its power
+//! A guest may have disks ([`LabDisk`]), a second port to a witness, and a switch that cuts its power
 //! ([`Cutter`]). It is made ready once and booted as often as need be ([`PreparedGuest`]); [`run`] does
 //! both.
 
-mod compression;
 mod cpio;
-mod cutter;
-mod disk;
 mod error;
 mod guest;
 mod image;
@@ -39,7 +36,6 @@ pub mod kernels;
 mod kvm_trial;
 mod machine;
 mod modules;
-mod prepared;
 mod programs;
 mod qemu;
 mod request;
@@ -47,20 +43,19 @@ mod run;
 #[cfg(test)]
 #[path = "tests/skipped.rs"]
 mod skipped;
-mod tree;
 mod unpack;
 mod wire;
 
-pub use cutter::Cutter;
-pub use disk::{DiskFrontEnd, LabDisk};
 pub use durio_observe::{LabFacts, LabTiming};
+pub use durio_plan::proof::GuestFrontEnd;
 pub use error::LabError;
-pub use guest::{GUEST_COMMAND, guest_main};
+pub use guest::guest_main;
 pub use kernel_image::release_of_image;
 pub use kernels::Kernel;
-pub use prepared::{Boot, PreparedGuest};
+pub use machine::Cutter;
 pub use programs::find_program;
 pub use qemu::Qemu;
-pub use request::{Accelerator, LabFile, LabRequest, LabRoot};
-pub use run::{LabExit, LabOutcome, Streams, run};
+pub use request::{Accelerator, LabDisk, LabFile, LabRequest, LabRoot};
+pub use run::{Boot, LabExit, LabOutcome, PreparedGuest, Streams, run};
 pub use unpack::SkippedEntries;
+pub use wire::GUEST_COMMAND;

@@ -1,26 +1,40 @@
-//! A running QEMU: its port, its monitor, its console, its end.
+//! A running QEMU: its port, its monitor (QMP, docs/interop/qmp-spec.txt of QEMU), its console, its end,
+//! and the switch that cuts its power.
 //!
-//! Passes on the output of the guest's command and reports how the guest ended.
+//! Passes on the output of the guest's command and reports how the guest ended. A guest whose processor
+//! cannot continue (KVM fails to emulate an instruction) neither dies nor reports anything: QEMU stops
+//! it and waits for a debugger.
 
 use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{ChildStderr, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use durio_block::ProcessGroup;
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
 
-use crate::cutter::Cutter;
-use crate::qemu::wait_for_stop;
 use crate::unpack::Spool;
 use crate::wire::{GuestFrame, INTERRUPT};
 use crate::{LabError, LabExit, Streams};
+
+/// The machine of every guest.
+// -no-reboot: after a panic the kernel restarts at once (panic=-1), and QEMU ends instead.
+pub(crate) const MACHINE_WORDS: &str =
+    "-nodefaults -no-user-config -no-reboot -display none -nic none -M q35";
+/// The arguments for a guest on the host's processor, in the trial and in real guests.
+pub(crate) const KVM_WORDS: [&str; 4] = ["-accel", "kvm", "-cpu", KVM_CPU];
+pub(crate) const KVM_CPU: &str = "host";
+/// QEMU's stdin is a socket to its monitor.
+pub(crate) const MONITOR_WORDS: [&str; 4] =
+    ["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"];
 
 /// How often the caller's stop condition is polled.
 const LOOK: Duration = Duration::from_millis(20);
@@ -57,7 +71,7 @@ enum MachineMessage {
 pub(crate) struct GuestLimits {
     /// Until its command starts.
     pub(crate) boot: Duration,
-    /// Until its end.
+    /// From its start to its end.
     pub(crate) life: Duration,
 }
 
@@ -289,44 +303,196 @@ fn read_console(mut said: ChildStderr, console: &Mutex<Vec<u8>>) {
     }
 }
 
-/// The last lines of a console that explain why a guest died.
-pub(crate) fn reason_in(console: &str) -> String {
-    let lines = || console.lines().map(str::trim).filter(|line| !line.is_empty());
-    // The first is the cause; a panic is followed by its trace.
-    let told = lines().find_map(|line| {
-        let panic = line.find("Kernel panic").and_then(|at| line.get(at..));
-        panic.or_else(|| line.strip_prefix("durio lab: "))
-    });
-    if let Some(line) = told {
-        return line.to_owned();
+/// The path by which QEMU opens our handle of a file without a name.
+pub(crate) fn own_handle(file: &impl AsRawFd) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
+}
+
+/// QEMU sends no events before capabilities are negotiated.
+const AGREE: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";
+const ASK: &[u8] = b"{\"execute\":\"query-status\"}\n";
+/// The state of a guest that is about to end (qapi/run-state.json).
+const ENDING: &str = "shutdown";
+
+/// Waits until QEMU reports that the guest is stopped, and returns QEMU's word for the reason
+/// (`internal-error`, `paused`, `io-error`, …); `None` when QEMU is gone. `up` is called when QEMU
+/// has greeted: the machine is about to run.
+pub(crate) fn wait_for_stop(monitor: UnixStream, up: impl FnOnce()) -> Option<String> {
+    let writer = monitor.try_clone().ok()?;
+    let mut lines = BufReader::new(monitor).lines();
+    begin(&mut lines, &writer).ok()?;
+    up();
+    // A read error is an end too: QEMU's exit reports the cause.
+    lines.map_while(Result::ok).find_map(|line| standing_still(&line, &writer))
+}
+
+/// Skips the greeting, and queries the state: the guest may have stopped before.
+fn begin(
+    lines: &mut impl Iterator<Item = io::Result<String>>,
+    mut to: &UnixStream,
+) -> io::Result<()> {
+    // QEMU speaks first, and takes no command before that.
+    let _greeting = lines.next().transpose()?;
+    to.write_all(AGREE)?;
+    to.write_all(ASK)
+}
+
+/// The state, if this line reports that the guest does not run. The event of a stop lacks the
+/// reason, so the state is queried.
+fn standing_still(line: &str, mut to: &UnixStream) -> Option<String> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    if message.get("event").and_then(Value::as_str) == Some("STOP") {
+        to.write_all(ASK).ok()?;
     }
-    let mut last: Vec<_> = lines().collect();
-    last.drain(..last.len().saturating_sub(5));
-    match last.is_empty() {
-        true => "it said nothing".to_owned(),
-        false => format!("the last that it said: {}", last.join(" | ")),
+    let state = message.get("return")?;
+    let is_running = state.get("running")?.as_bool()?;
+    let word = state.get("status")?.as_str()?;
+    (!is_running && word != ENDING).then(|| word.to_owned())
+}
+
+/// Cuts the power of one guest, from any thread.
+///
+/// QEMU is killed with all its threads at once: the guest executes no further instruction, and
+/// nothing in its memory gets out. This alone does not make a power cut: the servers of its disks
+/// hold what the guest has written, and must drop what a cut would take.
+#[derive(Debug, Clone, Default)]
+pub struct Cutter(Arc<Mutex<CutterState>>);
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum CutterState {
+    /// The guest has not started.
+    #[default]
+    Waiting,
+    /// This process group is the guest's and was not waited for yet, so its number cannot be
+    /// reused.
+    Running(Pid),
+    Cut,
+    /// The guest ended otherwise.
+    Over,
+}
+
+impl Cutter {
+    /// A switch that waits for its guest.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Cuts the power now. True if this ends the guest, whose outcome is then
+    /// [`crate::LabExit::Cut`]; false if it has ended before. A guest that is not started yet will
+    /// not start.
+    pub fn cut(&self) -> bool {
+        let mut state = self.state();
+        if let CutterState::Running(group) = *state {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        if *state != CutterState::Over {
+            *state = CutterState::Cut;
+        }
+        *state == CutterState::Cut
+    }
+
+    /// Whether it was cut.
+    pub(crate) fn has_cut(&self) -> bool {
+        *self.state() == CutterState::Cut
+    }
+
+    /// Names the group to kill from now on; false if the power is off already.
+    pub(crate) fn starts(&self, group: Pid) -> bool {
+        let mut state = self.state();
+        if *state != CutterState::Cut {
+            *state = CutterState::Running(group);
+        }
+        *state != CutterState::Cut
+    }
+
+    /// Must be called before the group's end is waited for, which frees its number.
+    pub(crate) fn ends(&self) {
+        let mut state = self.state();
+        if *state != CutterState::Cut {
+            *state = CutterState::Over;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, CutterState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
 
-    #[test]
-    fn a_panic_is_named_wherever_it_stands() {
-        let console =
-            "[    1.0] x\n[    2.5] Kernel panic - not syncing: sysrq triggered crash\n[ y";
-        assert_eq!(reason_in(console), "Kernel panic - not syncing: sysrq triggered crash");
+    fn sleeping() -> (ProcessGroup, Pid) {
+        let group = ProcessGroup::start(Command::new("sleep").arg("600")).unwrap();
+        let pid = Pid::from_child(&group.leader);
+        (group, pid)
     }
 
     #[test]
-    fn what_the_first_process_said_is_named() {
-        assert_eq!(reason_in("[ 1] a\ndurio lab: no port\nb"), "no port");
+    fn a_cut_kills_what_runs() {
+        let (mut group, pid) = sleeping();
+        let cutter = Cutter::new();
+        assert!(cutter.starts(pid));
+        assert!(cutter.clone().cut());
+        assert_eq!(group.leader.wait().unwrap().signal(), Some(9));
+        cutter.ends();
+        assert!(cutter.has_cut());
     }
 
     #[test]
-    fn otherwise_the_last_lines_are_shown() {
-        assert_eq!(reason_in(""), "it said nothing");
-        assert_eq!(reason_in("a\n\nb\n"), "the last that it said: a | b");
+    fn a_cut_that_comes_too_late_kills_nobody_and_says_so() {
+        let (group, pid) = sleeping();
+        let cutter = Cutter::new();
+        assert!(cutter.starts(pid));
+        cutter.ends();
+        assert!(!cutter.cut() && !cutter.has_cut());
+        assert!(!group.has_ended().unwrap(), "its number may be another's by now");
+    }
+
+    #[test]
+    fn a_cut_that_comes_too_early_keeps_the_guest_from_starting() {
+        let (_group, pid) = sleeping();
+        let cutter = Cutter::new();
+        assert!(cutter.cut());
+        assert!(!cutter.starts(pid));
+    }
+
+    /// A QEMU that says this, and what it was asked.
+    fn against(said: &'static str) -> (Option<String>, Vec<String>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let waiting = thread::spawn(move || wait_for_stop(ours, || ()));
+        (&theirs).write_all(said.as_bytes()).unwrap();
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        let asked = BufReader::new(theirs).lines().map_while(Result::ok).collect();
+        (waiting.join().unwrap(), asked)
+    }
+
+    const GREETING: &str = "{\"QMP\": {\"version\": {}}}\n{\"return\": {}}\n";
+
+    #[test]
+    fn a_stop_is_looked_into_and_its_reason_returned() {
+        let said = concat!(
+            "{\"QMP\": {}}\n{\"return\": {}}\n",
+            "{\"return\": {\"status\": \"running\", \"running\": true}}\n",
+            "{\"event\": \"STOP\", \"timestamp\": {}}\n",
+            "{\"return\": {\"status\": \"internal-error\", \"running\": false}}\n",
+        );
+        let (reason, asked) = against(said);
+        assert_eq!(reason.as_deref(), Some("internal-error"));
+        assert_eq!(asked.iter().filter(|line| line.contains("query-status")).count(), 2);
+    }
+
+    #[test]
+    fn the_end_of_qemu_and_a_guest_that_ends_are_no_stop() {
+        assert_eq!(against(GREETING).0, None);
+        assert_eq!(against("").0, None);
+        assert_eq!(against("{}\nno json\n{\"return\": 3}\n").0, None);
+        assert_eq!(
+            against("{}\n{\"return\": {\"status\": \"shutdown\", \"running\": false}}\n").0,
+            None
+        );
     }
 }

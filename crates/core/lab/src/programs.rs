@@ -62,7 +62,8 @@ pub fn find_program(name: &Path) -> Option<PathBuf> {
 
 pub(crate) fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+    fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 impl Programs {
@@ -173,8 +174,8 @@ impl KernelTools {
         let image = kernel.image.canonicalize().ok();
         let tree = image.as_deref().and_then(tree_of_image);
         // This machine's kernel is in /boot, but /tools does not belong to it.
-        let tree = tree.filter(|it| it.parent().is_some());
-        Self { folder: tree.map(|it| it.join(FOLDER)).filter(|it| it.is_dir()) }
+        let tree = tree.filter(|folder| folder.parent().is_some());
+        Self { folder: tree.map(|folder| folder.join(FOLDER)).filter(|folder| folder.is_dir()) }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
@@ -198,12 +199,12 @@ impl KernelTools {
         if !self.has(program) {
             return None;
         }
-        std::env::join_paths(self.below(&LIBRARIES).filter(|it| it.is_dir())).ok()
+        std::env::join_paths(self.below(&LIBRARIES).filter(|folder| folder.is_dir())).ok()
     }
 
     fn below(&self, folders: &'static [&str]) -> impl Iterator<Item = PathBuf> {
         let folder = self.folder.clone();
-        folders.iter().filter_map(move |it| Some(folder.as_ref()?.join(it)))
+        folders.iter().filter_map(move |inner| Some(folder.as_ref()?.join(inner)))
     }
 }
 
@@ -242,7 +243,7 @@ fn needs_of_head(head: &[u8]) -> Result<ProgramNeeds, &'static str> {
         return Err("it is no program for 64-bit x86");
     }
     let programs = header.program_headers(LittleEndian, head).map_err(|_| "it is cut off")?;
-    let interpreter = programs.iter().find(|it| it.p_type(LittleEndian) == PT_INTERP);
+    let interpreter = programs.iter().find(|header| header.p_type(LittleEndian) == PT_INTERP);
     let Some(interpreter) = interpreter else { return Ok(ProgramNeeds::Nothing) };
     let bytes = interpreter.data(LittleEndian, head).map_err(|()| "it is cut off")?;
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -325,7 +326,7 @@ mod tests {
             .files
             .keys()
             .chain(programs.links.keys())
-            .map(|it| it.display().to_string())
+            .map(|path| path.display().to_string())
             .collect();
         for part in ["/sh", "libc.so.6", "/ld-linux-x86-64.so.2"] {
             assert!(names.iter().any(|name| name.ends_with(part)), "{part} in {names:?}");

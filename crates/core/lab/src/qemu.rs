@@ -1,24 +1,17 @@
-//! QEMU: its location, its abilities, its arguments, and its reports on the guest's processors
-//! while it runs (QMP, docs/interop/qmp-spec.txt of QEMU).
-//!
-//! A guest whose processor cannot continue (KVM fails to emulate an instruction) neither dies nor
-//! reports anything: QEMU stops it and waits for a debugger.
+//! QEMU: its location, its abilities, and its arguments for a guest.
 
 use std::env;
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use durio_block::{ANSWER_LIMIT, Clock as _, TscClock, ask};
 use durio_observe::{LabFacts, LabTiming};
-use serde_json::Value;
 
-use crate::disk;
-use crate::guest::orders::{GUEST_COMMAND, INIT_PATH, PORT_NAME, ROOT_TAG, WITNESS_NAME};
 use crate::kvm_trial::kvm_fault;
+use crate::machine::{KVM_CPU, KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS};
+use crate::request::disk_words;
+use crate::wire::{GUEST_COMMAND, INIT_PATH, PORT_NAME, ROOT_TAG, WITNESS_NAME};
 use crate::{Accelerator, LabError, LabRequest, LabRoot};
 
 const PROGRAM: &str = "qemu-system-x86_64";
@@ -32,17 +25,6 @@ const CPU_MODEL: &str = "Westmere";
 /// Firmware that does only what a kernel handed over in memory needs.
 // Emulation is slow at code that runs once, and the usual firmware does far more.
 const QUICK_FIRMWARE: &str = "qboot.rom";
-
-/// The machine of every guest.
-// -no-reboot: after a panic the kernel restarts at once (panic=-1), and QEMU ends instead.
-pub(crate) const MACHINE_WORDS: &str =
-    "-nodefaults -no-user-config -no-reboot -display none -nic none -M q35";
-/// The arguments for a guest on the host's processor, in the trial and in real guests.
-pub(crate) const KVM_WORDS: [&str; 4] = ["-accel", "kvm", "-cpu", KVM_CPU];
-const KVM_CPU: &str = "host";
-/// QEMU's stdin is a socket to its monitor.
-pub(crate) const MONITOR_WORDS: [&str; 4] =
-    ["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"];
 
 // The kernel's parameters: panics end the guest at once; no self-tests and no mitigations, which
 // cost time and do not belong to the measurement. The kernel does not search its pages for wrong
@@ -64,12 +46,11 @@ const COUNTED_WORDS: &str = " nolapic_timer";
 fn counter_words() -> &'static str {
     static WORDS: LazyLock<String> = LazyLock::new(|| {
         let clock = TscClock::calibrate();
-        clock.map(|it| format!(" tsc_early_khz={}", it.ticks(1_000_000))).unwrap_or_default()
+        clock.map(|clock| format!(" tsc_early_khz={}", clock.ticks(1_000_000))).unwrap_or_default()
     });
     &WORDS
 }
 
-/// An installed QEMU.
 #[derive(Debug, Clone)]
 pub struct Qemu {
     program: PathBuf,
@@ -86,7 +67,7 @@ impl Qemu {
     pub fn find() -> Result<Self, LabError> {
         let path = env::var_os("PATH").unwrap_or_default();
         let mut places = env::split_paths(&path).map(|folder| folder.join(PROGRAM));
-        let program = places.find(|it| it.is_file()).ok_or(LabError::NoQemu)?;
+        let program = places.find(|program| program.is_file()).ok_or(LabError::NoQemu)?;
         let bad = |why: String| LabError::BadQemu { program: program.clone(), why };
         let output = ask(Command::new(&program).arg("--version"), ANSWER_LIMIT);
         let output = output.map_err(|error| bad(error.to_string()))?;
@@ -162,13 +143,12 @@ impl Qemu {
             command.args(["-bios", QUICK_FIRMWARE]);
         }
         command.arg("-kernel").arg(kernel).arg("-initrd").arg(files);
-        let first = INIT_PATH;
         let more = match (facts.icount_shift, facts.accelerator.as_str()) {
             (Some(_), _) => COUNTED_WORDS,
             (None, KVM) => "",
             (None, _) => counter_words(),
         };
-        let words = format!("{KERNEL_WORDS}{more} rdinit={first} -- {GUEST_COMMAND}");
+        let words = format!("{KERNEL_WORDS}{more} rdinit={INIT_PATH} -- {GUEST_COMMAND}");
         command.arg("-append").arg(words);
         command.args(["-chardev", "file,id=console,path=/dev/stderr"]);
         command.args(["-serial", "chardev:console"]);
@@ -177,7 +157,7 @@ impl Qemu {
         if request.has_witness {
             command.args(witness_words(booted.witness));
         }
-        command.args(disk::words(&request.disks)?);
+        command.args(disk_words(&request.disks)?);
         if request.root == LabRoot::Shared {
             // remap: files of two filesystems of the host may have one inode number, which would
             // make them one file to the guest.
@@ -220,8 +200,10 @@ fn witness_words(pipe: Option<&Path>) -> [String; 6] {
 /// Whether it is in one of QEMU's folders; some distributions leave it out.
 fn has_quick_firmware(program: &Path) -> bool {
     let output = ask(Command::new(program).args(["-L", "help"]), ANSWER_LIMIT);
-    let text = output.map(|it| it.stdout).unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().any(|it| Path::new(it).join(QUICK_FIRMWARE).is_file())
+    let text = output.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&text)
+        .lines()
+        .any(|folder| Path::new(folder).join(QUICK_FIRMWARE).is_file())
 }
 
 /// Counted: one thread, no waiting for the host's clock, and the same random numbers each time.
@@ -238,57 +220,8 @@ fn accelerator(facts: &LabFacts) -> Vec<String> {
     words.split(' ').map(str::to_owned).collect()
 }
 
-/// QEMU sends no events before capabilities are negotiated.
-const AGREE: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";
-const ASK: &[u8] = b"{\"execute\":\"query-status\"}\n";
-/// The state of a guest that is about to end (qapi/run-state.json).
-const ENDING: &str = "shutdown";
-
-/// Waits until QEMU reports that the guest is stopped, and returns QEMU's word for the reason
-/// (`internal-error`, `paused`, `io-error`, …); `None` when QEMU is gone. `up` is called when QEMU
-/// has greeted: the machine is about to run.
-pub(crate) fn wait_for_stop(monitor: UnixStream, up: impl FnOnce()) -> Option<String> {
-    let writer = monitor.try_clone().ok()?;
-    let mut lines = BufReader::new(monitor).lines();
-    begin(&mut lines, &writer).ok()?;
-    up();
-    // A read error is an end too: QEMU's exit reports the cause.
-    lines.map_while(Result::ok).find_map(|line| standing_still(&line, &writer))
-}
-
-/// Skips the greeting, and queries the state: the guest may have stopped before.
-fn begin(
-    lines: &mut impl Iterator<Item = io::Result<String>>,
-    mut to: &UnixStream,
-) -> io::Result<()> {
-    // QEMU speaks first, and takes no command before that.
-    let _greeting = lines.next().transpose()?;
-    to.write_all(AGREE)?;
-    to.write_all(ASK)
-}
-
-/// The state, if this line reports that the guest does not run. The event of a stop lacks the
-/// reason, so the state is queried.
-fn standing_still(line: &str, mut to: &UnixStream) -> Option<String> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    if message.get("event").and_then(Value::as_str) == Some("STOP") {
-        to.write_all(ASK).ok()?;
-    }
-    let state = message.get("return")?;
-    let is_running = state.get("running")?.as_bool()?;
-    let word = state.get("status")?.as_str()?;
-    (!is_running && word != ENDING).then(|| word.to_owned())
-}
-
-/// The path by which QEMU opens our handle of a file without a name.
-pub(crate) fn own_handle(file: &impl AsRawFd) -> PathBuf {
-    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use durio_base::Bytes;
 
     use super::*;
@@ -378,41 +311,5 @@ mod tests {
             assert_eq!(shares, line.matches("readonly=on").count(), "{line}");
             assert_eq!(shares, usize::from(root == LabRoot::Shared), "{line}");
         }
-    }
-
-    /// A QEMU that says this, and what it was asked.
-    fn against(said: &'static str) -> (Option<String>, Vec<String>) {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let waiting = thread::spawn(move || wait_for_stop(ours, || ()));
-        (&theirs).write_all(said.as_bytes()).unwrap();
-        theirs.shutdown(std::net::Shutdown::Write).unwrap();
-        let asked = BufReader::new(theirs).lines().map_while(Result::ok).collect();
-        (waiting.join().unwrap(), asked)
-    }
-
-    const GREETING: &str = "{\"QMP\": {\"version\": {}}}\n{\"return\": {}}\n";
-
-    #[test]
-    fn a_stop_is_looked_into_and_its_reason_returned() {
-        let said = concat!(
-            "{\"QMP\": {}}\n{\"return\": {}}\n",
-            "{\"return\": {\"status\": \"running\", \"running\": true}}\n",
-            "{\"event\": \"STOP\", \"timestamp\": {}}\n",
-            "{\"return\": {\"status\": \"internal-error\", \"running\": false}}\n",
-        );
-        let (reason, asked) = against(said);
-        assert_eq!(reason.as_deref(), Some("internal-error"));
-        assert_eq!(asked.iter().filter(|line| line.contains("query-status")).count(), 2);
-    }
-
-    #[test]
-    fn the_end_of_qemu_and_a_guest_that_ends_are_no_stop() {
-        assert_eq!(against(GREETING).0, None);
-        assert_eq!(against("").0, None);
-        assert_eq!(against("{}\nno json\n{\"return\": 3}\n").0, None);
-        assert_eq!(
-            against("{}\n{\"return\": {\"status\": \"shutdown\", \"running\": false}}\n").0,
-            None
-        );
     }
 }

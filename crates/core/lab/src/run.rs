@@ -1,16 +1,26 @@
-//! Runs one guest to its end, and how a guest ends.
+//! Runs a guest to its end: prepared once, booted as often as necessary, and how it ended.
 //!
-//! Takes a request, two writers and a stop condition, and returns how the guest ended.
+//! The unpacked kernel and the archive of files are in memory, where each boot reads them. The
+//! guest's orders are appended to the archive, so two boots may have different orders. Only the
+//! guest's disks keep anything from one boot to the next.
 
+use std::fs::File;
 use std::io::Write;
-use std::time::Duration;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use durio_block::Folder;
 use durio_observe::LabFacts;
 
-use crate::prepared::{Boot, PreparedGuest};
-use crate::qemu::KVM;
-use crate::unpack::SkippedEntries;
-use crate::{LabError, LabRequest};
+use crate::image::GuestFiles;
+use crate::kernel_image::kernel_of_image;
+use crate::kvm_trial::{remember_fault, with_qemus_word};
+use crate::machine::{Cutter, End, GuestLimits, QemuMachine, own_handle};
+use crate::qemu::{KVM, Qemu, QemuBoot};
+use crate::unpack::{SkippedEntries, Spool, check_empty, open_or_make};
+use crate::{Accelerator, LabError, LabRequest};
 
 /// How a guest ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,11 +72,28 @@ impl LabOutcome {
     }
 }
 
+/// The last lines of a console that explain why a guest died.
+pub(crate) fn reason_in(console: &str) -> String {
+    let lines = || console.lines().map(str::trim).filter(|line| !line.is_empty());
+    // The first is the cause; a panic is followed by its trace.
+    let told = lines().find_map(|line| {
+        let panic = line.find("Kernel panic").and_then(|at| line.get(at..));
+        panic.or_else(|| line.strip_prefix("durio lab: "))
+    });
+    if let Some(line) = told {
+        return line.to_owned();
+    }
+    let mut last: Vec<_> = lines().collect();
+    last.drain(..last.len().saturating_sub(5));
+    match last.is_empty() {
+        true => "it said nothing".to_owned(),
+        false => format!("the last that it said: {}", last.join(" | ")),
+    }
+}
+
 /// Where the command's output goes.
 pub struct Streams<'a> {
-    /// The command's stdout.
     pub stdout: &'a mut dyn Write,
-    /// The command's stderr.
     pub stderr: &'a mut dyn Write,
 }
 
@@ -90,4 +117,219 @@ pub fn run(
     let streams = Streams { stdout: &mut *streams.stdout, stderr: &mut *streams.stderr };
     let boot = Boot { streams, stop, cutter: None, witness: None };
     PreparedGuest::new(request.clone())?.boot(boot)
+}
+
+/// How long a guest may take until its command starts. An emulated one takes some seconds on a
+/// quiet host, and up to 60 (measured) with twelve busy loops on two processors.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
+
+/// The host's side of one boot.
+pub struct Boot<'a> {
+    /// Where the command's output goes.
+    pub streams: Streams<'a>,
+    /// Polled: whether to end the command.
+    pub stop: &'a (dyn Fn() -> bool + 'a),
+    /// Cuts the guest's power. A switch is for one boot.
+    pub cutter: Option<&'a Cutter>,
+    /// The write end of a pipe, which gets the guest's messages to its witness, and is closed when
+    /// the boot has ended. For a guest whose request has a witness.
+    pub witness: Option<OwnedFd>,
+}
+
+impl std::fmt::Debug for Boot<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Boot").field("cutter", &self.cutter).finish_non_exhaustive()
+    }
+}
+
+/// A guest whose kernel and files are ready.
+#[derive(Debug, Clone)]
+pub struct PreparedGuest {
+    request: LabRequest,
+    qemu: Qemu,
+    files: Arc<GuestFiles>,
+    /// The unpacked kernel, if it can be started directly.
+    kernel: Option<Arc<File>>,
+    preparation: Duration,
+}
+
+impl PreparedGuest {
+    /// Prepares a guest, which takes a second or two.
+    ///
+    /// # Errors
+    /// If the guest could not be started.
+    pub fn new(request: LabRequest) -> Result<Self, LabError> {
+        request.check()?;
+        if let Some(path) = &request.out {
+            check_empty(path)?;
+        }
+        let qemu = Qemu::find()?;
+        // If KVM was requested and does not work, fail before anything is made.
+        qemu.facts(&request)?;
+        let begin = Instant::now();
+        // They are independent, and each keeps a processor busy.
+        let (files, kernel) = thread::scope(|scope| {
+            let kernel = scope.spawn(|| kernel_of_image(&request.kernel.image));
+            // Without it the image is booted as it is, whatever the error was.
+            (GuestFiles::of(&request), kernel.join().ok().flatten())
+        });
+        let (files, kernel) = (Arc::new(files?), kernel.map(Arc::new));
+        Ok(Self { request, qemu, files, kernel, preparation: begin.elapsed() })
+    }
+
+    /// The request it was prepared for.
+    #[must_use]
+    pub fn request(&self) -> &LabRequest {
+        &self.request
+    }
+
+    /// The same kernel and files for another request: with another command (a hermetic guest has
+    /// only the programs it had before), environment, texts, output folder, limit, timing,
+    /// processors, memory, or disks of front ends that it has drivers for.
+    ///
+    /// # Errors
+    /// [`LabError::WrongRequest`] if that request needs other files.
+    pub fn with_request(&self, request: LabRequest) -> Result<Self, LabError> {
+        request.check()?;
+        match self.files.serve(&request) {
+            true => Ok(Self { request, ..self.clone() }),
+            false => {
+                let text = "a guest that was made ready has no files for another request";
+                Err(LabError::WrongRequest(text.to_owned()))
+            }
+        }
+    }
+
+    /// Boots the guest and waits for its end. QEMU is ended in every case, also with the calling
+    /// thread.
+    ///
+    /// # Errors
+    /// If the guest cannot be started, or the files it brings out cannot be written. How a started
+    /// guest ended is an outcome.
+    pub fn boot(&self, mut boot: Boot<'_>) -> Result<LabOutcome, LabError> {
+        if boot.witness.is_some() && !self.request.has_witness {
+            let text = "a witness listens to a guest that has no port to it";
+            return Err(LabError::WrongRequest(text.to_owned()));
+        }
+        let Some(path) = &self.request.out else { return self.boot_working(None, &mut boot) };
+        check_empty(path)?;
+        let was_there = path.is_dir();
+        // Held from here on: later changes of its path do not matter.
+        let outcome = self.boot_working(Some(&open_or_make(path)?), &mut boot);
+        if !was_there
+            && !outcome.as_ref().is_ok_and(|outcome| matches!(outcome.exit, LabExit::Code(_)))
+        {
+            // Only if nothing is in it.
+            let _ = std::fs::remove_dir(path);
+        }
+        outcome
+    }
+
+    /// Boots the guest by KVM if that works, and again without KVM if it failed after all.
+    fn boot_working(
+        &self,
+        out: Option<&Folder>,
+        boot: &mut Boot<'_>,
+    ) -> Result<LabOutcome, LabError> {
+        let outcome = self.boot_once(self.qemu.facts(&self.request)?, out, boot)?;
+        let Some(why) = outcome.fault_of_kvm() else { return Ok(outcome) };
+        // Later guests of this process are emulated at once.
+        remember_fault(&why);
+        if self.request.accelerator == Accelerator::Kvm {
+            return Err(LabError::NoKvm { why });
+        }
+        // The command has not started yet.
+        self.boot_once(Qemu::emulated(outcome.facts, why), out, boot)
+    }
+
+    fn boot_once(
+        &self,
+        facts: LabFacts,
+        out: Option<&Folder>,
+        boot: &mut Boot<'_>,
+    ) -> Result<LabOutcome, LabError> {
+        let spool = out.map(Spool::new).transpose()?;
+        let files = self.files.with_orders(&self.request, &facts)?;
+        let image = match &self.kernel {
+            Some(kernel) => own_handle(kernel.as_ref()),
+            None => self.request.kernel.image.clone(),
+        };
+        let witness = boot.witness.as_ref().map(own_handle);
+        let command = self.qemu.command(&QemuBoot {
+            request: &self.request,
+            facts: &facts,
+            kernel: &image,
+            files: &own_handle(&files),
+            witness: witness.as_deref(),
+        })?;
+        let cutter = boot.cutter.cloned().unwrap_or_default();
+        let mut machine = QemuMachine::start(command, self.limits(), &cutter)?;
+        let mut end = machine.follow(spool, &mut boot.streams, boot.stop)?;
+        let console = machine.end();
+        settle(&mut end.exit, &cutter, &console);
+        self.outcome(facts, end, out, console)
+    }
+
+    fn limits(&self) -> GuestLimits {
+        GuestLimits { boot: BOOT_LIMIT, life: self.request.limit }
+    }
+
+    fn outcome(
+        &self,
+        facts: LabFacts,
+        end: End,
+        out: Option<&Folder>,
+        console: String,
+    ) -> Result<LabOutcome, LabError> {
+        let is_whole = end.is_whole && end.exit != LabExit::Cut;
+        let skipped = match (out, end.archive) {
+            (Some(out), Some(archive)) if is_whole => archive.unpack(out)?,
+            _ => SkippedEntries::default(),
+        };
+        Ok(LabOutcome {
+            exit: end.exit,
+            facts,
+            first_command_after: end.first_command_after,
+            was_unpacked: self.kernel.is_some(),
+            preparation: self.preparation,
+            console,
+            skipped,
+        })
+    }
+}
+
+/// A cut overrides any other outcome; a failure gets its reason.
+fn settle(exit: &mut LabExit, cutter: &Cutter, console: &str) {
+    if cutter.has_cut() {
+        *exit = LabExit::Cut;
+    }
+    if let LabExit::GuestFailed(reason) = exit {
+        *reason = match reason.is_empty() {
+            true => reason_in(console),
+            false => with_qemus_word(reason, console),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_named_wherever_it_stands() {
+        let console =
+            "[    1.0] x\n[    2.5] Kernel panic - not syncing: sysrq triggered crash\n[ y";
+        assert_eq!(reason_in(console), "Kernel panic - not syncing: sysrq triggered crash");
+    }
+
+    #[test]
+    fn what_the_first_process_said_is_named() {
+        assert_eq!(reason_in("[ 1] a\ndurio lab: no port\nb"), "no port");
+    }
+
+    #[test]
+    fn otherwise_the_last_lines_are_shown() {
+        assert_eq!(reason_in(""), "it said nothing");
+        assert_eq!(reason_in("a\n\nb\n"), "the last that it said: a | b");
+    }
 }

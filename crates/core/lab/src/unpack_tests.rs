@@ -55,7 +55,7 @@ fn what_leads_outside_or_is_no_file_is_left_out_and_counted() {
     let skipped = unpacked(&bytes, out.path()).unwrap();
     assert_eq!((skipped.count, skipped.first), (6, Some("absolute".into())));
     let mut names: Vec<_> =
-        fs::read_dir(out.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["kept"]);
 }
@@ -229,7 +229,8 @@ fn forged(draw: &mut Draw, witness: &str) -> Vec<u8> {
 
 /// All that is in a folder but `except`: names, kinds, contents.
 fn contents(folder: &Path, except: &Path, found: &mut Vec<String>) {
-    let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
+    let mut entries: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries.into_iter().filter(|path| path != except) {
         let facts = path.symlink_metadata().unwrap();

@@ -1,7 +1,7 @@
-//! The guest's end of the port to its host.
+//! The guest's end of the port to its host: frames, interrupts, and the archive of files to bring out.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::system::{RebootCommand, reboot};
 
-use super::orders::{PORT_NAME, WITNESS_NAME};
-use crate::LabRequest;
-use crate::wire::{GuestFrame, INTERRUPT};
+use crate::cpio::Tree;
+use crate::wire::{GuestFrame, INTERRUPT, PORT_NAME, WITNESS_NAME};
+use crate::{LabError, LabRequest};
 
 /// How long the kernel may take to show a device after its driver was loaded.
 const SHOWN_WITHIN: Duration = Duration::from_secs(20);
@@ -39,7 +39,7 @@ impl Addressee {
         // This stores the group and then checks for an interrupt; the other side stores the
         // interrupt and then reads the group. With sequential ordering one of the two sees the
         // other, so no Ctrl-C is lost.
-        self.group.store(group.map_or(0, |it| it.as_raw_nonzero().get()), Ordering::SeqCst);
+        self.group.store(group.map_or(0, |group| group.as_raw_nonzero().get()), Ordering::SeqCst);
         if self.is_asked.load(Ordering::SeqCst) {
             self.interrupt();
         }
@@ -95,6 +95,11 @@ impl Port {
     }
 }
 
+/// Ends the guest: QEMU ends where a machine would restart.
+pub(super) fn restart() -> io::Result<()> {
+    Ok(reboot(RebootCommand::Restart)?)
+}
+
 /// Waits until the kernel shows a device that its driver finds.
 pub(super) fn shown<T>(what: &str, look: impl Fn() -> Option<T>) -> io::Result<T> {
     let begin = Instant::now();
@@ -126,14 +131,45 @@ pub(super) fn link(target: &Path, path: &Path) -> io::Result<()> {
 fn device_of_port(name: &str) -> Option<PathBuf> {
     let ports = fs::read_dir("/sys/class/virtio-ports").ok()?;
     let is_ours = |folder: &PathBuf| {
-        fs::read_to_string(folder.join("name")).is_ok_and(|it| it.trim_end() == name)
+        fs::read_to_string(folder.join("name")).is_ok_and(|text| text.trim_end() == name)
     };
-    let folder = ports.filter_map(|it| Some(it.ok()?.path())).find(is_ours)?;
+    let folder = ports.filter_map(|entry| Some(entry.ok()?.path())).find(is_ours)?;
     let device = Path::new("/dev").join(folder.file_name()?);
     device.exists().then_some(device)
 }
 
-/// Ends the guest: QEMU ends where a machine would restart.
-pub(super) fn restart() -> io::Result<()> {
-    Ok(reboot(RebootCommand::Restart)?)
+const PART_BYTES: usize = 1 << 18;
+
+/// Sends the contents of the folder, but only folders, files and links.
+///
+/// # Errors
+/// If a file cannot be read, is 4 GiB or larger, or changes during the copy; errors of the port.
+pub(super) fn bring_out(port: &Port, folder: &Path) -> io::Result<()> {
+    let mut tree = Tree::default();
+    let sent = tree
+        .host_tree(Path::new("/"), folder)
+        .and_then(|()| tree.write_to(BufWriter::with_capacity(PART_BYTES, Sender { port })));
+    sent.map(drop).map_err(|error| match error {
+        LabError::Io { source, .. } => io::Error::other(format!("cannot bring out: {source}")),
+        other => io::Error::other(other),
+    })
+}
+
+/// Each write is a frame.
+#[derive(Debug)]
+struct Sender<'a> {
+    port: &'a Port,
+}
+
+impl Write for Sender<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A frame has a limit, and the host keeps one in memory.
+        let part = bytes.get(..bytes.len().min(PART_BYTES)).unwrap_or_default();
+        self.port.send(&GuestFrame::Archive(part.to_vec()))?;
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

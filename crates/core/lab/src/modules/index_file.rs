@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use super::closure::{Module, all_needs};
 use super::module_name;
+use crate::modules::{Module, all_needs};
 
 const MAGIC: u32 = 0xB007_F457;
 const VERSION: u32 = 0x0002_0001;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use crate::modules::closure::ModuleInfo;
+use crate::modules::ModuleInfo;
 use crate::skipped::skip;
 
 fn module(path: &str, depends: &[&str], aliases: &[&str], soft: &[&str]) -> Module {
@@ -52,7 +52,7 @@ fn loaded_by_kmod(root: &Path, name: &str) -> String {
 
 #[test]
 fn kmod_finds_modules_by_name_and_alias_with_all_that_they_need() {
-    if !["/usr/sbin/modprobe", "/sbin/modprobe"].iter().any(|it| Path::new(it).exists()) {
+    if !["/usr/sbin/modprobe", "/sbin/modprobe"].iter().any(|path| Path::new(path).exists()) {
         return skip("modprobe is missing");
     }
     let root = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use durio_lab::{
-    Boot, Cutter, DiskFrontEnd, LabDisk, LabError, LabExit, LabOutcome, LabRequest, LabTiming,
+    Boot, Cutter, GuestFrontEnd, LabDisk, LabError, LabExit, LabOutcome, LabRequest, LabTiming,
     PreparedGuest, Qemu, Streams, kernels,
 };
 use nbd_server::Server;
@@ -34,7 +34,7 @@ fn first_process() -> PathBuf {
     program
 }
 
-fn disk(server: &Server, front_end: DiskFrontEnd, write_cache: bool, serial: &str) -> LabDisk {
+fn disk(server: &Server, front_end: GuestFrontEnd, write_cache: bool, serial: &str) -> LabDisk {
     let (socket, export) = (server.socket(), String::new());
     LabDisk { socket, export, front_end, write_cache, serial: serial.to_owned() }
 }
@@ -47,7 +47,7 @@ fn prepared() -> Option<&'static PreparedGuest> {
         Qemu::find().map_err(|_| "qemu-system-x86_64 is not installed")?;
         let kernel = kernels::usable().into_iter().next().ok_or("no kernel for the lab")?;
         // Never booted with these disks: they say which drivers are needed.
-        let disks = DiskFrontEnd::ALL.map(|front_end| LabDisk {
+        let disks = GuestFrontEnd::ALL.map(|front_end| LabDisk {
             socket: "/nonexistent".into(),
             export: String::new(),
             front_end,
@@ -92,10 +92,13 @@ fn boot(guest: &PreparedGuest, cutter: Option<&Cutter>, witness: Option<io::Pipe
 fn each_front_end_is_a_disk_that_is_found_by_its_serial_and_read_and_written() {
     let Some(guest) = prepared() else { return };
     let servers = [0; 6].map(|_| Server::start(DISK_BYTES));
-    let cases = DiskFrontEnd::ALL.into_iter().flat_map(|it| [(it, true), (it, false)]);
-    let serial = |front_end: DiskFrontEnd, cache| format!("{}-{cache}", front_end.word());
+    let cases = GuestFrontEnd::ALL
+        .into_iter()
+        .flat_map(|front_end| [(front_end, true), (front_end, false)]);
+    let serial = |front_end: GuestFrontEnd, cache| format!("{}-{cache}", front_end.word());
     let disks = servers.iter().zip(cases.clone());
-    let disks = disks.map(|(it, (front, cache))| disk(it, front, cache, &serial(front, cache)));
+    let disks =
+        disks.map(|(server, (front, cache))| disk(server, front, cache, &serial(front, cache)));
     // What is read back comes from the device: the file is opened without the page cache.
     let script = "set -e; cd /dev/disk/by-id; for disk in *; do \
         printf '%-4096s' \"written to $disk\" > /tmp/block; \
@@ -118,8 +121,8 @@ fn each_front_end_is_a_disk_that_is_found_by_its_serial_and_read_and_written() {
     for name in ["virtio-blk-true vd", "nvme-true nvme", "scsi-true sd"] {
         assert!(booted.stdout.contains(name), "{}", booted.stdout);
     }
-    for front_end in DiskFrontEnd::ALL {
-        let line = booted.stdout.lines().find(|it| it.starts_with(&serial(front_end, true)));
+    for front_end in GuestFrontEnd::ALL {
+        let line = booted.stdout.lines().find(|line| line.starts_with(&serial(front_end, true)));
         assert!(line.unwrap().ends_with("write back"), "{}", booted.stdout);
     }
 }
@@ -128,7 +131,7 @@ fn each_front_end_is_a_disk_that_is_found_by_its_serial_and_read_and_written() {
 fn a_cut_ends_the_guest_at_once_and_the_same_guest_boots_again() {
     let Some(guest) = prepared() else { return };
     let server = Server::start(DISK_BYTES);
-    let disks = vec![disk(&server, DiskFrontEnd::VirtioBlk, true, "cut")];
+    let disks = vec![disk(&server, GuestFrontEnd::VirtioBlk, true, "cut")];
     // Each number is on the disk before the witness hears of it.
     let script = "i=0; while :; do i=$((i+1)); printf '%-512s' $i > /tmp/block; \
         dd if=/tmp/block of=/dev/disk/by-id/cut oflag=direct conv=notrunc 2>/dev/null; \
@@ -149,7 +152,7 @@ fn a_cut_ends_the_guest_at_once_and_the_same_guest_boots_again() {
     assert_eq!(booted.outcome.exit, LabExit::Cut);
     assert!(cut_at.elapsed() < CUT_WITHIN, "{:?}", cut_at.elapsed());
     let last: u64 = heard.last().unwrap().parse().unwrap();
-    let expected: Vec<_> = (1..=last).map(|it| it.to_string()).collect();
+    let expected: Vec<_> = (1..=last).map(|number| number.to_string()).collect();
     assert_eq!(heard, expected, "the witness heard all in order");
     let reading = guest_for(guest, "head -c 512 /dev/disk/by-id/cut", disks);
     let again = boot(&reading, None, None);
@@ -163,13 +166,14 @@ fn two_guests_run_at_once_each_with_its_disk() {
     let Some(guest) = prepared() else { return };
     let servers = [0; 2].map(|_| Server::start(DISK_BYTES));
     thread::scope(|scope| {
-        let boots =
-            servers.iter().zip([DiskFrontEnd::Nvme, DiskFrontEnd::Scsi]).map(|(server, front)| {
+        let boots = servers.iter().zip([GuestFrontEnd::Nvme, GuestFrontEnd::Scsi]).map(
+            |(server, front)| {
                 let script =
                     format!("printf %-512s {} | dd of=/dev/disk/by-id/x conv=fsync", front.word());
                 let guest = guest_for(guest, &script, vec![disk(server, front, true, "x")]);
                 scope.spawn(move || boot(&guest, None, None))
-            });
+            },
+        );
         for (booting, word) in boots.collect::<Vec<_>>().into_iter().zip(["nvme", "scsi"]) {
             assert_eq!(booting.join().unwrap().outcome.exit, LabExit::Code(0), "{word}");
         }
@@ -182,7 +186,7 @@ fn two_guests_run_at_once_each_with_its_disk() {
 fn a_disk_whose_server_is_gone_gives_errors() {
     let Some(guest) = prepared() else { return };
     let servers = [0; 3].map(|_| Server::start(DISK_BYTES));
-    let disks = servers.iter().zip(DiskFrontEnd::ALL);
+    let disks = servers.iter().zip(GuestFrontEnd::ALL);
     let disks = disks.map(|(server, front)| disk(server, front, true, front.word())).collect();
     // A pipe has no other direction: the guest tries until the disks are gone.
     let script = "cd /dev/disk/by-id; echo up > $DURIO_LAB_WITNESS; for disk in *; do \

@@ -91,11 +91,7 @@ pub(crate) fn lab_disk(socket: &Path, front_end: GuestFrontEnd, write_cache: boo
     LabDisk {
         socket: socket.to_owned(),
         export: String::new(),
-        front_end: match front_end {
-            GuestFrontEnd::VirtioBlk => durio_lab::DiskFrontEnd::VirtioBlk,
-            GuestFrontEnd::Nvme => durio_lab::DiskFrontEnd::Nvme,
-            GuestFrontEnd::Scsi => durio_lab::DiskFrontEnd::Scsi,
-        },
+        front_end,
         write_cache,
         serial: String::new(),
     }
