@@ -3,7 +3,7 @@
 
 use durio_block::{Buffers, Ticks};
 use durio_prove::reading::{label_of, observe_cell};
-use durio_prove::seal::seal_write;
+use durio_prove::writer::seal_write;
 use durio_prove::stamp::StampOwner;
 use durio_simdisk::{Disk, Profile, DiskRequest, SharedDisk, SimEngine};
 use durio_base::Nanos;

@@ -9,7 +9,7 @@ use durio_base::{Bytes, did_you_mean};
 use durio_bench::{BenchError, BenchErrorKind};
 use durio_command::random_seed;
 use durio_nbd::{Address, control_of};
-use durio_prove::served::Advertisement;
+use durio_prove::serving::Advertisement;
 use durio_prove::serving::{DiskOrder, DiskState, OrderAnswer, Serving, order, serve_disk};
 use durio_simdisk::{Disk, NamedProfile, SharedDisk, ZOO, named};
 

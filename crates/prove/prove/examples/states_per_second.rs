@@ -12,7 +12,7 @@ use durio_plan::proof::{Arm, DurablePath};
 use durio_prove::enumerate::stamped::{MarkingLedger, StampCheck};
 use durio_prove::enumerate::{Enumeration, EnumerationLimits, enumerate};
 use durio_prove::layout::Layout;
-use durio_prove::schedule::Schedule;
+use durio_prove::layout::Schedule;
 use durio_prove::stamp::StampOwner;
 use durio_prove::writer::{Writer, prepare};
 use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};

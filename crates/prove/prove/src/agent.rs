@@ -14,10 +14,9 @@ use durio_command::error_chain;
 use durio_plan::proof::{Arm, DurablePath, FileWrites};
 use durio_record::proof::Inventory;
 
-use crate::layout::{CELL, Layout};
+use crate::layout::{CELL, Layout, Schedule};
 use crate::ledger::{Intent, Witness};
 use crate::reading::{extend_by_log, label_of, observe, observe_cell};
-use crate::schedule::Schedule;
 use crate::stamp::StampOwner;
 use crate::wire::{
     AgentSays, CELLS_AT_ONCE, CellText, Hello, Introduction, PROTOCOL, WitnessSays, receive, send,
@@ -26,7 +25,7 @@ use crate::writer::{Writer, WriterError, prepare};
 
 /// Bytes of a read.
 pub(crate) const READ: usize = 128 << 10;
-/// Reads in flight.
+/// Reads of a verification in flight at a time.
 const READS: u32 = 8;
 
 /// How to open a target.

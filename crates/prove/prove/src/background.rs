@@ -17,7 +17,7 @@ use durio_nbd::{Address, NbdError, Server, StopHandle, Uri, is_dead_socket};
 use durio_simdisk::SharedDisk;
 use tempfile::TempDir;
 
-use crate::served::{Advertisement, ServedDisk};
+use crate::serving::{Advertisement, ServedDisk};
 
 /// Prefix of the folders' names.
 const PREFIX: &str = "durio-";

@@ -1,10 +1,14 @@
-//! Compares the contents of a target with what it may hold, and classifies each difference.
+//! Compares the contents of a target with what it may hold, and classifies each difference; and the
+//! evidence that it was without power.
 //!
 //! Takes a history, observations of two readings, and a way to read a cell again; returns findings,
 //! and updates the history to the state found. Verdicts over several cuts are made elsewhere.
 
+use durio_observe::{DriveCounters, PowerState};
 use durio_plan::proof::LossClass;
-use durio_record::proof::{Controls, CutFindings, Finding, InFlightWrites, InPlace, LATE_NS};
+use durio_record::proof::{
+    Controls, CutEvidence, CutFindings, Finding, InFlightWrites, InPlace, LATE_NS,
+};
 
 use crate::history::{CellHistory, Ground, History};
 use crate::layout::{CELL_SECTORS, SECTORS};
@@ -294,6 +298,29 @@ fn controls(history: &History, reading: &[ObservedCell]) -> Controls {
     };
     let written = latest.len() as u64;
     Controls { written, lost: written - latest.iter().filter(is_there).count() as u64 }
+}
+
+/// Compares a machine's reports from before and after a cut. durio-analyse decides whether the evidence
+/// is enough.
+#[must_use]
+pub fn compare_power(before: &PowerState, after: &PowerState) -> CutEvidence {
+    let pairs = before.drives.iter().filter_map(|old| {
+        let new = after.drives.iter().find(|drive| drive.drive == old.drive)?;
+        Some(([old.unsafe_shutdowns?, new.unsafe_shutdowns?], power_cycles(old, new)))
+    });
+    // A cut of an array counts if each of its drives was without power.
+    let least = pairs.min_by_key(|([old, new], _)| new.saturating_sub(*old));
+    let boots = before.boot_id.as_ref().zip(after.boot_id.as_ref());
+    CutEvidence {
+        unsafe_shutdowns: least.map(|(pair, _)| pair),
+        power_cycles: least.and_then(|(_, pair)| pair),
+        rebooted: boots.map(|(before, after)| before != after),
+        ..CutEvidence::default()
+    }
+}
+
+fn power_cycles(old: &DriveCounters, new: &DriveCounters) -> Option<[u64; 2]> {
+    Some([old.power_cycles?, new.power_cycles?])
 }
 
 #[cfg(test)]

@@ -20,12 +20,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::background::BackgroundServer;
-use crate::served::Advertisement;
-use crate::wire::{AgentSays, receive};
 use durio_analyse::proof::ACKNOWLEDGED_MIN;
 use durio_base::Nanos;
 use durio_command::CommandError;
+use durio_lab::kernels::kernel_named;
 use durio_lab::{
     Boot, Cutter, LabDisk, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabRoot, LabTiming,
     PreparedGuest, Streams, find_program,
@@ -35,9 +33,11 @@ use durio_record::proof::{CheckFindings, Controls, CutEvidence, CutFindings};
 use durio_simdisk::{Disk, DiskRequest, NamedProfile, Profile, SharedDisk, named};
 use durio_workload::job_seed;
 
+use crate::background::BackgroundServer;
 use crate::command_in_guest::{ACKNOWLEDGED, CommandOrder, CommandTask};
 use crate::guest_trials::{self, cannot, said_failed, stopped, undecided};
-use durio_lab::kernels::kernel_named;
+use crate::serving::Advertisement;
+use crate::wire::{AgentSays, receive};
 use printed::{CommandLines, StdoutLines, Tail, lock, text};
 
 /// How often is looked whether it is time to cut.

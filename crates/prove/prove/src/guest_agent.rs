@@ -186,8 +186,7 @@ mod tests {
     use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
 
     use super::*;
-    use crate::layout::Layout;
-    use crate::schedule::Schedule;
+    use crate::layout::{Layout, Schedule};
     use crate::wire::receive;
     use crate::writer::Writer;
 

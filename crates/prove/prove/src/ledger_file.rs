@@ -26,7 +26,6 @@ const CELLS_MAX: u64 = 1 << 30;
 /// The first line of a ledger: what it is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerHead {
-    /// [`LEDGER_SCHEMA`].
     pub ledger: u32,
     /// The owner of the stamps.
     pub owner: StampOwner,

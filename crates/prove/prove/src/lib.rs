@@ -23,7 +23,7 @@
 //! | `crash_states` | a log of writes, a check of the user's → what it says of each crash state |
 //! | `proof_parts`, `proof_target` | agent, witness and verifier, each as a process |
 //!
-//! The writer of stamps ([`seal`], [`writer`]) and their reader ([`reading`], [`classify`]) share the
+//! The writer of stamps ([`writer`]) and their reader ([`reading`], [`classify`]) share the
 //! format ([`stamp`]) and no code, so that an error of one shows in the other.
 
 pub mod agent;
@@ -33,7 +33,6 @@ mod command_in_guest;
 mod command_trials;
 mod crash_states;
 pub mod enumerate;
-pub mod evidence;
 mod folder_engine;
 pub mod guest_agent;
 mod guest_layers;
@@ -43,15 +42,11 @@ pub mod layout;
 pub mod ledger;
 pub mod ledger_file;
 mod picture;
-pub mod power;
 mod power_proof;
 mod proof_in_guest;
 mod proof_parts;
 mod proof_target;
 pub mod reading;
-pub mod schedule;
-pub mod seal;
-pub mod served;
 pub mod serving;
 pub mod simulation;
 pub mod stamp;
@@ -59,7 +54,6 @@ pub mod trial;
 pub mod verify;
 pub mod wire;
 pub mod witness;
-pub mod write_log;
 pub mod writer;
 
 pub use command_in_guest::command_in_guest;

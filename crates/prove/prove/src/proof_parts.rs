@@ -7,14 +7,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::agent::{follow, introduce};
-use crate::evidence::compare;
-use crate::layout::{CELL, CELLS_MIN, USED_MAX};
-use crate::ledger_file::{LedgerBook, LedgerHead, LedgerLine, read_ledger};
-use crate::stamp::StampOwner;
-use crate::verify::verify;
-use crate::wire::{AgentSays, WitnessSays};
-use crate::witness::{LoadHeard, Patience, WitnessError, WitnessServer, hear_load};
 use durio_analyse::proof::{ProofFindings, analyse_proof};
 use durio_base::{Bytes, Nanos};
 use durio_command::{
@@ -25,7 +17,15 @@ use durio_plan::proof::{AgentTarget, Arm, PROOF_PLAN_SCHEMA, ProofPlan, ProofSer
 use durio_record::Outcome;
 use durio_record::proof::{CutRecord, PROOF_FOLDER_SCHEMA, ProofManifest};
 
+use crate::agent::{follow, introduce};
+use crate::classify::compare_power;
+use crate::layout::{CELL, CELLS_MIN, USED_MAX};
+use crate::ledger_file::{LedgerBook, LedgerHead, LedgerLine, read_ledger};
 use crate::proof_target::ProofStorage;
+use crate::stamp::StampOwner;
+use crate::verify::verify;
+use crate::wire::{AgentSays, WitnessSays};
+use crate::witness::{LoadHeard, Patience, WitnessError, WitnessServer, hear_load};
 
 /// How long an agent may take to stamp a target.
 const STAMPING: Duration = Duration::from_secs(3600);
@@ -159,7 +159,7 @@ pub fn verify_target(
     let cut = CutRecord {
         series: 0,
         cut: 1,
-        evidence: compare(&state.head.power, &inventory.power),
+        evidence: compare_power(&state.head.power, &inventory.power),
         findings: findings.map_err(cannot)?,
         took_ns: 0,
         inventory: Some(Box::new(inventory)),

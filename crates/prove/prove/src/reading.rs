@@ -44,7 +44,7 @@ pub enum SectorState {
 pub enum ObservedCell {
     /// One write, here, in all sectors.
     Whole(u64),
-    /// Anything else.
+    /// Sectors of different states.
     Mixed(Box<[SectorState; SECTORS]>),
 }
 
@@ -265,7 +265,10 @@ mod tests {
         let owner = StampOwner { run: [3; 16], target: 2 };
         let of = |bits: usize| {
             let mut bytes = [0; SECTOR];
-            crate::seal::seal(&Stamp { owner, sector: 9, seq: 5, index: 1, count: 8 }, &mut bytes);
+            crate::writer::seal(
+                &Stamp { owner, sector: 9, seq: 5, index: 1, count: 8 },
+                &mut bytes,
+            );
             // One bit of a byte, anywhere in the fill.
             (0..bits).for_each(|at| bytes[60 + 6 * at] ^= 1 << (at % 8));
             sector_state(owner, 9, &bytes)

@@ -1,26 +1,28 @@
-//! A simulated disk that is served until it is stopped, and its control socket.
+//! A simulated disk that is served over NBD until it is stopped, its control socket, and the log of its
+//! clients' writes.
 //!
 //! durio-nbd has NBD and the transport of orders, durio-simdisk the disk's rules.
 //!
 //! The control socket is next to the disk's, with the suffix `.control`. A client sends one
 //! [`DiskOrder`] and gets one [`OrderAnswer`]; the order is carried out when the answer arrives.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use durio_base::Nanos;
 use durio_command::error_chain;
 use durio_nbd::{
-    Address, ControlError, ControlServer, NbdError, Server, Uri, control_of, send_answer,
-    send_order,
+    Address, Command, Connection, ControlError, ControlServer, Export, NbdError, Refusal, Request,
+    Server, Storage, Uri, control_of, send_answer, send_order,
 };
-use durio_simdisk::{Disk, SharedDisk, named};
+use durio_simdisk::trace::MARK_MAX;
+use durio_simdisk::{Disk, DiskError, Logger, Profile, SECTOR, SharedDisk, Ticket, named};
 use serde::{Deserialize, Serialize};
-
-use crate::served::{Advertisement, ServedDisk};
-use crate::write_log::WriteLog;
 
 /// How often the stop condition is polled.
 const LOOK: Duration = Duration::from_millis(20);
@@ -243,5 +245,237 @@ impl Drop for Fork {
     fn drop(&mut self) {
         self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let _ = self.thread.take().map(thread::JoinHandle::join);
+    }
+}
+
+/// What clients learn about a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Advertisement {
+    /// A volatile cache, which is flushed. A client sends no flush if none is advertised.
+    pub flush: bool,
+    /// The disk takes writes with FUA.
+    pub fua: bool,
+    /// Bytes of memory that the disk may take; a write that needs more fails for lack of space.
+    pub memory: u64,
+}
+
+impl Advertisement {
+    /// The declarations of a disk of this profile.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        let has_cache = profile.declares_cache();
+        Self { flush: has_cache, fua: has_cache, memory: u64::MAX }
+    }
+}
+
+/// A disk that is served. Its time is this machine's. The requests of a batch are in flight together: all
+/// begin before the first of them ends.
+#[derive(Debug)]
+pub struct ServedDisk {
+    disk: SharedDisk,
+    advertised: Advertisement,
+    begin: Instant,
+    connections: AtomicU32,
+    log: Option<Arc<WriteLog>>,
+}
+
+impl ServedDisk {
+    #[must_use]
+    pub fn new(disk: SharedDisk, advertised: Advertisement) -> Self {
+        let connections = AtomicU32::new(0);
+        Self { disk, advertised, begin: Instant::now(), connections, log: None }
+    }
+
+    /// Records clients' writes in this log.
+    #[must_use]
+    pub fn logged(self, log: Option<Arc<WriteLog>>) -> Self {
+        Self { log, ..self }
+    }
+
+    #[must_use]
+    pub fn disk(&self) -> &SharedDisk {
+        &self.disk
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos::new(u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Storage for ServedDisk {
+    fn export(&self) -> Export {
+        let sector = u32::try_from(SECTOR).unwrap_or(u32::MAX);
+        let Advertisement { flush, fua, .. } = self.advertised;
+        let size = self.disk.lock().size();
+        // Whether a flush covers other connections' writes depends on the disk's honesty.
+        Export { flush, fua, block_size_min: sector, ..Export::new("disk", size) }
+    }
+
+    fn connect(&self) -> Box<dyn Connection + '_> {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed);
+        let life = self.disk.lock().stats().cuts;
+        Box::new(DiskClient { served: self, number, life })
+    }
+}
+
+struct DiskClient<'a> {
+    served: &'a ServedDisk,
+    number: u32,
+    /// The number of cuts before this connection started. Its requests after a later cut were in
+    /// flight when the power went, and must not reach the disk when it has power again.
+    life: u64,
+}
+
+impl Connection for DiskClient<'_> {
+    fn carry_out(&mut self, batch: &mut [Request<'_>]) {
+        let now = self.served.now();
+        // Held over the batch: a cut comes before it or after it.
+        let disk = &mut *self.served.disk.lock();
+        if disk.stats().cuts != self.life {
+            batch.iter_mut().for_each(|request| request.outcome = Err(Refusal::Gone));
+            return;
+        }
+        // A batch is bounded, so the disk barely exceeds its limit.
+        let is_full = disk.resident_bytes() >= self.served.advertised.memory;
+        let begin = |request: &Request<'_>| match request.command {
+            Command::Write { .. } if is_full => Err(Refusal::NoSpace),
+            _ => disk.begin(self.number, now, begin_of(&request.command)).map_err(refusal),
+        };
+        let begun: Vec<Result<Ticket, Refusal>> = batch.iter().map(begin).collect();
+        for (request, ticket) in batch.iter_mut().zip(begun) {
+            let into: &mut [u8] = match &mut request.command {
+                Command::Read { into, .. } => into,
+                _ => &mut [],
+            };
+            let end = |ticket| disk.end(ticket, now, into).map_err(refusal);
+            request.outcome = ticket.and_then(end);
+        }
+        if let Some(log) = &self.served.log {
+            log.take(disk);
+        }
+    }
+}
+
+fn refusal(error: DiskError) -> Refusal {
+    match error {
+        DiskError::Gone => Refusal::Gone,
+        DiskError::BeyondEnd => Refusal::NoSpace,
+        DiskError::Medium => Refusal::Io,
+    }
+}
+
+fn begin_of<'a>(command: &'a Command<'_>) -> durio_simdisk::DiskRequest<'a> {
+    let sectors = |bytes: u64| bytes / SECTOR as u64;
+    match command {
+        Command::Read { offset, .. } => {
+            durio_simdisk::DiskRequest::Read { sector: sectors(*offset) }
+        }
+        Command::Write { offset, data, fua } => {
+            durio_simdisk::DiskRequest::Write { sector: sectors(*offset), data, fua: *fua }
+        }
+        Command::Flush => durio_simdisk::DiskRequest::Flush,
+        Command::Trim { offset, length, fua }
+        | Command::WriteZeroes { offset, length, fua, .. } => {
+            let (sector, sectors) = (sectors(*offset), sectors(*length));
+            durio_simdisk::DiskRequest::Zero { sector, sectors, fua: *fua }
+        }
+    }
+}
+
+/// A log of dm-log-writes in a file, which can be read while it grows; and its first error, after which
+/// nothing more is written.
+#[derive(Debug)]
+pub struct WriteLog(Mutex<WriteLogState>);
+
+#[derive(Debug)]
+struct WriteLogState {
+    logger: Option<Logger<BufWriter<File>>>,
+    error: Option<io::Error>,
+}
+
+impl WriteLog {
+    /// Starts to record the disk into a new file.
+    ///
+    /// # Errors
+    /// If the file exists, or cannot be made.
+    pub fn create(path: &Path, disk: &mut Disk) -> io::Result<Self> {
+        let file = File::options().write(true).create_new(true).open(path)?;
+        let logger = Some(Logger::new(BufWriter::new(file))?);
+        disk.record();
+        Ok(Self(Mutex::new(WriteLogState { logger, error: None })))
+    }
+
+    /// Writes the events recorded since the last call.
+    pub fn take(&self, disk: &mut Disk) {
+        let events = disk.take_events();
+        if events.is_empty() {
+            return;
+        }
+        let state = &mut *self.state();
+        let written = state.logger.as_mut().map_or(Ok(()), |logger| logger.take(&events));
+        if let Err(error) = written {
+            state.logger = None;
+            state.error = Some(error);
+            // Its events have no consumer any more.
+            disk.take_recording();
+        }
+    }
+
+    /// Marks this moment.
+    ///
+    /// # Errors
+    /// If the log does not permit this mark.
+    pub fn mark(&self, disk: &mut Disk, name: &str) -> Result<(), String> {
+        if name.is_empty() || name.len() > MARK_MAX || name.contains('\0') {
+            return Err(format!("a mark has 1 to {MARK_MAX} bytes, none of them zero"));
+        }
+        disk.mark(name);
+        self.take(disk);
+        if self.has_failed() { Err("the log cannot be written".to_owned()) } else { Ok(()) }
+    }
+
+    /// Whether the log has stopped.
+    pub fn has_failed(&self) -> bool {
+        self.state().error.is_some()
+    }
+
+    /// Ends the log.
+    ///
+    /// # Errors
+    /// The first error of writing it.
+    pub fn finish(&self, disk: &mut Disk) -> io::Result<()> {
+        self.take(disk);
+        disk.take_recording();
+        let state = &mut *self.state();
+        if let Some(error) = state.error.take() {
+            return Err(error);
+        }
+        let Some(logger) = state.logger.take() else { return Ok(()) };
+        logger.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+
+    fn state(&self) -> MutexGuard<'_, WriteLogState> {
+        // An error at the moment of a panic is in the file's state, not in this one.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_cannot_be_written_says_so_at_each_mark_and_at_its_end() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let logger = Some(Logger::new(BufWriter::new(full)).unwrap());
+        let log = WriteLog(Mutex::new(WriteLogState { logger, error: None }));
+        let mut disk = Disk::new(Profile::honest(1 << 20), 1);
+        disk.record();
+        assert!(!log.has_failed());
+        for name in ["one", "two"] {
+            assert_eq!(log.mark(&mut disk, name).unwrap_err(), "the log cannot be written");
+            assert!(log.has_failed());
+        }
+        assert_eq!(log.finish(&mut disk).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

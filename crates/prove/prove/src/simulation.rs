@@ -1,34 +1,29 @@
 //! A campaign in this process: a simulated disk or an array of them, its writer, its ledger, its
 //! verifier, one cut after another, as fast as the processor goes.
 //!
-//! Takes a profile, an arm and a seed, and returns the findings of each cut. [`array`] starts
-//! arrays and cuts them again.
-
-mod array;
+//! Takes a profile, an arm and a seed, and returns the findings of each cut. An array is
+//! assembled again after each cut.
 
 use durio_base::Nanos;
 use durio_block::{BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, Ticks};
 use durio_nbd::{NbdEngine, NbdError};
-use durio_plan::proof::{Arm, DurablePath};
-use durio_raid::{AssembleError, CreateError};
+use durio_plan::proof::{Arm, ArrayLevel, ArrayTarget, DurablePath};
+use durio_raid::simulated::array::{ArrayEngine, ArrayStart, create_array};
+use durio_raid::{AssembleError, CreateError, Fault, Level};
 use durio_record::proof::CutFindings;
-use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
+use durio_simdisk::{Disk, Lie, Profile, SharedDisk, SimEngine, named};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::background::{BackgroundError, BackgroundServer};
 use crate::classify::{classify, gone};
 use crate::history::{History, HistoryError};
-use crate::layout::{CELL, Layout};
+use crate::layout::{CELL, Layout, Schedule};
 use crate::ledger::{Ledger, LedgerEntry};
-use crate::power;
 use crate::reading::{ObservedCell, observe, observe_cell};
-use crate::schedule::Schedule;
-use crate::served::Advertisement;
+use crate::serving::Advertisement;
 use crate::stamp::StampOwner;
 use crate::writer::{Writer, WriterError, prepare};
-
-pub use self::array::{ArrayDisks, ByArray};
 
 /// Minimum bytes of a read of the verifier.
 const READ: usize = 64 << 10;
@@ -43,7 +38,6 @@ pub enum SimulationError {
     /// The engine, which has no reason to fail.
     #[error(transparent)]
     Engine(#[from] BlockError),
-    /// The server.
     #[error(transparent)]
     Background(#[from] BackgroundError),
     /// The way to the disk.
@@ -143,7 +137,7 @@ impl DiskAccess for ByCall {
     }
 
     fn reconnect(&mut self, mut before: SimEngine) -> Result<Option<SimEngine>, SimulationError> {
-        if !power::restore(&self.disk[0]) {
+        if !restore_power(&self.disk[0]) {
             return Ok(None);
         }
         // The same engine: requests in flight are answered with an error, and time continues.
@@ -192,7 +186,7 @@ impl DiskAccess for ByNbd {
 
     fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, SimulationError> {
         drop(before);
-        if !power::restore(&self.disk[0]) {
+        if !restore_power(&self.disk[0]) {
             return Ok(None);
         }
         Ok(Some(self.connect()?.0))
@@ -322,7 +316,7 @@ impl<A: DiskAccess> Simulation<A> {
     pub fn cut(&mut self) -> Result<CutFindings, SimulationError> {
         let mut engine = self.engine.take().expect("the target came back");
         self.load(&mut engine)?;
-        power::cut(self.access.disks());
+        cut_power(self.access.disks());
         for &entry in self.ledger.entries() {
             self.history.take(entry)?;
         }
@@ -371,4 +365,144 @@ impl<A: DiskAccess> Simulation<A> {
 
 fn now(engine: &impl Engine) -> Nanos {
     Nanos::new(engine.clock().nanos(engine.clock().now().0))
+}
+
+/// One start in this many is cut again, while superblocks are stored or copies are made equal.
+const CUT_AGAIN_ONE_IN: u64 = 4;
+/// Events of such a start, at most.
+const CUT_AGAIN_WITHIN: u64 = 200;
+
+/// An array, and the disks that it is made of.
+#[derive(Debug, Clone)]
+pub struct ArrayDisks {
+    /// How data is spread.
+    pub level: Level,
+    /// Its members, in order. They start to lie when the array was created.
+    pub members: Vec<Profile>,
+    /// The deliberate fault of the engine; only with its feature `simulate`.
+    pub fault: Option<Fault>,
+}
+
+impl ArrayDisks {
+    /// The disks of a target; `None` if its profile has no name here.
+    #[must_use]
+    pub fn of(target: &ArrayTarget) -> Option<Self> {
+        let lying = named(&target.profile)?.profile(target.size.get());
+        let honest = Profile { lies: Vec::new(), ..lying.clone() };
+        let lies = |member| target.liar.is_none_or(|liar| liar == member);
+        let member = |member| if lies(member) { lying.clone() } else { honest.clone() };
+        let level = match target.level {
+            ArrayLevel::Raid1 => Level::Mirrored,
+            ArrayLevel::Raid5 => Level::Parity,
+            ArrayLevel::Raid6 => Level::DoubleParity,
+            ArrayLevel::Raid10 => Level::StripedMirrors,
+        };
+        Some(Self { level, members: (0..target.members).map(member).collect(), fault: None })
+    }
+}
+
+/// By a call, on a virtual clock.
+#[derive(Debug)]
+pub struct ByArray {
+    level: Level,
+    fault: Option<Fault>,
+    disks: Vec<SharedDisk>,
+    /// Each disk's lies, from the creation of the array on.
+    lies: Vec<Vec<Lie>>,
+    slots: Slots,
+    chance: Xoshiro256PlusPlus,
+}
+
+impl ByArray {
+    fn new(disks: &ArrayDisks, slots: Slots, seed: u64) -> Self {
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let honest = |profile: &Profile| Profile { lies: Vec::new(), ..profile.clone() };
+        let mut disk = |profile| SharedDisk::new(Disk::new(honest(profile), chance.next_u64()));
+        Self {
+            level: disks.level,
+            fault: disks.fault,
+            disks: disks.members.iter().map(&mut disk).collect(),
+            lies: disks.members.iter().map(|member| member.lies.clone()).collect(),
+            slots,
+            chance,
+        }
+    }
+
+    fn start(&mut self, at: Ticks) -> Result<ArrayEngine, SimulationError> {
+        let start = ArrayStart { at, seed: self.chance.next_u64(), fault: self.fault };
+        Ok(ArrayEngine::start(&self.disks, start, self.slots.buffers()?)?)
+    }
+
+    fn restore(&self) {
+        for disk in &self.disks {
+            if !restore_power(disk) {
+                // A disk that came back smaller stops being a member.
+                disk.lock().cut();
+            }
+        }
+    }
+}
+
+impl DiskAccess for ByArray {
+    type Engine = ArrayEngine;
+
+    fn disks(&self) -> &[SharedDisk] {
+        &self.disks
+    }
+
+    fn connect(&mut self) -> Result<(ArrayEngine, u64), SimulationError> {
+        let size = create_array(&self.disks, self.level)?;
+        for (disk, lies) in self.disks.iter().zip(&self.lies) {
+            lies.iter().for_each(|&lie| disk.lock().add_lie(lie));
+        }
+        Ok((self.start(Ticks(0))?, size))
+    }
+
+    fn reconnect(&mut self, before: ArrayEngine) -> Result<Option<ArrayEngine>, SimulationError> {
+        // Requests in flight are lost with the array.
+        let mut at = before.clock().now();
+        loop {
+            self.restore();
+            let mut array = match self.start(at) {
+                Ok(array) => array,
+                Err(SimulationError::Assemble(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            if !self.chance.next_u64().is_multiple_of(CUT_AGAIN_ONE_IN) {
+                return Ok(Some(array));
+            }
+            array.pass(self.chance.next_u64() % CUT_AGAIN_WITHIN);
+            cut_power(&self.disks);
+            at = array.clock().now();
+        }
+    }
+
+    fn settle(&mut self, array: &mut ArrayEngine) -> Result<(), SimulationError> {
+        array.replace_lost();
+        if array.settle() { Ok(()) } else { Err(SimulationError::Restless) }
+    }
+
+    /// In virtual time, which costs nothing.
+    fn life_max(&self) -> Nanos {
+        Nanos::new(60_000_000_000)
+    }
+
+    /// A commit of the honest pace.
+    fn phase_max(&self) -> Nanos {
+        Nanos::new(600_000)
+    }
+}
+
+/// Cuts the power of all disks in one instant.
+pub fn cut_power(disks: &[SharedDisk]) {
+    // All are locked first, so that no disk takes a request between the first cut and the last.
+    let mut held: Vec<_> = disks.iter().map(SharedDisk::lock).collect();
+    held.iter_mut().for_each(|disk| disk.cut());
+}
+
+/// Restores a disk's power, and returns whether it came back with its full size.
+#[must_use]
+pub fn restore_power(disk: &SharedDisk) -> bool {
+    let disk = &mut *disk.lock();
+    disk.restore().is_ok() && disk.size() == disk.profile().size
 }

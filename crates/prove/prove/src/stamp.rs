@@ -19,9 +19,7 @@ pub const LABEL_SEQ: u64 = u64::MAX;
 pub mod place {
     use std::ops::Range;
 
-    /// [`super::MAGIC`].
     pub const MAGIC: Range<usize> = 0..8;
-    /// [`super::VERSION`], 2 bytes.
     pub const VERSION: Range<usize> = 8..10;
     /// Bytes of a sector, 2 bytes: 512.
     pub const SECTOR_BYTES: Range<usize> = 10..12;

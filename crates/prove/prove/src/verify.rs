@@ -101,8 +101,8 @@ mod tests {
     use crate::layout::{CELL_SECTORS, CELLS_MIN, Layout};
     use crate::ledger::{Intent, LedgerEntry};
     use crate::ledger_file::{LedgerHead, read_ledger};
-    use crate::seal::seal_write;
     use crate::stamp::LABEL_SEQ;
+    use crate::writer::seal_write;
 
     const OWNER: StampOwner = StampOwner { run: [7; 16], target: 3 };
 

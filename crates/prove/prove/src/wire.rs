@@ -26,28 +26,40 @@ pub const CELLS_AT_ONCE: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
 pub enum AgentSays {
-    /// First of all.
     Hello(Hello),
     /// The agent's target, once it has sent the token.
     Has(Introduction),
     /// The label and the stamps are written, and durable by the path of the task.
     Prepared,
     /// Writes that will be done.
-    Intend { writes: Vec<Intent> },
+    Intend {
+        writes: Vec<Intent>,
+    },
     /// A write is durable.
-    Acknowledged { seq: u64 },
+    Acknowledged {
+        seq: u64,
+    },
     /// A control's write has returned.
-    ControlDone { seq: u64 },
+    ControlDone {
+        seq: u64,
+    },
     /// The contents of consecutive cells.
-    Observed { first: u64, cells: Vec<CellText> },
+    Observed {
+        first: u64,
+        cells: Vec<CellText>,
+    },
     /// The reading is complete.
     ReadingDone,
     /// The target did not come back: its filesystem cannot be mounted, or it is smaller.
-    Gone { reason: String },
+    Gone {
+        reason: String,
+    },
     /// The target is closed and its disk's cached state dropped: another disk may take its place.
     Released,
     /// The task cannot be done.
-    Failed { reason: String },
+    Failed {
+        reason: String,
+    },
 }
 
 /// The agent's first message: a short line, because it is read before the sender is authenticated.
@@ -58,7 +70,7 @@ pub struct Hello {
     pub token: String,
 }
 
-/// The agent's target.
+/// What an agent says of its target when it comes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Introduction {
     /// Bytes of the target.
@@ -82,7 +94,7 @@ impl Introduction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
 pub enum WitnessSays {
-    /// Go away.
+    /// The witness does not take this agent.
     Refused {
         reason: String,
     },
@@ -129,7 +141,7 @@ pub enum WitnessSays {
 pub enum CellText {
     /// One write in all sectors.
     Whole(u64),
-    /// Anything else.
+    /// Sectors of different states.
     Mixed([SectorState; SECTORS]),
 }
 

@@ -1,6 +1,6 @@
 //! The witness's side: hears agents, keeps the ledger, and decides the next step.
 //!
-//! Turns agents' messages into a ledger and observations. `cutter.rs` decides when the power goes.
+//! Turns agents' messages into a ledger and observations. `trial.rs` decides when the power goes.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -53,7 +53,7 @@ pub enum WitnessError {
     Stopped,
 }
 
-/// Where agents come.
+/// The listener to which agents connect.
 #[derive(Debug)]
 pub struct WitnessServer {
     listener: Listener,

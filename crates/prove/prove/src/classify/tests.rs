@@ -384,3 +384,55 @@ fn a_target_that_is_gone_is_one_finding_beside_what_was_acknowledged() {
     assert_eq!((found.findings, found.acknowledged), (vec![expected], 2));
     assert_eq!(gone(None).acknowledged, 0);
 }
+
+fn power_state(boot: &str, drives: &[(&str, Option<u64>)]) -> PowerState {
+    let drive = |(name, unsafe_shutdowns): &(&str, Option<u64>)| DriveCounters {
+        drive: (*name).to_owned(),
+        unsafe_shutdowns: *unsafe_shutdowns,
+        power_cycles: Some(9),
+        missing: None,
+    };
+    let drives = drives.iter().map(drive).collect();
+    PowerState { boot_id: Some(boot.to_owned()), drives }
+}
+
+#[test]
+fn of_several_drives_the_one_counts_that_rose_least() {
+    let before = power_state("a", &[("S1", Some(4)), ("S2", Some(70)), ("S3", None)]);
+    let after = power_state("b", &[("S3", Some(1)), ("S2", Some(70)), ("S1", Some(5))]);
+    let found = compare_power(&before, &after);
+    assert_eq!((found.unsafe_shutdowns, found.power_cycles), (Some([70, 70]), Some([9, 9])));
+    assert_eq!(found.rebooted, Some(true));
+}
+
+#[test]
+fn what_nobody_told_is_no_evidence() {
+    let found =
+        compare_power(&power_state("a", &[("S1", Some(4))]), &power_state("a", &[("S2", Some(9))]));
+    assert_eq!((found.unsafe_shutdowns, found.rebooted), (None, Some(false)));
+    let nothing = compare_power(&PowerState::default(), &power_state("a", &[]));
+    assert_eq!(nothing, CutEvidence::default());
+}
+
+#[test]
+fn only_counters_of_the_same_drive_that_both_told_count() {
+    let drive = |name: &str, shutdowns, cycles| DriveCounters {
+        drive: name.to_owned(),
+        unsafe_shutdowns: shutdowns,
+        power_cycles: cycles,
+        missing: None,
+    };
+    let of = |drives: Vec<DriveCounters>| PowerState { boot_id: None, drives };
+    let before = of(vec![drive("A", Some(3), Some(20)), drive("B", Some(5), Some(30))]);
+    let after = of(vec![drive("B", Some(7), Some(33)), drive("A", Some(4), Some(21))]);
+    let found = compare_power(&before, &after);
+    let pairs = (found.unsafe_shutdowns, found.power_cycles, found.rebooted);
+    assert_eq!(pairs, (Some([3, 4]), Some([20, 21]), None));
+    // The cycles of the drive whose shutdowns count; of none, if it told them but once.
+    let after = of(vec![drive("B", Some(6), None), drive("A", Some(9), Some(29))]);
+    let found = compare_power(&before, &after);
+    assert_eq!((found.unsafe_shutdowns, found.power_cycles), (Some([5, 6]), None));
+    // A counter that went back has not risen.
+    let after = of(vec![drive("A", Some(1), Some(1)), drive("B", Some(6), Some(31))]);
+    assert_eq!(compare_power(&before, &after).unsafe_shutdowns, Some([3, 1]));
+}

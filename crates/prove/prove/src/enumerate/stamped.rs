@@ -28,7 +28,6 @@ impl MarkingLedger {
         Self { disk, ledger: Ledger::default() }
     }
 
-    /// The acknowledgements received.
     #[must_use]
     pub fn into_ledger(self) -> Ledger {
         self.ledger

@@ -4,9 +4,6 @@
 
 use std::path::Path;
 
-use crate::background::BackgroundServer;
-use crate::power;
-use crate::served::Advertisement;
 use durio_base::Nanos;
 use durio_command::CommandError;
 use durio_lab::LabDisk;
@@ -15,6 +12,9 @@ use durio_simdisk::{Disk, DiskRequest, Lie, NamedProfile, Profile, SharedDisk};
 use durio_workload::job_seed;
 
 use super::cannot;
+use crate::background::BackgroundServer;
+use crate::serving::Advertisement;
+use crate::simulation;
 
 /// Disks of one profile.
 #[derive(Debug)]
@@ -77,12 +77,12 @@ impl GuestDisks {
 
     /// Takes the power of all away in one instant.
     pub(super) fn cut(&self) {
-        power::cut(&self.disks);
+        simulation::cut_power(&self.disks);
     }
 
     /// Restores the power; returns whether each disk came back with its old size.
     pub(super) fn restore(&self) -> bool {
-        self.disks.iter().all(power::restore)
+        self.disks.iter().all(simulation::restore_power)
     }
 }
 

@@ -15,15 +15,6 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::background::BackgroundServer;
-use crate::classify::{classify, gone};
-use crate::enumerate::{EnumerationLimits, visit};
-use crate::guest_agent::{GuestOrder, GuestTask};
-use crate::history::History;
-use crate::ledger::LedgerEntry;
-use crate::reading::ObservedCell;
-use crate::served::Advertisement;
-use crate::wire::AgentSays;
 use durio_base::Nanos;
 use durio_command::CommandError;
 use durio_lab::LabDisk;
@@ -33,6 +24,15 @@ use durio_workload::job_seed;
 
 use super::conversation::{Conversation, GuestReadings};
 use super::{GuestTrials, cannot, lab_disk, load_for, not_stamped, said_failed, span_of};
+use crate::background::BackgroundServer;
+use crate::classify::{classify, gone};
+use crate::enumerate::{EnumerationLimits, visit};
+use crate::guest_agent::{GuestOrder, GuestTask};
+use crate::history::History;
+use crate::ledger::LedgerEntry;
+use crate::reading::ObservedCell;
+use crate::serving::Advertisement;
+use crate::wire::AgentSays;
 
 /// States of one boot: an emulated guest takes about a second for each, and has its time limit.
 const BATCH: usize = 200;

@@ -108,7 +108,9 @@ fn members_that_all_lie_are_found_at_once() {
 
 #[test]
 fn a_member_that_is_gone_is_hidden_by_the_others() {
-    for (level, profile) in ArrayLevel::ALL.map(|it| [(it, "dies"), (it, "shrinks")]).concat() {
+    for (level, profile) in
+        ArrayLevel::ALL.map(|level| [(level, "dies"), (level, "shrinks")]).concat()
+    {
         for liar in [0, 1] {
             let disks = disks(level, profile, Some(liar));
             let alarms = campaigns(4, |seed| campaign(&disks, 8, 20, seed));

@@ -13,8 +13,8 @@ use durio_prove::enumerate::{
     Enumeration, EnumerationLimits, StateName, enumerate, visit, visit_one,
 };
 use durio_prove::layout::Layout;
+use durio_prove::layout::Schedule;
 use durio_prove::ledger::Ledger;
-use durio_prove::schedule::Schedule;
 use durio_prove::stamp::StampOwner;
 use durio_prove::writer::{Writer, prepare};
 use durio_simdisk::trace;
@@ -113,7 +113,7 @@ fn of_more_states_than_are_wanted_some_of_all_stretches_come_or_all_of_some_stre
         });
         assert!(found.states > 0 && found.states <= states as u64, "{states}: {found:?}");
         assert_eq!(found.stretches, all.stretches);
-        let told = |it: &Enumeration| it.states + it.duplicates + it.left_out;
+        let told = |found: &Enumeration| found.states + found.duplicates + found.left_out;
         assert_eq!(told(&found), told(&all), "each is checked, a duplicate or left out");
         assert!(states < 500 || marks.len() == 41, "{marks:?}");
     }
@@ -211,9 +211,10 @@ fn the_states_are_those_that_may_be_and_each_comes_once() {
     // The same bytes again: with it or without it is the same state.
     hand.write(1, 1);
     let states = states_of(&hand.recording());
-    let before = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]].map(|it| (0, it));
+    let before = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]].map(|contents| (0, contents));
     let after = [[1, 1, 0], [2, 1, 0], [3, 1, 0], [1, 1, 4], [2, 1, 4], [3, 1, 4]];
-    let expected: BTreeSet<_> = before.into_iter().chain(after.map(|it| (1, it))).collect();
+    let expected: BTreeSet<_> =
+        before.into_iter().chain(after.map(|contents| (1, contents))).collect();
     assert_eq!(states, expected);
 }
 
@@ -225,7 +226,7 @@ fn a_write_with_fua_is_in_every_state_after_its_end_and_an_older_one_never_over_
     hand.ask(DiskRequest::Write { sector: 0, data: &[2; SECTOR], fua: true });
     hand.mark("a");
     let after: BTreeSet<_> =
-        states_of(&hand.recording()).into_iter().filter(|it| it.0 == 1).collect();
+        states_of(&hand.recording()).into_iter().filter(|state| state.0 == 1).collect();
     assert_eq!(after, BTreeSet::from([(1, [2, 0, 0]), (1, [2, 1, 0])]));
 }
 
@@ -366,15 +367,16 @@ fn what_is_left_out_of_many_is_counted_and_the_seed_repeats_the_choice() {
     (0..300).for_each(|sector| hand.write(sector, 1));
     let recording = hand.recording();
     assert_eq!(
-        recording.events().iter().filter(|it| matches!(it, DiskEvent::Begun(_))).count(),
+        recording.events().iter().filter(|event| matches!(event, DiskEvent::Begun(_))).count(),
         300
     );
     let run = |seed| {
         let mut kept: Vec<Vec<u64>> = Vec::new();
         let limits = EnumerationLimits { subsets: 200, seed, ..EnumerationLimits::default() };
         let found = enumerate(&recording, limits, |_, state| {
-            let numbers =
-                |writes: &[Write]| state.kept.iter().map(|&it| writes[it].number()).collect();
+            let numbers = |writes: &[Write]| {
+                state.kept.iter().map(|&number| writes[number].number()).collect()
+            };
             kept.push(numbers(state.unflushed));
             Ok(())
         });

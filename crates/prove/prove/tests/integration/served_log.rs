@@ -11,7 +11,7 @@ use durio_block::testkit::note_skip;
 use durio_nbd::Address;
 use durio_nbd::control_of;
 use durio_prove::enumerate::{EnumerationLimits, enumerate};
-use durio_prove::served::Advertisement;
+use durio_prove::serving::Advertisement;
 use durio_prove::serving::{DiskOrder, OrderAnswer, Serving, ServingError, order, serve_disk};
 use durio_simdisk::trace::{self, END_MARK, MARK};
 use durio_simdisk::{Disk, Image, Profile, Recording, SECTOR, SharedDisk};
@@ -47,7 +47,9 @@ fn while_served(serving: &Serving, client: impl FnOnce(&str)) -> Result<(), Serv
 
 fn qemu_io(uri: &str, orders: &[&str]) {
     let mut command = Command::new("qemu-io");
-    command.args(["-f", "raw", "-t", "writeback"]).args(orders.iter().flat_map(|it| ["-c", it]));
+    command
+        .args(["-f", "raw", "-t", "writeback"])
+        .args(orders.iter().flat_map(|order| ["-c", order]));
     let output = command.arg(uri).output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
@@ -100,7 +102,8 @@ fn the_log_up_to_a_mark_is_what_was_durable_then() {
     });
     served.unwrap();
     let entries = trace::parse(&std::fs::read(&log).unwrap()).unwrap();
-    let names = entries.iter().filter(|it| it.flags & MARK != 0).map(|it| it.name().into_owned());
+    let names =
+        entries.iter().filter(|entry| entry.flags & MARK != 0).map(|mark| mark.name().into_owned());
     let names: Vec<String> = names.collect();
     assert_eq!(names, ["one", "two", "three", "durio-cut", END_MARK]);
     let recording = Recording::from_log(Image::default(), &entries);

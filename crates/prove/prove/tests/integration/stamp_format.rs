@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use durio_prove::seal::seal_write;
 use durio_prove::stamp::{MAGIC, StampOwner, VERSION, place};
+use durio_prove::writer::seal_write;
 
 fn text() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/formats/stamp.md");

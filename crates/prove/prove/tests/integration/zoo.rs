@@ -44,7 +44,7 @@ fn campaign(profile: Profile, arm: Arm, cuts: u64, seed: u64) -> Option<Outcome>
         let class = simulation.cut().unwrap().class()?;
         let disk = simulation.disk().lock();
         let mut broken = disk.truth().last_cut()?.broken_promises();
-        let tore = broken.any(|it| it.survived != 0);
+        let tore = broken.any(|page| page.survived != 0);
         Some(Outcome { class, cut, tore })
     })
 }
@@ -95,7 +95,7 @@ fn honest_disks_raise_no_alarm() {
             let arm = Arm::new(path, depth);
             let runs = campaigns(10, |seed| {
                 campaign(named.profile(SIZE), arm, honest_cuts() / 10, seed)
-                    .map(|it| (seed, it.class))
+                    .map(|violation| (seed, violation.class))
             });
             let alarms: Vec<_> = runs.into_iter().flatten().collect();
             assert!(alarms.is_empty(), "{} {path:?} depth {depth}: {alarms:?}", named.name);
@@ -109,7 +109,7 @@ fn an_honest_disk_keeps_large_writes_and_those_of_o_dsync() {
     for path in [DurablePath::Fdatasync, DurablePath::ODsync] {
         let arm = Arm { write_cells: 32, ..Arm::new(path, 2) };
         let found = campaign(Profile::honest(size), arm, 5, 1);
-        assert!(found.is_none(), "{path:?}: {:?}", found.map(|it| it.class));
+        assert!(found.is_none(), "{path:?}: {:?}", found.map(|violation| violation.class));
     }
 }
 
@@ -124,10 +124,12 @@ fn each_liar_is_found_in_its_number_of_cuts_and_named() {
             let found: Vec<Outcome> =
                 campaigns(campaigns_of_each(), run).into_iter().flatten().collect();
             let expected = [named.symptom().unwrap()];
-            let right = found.iter().filter(|it| is_right(it, &expected)).count();
+            let right = found.iter().filter(|violation| is_right(violation, &expected)).count();
             let mut classes = BTreeMap::new();
-            found.iter().for_each(|it| *classes.entry(it.class).or_insert(0_u32) += 1);
-            let mut needed: Vec<u64> = found.iter().map(|it| it.cut).collect();
+            found
+                .iter()
+                .for_each(|violation| *classes.entry(violation.class).or_insert(0_u32) += 1);
+            let mut needed: Vec<u64> = found.iter().map(|violation| violation.cut).collect();
             needed.sort_unstable();
             let at = |share: usize| needed.get(needed.len() * share / 100).copied().unwrap_or(0);
             let (count, all) = (found.len(), usize::try_from(campaigns_of_each()).unwrap());
@@ -161,7 +163,7 @@ fn a_liar_is_honest_on_the_path_where_it_does_not_lie() {
 #[test]
 fn two_lies_at_once_are_named_by_one_of_the_two() {
     let liars: Vec<&NamedProfile> =
-        ZOO.iter().filter(|it| it.lie.is_some() && it.on_flush).collect();
+        ZOO.iter().filter(|liar| liar.lie.is_some() && liar.on_flush).collect();
     let pairs =
         liars.iter().enumerate().flat_map(|(at, &a)| liars[..at].iter().map(move |&b| (a, b)));
     let (mut all, mut wrong) = (0, Vec::new());
