@@ -161,7 +161,7 @@ impl Default for ShownPercentiles {
 pub enum LogKind {
     /// Bandwidth in KiB per second.
     Bandwidth,
-    /// Latency in nanoseconds.
+    /// The latency, in nanoseconds.
     Latency,
     /// Rate in accesses per second.
     Rate,

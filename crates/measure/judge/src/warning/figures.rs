@@ -2,11 +2,11 @@
 
 use durio_base::stats::least_squares::float;
 use durio_base::{Nanos, counted, percent};
+use durio_plan::EngineKind;
 use durio_record::{OperationName, Phase, ProcessGap};
 use durio_workload::CacheMode;
 
 use super::RuleInput;
-use super::machine::is_in;
 use durio_analyse::{Distribution, IntervalPoint, WorkloadFindings};
 
 // Little's law may be off by this share: the goal of the accounting.
@@ -110,6 +110,22 @@ pub(super) fn stalls(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Opti
             rates.intervals
         )
     })
+}
+
+impl RuleInput<'_> {
+    /// The times in which durio did not run during the measurement; fio keeps measuring.
+    pub(super) fn gaps_of(&self, workload: &WorkloadFindings) -> Vec<ProcessGap> {
+        let is_fio = workload.effective.engine == EngineKind::Fio;
+        let is_its =
+            |gap: &&ProcessGap| (gap.step, gap.round) == (workload.step, workload.round) && !is_fio;
+        self.process_gaps.iter().filter(is_its).copied().collect()
+    }
+}
+
+/// True if a part of the interval lies in one of the gaps.
+pub(super) fn is_in(gaps: &[ProcessGap], interval: &IntervalPoint) -> bool {
+    let end = |gap: &ProcessGap| gap.from.get().saturating_add(gap.span.get());
+    gaps.iter().any(|gap| interval.from.get() < end(gap) && gap.from < interval.to)
 }
 
 /// Intervals without a completion while durio ran.

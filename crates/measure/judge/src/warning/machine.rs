@@ -7,10 +7,11 @@
 use durio_analyse::{IntervalPoint, WorkloadFindings};
 use durio_base::{Bytes, Nanos, percent};
 use durio_observe::Stack;
-use durio_plan::{EngineKind, TargetKind};
+use durio_plan::TargetKind;
 use durio_record::{Phase, ProcessGap};
 use durio_workload::{CacheMode, Pattern};
 
+use super::figures::is_in;
 use super::{RuleInput, figures};
 use crate::signals::dropping_options;
 
@@ -88,22 +89,6 @@ pub(super) fn governor(input: &RuleInput<'_>) -> Option<String> {
     let governor =
         input.environment.host.governor.as_ref().filter(|governor| *governor != "performance")?;
     Some(format!("the frequency governor is '{governor}'"))
-}
-
-impl RuleInput<'_> {
-    /// The times in which durio did not run during the measurement; fio keeps measuring.
-    pub(super) fn gaps_of(&self, workload: &WorkloadFindings) -> Vec<ProcessGap> {
-        let is_fio = workload.effective.engine == EngineKind::Fio;
-        let is_its =
-            |gap: &&ProcessGap| (gap.step, gap.round) == (workload.step, workload.round) && !is_fio;
-        self.process_gaps.iter().filter(is_its).copied().collect()
-    }
-}
-
-/// True if a part of the interval lies in one of the gaps.
-pub(super) fn is_in(gaps: &[ProcessGap], interval: &IntervalPoint) -> bool {
-    let end = |gap: &ProcessGap| gap.from.get().saturating_add(gap.span.get());
-    gaps.iter().any(|gap| interval.from.get() < end(gap) && gap.from < interval.to)
 }
 
 pub(super) fn stopped(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
@@ -219,6 +204,7 @@ pub(super) fn shared_walks(input: &RuleInput<'_>, workload: &WorkloadFindings) -
 mod tests {
     use durio_analyse::SelfCost;
     use durio_observe::{Fact, FilesystemFacts};
+    use durio_plan::EngineKind;
     use durio_workload::{PerMille, SyncPolicy};
 
     use super::*;
