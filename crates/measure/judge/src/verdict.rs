@@ -9,6 +9,7 @@ use durio_base::{Nanos, Rate};
 use durio_observe::Host;
 use durio_plan::{LatencyFigure, Purpose, Threshold, ThresholdBound, TimedOperation};
 use durio_record::OperationName;
+use durio_spec::profile::check_thresholds;
 
 use crate::RuleInput;
 use crate::warning::invalid;
