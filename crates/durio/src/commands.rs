@@ -25,14 +25,15 @@ pub(crate) mod stack;
 pub(crate) mod watch;
 
 use clap::CommandFactory as _;
-use durio_bench::BenchError;
+
+use durio_command::CommandError;
 
 use crate::args::{Arguments, DurioCommand};
 use crate::config;
 use crate::exit_code::Exit;
 
 /// Runs the command that was given.
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     match arguments.command {
         DurioCommand::Check(arguments) => check::check(arguments),
         DurioCommand::Durable(arguments) => durable::durable(*arguments),

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory as _};
-use durio_bench::BenchError;
+use durio_command::CommandError;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -40,10 +40,10 @@ pub(crate) struct Config {
 
 impl Config {
     /// Reads the file; empty if it does not exist.
-    pub(crate) fn read() -> Result<Self, BenchError> {
+    pub(crate) fn read() -> Result<Self, CommandError> {
         let Some(path) = path() else { return Ok(Self::default()) };
         let wrong = |why: String| {
-            BenchError::wrong_use(format!("cannot read '{}': {why}", path.display()))
+            CommandError::wrong_use(format!("cannot read '{}': {why}", path.display()))
                 .hint(format!("durio config explains the file; {VARIABLE}= runs without it"))
         };
         let mut text = String::new();
@@ -179,7 +179,7 @@ fn lines_of(table: &Table, command: &str) -> Vec<String> {
 }
 
 /// `durio config`: the defaults in the file, and its path.
-pub(crate) fn show() -> Result<Exit, BenchError> {
+pub(crate) fn show() -> Result<Exit, CommandError> {
     let config = Config::read()?;
     let lines = config.lines();
     let text = match (&config.path, lines.is_empty()) {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use durio_bench::{BenchErrorKind, Ending};
+use durio_command::{CommandErrorKind, Ending};
 use durio_record::Outcome;
 
 /// How durio ends.
@@ -12,31 +12,31 @@ pub(crate) enum Exit {
     /// The requested verdict is negative.
     Negative,
     /// It was not done, or not to its end.
-    Failed(BenchErrorKind),
+    Failed(CommandErrorKind),
     /// The exit code of a command that durio ran for the user.
     Command(u8),
 }
 
 impl Exit {
     /// A missing right, kernel feature, place or device; or a question that has no answer.
-    pub(crate) const CANNOT_MEASURE: Self = Self::Failed(BenchErrorKind::CannotMeasure);
+    pub(crate) const CANNOT_MEASURE: Self = Self::Failed(CommandErrorKind::CannotMeasure);
 
     /// Stopped by the user; the record is partial and marked so.
-    pub(crate) const INTERRUPTED: Self = Self::Failed(BenchErrorKind::Interrupted);
+    pub(crate) const INTERRUPTED: Self = Self::Failed(CommandErrorKind::Interrupted);
 
     pub(crate) const fn number(self) -> u8 {
         match self {
             Self::Fine => 0,
             Self::Negative => 1,
             Self::Command(code) => code,
-            Self::Failed(BenchErrorKind::WrongUse) => 2,
-            Self::Failed(BenchErrorKind::CannotMeasure) => 3,
-            Self::Failed(BenchErrorKind::Fault) => 4,
+            Self::Failed(CommandErrorKind::WrongUse) => 2,
+            Self::Failed(CommandErrorKind::CannotMeasure) => 3,
+            Self::Failed(CommandErrorKind::Fault) => 4,
             // 128 + SIGINT, as shells have it.
-            Self::Failed(BenchErrorKind::Interrupted) => 130,
+            Self::Failed(CommandErrorKind::Interrupted) => 130,
             // As in timeout(1), and 125 for a failure of the lab itself.
-            Self::Failed(BenchErrorKind::TimeLimit) => 124,
-            Self::Failed(BenchErrorKind::LabFailed) => 125,
+            Self::Failed(CommandErrorKind::TimeLimit) => 124,
+            Self::Failed(CommandErrorKind::LabFailed) => 125,
         }
     }
 

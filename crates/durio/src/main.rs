@@ -21,7 +21,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use clap::Parser;
-use durio_bench::{BenchError, BenchErrorKind};
+use durio_command::{CommandError, CommandErrorKind};
 
 fn main() -> ExitCode {
     stop_signals::outlive_file_limits();
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Err(error) => return output::conclude(Err(error)).into(),
     };
     let line = config.applied(line);
-    durio_bench::set_command_line(&line);
+    durio_command::set_command_line(&line);
     if let Err(error) = usage::refuse_split_quantities(&line) {
         return output::conclude(Err(error)).into();
     }
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     // Unwinding has cleaned up everything; only the exit code remains.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| commands::run(arguments)));
     let fault = |_| {
-        Err(BenchError::new(BenchErrorKind::Fault, "a fault in durio: see the message above")
+        Err(CommandError::new(CommandErrorKind::Fault, "a fault in durio: see the message above")
             .hint("please report it with the command line and the run folder"))
     };
     output::conclude(outcome.unwrap_or_else(fault)).into()

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use durio_analyse::Findings;
 use durio_base::{Bytes, Nanos};
 use durio_bench::{
-    BenchError, Execution, FinishedRun, InterruptedCampaign, LocatedPlaces, LookFor,
-    clear_leftovers, memory_remark, restore_settings,
+    Execution, InterruptedCampaign, LookFor, RunOutcome, clear_leftovers, memory_remark,
+    restore_settings,
 };
 use durio_block::HeldTargets;
+use durio_command::{CommandError, LocatedPlaces};
 use durio_plan::{Cost, Plan, TargetKind};
 use durio_prove::background::clear_dead_servers;
 use durio_report::clock;
@@ -24,7 +25,7 @@ use crate::stop_signals::stop_on_signals;
 pub(crate) const PLAN_FILE_NAME: &str = ".durio-plan";
 
 /// Names a run, and removes the remains of dead runs.
-pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Execution, BenchError> {
+pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Execution, CommandError> {
     let execution = Execution::begin(command, &options.run_options())?;
     clear_up();
     Ok(execution)
@@ -42,13 +43,13 @@ pub(crate) fn clear_up() {
 pub(crate) fn locate<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
     options: &'a Measuring,
-) -> Result<LocatedPlaces, BenchError> {
-    durio_bench::locate(paths, options.permission())
+) -> Result<LocatedPlaces, CommandError> {
+    durio_command::locate(paths, options.permission())
 }
 
 /// Refuses targets that do not exist: with a misspelt or unmounted directory, durio would measure
 /// the filesystem above it.
-pub(crate) fn refuse_absent(plan: &Plan, options: &Measuring) -> Result<(), BenchError> {
+pub(crate) fn refuse_absent(plan: &Plan, options: &Measuring) -> Result<(), CommandError> {
     let absent = plan.targets.iter().find_map(|target| match &target.kind {
         TargetKind::NewFile { directory, file_name, named: true, .. } => {
             Some(directory.as_path().join(file_name.as_path()))
@@ -57,7 +58,7 @@ pub(crate) fn refuse_absent(plan: &Plan, options: &Measuring) -> Result<(), Benc
     });
     match absent.filter(|_| !options.create) {
         Some(path) => {
-            Err(BenchError::cannot_measure(format!("'{}' does not exist", path.display())).hint(
+            Err(CommandError::cannot_measure(format!("'{}' does not exist", path.display())).hint(
                 "name an existing directory, file or block device; --create makes a file there for \
                  the run and removes it",
             ))
@@ -72,7 +73,7 @@ pub(crate) fn execute(
     plan: &Plan,
     held: HeldTargets,
     options: &Measuring,
-) -> Result<(Exit, Findings), BenchError> {
+) -> Result<(Exit, Findings), CommandError> {
     consent(plan.cost(), options)?;
     // Before the first file, so that a stop from now on leaves a record that says so.
     let stop = stop_on_signals()?;
@@ -85,7 +86,7 @@ pub(crate) const TIME_MAX: Nanos = Nanos::from_secs(600);
 const BYTES_MAX: Bytes = Bytes::from_gib(16);
 
 /// Announces a high cost, and asks for consent.
-pub(crate) fn consent(cost: Cost, options: &Measuring) -> Result<(), BenchError> {
+pub(crate) fn consent(cost: Cost, options: &Measuring) -> Result<(), CommandError> {
     let Cost { time, written, writing, space } = cost;
     if time <= TIME_MAX && written <= BYTES_MAX && space <= BYTES_MAX {
         return Ok(());
@@ -110,7 +111,7 @@ pub(crate) fn consent(cost: Cost, options: &Measuring) -> Result<(), BenchError>
     }
     match output::agreed(&text)? {
         true => Ok(()),
-        false => Err(BenchError::wrong_use("nothing was done")),
+        false => Err(CommandError::wrong_use("nothing was done")),
     }
 }
 
@@ -120,14 +121,14 @@ pub(crate) fn resume(
     interrupted: &InterruptedCampaign,
     held: HeldTargets,
     options: &Measuring,
-) -> Result<(Exit, Findings), BenchError> {
+) -> Result<(Exit, Findings), CommandError> {
     let stop = stop_on_signals()?;
     output::remarks(memory_remark(&interrupted.folder.plan));
     conclude(execution.resume(interrupted, held, &stop, &Terminal::new(options.quiet))?, options)
 }
 
-fn conclude(executed: FinishedRun, options: &Measuring) -> Result<(Exit, Findings), BenchError> {
-    let FinishedRun { findings, outcome } = executed;
+fn conclude(executed: RunOutcome, options: &Measuring) -> Result<(Exit, Findings), CommandError> {
+    let RunOutcome { findings, outcome } = executed;
     // A report without results would only hide the error that follows.
     if outcome.is_ok() || !findings.workloads.is_empty() {
         output::report(options.output, &findings)?;

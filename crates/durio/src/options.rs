@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use durio_base::{Bytes, Nanos};
-use durio_bench::{CampaignScale, Permission, RunOptions, StackChoice};
+use durio_bench::{CampaignScale, RunOptions, StackChoice};
+use durio_command::Permission;
 use durio_plan::ClockChoice;
 use durio_report::Format;
 use durio_spec::written;

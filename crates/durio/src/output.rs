@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
-use durio_bench::{BenchError, BenchErrorKind, with_causes};
+use durio_command::{CommandError, CommandErrorKind, error_chain};
 use durio_report::{Format, Options, Report, visible_lines};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -23,12 +23,12 @@ use crate::options::OutputArguments;
 const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
 /// Writes text that has no styles to stdout.
-pub(crate) fn answer_text(text: &str) -> Result<(), BenchError> {
+pub(crate) fn answer_text(text: &str) -> Result<(), CommandError> {
     answer(visible_lines(text).as_bytes())
 }
 
 /// Writes a document to stdout, or a report, as they are.
-pub(crate) fn answer(bytes: &[u8]) -> Result<(), BenchError> {
+pub(crate) fn answer(bytes: &[u8]) -> Result<(), CommandError> {
     let mut stdout = StandardStream(io::stdout().lock());
     // Flushed here: a failure to write the rest at exit would go unnoticed.
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -36,16 +36,16 @@ pub(crate) fn answer(bytes: &[u8]) -> Result<(), BenchError> {
         // The reader has closed the pipe: not an error of ours.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {
-            let error = BenchError::of(BenchErrorKind::CannotMeasure, error);
+            let error = CommandError::of(CommandErrorKind::CannotMeasure, error);
             Err(error.context("cannot write to stdout"))
         }
     }
 }
 
 /// Announces an action and asks for consent on the terminal; wrong use without a terminal.
-pub(crate) fn agreed(what: &str) -> Result<bool, BenchError> {
+pub(crate) fn agreed(what: &str) -> Result<bool, CommandError> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(BenchError::wrong_use(format!("{what}, and nobody can be asked here"))
+        return Err(CommandError::wrong_use(format!("{what}, and nobody can be asked here"))
             .hint("give --yes to go on without a question"));
     }
     let _ = write!(io::stderr().lock(), "{}; go on? [y/N] ", visible_lines(what));
@@ -93,7 +93,7 @@ fn reader_gone(stream: &impl AsFd, error: io::Error) -> io::Error {
 }
 
 /// Writes a report to stdout as `wished`.
-pub(crate) fn report(wished: OutputArguments, report: &impl Report) -> Result<(), BenchError> {
+pub(crate) fn report(wished: OutputArguments, report: &impl Report) -> Result<(), CommandError> {
     // Made whole before its first byte is written: a report that fails leaves no half document on
     // stdout, which a program might read.
     let mut bytes = Vec::new();
@@ -103,18 +103,18 @@ pub(crate) fn report(wished: OutputArguments, report: &impl Report) -> Result<()
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
             Err(unsupported(wished, "there are text, json, html and markdown"))
         }
-        Err(error) => Err(BenchError::unmade(error)),
+        Err(error) => Err(CommandError::unmade(error)),
     }
 }
 
 /// The error for a format that the command does not support, with the formats that it does.
-pub(crate) fn unsupported(wished: OutputArguments, hint: &str) -> BenchError {
+pub(crate) fn unsupported(wished: OutputArguments, hint: &str) -> CommandError {
     let format = wished.format();
-    BenchError::wrong_use(format!("--format {format} is not supported here")).hint(hint)
+    CommandError::wrong_use(format!("--format {format} is not supported here")).hint(hint)
 }
 
 /// Refuses fio's format for results that it cannot represent: before hours of measuring, not after.
-pub(crate) fn refuse_fio(wished: OutputArguments, parts: &str) -> Result<(), BenchError> {
+pub(crate) fn refuse_fio(wished: OutputArguments, parts: &str) -> Result<(), CommandError> {
     match wished.format() {
         Format::FioJson => {
             let hint = format!("for one of its runs: durio report {parts} --format fio-json");
@@ -171,11 +171,11 @@ pub(crate) fn remark(text: &str) {
 }
 
 /// Prints the chain of causes and the hints of a failure, and gives the exit code.
-pub(crate) fn conclude(outcome: Result<Exit, BenchError>) -> Exit {
+pub(crate) fn conclude(outcome: Result<Exit, CommandError>) -> Exit {
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {
-            remark(&format!("durio: {}", with_causes(&failure)));
+            remark(&format!("durio: {}", error_chain(&failure)));
             failure.hints.iter().for_each(|hint| remark(&format!("hint: {hint}")));
             Exit::Failed(failure.kind)
         }
@@ -183,22 +183,22 @@ pub(crate) fn conclude(outcome: Result<Exit, BenchError>) -> Exit {
 }
 
 /// Checks before the work whether the file can be written.
-pub(crate) fn refuse_existing(path: &Path) -> Result<(), BenchError> {
+pub(crate) fn refuse_existing(path: &Path) -> Result<(), CommandError> {
     let folder =
         path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.symlink_metadata().is_ok() {
         let text = format!("'{}' exists, and is not overwritten", path.display());
-        return Err(BenchError::wrong_use(text).hint("name a new file"));
+        return Err(CommandError::wrong_use(text).hint("name a new file"));
     }
     match folder.is_dir() {
         true => Ok(()),
         false => {
-            Err(BenchError::wrong_use(format!("there is no directory '{}'", folder.display())))
+            Err(CommandError::wrong_use(format!("there is no directory '{}'", folder.display())))
         }
     }
 }
 
-pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
+pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
     write_new_by(path, |file| file.write_all(bytes))
 }
 
@@ -206,8 +206,8 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
 pub(crate) fn write_new_by(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> Result<(), BenchError> {
-    let fail = |error| BenchError::io("write", path, error);
+) -> Result<(), CommandError> {
+    let fail = |error| CommandError::io("write", path, error);
     let mut file = BufWriter::new(File::create_new(path).map_err(fail)?);
     write(&mut file).and_then(|()| file.flush()).map_err(|error| {
         let _ = fs::remove_file(path);

@@ -14,8 +14,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use durio_bench::{BenchError, BenchErrorKind};
-use durio_run::StopFlag;
+use durio_command::{CommandError, CommandErrorKind, StopFlag};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
@@ -26,7 +25,7 @@ use crate::exit_code::Exit;
 const SAME_WISH: Duration = Duration::from_millis(500);
 
 /// The first signal ends the command in order; a person's second SIGINT or SIGTERM at once.
-pub(crate) fn stop_on_signals() -> Result<StopFlag, BenchError> {
+pub(crate) fn stop_on_signals() -> Result<StopFlag, CommandError> {
     let stop = stop_in_order()?;
     // Without SIGHUP: a shell sends it to every job again, which is not a second request.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot_handle)?;
@@ -45,7 +44,7 @@ pub(crate) fn stop_on_signals() -> Result<StopFlag, BenchError> {
 }
 
 /// Any number of signals end the command in order.
-pub(crate) fn stop_in_order() -> Result<StopFlag, BenchError> {
+pub(crate) fn stop_in_order() -> Result<StopFlag, CommandError> {
     let stop = StopFlag::default();
     // A handler would override nohup(1).
     let hang_up = (!is_hang_up_ignored()).then_some(SIGHUP);
@@ -63,9 +62,9 @@ pub(crate) fn outlive_file_limits() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-fn cannot_handle(error: std::io::Error) -> BenchError {
+fn cannot_handle(error: std::io::Error) -> CommandError {
     // Too few descriptors or threads.
-    BenchError::of(BenchErrorKind::CannotMeasure, error).context("cannot handle signals")
+    CommandError::of(CommandErrorKind::CannotMeasure, error).context("cannot handle signals")
 }
 
 // Under nohup(1) hang-ups are ignored, and must stay so.

@@ -11,7 +11,7 @@ use clap::CommandFactory as _;
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use durio_base::{Bytes, Nanos, ParseQuantityError, shell_word};
-use durio_bench::{BenchError, BenchErrorKind};
+use durio_command::{CommandError, CommandErrorKind};
 use durio_report::{visible, visible_lines};
 
 use crate::args::Arguments;
@@ -29,7 +29,7 @@ pub(crate) fn show_usage(mut error: clap::Error) -> ExitCode {
         }
         let _ = io::stderr().lock().write_all(wrong_words(&error).as_bytes());
         hint.into_iter().for_each(|hint| remark(&format!("hint: {hint}")));
-        return Exit::Failed(BenchErrorKind::WrongUse).into();
+        return Exit::Failed(CommandErrorKind::WrongUse).into();
     }
     let text = error.render();
     let bytes = match takes_colour() {
@@ -188,7 +188,7 @@ fn option_of<'c>(command: &'c clap::Command, option: &str) -> Option<&'c clap::A
 }
 
 /// Refuses `--size 4 GB`: 4 would be taken as bytes, and GB for a path.
-pub(crate) fn refuse_split_quantities(line: &[OsString]) -> Result<(), BenchError> {
+pub(crate) fn refuse_split_quantities(line: &[OsString]) -> Result<(), CommandError> {
     let words = line.iter().map(|word| word.to_string_lossy().into_owned());
     let words = words.take_while(|word| word != "--").flat_map(|word| match word.split_once('=') {
         Some((option, value)) => vec![option.to_owned(), value.to_owned()],
@@ -216,7 +216,7 @@ pub(crate) fn refuse_split_quantities(line: &[OsString]) -> Result<(), BenchErro
         // An existing path is meant as a path, whatever its name.
         if let Some(meant) = meant.filter(|_| !Path::new(unit).exists()) {
             let text = format!("'{option} {number} {unit}' has a blank between number and unit");
-            return Err(BenchError::wrong_use(text).hint(format!("write {option} {meant}")));
+            return Err(CommandError::wrong_use(text).hint(format!("write {option} {meant}")));
         }
     }
     Ok(())

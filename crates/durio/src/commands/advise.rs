@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use durio_base::{Bytes, Nanos};
-use durio_bench::{
-    BenchError, BenchErrorKind, FinishedProof, ProofRequest, find_run, prove, read_run,
-    restore_settings,
-};
+use durio_bench::{AbTestOutcome, AbTestRequest, find_run, prove, read_run, restore_settings};
 use durio_block::{open_input, read_bounded};
+use durio_command::{CommandError, CommandErrorKind};
 use durio_judge::advise::{
     AdviceRequest, AdviceRole, DatabaseSetting, DatabaseSettings, FactOrigin, advise as judge,
 };
@@ -112,14 +110,14 @@ pub(crate) struct ProofArguments {
 // A larger file is not a configuration.
 const CONFIG_BYTES_MAX: Bytes = Bytes::from_mib(1);
 
-pub(crate) fn advise(arguments: &Advise) -> Result<Exit, BenchError> {
+pub(crate) fn advise(arguments: &Advise) -> Result<Exit, CommandError> {
     // First: advice about a setting left changed by a killed proof would be about durio's change.
     output::remarks(restore_settings());
     if let Some(rule) = &arguments.proof.prove {
         return proof(arguments, rule);
     }
     let unread = |error| {
-        BenchError::of(BenchErrorKind::CannotMeasure, error)
+        CommandError::of(CommandErrorKind::CannotMeasure, error)
             .hint("name an existing directory, file or block device")
     };
     let stack = read_stack(&arguments.path).map_err(unread)?;
@@ -143,8 +141,8 @@ pub(crate) fn advise(arguments: &Advise) -> Result<Exit, BenchError> {
 }
 
 /// The rule measured before and after, in turns.
-fn proof(arguments: &Advise, rule: &str) -> Result<Exit, BenchError> {
-    let request = ProofRequest {
+fn proof(arguments: &Advise, rule: &str) -> Result<Exit, CommandError> {
+    let request = AbTestRequest {
         rule,
         path: &arguments.path,
         value: arguments.proof.value.as_deref(),
@@ -153,7 +151,7 @@ fn proof(arguments: &Advise, rule: &str) -> Result<Exit, BenchError> {
         size: arguments.proof.size,
     };
     // The stop is orderly, so the old value always comes back.
-    let FinishedProof { proof, ending } =
+    let AbTestOutcome { proof, ending } =
         prove(&request, &stop_in_order()?, &Terminal::new(false))?;
     if let Some(proof) = proof {
         output::report(arguments.output, &proof)?;
@@ -161,7 +159,7 @@ fn proof(arguments: &Advise, rule: &str) -> Result<Exit, BenchError> {
     Ok(ending.into())
 }
 
-fn settings(arguments: &Advise) -> Result<DatabaseSettings, BenchError> {
+fn settings(arguments: &Advise) -> Result<DatabaseSettings, CommandError> {
     let mut settings =
         DatabaseSettings { given: arguments.settings.clone(), ..DatabaseSettings::default() };
     if let Some(path) = &arguments.config {
@@ -171,11 +169,11 @@ fn settings(arguments: &Advise) -> Result<DatabaseSettings, BenchError> {
     Ok(settings)
 }
 
-fn text_of(path: &Path) -> Result<String, BenchError> {
+fn text_of(path: &Path) -> Result<String, CommandError> {
     let read = open_input(path).and_then(|file| read_bounded(file, CONFIG_BYTES_MAX));
     let bytes = read.map_err(|error| {
         let message = format!("cannot read '{}': {error}", path.display());
-        let failure = BenchError::cannot_measure(message);
+        let failure = CommandError::cannot_measure(message);
         match error.kind() {
             std::io::ErrorKind::FileTooLarge => failure
                 .hint("name postgresql.conf, my.cnf or the like, or give --setting NAME=VALUE"),

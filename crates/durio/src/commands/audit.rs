@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use durio_analyse::{FINDINGS_SCHEMA, Findings};
-use durio_bench::{BenchError, BenchErrorKind, find_run, read_run};
+use durio_bench::{find_run, read_run};
 use durio_block::open_input;
+use durio_command::{CommandError, CommandErrorKind};
 use durio_fio::FioError;
 use durio_fio::json::{FioFile, FioOutput};
 use durio_judge::audit::{AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims};
@@ -45,9 +46,9 @@ pub(crate) struct Audit {
     pub(crate) output: OutputArguments,
 }
 
-pub(crate) fn audit(arguments: &Audit) -> Result<Exit, BenchError> {
+pub(crate) fn audit(arguments: &Audit) -> Result<Exit, CommandError> {
     let subject = arguments.file.display().to_string();
-    let unreadable = |failure: BenchError| failure.context(format!("cannot audit '{subject}'"));
+    let unreadable = |failure: CommandError| failure.context(format!("cannot audit '{subject}'"));
     let (findings, damage) = findings(&find_run(&arguments.file)?).map_err(unreadable)?;
     output::report(arguments.output, &ShownAudit { findings: &findings, subject: &subject })?;
     Ok(match damage {
@@ -57,7 +58,7 @@ pub(crate) fn audit(arguments: &Audit) -> Result<Exit, BenchError> {
 }
 
 /// The findings, and whether the file could be read to its end.
-fn findings(path: &Path) -> Result<(AuditFindings, Exit), BenchError> {
+fn findings(path: &Path) -> Result<(AuditFindings, Exit), CommandError> {
     // Whatever its name: a folder is a run, or cannot be audited.
     if path.is_dir() {
         let read = read_run(path, false, &Terminal::new(true))?;
@@ -65,7 +66,7 @@ fn findings(path: &Path) -> Result<(AuditFindings, Exit), BenchError> {
     }
     let mut file = open_input(path).map_err(unread)?;
     if !file.metadata().map_err(unread)?.is_file() {
-        return Err(BenchError::cannot_measure("it is a pipe, which can be read only once")
+        return Err(CommandError::cannot_measure("it is a pipe, which can be read only once")
             .hint("save it as a file first"));
     }
     match kind(&mut file).map_err(unread)? {
@@ -115,51 +116,51 @@ struct SchemaName {
     schema: String,
 }
 
-fn read_findings(file: File) -> Result<Findings, BenchError> {
+fn read_findings(file: File) -> Result<Findings, CommandError> {
     let mut bytes = Vec::new();
     // One byte above the limit shows that the file is too long.
     file.take(FINDINGS_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unread)?;
     if bytes.len() as u64 > FINDINGS_BYTES_MAX {
-        return Err(BenchError::cannot_measure("more than 256 MiB: no findings of durio")
+        return Err(CommandError::cannot_measure("more than 256 MiB: no findings of durio")
             .hint("give the run folder that they were made from"));
     }
     let malformed = |error: serde_json::Error| {
-        BenchError::cannot_measure(format!("no findings of durio: {error}"))
+        CommandError::cannot_measure(format!("no findings of durio: {error}"))
             .hint("make them again with durio report RUN --format json, or give the run folder")
     };
     let SchemaName { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
     if schema != FINDINGS_SCHEMA {
         let text = format!("the schema is {schema}, this durio reads {FINDINGS_SCHEMA}");
-        return Err(BenchError::cannot_measure(text)
+        return Err(CommandError::cannot_measure(text)
             .hint("give the run folder, or use the durio that made them"));
     }
     serde_json::from_slice(&bytes).map_err(malformed)
 }
 
-fn unread(error: std::io::Error) -> BenchError {
+fn unread(error: std::io::Error) -> CommandError {
     not_a_table(AuditError::Read(error))
 }
 
-fn not_a_table(error: AuditError) -> BenchError {
+fn not_a_table(error: AuditError) -> CommandError {
     let hint = error.advice();
-    BenchError::of(BenchErrorKind::CannotMeasure, error).hint(hint)
+    CommandError::of(CommandErrorKind::CannotMeasure, error).hint(hint)
 }
 
-fn of_run(findings: &Findings) -> Result<AuditFindings, BenchError> {
+fn of_run(findings: &Findings) -> Result<AuditFindings, CommandError> {
     let mut auditor = Auditor::new();
     for error in &findings.errors {
         auditor.note(format!("the run says: {error}"));
     }
     run_claims(findings).into_iter().for_each(|claim| auditor.observe(claim));
     match findings.workloads.is_empty() {
-        true => Err(BenchError::cannot_measure("the run has no figures")
+        true => Err(CommandError::cannot_measure("the run has no figures")
             .hint("measure again; the run ended before its first step")),
         false => Ok(auditor.finish()),
     }
 }
 
 /// A result of fio; or findings with reordered keys.
-fn of_json(path: &Path, file: File) -> Result<AuditFindings, BenchError> {
+fn of_json(path: &Path, file: File) -> Result<AuditFindings, CommandError> {
     match durio_fio::json::read_file(path) {
         Ok(result) => of_fio(&result),
         Err(FioError::NotFio { line }) => match read_findings(file) {
@@ -170,17 +171,17 @@ fn of_json(path: &Path, file: File) -> Result<AuditFindings, BenchError> {
     }
 }
 
-fn not_audited(error: FioError) -> BenchError {
-    BenchError::of(BenchErrorKind::CannotMeasure, error)
+fn not_audited(error: FioError) -> CommandError {
+    CommandError::of(CommandErrorKind::CannotMeasure, error)
         .hint("what can be audited: a table as CSV, a result of fio as JSON, a run folder of durio")
 }
 
 /// Audits all results of a file; the last one of each run.
-fn of_fio(file: &FioFile) -> Result<AuditFindings, BenchError> {
+fn of_fio(file: &FioFile) -> Result<AuditFindings, CommandError> {
     let results: Vec<&FioOutput> = file.earlier.iter().chain([&file.output]).collect();
     let jobs = || results.iter().flat_map(|result| &result.jobs);
     if jobs().next().is_none() {
-        return Err(BenchError::cannot_measure("the JSON of fio has no job")
+        return Err(CommandError::cannot_measure("the JSON of fio has no job")
             .hint("fio was ended before its first job was; repeat the run"));
     }
     let mut auditor = Auditor::new();

@@ -11,8 +11,9 @@ use durio_analyse::capture::{
     Capture, CaptureFindings, CaptureSource, EarlierCapture, profile_text,
 };
 use durio_base::{Bytes, Nanos};
-use durio_bench::{BenchError, BenchErrorKind, CaptureMark};
+use durio_bench::CaptureMark;
 use durio_block::{open_input, read_bounded};
+use durio_command::{CommandError, CommandErrorKind};
 use durio_observe::{
     CaptureEnd, CaptureEvent, CapturedFile, TraceTextError, read_block_trace, read_host,
     read_strace,
@@ -127,10 +128,10 @@ pub(crate) struct Whom {
 /// Where `proc` and `sys` are.
 const ROOT: &str = "/";
 
-pub(super) fn capture(arguments: &CaptureArguments) -> Result<Exit, BenchError> {
+pub(super) fn capture(arguments: &CaptureArguments) -> Result<Exit, CommandError> {
     if arguments.duration.get() == 0 {
         return Err(
-            BenchError::wrong_use("--for 0s watches nothing").hint("give a time, such as 60s")
+            CommandError::wrong_use("--for 0s watches nothing").hint("give a time, such as 60s")
         );
     }
     if arguments.output.format() == Format::FioJson {
@@ -201,18 +202,18 @@ impl CaptureSink {
 }
 
 impl KeptOperations {
-    fn trace(self, findings: &CaptureFindings) -> Result<OperationTrace, BenchError> {
+    fn trace(self, findings: &CaptureFindings) -> Result<OperationTrace, CommandError> {
         if self.operations.is_empty() {
             let text = "no write or sync of a named file was seen, so there is no trace to write";
-            return Err(BenchError::cannot_measure(text)
+            return Err(CommandError::cannot_measure(text)
                 .hint("watch the database while it works, and longer: --for 10m"));
         }
         if self.operations.iter().all(|operation| operation.nanos == 1) {
             let text = "the text does not say how long calls took, so there is no trace to write";
-            return Err(BenchError::wrong_use(text).hint(STRACE.made_by));
+            return Err(CommandError::wrong_use(text).hint(STRACE.made_by));
         }
         let document = serde_json::to_value(findings)
-            .map_err(|error| BenchError::of(BenchErrorKind::Fault, error))?;
+            .map_err(|error| CommandError::of(CommandErrorKind::Fault, error))?;
         Ok(OperationTrace::new(document, self.files, self.operations))
     }
 }
@@ -221,7 +222,7 @@ impl KeptOperations {
 fn watch(
     arguments: &CaptureArguments,
     taken: &mut CaptureSink,
-) -> Result<(CaptureFindings, bool), BenchError> {
+) -> Result<(CaptureFindings, bool), CommandError> {
     let target = target(&arguments.whom)?;
     let source = CaptureSource {
         target: named(&target),
@@ -242,7 +243,7 @@ fn watch(
     };
     let end = durio_run::capture(&wish, Path::new(ROOT), &stop, &mut take);
     let mut end = end.map_err(|error| {
-        BenchError::from(error).hint("durio doctor says what this machine permits")
+        CommandError::from(error).hint("durio doctor says what this machine permits")
     })?;
     if taken.is_full() {
         end.interrupted = false;
@@ -297,19 +298,19 @@ fn read_trace(
     path: &Path,
     tracer: &TracerProgram,
     taken: &mut CaptureSink,
-) -> Result<CaptureFindings, BenchError> {
-    let io = |error| BenchError::io("read", path, error);
+) -> Result<CaptureFindings, CommandError> {
+    let io = |error| CommandError::io("read", path, error);
     let file = open_written(path).map_err(io)?;
     let written = file.metadata().and_then(|facts| facts.modified()).map_err(io)?;
     let end = (tracer.read)(BufReader::new(file), &mut |event| taken.take(event));
     if taken.is_full() {
         let text = format!("'{}' has more than {OPERATIONS_MAX} operations", path.display());
-        return Err(BenchError::wrong_use(text).hint("a trace has no more: read a part of it"));
+        return Err(CommandError::wrong_use(text).hint("a trace has no more: read a part of it"));
     }
     let end = end.map_err(|error| {
         let TracerProgram { name, made_by, .. } = tracer;
         let text = format!("'{}' is no trace of {name} to go by: {error}", path.display());
-        BenchError::wrong_use(text).hint(*made_by)
+        CommandError::wrong_use(text).hint(*made_by)
     })?;
     let source = CaptureSource {
         target: format!("what {} wrote in {}", tracer.name, path.display()),
@@ -329,10 +330,10 @@ pub(super) fn day_of(time: SystemTime) -> String {
     FolderName::rfc3339(time).split('T').next().unwrap_or_default().to_owned()
 }
 
-fn read_earlier(path: &Path) -> Result<EarlierCapture, BenchError> {
-    let io = |error| BenchError::io("read", path, error);
+fn read_earlier(path: &Path) -> Result<EarlierCapture, CommandError> {
+    let io = |error| CommandError::io("read", path, error);
     let refused = |why: String| {
-        BenchError::wrong_use(format!("'{}' is no earlier capture: {why}", path.display()))
+        CommandError::wrong_use(format!("'{}' is no earlier capture: {why}", path.display()))
             .hint("durio capture --json > FILE makes one")
     };
     let bytes = match open_written(path).and_then(|file| read_bounded(file, EARLIER_MAX)) {
@@ -345,21 +346,21 @@ fn read_earlier(path: &Path) -> Result<EarlierCapture, BenchError> {
     EarlierCapture::parse(&text).map_err(refused)
 }
 
-fn target(whom: &Whom) -> Result<CaptureTarget, BenchError> {
+fn target(whom: &Whom) -> Result<CaptureTarget, CommandError> {
     if let Some(pid) = whom.pid {
         return Ok(CaptureTarget::Process(pid));
     }
     if let Some(unit) = &whom.unit {
         if unit.is_empty() || unit.contains('/') {
-            return Err(BenchError::wrong_use(format!("'{unit}' is no name of a unit")));
+            return Err(CommandError::wrong_use(format!("'{unit}' is no name of a unit")));
         }
         return Ok(CaptureTarget::Unit(unit.clone()));
     }
     let path = whom.path.clone().unwrap_or_else(|| PathBuf::from("."));
-    let real = fs::canonicalize(&path).map_err(|error| BenchError::io("find", &path, error))?;
+    let real = fs::canonicalize(&path).map_err(|error| CommandError::io("find", &path, error))?;
     match real.is_dir() {
         true => Ok(CaptureTarget::Directory(real)),
-        false => Err(BenchError::wrong_use(format!("'{}' is no directory", path.display()))
+        false => Err(CommandError::wrong_use(format!("'{}' is no directory", path.display()))
             .hint("--path takes the directory of a database")),
     }
 }
@@ -386,7 +387,7 @@ pub(super) fn command_line() -> String {
     format!("durio {}", words.join(" "))
 }
 
-fn write_trace(path: &Path, trace: &OperationTrace) -> Result<(), BenchError> {
+fn write_trace(path: &Path, trace: &OperationTrace) -> Result<(), CommandError> {
     write_new_by(path, |file| trace.write(file))?;
     output::remark(&format!(
         "durio: wrote {}; do it again with: durio replay {} DIR",
@@ -396,22 +397,23 @@ fn write_trace(path: &Path, trace: &OperationTrace) -> Result<(), BenchError> {
     Ok(())
 }
 
-pub(super) fn write_page(path: &Path, findings: &CaptureFindings) -> Result<(), BenchError> {
+pub(super) fn write_page(path: &Path, findings: &CaptureFindings) -> Result<(), CommandError> {
     let mut page = Vec::new();
     let options = Options { verbose: true, ..Options::default() };
-    durio_report::write(Format::Html, findings, &options, &mut page).map_err(BenchError::unmade)?;
+    durio_report::write(Format::Html, findings, &options, &mut page)
+        .map_err(CommandError::unmade)?;
     write_new(path, &page)
 }
 
-fn write_profile(path: &Path, findings: &CaptureFindings) -> Result<(), BenchError> {
+fn write_profile(path: &Path, findings: &CaptureFindings) -> Result<(), CommandError> {
     let Some(text) = profile_text(findings) else {
         let text = "nothing durable was seen, so there is no profile to write";
-        return Err(BenchError::cannot_measure(text)
+        return Err(CommandError::cannot_measure(text)
             .hint("watch the database while it commits, and longer: --for 10m"));
     };
     // A profile that durio itself does not read would be found out too late.
     Profile::parse(&path.display().to_string(), &text)
-        .map_err(|error| BenchError::of(BenchErrorKind::Fault, error))?;
+        .map_err(|error| CommandError::of(CommandErrorKind::Fault, error))?;
     write_new(path, text.as_bytes())?;
     output::remark(&format!(
         "durio: wrote {}; measure it with: durio run profile:{} --target DIR",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use durio_analyse::{Findings, Verdict, VerdictWord};
 use durio_base::{Bytes, Nanos, did_you_mean};
-use durio_bench::{BenchError, LocatedPlaces};
+use durio_command::{CommandError, LocatedPlaces};
 use durio_observe::process_names;
 use durio_plan::Threshold;
 use durio_spec::profile::{Profile, known_databases, profile, profile_names};
@@ -92,7 +92,7 @@ pub(crate) struct CheckArguments {
     pub(crate) common: Measuring,
 }
 
-pub(crate) fn check(arguments: CheckArguments) -> Result<Exit, BenchError> {
+pub(crate) fn check(arguments: CheckArguments) -> Result<Exit, CommandError> {
     // Before anything is looked up or laid out: a misspelt name must not cost a minute.
     let databases = known(&arguments.databases)?;
     let paths = if arguments.target.is_empty() { &arguments.paths } else { &arguments.target };
@@ -122,7 +122,7 @@ fn predicted(
     named: &[String],
     workloads: &[String],
     running: &BTreeSet<String>,
-) -> Result<Vec<Profile>, BenchError> {
+) -> Result<Vec<Profile>, CommandError> {
     if !workloads.is_empty() {
         return Ok(Vec::new());
     }
@@ -146,12 +146,12 @@ fn length(arguments: &CheckArguments) -> CheckLength {
     }
 }
 
-fn known(names: &[String]) -> Result<Vec<String>, BenchError> {
+fn known(names: &[String]) -> Result<Vec<String>, CommandError> {
     let databases = known_databases()?;
     let all: Vec<&str> = databases.iter().map(String::as_str).collect();
     let find = |name: &String| {
         databases.iter().find(|known| *known == name).cloned().ok_or_else(|| {
-            BenchError::wrong_use(format!("unknown database '{name}'")).hint(did_you_mean(
+            CommandError::wrong_use(format!("unknown database '{name}'")).hint(did_you_mean(
                 name,
                 &all,
                 "known databases:",

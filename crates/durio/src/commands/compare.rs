@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use durio_bench::{BenchError, BenchErrorKind, interleave, read_compared_run, read_comparison};
+use durio_bench::{interleave, read_compared_run, read_comparison};
+use durio_command::{CommandError, CommandErrorKind};
 use durio_judge::compare::published::{self, PublishedTable};
 use durio_judge::compare::{CompareSettings, Comparison, Pair};
 use durio_report::ShownShapes;
@@ -100,7 +101,7 @@ pub(crate) struct Compare {
     pub(crate) output: OutputArguments,
 }
 
-pub(crate) fn run(arguments: &Compare) -> Result<Exit, BenchError> {
+pub(crate) fn run(arguments: &Compare) -> Result<Exit, CommandError> {
     match &arguments.against {
         Some(name) => against(arguments, name),
         None if arguments.interleave => interleaved(arguments),
@@ -109,16 +110,19 @@ pub(crate) fn run(arguments: &Compare) -> Result<Exit, BenchError> {
 }
 
 /// Shows runs side by side; no comparison sets the exit code.
-pub(super) fn side_by_side(sides: &[PathBuf], output: OutputArguments) -> Result<Exit, BenchError> {
+pub(super) fn side_by_side(
+    sides: &[PathBuf],
+    output: OutputArguments,
+) -> Result<Exit, CommandError> {
     let settings = CompareSettings { forced: true, ..CompareSettings::default() };
     let read = read_comparison(sides, &settings, &Terminal::new(true))?;
     output::report(output, &read.findings)?;
     Ok(Exit::of_read(read.is_damaged))
 }
 
-fn interleaved(arguments: &Compare) -> Result<Exit, BenchError> {
+fn interleaved(arguments: &Compare) -> Result<Exit, CommandError> {
     let [a, b] = arguments.sides.as_slice() else {
-        return Err(BenchError::wrong_use("two specs take turns, neither more nor fewer")
+        return Err(CommandError::wrong_use("two specs take turns, neither more nor fewer")
             .hint("durio compare --interleave A.toml B.toml -- --target DIR"));
     };
     let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
@@ -130,9 +134,9 @@ fn interleaved(arguments: &Compare) -> Result<Exit, BenchError> {
     }
 }
 
-fn compared(arguments: &Compare, sides: &[PathBuf]) -> Result<Exit, BenchError> {
+fn compared(arguments: &Compare, sides: &[PathBuf]) -> Result<Exit, CommandError> {
     if sides.len() < 2 {
-        return Err(BenchError::wrong_use("one side cannot be compared with anything")
+        return Err(CommandError::wrong_use("one side cannot be compared with anything")
             .hint("name two run folders, or one and --against published:NAME"));
     }
     let settings = CompareSettings {
@@ -168,9 +172,9 @@ fn conclusion(comparison: &Comparison, is_damaged: bool) -> Exit {
     exit
 }
 
-fn against(arguments: &Compare, name: &str) -> Result<Exit, BenchError> {
+fn against(arguments: &Compare, name: &str) -> Result<Exit, CommandError> {
     let [side] = arguments.sides.as_slice() else {
-        return Err(BenchError::wrong_use("--against takes one run folder"));
+        return Err(CommandError::wrong_use("--against takes one run folder"));
     };
     let tables = tables(name)?;
     let read = read_compared_run(side, &Terminal::new(true))?;
@@ -178,19 +182,19 @@ fn against(arguments: &Compare, name: &str) -> Result<Exit, BenchError> {
     shapes.retain(|against| against.shape.is_any_compared());
     if shapes.is_empty() {
         let message = "the run has no ladder of the same pattern with two published levels";
-        return Err(BenchError::cannot_measure(message)
+        return Err(CommandError::cannot_measure(message)
             .hint("a ladder is one workload at several numbers of jobs or depths"));
     }
     output::report(arguments.output, &ShownShapes::new(&shapes))?;
     Ok(Exit::of_read(read.is_damaged))
 }
 
-fn tables(name: &str) -> Result<Vec<PublishedTable>, BenchError> {
+fn tables(name: &str) -> Result<Vec<PublishedTable>, CommandError> {
     let all = published::tables().map_err(|error| {
-        BenchError::new(BenchErrorKind::Fault, format!("the published results: {error}"))
+        CommandError::new(CommandErrorKind::Fault, format!("the published results: {error}"))
     })?;
     let Some(words) = name.strip_prefix("published:") else {
-        return Err(BenchError::wrong_use(format!("'{name}' is not published:NAME")));
+        return Err(CommandError::wrong_use(format!("'{name}' is not published:NAME")));
     };
     let found = published::named(&all, words);
     // An empty text would match every table, which the user cannot mean.
@@ -199,6 +203,6 @@ fn tables(name: &str) -> Result<Vec<PublishedTable>, BenchError> {
     }
     let mut sources: Vec<&str> = all.iter().map(|table| table.source.as_str()).collect();
     sources.dedup();
-    Err(BenchError::wrong_use(format!("no published table has the words '{words}'"))
+    Err(CommandError::wrong_use(format!("no published table has the words '{words}'"))
         .hint(format!("there are tables of {}", sources.join(", "))))
 }

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use durio_bench::{BenchError, diagnose};
+use durio_bench::diagnose;
+
+use durio_command::CommandError;
 
 use crate::exit_code::{Exit, TABLE};
 use crate::measure::clear_up;
@@ -33,11 +35,11 @@ pub(crate) struct Doctor {
     pub(crate) output: OutputArguments,
 }
 
-pub(super) fn doctor(arguments: &Doctor) -> Result<Exit, BenchError> {
+pub(super) fn doctor(arguments: &Doctor) -> Result<Exit, CommandError> {
     let directory = &arguments.directory;
     if directory.exists() && !directory.is_dir() {
         let text = format!("'{}' is no directory", directory.display());
-        return Err(BenchError::wrong_use(text)
+        return Err(CommandError::wrong_use(text)
             .hint("durio doctor takes the directory in which durio check is to make its files"));
     }
     clear_up();
@@ -48,6 +50,6 @@ pub(super) fn doctor(arguments: &Doctor) -> Result<Exit, BenchError> {
         return Ok(Exit::Fine);
     }
     let text = format!("durio check cannot run here: {}", obstacles.join("; "));
-    let error = BenchError::cannot_measure(text);
+    let error = CommandError::cannot_measure(text);
     Err(diagnosis.obstacles().fold(error, |error, row| error.hint(row.remedy.as_str())))
 }

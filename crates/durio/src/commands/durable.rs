@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use durio_analyse::Findings;
 use durio_base::{Bytes, counted};
-use durio_bench::{BenchError, LocatedPlaces};
+use durio_command::{CommandError, LocatedPlaces};
 use durio_plan::{Plan, Role};
 use durio_spec::{DurableLength, DurableRequest, plan_durable};
 
@@ -82,13 +82,13 @@ pub(crate) struct Durable {
     pub(crate) common: Measuring,
 }
 
-pub(crate) fn durable(arguments: Durable) -> Result<Exit, BenchError> {
+pub(crate) fn durable(arguments: Durable) -> Result<Exit, CommandError> {
     let length = length(&arguments);
     let common = arguments.common;
     let LocatedPlaces { mut places, held } =
         locate([arguments.target.as_ref().unwrap_or(&arguments.path)], &common)?;
     let Some(location) = places.pop() else {
-        return Err(BenchError::wrong_use("there is no path to measure"));
+        return Err(CommandError::wrong_use("there is no path to measure"));
     };
     let execution = begin("durable", &common)?;
     let plan = plan_durable(&DurableRequest {
@@ -132,8 +132,8 @@ fn announce(plan: &Plan) {
     output::remarks(left_out.map(|what| format!("left out: {what}")));
 }
 
-fn nothing_measured(findings: &Findings) -> BenchError {
-    let failure = BenchError::cannot_measure("nothing of this can be measured here");
+fn nothing_measured(findings: &Findings) -> CommandError {
+    let failure = CommandError::cannot_measure("nothing of this can be measured here");
     match findings.declined_steps.first() {
         Some(first) => failure.hint(first.reason.clone()),
         None => failure,

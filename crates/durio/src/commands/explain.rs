@@ -3,7 +3,7 @@
 use clap::Args;
 use durio_analyse::Explanation;
 use durio_base::nearest_word;
-use durio_bench::BenchError;
+use durio_command::CommandError;
 use durio_judge::explanations;
 use durio_report::{ShownExplanations, word_explanations};
 
@@ -30,7 +30,7 @@ pub(crate) struct Explain {
     pub(crate) output: OutputArguments,
 }
 
-pub(super) fn explain(arguments: &Explain) -> Result<Exit, BenchError> {
+pub(super) fn explain(arguments: &Explain) -> Result<Exit, CommandError> {
     // In the order of the list.
     let mut all = word_explanations();
     all.extend(explanations()?);
@@ -62,11 +62,11 @@ fn is_named(it: &Explanation, name: &str) -> bool {
     it.facts.iter().any(|fact| fact.label == "name" && fact.text == name)
 }
 
-fn unknown(id: &str, asked: &str, all: &[Explanation]) -> BenchError {
+fn unknown(id: &str, asked: &str, all: &[Explanation]) -> CommandError {
     let ids = || all.iter().map(|explanation| explanation.id.as_str());
     let part = ids().find(|id| id.contains(asked) || asked.contains(id));
     let near = nearest_word(asked, ids()).or(part);
-    let error = BenchError::wrong_use(format!("nothing is called '{id}'"));
+    let error = CommandError::wrong_use(format!("nothing is called '{id}'"));
     match near.filter(|_| !asked.is_empty()) {
         Some(near) => error.hint(format!("did you mean {near}? durio explain lists all")),
         None => error.hint("durio explain lists all"),

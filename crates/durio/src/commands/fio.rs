@@ -8,8 +8,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use durio_bench::{BenchError, BenchErrorKind, Execution, LocatedPlaces, Permission, locate};
+use durio_bench::Execution;
 use durio_block::{HeldTargets, open_input};
+use durio_command::{CommandError, CommandErrorKind, LocatedPlaces, Permission, locate};
 use durio_fio::FioError;
 use durio_fio::import::{ImportSettings, ImportedPlan, ResultShape, import, named_paths};
 use durio_fio::job_file::{
@@ -66,14 +67,14 @@ pub(crate) struct FioArguments {
 
 mod stand_in;
 
-pub(crate) fn fio(arguments: &FioArguments) -> Result<Exit, BenchError> {
+pub(crate) fn fio(arguments: &FioArguments) -> Result<Exit, CommandError> {
     let words = words(arguments)?;
     let options = &arguments.common;
     if arguments.plan {
         let imported = import_file(&parse(&words)?, options.permission(), &planning(options))?;
         imported.notes.iter().for_each(|note| output::remark(note));
         let mut bytes = Vec::new();
-        write_document(&imported.plan, &mut bytes).map_err(BenchError::unmade)?;
+        write_document(&imported.plan, &mut bytes).map_err(CommandError::unmade)?;
         return output::answer(&bytes).map(|()| Exit::Fine);
     }
     if options.output.named().is_some() {
@@ -83,7 +84,7 @@ pub(crate) fn fio(arguments: &FioArguments) -> Result<Exit, BenchError> {
 }
 
 /// Runs the jobs that `words` describe, and prints durio's report.
-fn run_words(words: &[String], options: &Measuring) -> Result<Exit, BenchError> {
+fn run_words(words: &[String], options: &Measuring) -> Result<Exit, CommandError> {
     let execution = begin("fio", options)?;
     let file = parse(words)?;
     let settings = ImportSettings { copies_apart: false, ..running(&execution, options) };
@@ -120,7 +121,7 @@ fn planning(options: &Measuring) -> ImportSettings {
 }
 
 /// `durio run JOB.fio`.
-pub(crate) fn run_file(path: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
+pub(crate) fn run_file(path: &Path, arguments: &RunCommand) -> Result<Exit, CommandError> {
     check_alone(&arguments.job.target, &arguments.expanding)?;
     run_words(&[word(path)?], &arguments.job.common)
 }
@@ -129,7 +130,7 @@ pub(crate) fn run_file(path: &Path, arguments: &RunCommand) -> Result<Exit, Benc
 pub(crate) fn plan_file(
     path: &Path,
     arguments: &PlanArguments,
-) -> Result<durio_plan::Plan, BenchError> {
+) -> Result<durio_plan::Plan, CommandError> {
     check_alone(&arguments.target, &arguments.expanding)?;
     let file_name = PLAN_FILE_NAME.to_owned();
     let settings =
@@ -142,19 +143,19 @@ pub(crate) fn plan_file(
 }
 
 // A job file says itself where and how long.
-fn check_alone(targets: &[PathBuf], expanding: &Expanding) -> Result<(), BenchError> {
+fn check_alone(targets: &[PathBuf], expanding: &Expanding) -> Result<(), CommandError> {
     if targets.is_empty() && !expanding.is_scaled() {
         return Ok(());
     }
     let text = "--target, --scale-time, --scale-size and --confirm-steps are for specs";
-    Err(BenchError::wrong_use(text)
+    Err(CommandError::wrong_use(text)
         .hint("a job file of fio says itself where and how long: see filename and runtime in it"))
 }
 
-fn word(path: &Path) -> Result<String, BenchError> {
+fn word(path: &Path) -> Result<String, CommandError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         let text = format!("'{}' is no text; give the file another name", path.display());
-        BenchError::wrong_use(text)
+        CommandError::wrong_use(text)
     })
 }
 
@@ -194,14 +195,14 @@ pub(crate) struct ImportedJobs {
 }
 
 /// The words as fio's command line, with the job files that it names.
-fn parse(words: &[String]) -> Result<JobFile, BenchError> {
+fn parse(words: &[String]) -> Result<JobFile, CommandError> {
     let environment = |name: &str| std::env::var(name).ok();
     let mut host =
         HostParameters { read: &mut read_source, environment: &environment, machine: machine() };
     parse_command_line(words, &mut host).map_err(|error| {
         let absent = words.iter().find(|word| word.ends_with(".fio") && !Path::new(word).exists());
         let hint = absent.map(|_| "name a job file of fio's by its path, or - for stdin");
-        hint.into_iter().fold(wrong_use(error), BenchError::hint)
+        hint.into_iter().fold(wrong_use(error), CommandError::hint)
     })
 }
 
@@ -210,7 +211,7 @@ fn import_file(
     file: &JobFile,
     permission: Permission<'_>,
     settings: &ImportSettings,
-) -> Result<ImportedJobs, BenchError> {
+) -> Result<ImportedJobs, CommandError> {
     let jobs = resolve(file).map_err(wrong_use)?;
     let paths = named_paths(&jobs, &is_device);
     let LocatedPlaces { places: locations, held } = locate(&paths, permission)?;
@@ -224,11 +225,11 @@ fn import_file(
     Ok(ImportedJobs { plan, held, notes, shape, global_options })
 }
 
-fn words(arguments: &FioArguments) -> Result<Vec<String>, BenchError> {
+fn words(arguments: &FioArguments) -> Result<Vec<String>, CommandError> {
     let words: Vec<String> =
         arguments.words.iter().map(|path| word(path)).collect::<Result<_, _>>()?;
     if words.is_empty() {
-        let failure = BenchError::wrong_use("neither a job file nor a command line of fio");
+        let failure = CommandError::wrong_use("neither a job file nor a command line of fio");
         return Err(failure.hint("durio fio JOB.fio, or durio fio --name=job --rw=randread …"));
     }
     Ok(words)
@@ -285,12 +286,12 @@ fn is_device(path: &Path) -> bool {
     })
 }
 
-fn wrong_use(error: FioError) -> BenchError {
-    BenchError::of(BenchErrorKind::WrongUse, error)
+fn wrong_use(error: FioError) -> CommandError {
+    CommandError::of(CommandErrorKind::WrongUse, error)
 }
 
-fn refused(refusals: &[Remark]) -> BenchError {
+fn refused(refusals: &[Remark]) -> CommandError {
     let lines: Vec<String> = refusals.iter().map(|refusal| format!("\n  {refusal}")).collect();
     let text = format!("durio cannot do what these jobs ask for:{}", lines.concat());
-    BenchError::wrong_use(text).hint("change what is named, or run the job with fio itself")
+    CommandError::wrong_use(text).hint("change what is named, or run the job with fio itself")
 }

@@ -10,10 +10,10 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use durio_base::{Bytes, Nanos};
 use durio_bench::{
-    BenchError, BenchErrorKind, GuestBench, GuestSettings, LabComparing, LabInterleaving,
-    emulation_remark, guest_failed, left_out_remark, read_lab_comparison, save_lab_comparison,
-    time_limit,
+    GuestBench, GuestSettings, LabComparing, LabInterleaving, emulation_remark, guest_failed,
+    left_out_remark, read_lab_comparison, save_lab_comparison, time_limit,
 };
+use durio_command::{CommandError, CommandErrorKind};
 use durio_lab::kernels::{self, DriverState, kernel_named};
 use durio_lab::{
     Accelerator, Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabRoot, LabTiming,
@@ -274,7 +274,7 @@ fn timing() -> impl TypedValueParser<Value = LabTiming> {
     values::one_of(&LabTiming::ALL, LabTiming::word)
 }
 
-pub(crate) fn lab(arguments: &LabArguments) -> Result<Exit, BenchError> {
+pub(crate) fn lab(arguments: &LabArguments) -> Result<Exit, CommandError> {
     match &arguments.command {
         LabCommand::Run(arguments) => run(arguments),
         LabCommand::Kernels(_) => list(),
@@ -283,13 +283,13 @@ pub(crate) fn lab(arguments: &LabArguments) -> Result<Exit, BenchError> {
 }
 
 /// The hidden command by which a guest's kernel starts durio.
-pub(crate) fn init() -> Result<Exit, BenchError> {
+pub(crate) fn init() -> Result<Exit, CommandError> {
     guest_main()
         .map(|()| Exit::Fine)
-        .map_err(|error| BenchError::of(BenchErrorKind::WrongUse, error))
+        .map_err(|error| CommandError::of(CommandErrorKind::WrongUse, error))
 }
 
-fn run(arguments: &LabRun) -> Result<Exit, BenchError> {
+fn run(arguments: &LabRun) -> Result<Exit, CommandError> {
     let request = request(arguments)?;
     let stop = stop_on_signals()?;
     let mut stdout = output::StandardStream(io::stdout());
@@ -304,7 +304,7 @@ fn run(arguments: &LabRun) -> Result<Exit, BenchError> {
     conclude(&request, &outcome)
 }
 
-fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, BenchError> {
+fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, CommandError> {
     match &outcome.exit {
         // Any code: `lab run` takes the command's place.
         LabExit::Code(code) => Ok(Exit::Command(*code)),
@@ -317,14 +317,15 @@ fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, BenchErr
 }
 
 /// The request of these arguments.
-fn request(arguments: &LabRun) -> Result<LabRequest, BenchError> {
+fn request(arguments: &LabRun) -> Result<LabRequest, CommandError> {
     if arguments.timing == LabTiming::Counted && arguments.accelerator == Accelerator::Kvm {
         let text = "KVM counts no instructions";
-        return Err(BenchError::wrong_use(text).hint("--accelerator kvm needs --timing wall"));
+        return Err(CommandError::wrong_use(text).hint("--accelerator kvm needs --timing wall"));
     }
     let kernel = kernel_named(arguments.kernel.as_deref(), arguments.modules.as_deref())?;
     let program = std::env::current_exe().map_err(|error| {
-        BenchError::of(BenchErrorKind::LabFailed, error).context("cannot find durio's own program")
+        CommandError::of(CommandErrorKind::LabFailed, error)
+            .context("cannot find durio's own program")
     })?;
     let files = arguments.files.iter().map(|given| file(given)).collect::<Result<_, _>>()?;
     Ok(LabRequest {
@@ -389,7 +390,7 @@ fn describe(request: &LabRequest, outcome: &LabOutcome) {
 }
 
 /// Prints the kernels as a table.
-fn list() -> Result<Exit, BenchError> {
+fn list() -> Result<Exit, CommandError> {
     let found = kernels::usable();
     if found.is_empty() {
         return Err(LabError::NoKernel { searched: kernels::places() }.into());
@@ -401,7 +402,7 @@ fn list() -> Result<Exit, BenchError> {
     output::answer_text(&text).map(|()| Exit::Fine)
 }
 
-fn entry(kernel: &Kernel) -> Result<String, BenchError> {
+fn entry(kernel: &Kernel) -> Result<String, CommandError> {
     let drivers = kernel.drivers()?;
     let of = |state: DriverState| {
         let names = drivers.iter().filter(|(_, driver)| *driver == state).map(|(name, _)| *name);
@@ -422,11 +423,11 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
+fn compare(arguments: &LabCompare) -> Result<Exit, CommandError> {
     output::refuse_fio(arguments.output, "FOLDER/a1/RUN")?;
     let [before, after] = arguments.kernels.as_slice() else {
         let text = format!("{} kernels are given, and two are compared", arguments.kernels.len());
-        return Err(BenchError::wrong_use(text)
+        return Err(CommandError::wrong_use(text)
             .hint("write --kernel twice; durio lab kernels lists those that can be booted"));
     };
     let choice = arguments.choosing.choice();
@@ -470,7 +471,7 @@ fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
 pub(super) fn show_comparison(
     folder: &LabCompareFolder,
     wished: OutputArguments,
-) -> Result<Exit, BenchError> {
+) -> Result<Exit, CommandError> {
     output::refuse_fio(wished, "FOLDER/a1/RUN")?;
     let read = read_lab_comparison(folder, &Terminal::new(true))?;
     output::report(wished, &read.findings)?;

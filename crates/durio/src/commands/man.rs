@@ -7,8 +7,9 @@ use std::path::Path;
 
 use clap::Command;
 use clap_mangen::roff::{Roff, bold, italic, roman};
-use durio_bench::BenchError;
 use durio_block::Folder;
+
+use durio_command::CommandError;
 
 use crate::args::{Completions, Man};
 use crate::exit_code::{Exit, TABLE};
@@ -18,17 +19,17 @@ use pages::{PageNotes, notes_of};
 pub(crate) fn completions(
     arguments: &Completions,
     mut command: Command,
-) -> Result<Exit, BenchError> {
+) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "durio", &mut script);
     output::answer(&script)?;
     Ok(Exit::Fine)
 }
 
-pub(crate) fn man(arguments: &Man, command: Command) -> Result<Exit, BenchError> {
+pub(crate) fn man(arguments: &Man, command: Command) -> Result<Exit, CommandError> {
     let directory = &arguments.directory;
     write(directory, command).map_err(|error| {
-        BenchError::io("write man pages into", directory, error)
+        CommandError::io("write man pages into", directory, error)
             .hint("name an existing directory that you may write to")
     })?;
     output::remark(&format!("man pages are in {}", directory.display()));

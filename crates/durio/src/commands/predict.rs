@@ -6,7 +6,7 @@ use std::str::FromStr as _;
 
 use clap::Args;
 use durio_base::Nanos;
-use durio_bench::{BenchError, BenchErrorKind, LocatedPlaces};
+use durio_command::{CommandError, CommandErrorKind, LocatedPlaces};
 use durio_spec::profile::LogSetting;
 use durio_spec::written::{self, PredictGoal};
 use durio_spec::{PredictRequest, plan_predict};
@@ -72,12 +72,12 @@ pub(crate) struct Predict {
     pub(crate) common: Measuring,
 }
 
-pub(super) fn predict(arguments: &Predict) -> Result<Exit, BenchError> {
+pub(super) fn predict(arguments: &Predict) -> Result<Exit, CommandError> {
     let options = &arguments.common;
     let profile = profile::read(OsStr::new(&arguments.database), &arguments.settings)?;
     let directory = [arguments.directory.clone()];
     let LocatedPlaces { places, held } = locate(&directory, options)?;
-    let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
+    let missing = || CommandError::new(CommandErrorKind::Fault, "a path was located nowhere");
     let execution = begin("predict", options)?;
     let plan = plan_predict(&PredictRequest {
         profile,

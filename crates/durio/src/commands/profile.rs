@@ -8,15 +8,14 @@ use std::time::SystemTime;
 use clap::{Args, Subcommand};
 use durio_base::Nanos;
 use durio_bench::{
-    BenchError, BenchErrorKind, CalibrationWish, Execution, LocatedPlaces, Permission, RunOptions,
-    busy_processors, calibrate, locate, read_text,
+    CalibrationRequest, Execution, RunOptions, busy_processors, calibrate, read_text,
 };
 use durio_block::HeldTargets;
+use durio_command::{CommandError, CommandErrorKind, LocatedPlaces, Permission, StopFlag, locate};
 use durio_observe::read_host;
 use durio_plan::{ClockChoice, Plan};
 use durio_record::FolderName;
 use durio_report::{Format, ProfileList};
-use durio_run::StopFlag;
 use durio_spec::profile::{
     LogSetting, Profile, calibrated_text, profile, profile_names, profile_text,
 };
@@ -126,7 +125,7 @@ pub(super) fn is_profile(spec: &Path) -> bool {
     spec.as_os_str().as_bytes().starts_with(PREFIX)
 }
 
-pub(super) fn show(arguments: &ProfileArguments) -> Result<Exit, BenchError> {
+pub(super) fn show(arguments: &ProfileArguments) -> Result<Exit, CommandError> {
     match &arguments.command {
         ProfileCommand::List { output: shown } => {
             let all: Result<Vec<Profile>, _> = profile_names().into_iter().map(profile).collect();
@@ -142,7 +141,7 @@ pub(super) fn show(arguments: &ProfileArguments) -> Result<Exit, BenchError> {
 
 /// Measures a profile. The exit code ignores verdicts, because the user asked no yes-or-no
 /// question.
-pub(super) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
+pub(super) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, CommandError> {
     let job = &arguments.job;
     let options = &job.common;
     let expanding = &arguments.expanding;
@@ -160,7 +159,10 @@ pub(super) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchErro
 }
 
 /// The plan that a run would carry out.
-pub(super) fn plan(spec: &Path, arguments: &PlanArguments) -> Result<durio_plan::Plan, BenchError> {
+pub(super) fn plan(
+    spec: &Path,
+    arguments: &PlanArguments,
+) -> Result<durio_plan::Plan, CommandError> {
     let (targets, destroy) = (&arguments.target, &arguments.destroy);
     let (request, _) = request(spec, targets, &arguments.expanding, destroy)?;
     let (duration, size) = (arguments.duration, arguments.size);
@@ -174,12 +176,12 @@ fn request(
     targets: &[PathBuf],
     expanding: &Expanding,
     destroy: &[PathBuf],
-) -> Result<(ProfileRequest, HeldTargets), BenchError> {
+) -> Result<(ProfileRequest, HeldTargets), CommandError> {
     let name = spec.as_os_str().as_bytes().strip_prefix(PREFIX).unwrap_or_default();
     let profile = read(OsStr::from_bytes(name), &[])?;
     if expanding.is_scaled() {
         let text = "--scale-time, --scale-size and --confirm-steps are for specs, not for profiles";
-        return Err(BenchError::wrong_use(text).hint("give --duration, --size or --quick"));
+        return Err(CommandError::wrong_use(text).hint("give --duration, --size or --quick"));
     }
     let (log, data) = assign(targets)?;
     // One directory for both is named once: two names of one place are refused.
@@ -187,7 +189,7 @@ fn request(
     let permission = Permission::Named { destroy, force_signature: false };
     let LocatedPlaces { places, held } = locate(paths, permission)?;
     let mut located = places.into_iter();
-    let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
+    let missing = || CommandError::new(CommandErrorKind::Fault, "a path was located nowhere");
     let log = located.next().ok_or_else(missing)?;
     let request = ProfileRequest {
         profile,
@@ -204,7 +206,7 @@ fn request(
 }
 
 /// The directories of log and data: `log=PATH`, `data=PATH`, or one for both.
-fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), BenchError> {
+fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), CommandError> {
     let (mut log, mut data, mut both) = (None, None, None);
     for target in targets {
         let bytes = target.as_os_str().as_bytes();
@@ -219,7 +221,7 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), BenchError> {
             (None, None) => (&mut both, target.clone()),
         };
         if place.replace(path).is_some() {
-            return Err(BenchError::wrong_use(format!("'{}' is one directory too many", target.display()),
+            return Err(CommandError::wrong_use(format!("'{}' is one directory too many", target.display()),
             )
             .hint("a profile has one for its log and one for its data: --target log=DIR --target data=DIR"));
         }
@@ -230,13 +232,13 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), BenchError> {
 
 /// Reads a profile by its name, or from a file if the name has a slash or ends in `.toml`.
 /// `settings` override values of its log.
-pub(super) fn read(name: &OsStr, settings: &[LogSetting]) -> Result<Profile, BenchError> {
+pub(super) fn read(name: &OsStr, settings: &[LogSetting]) -> Result<Profile, CommandError> {
     let shown = name.display().to_string();
     Ok(Profile::parse_with(&shown, &text(name)?, settings)?)
 }
 
 /// The text of a profile.
-pub(super) fn text(name: &OsStr) -> Result<String, BenchError> {
+pub(super) fn text(name: &OsStr) -> Result<String, CommandError> {
     // A built-in name has neither, so a file in the directory cannot replace it.
     let is_file = name.as_bytes().contains(&b'/') || name.as_bytes().ends_with(b".toml");
     match is_file {
@@ -245,7 +247,7 @@ pub(super) fn text(name: &OsStr) -> Result<String, BenchError> {
     }
 }
 
-pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchError> {
+pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, CommandError> {
     // Before minutes of measuring, not after.
     refuse_existing(&arguments.profile)?;
     if arguments.output.format() == Format::FioJson {
@@ -257,7 +259,7 @@ pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchErro
     let profile = Profile::parse(name, &text)?;
     let clients = predicted_clients(&profile, &arguments.clients)?;
     let wish =
-        CalibrationWish { database: profile.name, command: arguments.command.clone(), clients };
+        CalibrationRequest { database: profile.name, command: arguments.command.clone(), clients };
     let stop = stop_on_signals()?;
     let model = DatabaseModel { arguments, text: &text, clients: &wish.clients, stop: &stop };
     clear_up();
@@ -295,14 +297,14 @@ struct DatabaseModel<'a> {
 
 impl DatabaseModel<'_> {
     /// The parts of a run with times scaled by this factor.
-    fn begin(&self, factor: f64) -> Result<(Execution, Plan, HeldTargets), BenchError> {
+    fn begin(&self, factor: f64) -> Result<(Execution, Plan, HeldTargets), CommandError> {
         let name = &self.arguments.name;
         let text = calibrated_text(name, self.text, factor, "a try")?;
         let profile = Profile::parse(name, &text)?;
         let execution = Execution::begin("calibrate", &RunOptions::default())?;
         let permission = Permission::Named { destroy: &[], force_signature: false };
         let LocatedPlaces { places, held } = locate([&self.arguments.memory], permission)?;
-        let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
+        let missing = || CommandError::new(CommandErrorKind::Fault, "a path was located nowhere");
         let plan = plan_predict(&PredictRequest {
             profile,
             log: places.into_iter().next().ok_or_else(missing)?,
@@ -318,7 +320,7 @@ impl DatabaseModel<'_> {
     }
 
     /// Its rates by clients, with times by this factor.
-    fn rates(&self, factor: f64) -> Result<Vec<f64>, BenchError> {
+    fn rates(&self, factor: f64) -> Result<Vec<f64>, CommandError> {
         let (execution, plan, held) = self.begin(factor)?;
         let executed = execution.execute(&plan, held, self.stop, &Terminal::new(false))?;
         let found = executed.findings.prediction;
@@ -335,8 +337,8 @@ impl DatabaseModel<'_> {
                 execution.remove()?;
                 Ok(rates)
             }
-            false => Err(BenchError::new(
-                BenchErrorKind::Interrupted,
+            false => Err(CommandError::new(
+                CommandErrorKind::Interrupted,
                 "interrupted before the model was run with every number of clients",
             )),
         }

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use durio_analyse::crash_states::CheckOutcome;
 use durio_base::{Bytes, Nanos, shell_word};
-use durio_bench::{BenchError, plan_power_proof};
-use durio_command::{random_seed, random_token};
+use durio_bench::plan_power_proof;
+use durio_command::{CommandError, random_seed, random_token};
 use durio_plan::EngineKind;
 use durio_plan::proof::{Arm, DurablePath};
 use durio_prove::enumerate::StateName;
 use durio_prove::{
-    CrashStatesWish, ProofStorage, WitnessWish, be_agent, check_crash_state, check_crash_states,
-    command_in_guest, keep_ledger, prove_in_guest, verify_target,
+    CrashStatesRequest, ProofStorage, WitnessTerms, be_agent, check_crash_state,
+    check_crash_states, command_in_guest, keep_ledger, prove_in_guest, verify_target,
 };
 use durio_spec::{plan_proof, proof_spec_json_schema, shipped_proof_specs};
 
@@ -263,7 +263,7 @@ pub(crate) struct ProveStates {
     pub(crate) output: OutputArguments,
 }
 
-pub(super) fn prove(arguments: &ProveArguments) -> Result<Exit, BenchError> {
+pub(super) fn prove(arguments: &ProveArguments) -> Result<Exit, CommandError> {
     match &arguments.command {
         ProveCommand::Run(arguments) => run(arguments),
         ProveCommand::Witness(arguments) => witness(arguments),
@@ -279,7 +279,7 @@ pub(super) fn prove(arguments: &ProveArguments) -> Result<Exit, BenchError> {
     }
 }
 
-fn witness(arguments: &ProveWitness) -> Result<Exit, BenchError> {
+fn witness(arguments: &ProveWitness) -> Result<Exit, CommandError> {
     let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
     let token = token(&arguments.token)?.unwrap_or_else(|| {
         let token = random_token();
@@ -287,7 +287,7 @@ fn witness(arguments: &ProveWitness) -> Result<Exit, BenchError> {
         token
     });
     warn_of_reach(arguments.listen);
-    let wish = WitnessWish {
+    let request = WitnessTerms {
         listen: arguments.listen,
         token: &token,
         ledger: &arguments.ledger,
@@ -296,7 +296,7 @@ fn witness(arguments: &ProveWitness) -> Result<Exit, BenchError> {
         seed: arguments.seed.unwrap_or_else(random_seed),
         silence: arguments.silence,
     };
-    let acknowledged = keep_ledger(&wish, &stop, &terminal)?;
+    let acknowledged = keep_ledger(&request, &stop, &terminal)?;
     let ledger = shell_word(&arguments.ledger.display().to_string());
     output::answer_text(&format!(
         "the writer is gone; {acknowledged} writes were acknowledged\n\
@@ -305,10 +305,10 @@ fn witness(arguments: &ProveWitness) -> Result<Exit, BenchError> {
     Ok(if stop.is_set() { Exit::INTERRUPTED } else { Exit::Fine })
 }
 
-fn write(arguments: &ProveWrite) -> Result<Exit, BenchError> {
+fn write(arguments: &ProveWrite) -> Result<Exit, CommandError> {
     let ProveWrite { target, destroy, force_signature, engine, .. } = arguments;
     let token = token(&arguments.token)?.ok_or_else(|| {
-        BenchError::wrong_use("no token: the witness does not let in a writer without it")
+        CommandError::wrong_use("no token: the witness does not let in a writer without it")
             .hint("give --token-file or --token, or set DURIO_TOKEN")
     })?;
     let storage = ProofStorage::find(target, destroy, *force_signature, *engine)?;
@@ -316,7 +316,7 @@ fn write(arguments: &ProveWrite) -> Result<Exit, BenchError> {
     Ok(Exit::Fine)
 }
 
-fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {
+fn verify(arguments: &ProveVerify) -> Result<Exit, CommandError> {
     refuse_fio(arguments.output)?;
     let storage = ProofStorage::find(&arguments.target, &[], false, None)?;
     let findings = verify_target(&arguments.target, storage, &arguments.ledger)?;
@@ -324,7 +324,7 @@ fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {
     Ok(verdict(&findings))
 }
 
-pub(super) fn plan(arguments: &ProvePlan) -> Result<Exit, BenchError> {
+pub(super) fn plan(arguments: &ProvePlan) -> Result<Exit, CommandError> {
     let Some(spec) = &arguments.spec else {
         let text = if arguments.schema { proof_spec_json_schema() } else { listing()? };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
@@ -336,7 +336,7 @@ pub(super) fn plan(arguments: &ProvePlan) -> Result<Exit, BenchError> {
 }
 
 /// Names and summaries of the specs within the program.
-fn listing() -> Result<String, BenchError> {
+fn listing() -> Result<String, CommandError> {
     let width = shipped_proof_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
     let mut text = String::from("Built-in proof specs; durio prove plan NAME shows one:\n\n");
     for shipped in shipped_proof_specs() {
@@ -346,10 +346,10 @@ fn listing() -> Result<String, BenchError> {
     Ok(text)
 }
 
-pub(super) fn states(arguments: &ProveStates) -> Result<Exit, BenchError> {
+pub(super) fn states(arguments: &ProveStates) -> Result<Exit, CommandError> {
     refuse_fio(arguments.output)?;
     let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
-    let wish = CrashStatesWish {
+    let request = CrashStatesRequest {
         log: &arguments.log,
         base: arguments.base.as_deref(),
         size: arguments.size,
@@ -359,8 +359,8 @@ pub(super) fn states(arguments: &ProveStates) -> Result<Exit, BenchError> {
         patience: arguments.time_limit,
     };
     let findings = match arguments.only {
-        Some(name) => check_crash_state(&wish, name, arguments.save.as_deref(), &stop)?,
-        None => check_crash_states(&wish, &stop, &terminal)?,
+        Some(name) => check_crash_state(&request, name, arguments.save.as_deref(), &stop)?,
+        None => check_crash_states(&request, &stop, &terminal)?,
     };
     if arguments.check.is_empty() {
         return Ok(Exit::Fine);

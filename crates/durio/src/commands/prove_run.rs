@@ -10,12 +10,13 @@ use clap::Args;
 use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
 use durio_base::{Bytes, Nanos};
 use durio_bench::{
-    BenchError, BenchErrorKind, Ending, RunOptions, find_run, interrupted_power_proof,
-    new_power_proof, plan_command_proof, plan_power_proof, read_power_proof, save_power_proof,
+    RunOptions, find_run, interrupted_power_proof, new_power_proof, plan_command_proof,
+    plan_power_proof, read_power_proof, save_power_proof,
 };
+use durio_command::{CommandError, CommandErrorKind, Ending};
 use durio_lab::{LabRequest, LabRoot};
 use durio_plan::proof::{CommandGuest, CommandTarget, GuestFrontEnd, GuestLayers, ProofTarget};
-use durio_prove::{PowerProved, name_kernels, prove_power};
+use durio_prove::{ProofOutcome, name_kernels, prove_power};
 use durio_report::Format;
 
 use super::{lab, simdisk};
@@ -193,7 +194,7 @@ pub(crate) struct ProveExec {
     pub(crate) command: Vec<String>,
 }
 
-pub(super) fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
+pub(super) fn run(arguments: &ProveRun) -> Result<Exit, CommandError> {
     refuse_fio(arguments.output)?;
     clear_up();
     let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
@@ -221,8 +222,11 @@ pub(super) fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
 }
 
 /// Saves and shows a finished proof; the exit code is its verdict, if it is complete.
-pub(super) fn conclude(wished: OutputArguments, proved: PowerProved) -> Result<Exit, BenchError> {
-    let PowerProved { folder, findings, ending } = proved;
+pub(super) fn conclude(
+    wished: OutputArguments,
+    proved: ProofOutcome,
+) -> Result<Exit, CommandError> {
+    let ProofOutcome { folder, findings, ending } = proved;
     save_power_proof(&folder, &findings)?;
     let ending = ending?;
     output::report(wished, &findings)?;
@@ -252,7 +256,7 @@ pub(super) fn warn_of_reach(address: SocketAddr) {
 const TOKEN_BYTES_MAX: u64 = 1024;
 
 /// The given token: by an option, a file or the environment.
-pub(super) fn token(options: &TokenOptions) -> Result<Option<String>, BenchError> {
+pub(super) fn token(options: &TokenOptions) -> Result<Option<String>, CommandError> {
     let token = match (&options.token, &options.token_file) {
         (Some(token), _) => token.clone(),
         (None, Some(path)) => token_of(path)?,
@@ -260,20 +264,22 @@ pub(super) fn token(options: &TokenOptions) -> Result<Option<String>, BenchError
             Ok(token) => token,
             Err(std::env::VarError::NotPresent) => return Ok(None),
             Err(error) => {
-                return Err(BenchError::of(BenchErrorKind::WrongUse, error).context("DURIO_TOKEN"));
+                return Err(
+                    CommandError::of(CommandErrorKind::WrongUse, error).context("DURIO_TOKEN")
+                );
             }
         },
     };
     let length = token.len() as u64;
     if length == 0 || length > TOKEN_BYTES_MAX || token.contains('\n') {
         let text = format!("the token has {length} bytes; expected one line of 1 to 1024 bytes");
-        return Err(BenchError::wrong_use(text));
+        return Err(CommandError::wrong_use(text));
     }
     Ok(Some(token))
 }
 
-fn token_of(path: &Path) -> Result<String, BenchError> {
-    let cannot = |error| BenchError::io("read the token file", path, error);
+fn token_of(path: &Path) -> Result<String, CommandError> {
+    let cannot = |error| CommandError::io("read the token file", path, error);
     let mut text = String::new();
     // With the end of its line, and one byte that shows that it is too long.
     let file = File::open(path).map_err(cannot)?;
@@ -282,7 +288,7 @@ fn token_of(path: &Path) -> Result<String, BenchError> {
 }
 
 /// fio's format has no place for power cuts: refuse it before the first of them.
-pub(super) fn refuse_fio(wished: OutputArguments) -> Result<(), BenchError> {
+pub(super) fn refuse_fio(wished: OutputArguments) -> Result<(), CommandError> {
     match wished.format() {
         Format::FioJson => {
             Err(output::unsupported(wished, "there are text, json, html, markdown and csv"))
@@ -292,12 +298,12 @@ pub(super) fn refuse_fio(wished: OutputArguments) -> Result<(), BenchError> {
 }
 
 /// `durio report` of a proof folder.
-pub(super) fn show(path: &Path, wished: OutputArguments) -> Result<Exit, BenchError> {
+pub(super) fn show(path: &Path, wished: OutputArguments) -> Result<Exit, CommandError> {
     output::report(wished, &read_power_proof(path)?)?;
     Ok(Exit::Fine)
 }
 
-pub(super) fn exec(arguments: &ProveExec) -> Result<Exit, BenchError> {
+pub(super) fn exec(arguments: &ProveExec) -> Result<Exit, CommandError> {
     refuse_fio(arguments.output)?;
     let mut plan = plan_command_proof(target(arguments)?, arguments.cuts, arguments.seed)?;
     let options = RunOptions { out: arguments.out.as_deref(), ..RunOptions::default() };
@@ -307,18 +313,18 @@ pub(super) fn exec(arguments: &ProveExec) -> Result<Exit, BenchError> {
     conclude(arguments.output, prove_power(folder, &stop, &Terminal::new(false))?)
 }
 
-fn target(arguments: &ProveExec) -> Result<CommandTarget, BenchError> {
+fn target(arguments: &ProveExec) -> Result<CommandTarget, CommandError> {
     let ProveExec { check, setup, load, size, front_end, write_cache, .. } = arguments;
     let files = arguments.files.iter().map(|given| {
         let file = lab::file(given)
-            .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))?;
+            .map_err(|error| CommandError::of(CommandErrorKind::CannotMeasure, error))?;
         Ok([written(&file.source.canonicalize().unwrap_or(file.source))?, written(&file.guest)?])
     });
     let guest = CommandGuest {
         kernel: arguments.kernel.clone(),
         shares_root: arguments.root == LabRoot::Shared,
         tools: arguments.tools.clone(),
-        files: files.collect::<Result<_, BenchError>>()?,
+        files: files.collect::<Result<_, CommandError>>()?,
         memory: arguments.memory,
         limit: arguments.time_limit,
     };
@@ -343,13 +349,13 @@ fn target(arguments: &ProveExec) -> Result<CommandTarget, BenchError> {
     })
 }
 
-fn here(path: &Path) -> Result<PathBuf, BenchError> {
-    std::path::absolute(path).map_err(|error| BenchError::io("find", path, error))
+fn here(path: &Path) -> Result<PathBuf, CommandError> {
+    std::path::absolute(path).map_err(|error| CommandError::io("find", path, error))
 }
 
 /// The record is JSON.
-fn written(path: &Path) -> Result<String, BenchError> {
-    path.to_str()
-        .map(str::to_owned)
-        .ok_or_else(|| BenchError::wrong_use(format!("the path '{}' is not UTF-8", path.display())))
+fn written(path: &Path) -> Result<String, CommandError> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        CommandError::wrong_use(format!("the path '{}' is not UTF-8", path.display()))
+    })
 }

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 
 use clap::{Args, Subcommand};
 use durio_base::Bytes;
-use durio_bench::BenchError;
 use durio_block::Folder;
+use durio_command::CommandError;
 use durio_raid_commands::{
     ArrayOrder, CreateArray, EraseConsent, ServeArray, create_array, examine_array, order_array,
     serve_array,
@@ -203,7 +203,7 @@ pub(crate) struct ArraySocket {
 /// Limit for showing a server's remarks at its start; the log has all of them.
 const LOG_SHOWN: usize = 64 << 10;
 
-pub(super) fn raid(arguments: &RaidArguments) -> Result<Exit, BenchError> {
+pub(super) fn raid(arguments: &RaidArguments) -> Result<Exit, CommandError> {
     match &arguments.command {
         RaidCommand::Create(array) => create(array),
         RaidCommand::Examine(arguments) => examine(arguments),
@@ -228,20 +228,20 @@ pub(super) fn raid(arguments: &RaidArguments) -> Result<Exit, BenchError> {
     }
 }
 
-fn create(array: &CreateArray) -> Result<Exit, BenchError> {
+fn create(array: &CreateArray) -> Result<Exit, CommandError> {
     let shape = create_array(array)?;
     let size = Bytes::new(shape.size_bytes);
     output::answer_text(&format!("created: {}, {size}, {}\n", shape.name, shape.array))?;
     Ok(Exit::Fine)
 }
 
-fn examine(arguments: &RaidExamine) -> Result<Exit, BenchError> {
+fn examine(arguments: &RaidExamine) -> Result<Exit, CommandError> {
     let examination = examine_array(&arguments.devices)?;
     output::report(arguments.output, &examination)?;
     Ok(Exit::Fine)
 }
 
-fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
+fn start(arguments: &RaidStart) -> Result<Exit, CommandError> {
     if arguments.detach {
         return start_detached(&absolute(&arguments.array.socket)?);
     }
@@ -264,15 +264,15 @@ fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
 
 /// Starts the server as a separate process, and waits until it serves. Until then it is in this
 /// process's group, so Ctrl-C ends both.
-fn start_detached(socket: &Path) -> Result<Exit, BenchError> {
+fn start_detached(socket: &Path) -> Result<Exit, CommandError> {
     let mut log = socket.as_os_str().to_owned();
     log.push(".log");
     let log = PathBuf::from(log);
-    let fail_at = |error| BenchError::io("write", &log, error);
+    let fail_at = |error| CommandError::io("write", &log, error);
     // Another server of this socket may still write to it.
     let errors = open_log(&log).map_err(fail_at)?;
     let before = errors.metadata().map_err(fail_at)?.len();
-    let fail = |error| BenchError::io("start", Path::new("durio raid start"), error);
+    let fail = |error| CommandError::io("start", Path::new("durio raid start"), error);
     let program = std::env::current_exe().map_err(fail)?;
     let words = std::env::args_os().skip(1);
     let words = words.map(|word| if word == "--detach" { "--detached".into() } else { word });
@@ -287,7 +287,7 @@ fn start_detached(socket: &Path) -> Result<Exit, BenchError> {
     let mut remarks = vec![0; LOG_SHOWN];
     let count = errors
         .read_at(&mut remarks, before)
-        .map_err(|error| BenchError::io("read", &log, error))?;
+        .map_err(|error| CommandError::io("read", &log, error))?;
     String::from_utf8_lossy(&remarks[..count]).lines().for_each(output::remark);
     if said.ends_with('\n') {
         output::answer_text(&said)?;
@@ -296,7 +296,7 @@ fn start_detached(socket: &Path) -> Result<Exit, BenchError> {
     let status = server.wait().map_err(fail)?;
     match status.code() {
         Some(code) => Ok(Exit::Command(u8::try_from(code).unwrap_or(u8::MAX))),
-        None => Err(BenchError::cannot_measure(format!("the server was ended: {status}"))),
+        None => Err(CommandError::cannot_measure(format!("the server was ended: {status}"))),
     }
 }
 
@@ -316,35 +316,35 @@ fn tell_service_manager() -> io::Result<()> {
     UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address).map(drop)
 }
 
-fn add(arguments: &RaidAdd) -> Result<Exit, BenchError> {
+fn add(arguments: &RaidAdd) -> Result<Exit, CommandError> {
     let path = &arguments.device.path;
     let consent = consent(&arguments.consent, path)?;
     let order = ArrayOrder::Add { path: absolute(path)?, consent };
     tell(&arguments.device.socket.socket, &order)
 }
 
-fn replace(arguments: &RaidReplace) -> Result<Exit, BenchError> {
+fn replace(arguments: &RaidReplace) -> Result<Exit, CommandError> {
     let RaidReplace { old, new, socket, .. } = arguments;
     let consent = consent(&arguments.consent, new)?;
     let order = ArrayOrder::Replace { old: absolute(old)?, new: absolute(new)?, consent };
     tell(&socket.socket, &order)
 }
 
-fn consent(arguments: &RaidConsent, path: &Path) -> Result<EraseConsent, BenchError> {
+fn consent(arguments: &RaidConsent, path: &Path) -> Result<EraseConsent, CommandError> {
     if let Some(named) = arguments.destroy.as_ref().filter(|named| *named != path) {
         let text = format!("--destroy '{}' does not match '{}'", named.display(), path.display());
-        return Err(BenchError::wrong_use(text));
+        return Err(CommandError::wrong_use(text));
     }
     let force_signature = arguments.force_signature;
     Ok(EraseConsent { destroy: arguments.destroy.is_some(), force_signature })
 }
 
-fn tell(socket: &Path, order: &ArrayOrder) -> Result<Exit, BenchError> {
+fn tell(socket: &Path, order: &ArrayOrder) -> Result<Exit, CommandError> {
     order_array(socket, order)?;
     Ok(Exit::Fine)
 }
 
 /// The server has a different working directory.
-fn absolute(path: &Path) -> Result<PathBuf, BenchError> {
-    std::path::absolute(path).map_err(|error| BenchError::io("find", path, error))
+fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+    std::path::absolute(path).map_err(|error| CommandError::io("find", path, error))
 }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::Args;
 use durio_analyse::capture::{CaptureFindings, CaptureSource, EarlierCapture, ReplayedTrace};
 use durio_base::Nanos;
-use durio_bench::{BenchError, BenchErrorKind, replay_trace};
+use durio_bench::replay_trace;
 use durio_block::open_input;
+use durio_command::{CommandError, CommandErrorKind};
 use durio_observe::read_host;
 use durio_record::{OperationTrace, TracedOperation};
 use durio_report::{Format, clock};
@@ -76,7 +77,7 @@ pub(crate) struct ReplayArguments {
 /// Between two lines of progress.
 const TELL: Duration = Duration::from_secs(5);
 
-pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, BenchError> {
+pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> {
     if arguments.output.format() == Format::FioJson {
         let hint = "there are text, json, html, markdown and csv";
         return Err(output::unsupported(arguments.output, hint));
@@ -84,17 +85,17 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, BenchError> {
     arguments.html.as_deref().map(refuse_existing).transpose()?;
     let ReplayArguments { trace: path, directory, speed, .. } = arguments;
     let facts =
-        fs::metadata(directory).map_err(|error| BenchError::io("find", directory, error))?;
+        fs::metadata(directory).map_err(|error| CommandError::io("find", directory, error))?;
     if !facts.is_dir() {
         let text = format!("'{}' is no directory", directory.display());
-        return Err(BenchError::wrong_use(text)
+        return Err(CommandError::wrong_use(text)
             .hint("name one on the storage in question: the files of a replay are made there"));
     }
     let trace = read(path)?;
     // Before the work: the capture to compare with.
     let before = EarlierCapture::parse(&trace.capture.to_string()).map_err(|why| {
         let text = format!("'{}' has no capture to compare with: {why}", path.display());
-        BenchError::wrong_use(text)
+        CommandError::wrong_use(text)
     })?;
     ask_for_time(&trace, arguments)?;
     clear_up();
@@ -116,7 +117,7 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, BenchError> {
     })?;
     if replayed.interrupted && replayed.operations.is_empty() {
         let text = "interrupted before anything was replayed";
-        return Err(BenchError::new(BenchErrorKind::Interrupted, text));
+        return Err(CommandError::new(CommandErrorKind::Interrupted, text));
     }
     let host = read_host();
     let source = CaptureSource {
@@ -145,7 +146,7 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, BenchError> {
 }
 
 /// A trace may have gaps of any length, and a replay waits as long.
-fn ask_for_time(trace: &OperationTrace, arguments: &ReplayArguments) -> Result<(), BenchError> {
+fn ask_for_time(trace: &OperationTrace, arguments: &ReplayArguments) -> Result<(), CommandError> {
     let nanos = trace.operations.iter().map(TracedOperation::end).max().unwrap_or(0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
     #[expect(clippy::cast_precision_loss, reason = "a time for people")]
@@ -160,18 +161,18 @@ fn ask_for_time(trace: &OperationTrace, arguments: &ReplayArguments) -> Result<(
     }
     match output::agreed(&text)? {
         true => Ok(()),
-        false => Err(BenchError::wrong_use("nothing was done")),
+        false => Err(CommandError::wrong_use("nothing was done")),
     }
 }
 
-fn read(path: &Path) -> Result<OperationTrace, BenchError> {
+fn read(path: &Path) -> Result<OperationTrace, CommandError> {
     let read = open_input(path).and_then(OperationTrace::read);
     read.map_err(|error| match error.kind() {
         ErrorKind::InvalidData => {
-            BenchError::wrong_use(format!("'{}' cannot be replayed: {error}", path.display()))
+            CommandError::wrong_use(format!("'{}' cannot be replayed: {error}", path.display()))
                 .hint("durio capture --pid PID --trace FILE makes a trace")
         }
-        _ => BenchError::io("read", path, error),
+        _ => CommandError::io("read", path, error),
     })
 }
 

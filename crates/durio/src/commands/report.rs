@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use durio_bench::{BenchError, find_run, read_run};
+use durio_bench::{find_run, read_run};
+use durio_command::CommandError;
 use durio_layers::DeclaredStack;
 use durio_record::bench::BenchFolder;
 use durio_record::file_names;
@@ -36,13 +37,13 @@ pub(crate) struct ReportArguments {
     pub(crate) output: OutputArguments,
 }
 
-pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, BenchError> {
+pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, CommandError> {
     let run = match arguments.runs.as_slice() {
         [run] => run,
         runs if arguments.open => {
             let text = format!("--open takes one run, not {}", runs.len());
             return Err(
-                BenchError::wrong_use(text).hint("--format html writes one page of several")
+                CommandError::wrong_use(text).hint("--format html writes one page of several")
             );
         }
         runs => return super::compare::side_by_side(runs, arguments.output),
@@ -71,9 +72,9 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, BenchError> {
 }
 
 /// Prints the path of a saved page, and opens it if there is a display.
-fn open(page: &Path) -> Result<Exit, BenchError> {
+fn open(page: &Path) -> Result<Exit, CommandError> {
     if !page.is_file() {
-        return Err(BenchError::cannot_measure(format!("there is no page '{}'", page.display()))
+        return Err(CommandError::cannot_measure(format!("there is no page '{}'", page.display()))
             .hint("durio report RUN --format html makes one from the record"));
     }
     output::answer_text(&format!("{}\n", page.display()))?;

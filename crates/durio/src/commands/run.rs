@@ -5,10 +5,9 @@ use std::path::Path;
 
 use clap::Args;
 use durio_base::{Bytes, Nanos, shell_word};
-use durio_bench::{
-    BenchError, CampaignWish, Execution, LocatedPlaces, Permission, interrupted, plan_of_spec,
-};
+use durio_bench::{Execution, SpecRequest, interrupted, plan_of_spec};
 use durio_block::HeldTargets;
+use durio_command::{CommandError, LocatedPlaces, Permission};
 use durio_plan::{BatchPolicy, ClockChoice, EngineKind, Goal, Limit, NullScript, Placement};
 use durio_report::ShownPlan;
 use durio_spec::{
@@ -66,7 +65,7 @@ pub(crate) struct SweepArguments {
 
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
-pub(crate) fn run(arguments: &RunCommand) -> Result<Exit, BenchError> {
+pub(crate) fn run(arguments: &RunCommand) -> Result<Exit, CommandError> {
     let Some(spec) = &arguments.spec else { return run_job(&arguments.job) };
     // By its prefix alone: a file of such a name is written ./profile:NAME.
     if profile::is_profile(spec) {
@@ -84,30 +83,34 @@ fn refuse_profile_options(
     spec: &Path,
     duration: Option<Nanos>,
     size: Option<Bytes>,
-) -> Result<(), BenchError> {
+) -> Result<(), CommandError> {
     let given = [("--duration", duration.is_some()), ("--size", size.is_some())];
     let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
         return Ok(());
     };
     let text = format!("{option} cannot be used with '{}', which is no profile", spec.display());
-    Err(BenchError::wrong_use(text).hint("a spec takes --quick, or --scale-time and --scale-size"))
+    Err(CommandError::wrong_use(text)
+        .hint("a spec takes --quick, or --scale-time and --scale-size"))
 }
 
-fn run_job(arguments: &JobArguments) -> Result<Exit, BenchError> {
+fn run_job(arguments: &JobArguments) -> Result<Exit, CommandError> {
     let (execution, request, held) = request("run", arguments)?;
     let plan = plan_run(&request)?;
     refuse_absent(&plan, &arguments.common)?;
     execute(&execution, &plan, held, &arguments.common).map(|(exit, _)| exit)
 }
 
-fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
+fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, CommandError> {
     if spec.is_dir() {
         let word = shell_word(&spec.to_string_lossy());
-        return Err(BenchError::wrong_use(format!("'{}' is a directory, no spec", spec.display()))
-            .hint(format!("to measure there: durio run --target {word}, or durio check {word}")));
+        return Err(CommandError::wrong_use(format!(
+            "'{}' is a directory, no spec",
+            spec.display()
+        ))
+        .hint(format!("to measure there: durio run --target {word}, or durio check {word}")));
     }
     let options = &arguments.job.common;
-    let wish = CampaignWish {
+    let wish = SpecRequest {
         spec,
         targets: &arguments.job.target,
         scale: arguments.expanding.scale(),
@@ -117,7 +120,7 @@ fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
     };
     let (made, held, execution) = plan_of_spec(&wish, || {
         let execution = begin("campaign", options)?;
-        Ok::<_, BenchError>((execution.file_name(), execution))
+        Ok::<_, CommandError>((execution.file_name(), execution))
     })?;
     if let Some(obstacle) = made.obstacles.into_iter().next() {
         return Err(obstacle.into());
@@ -145,11 +148,11 @@ fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
 fn request(
     command: &str,
     arguments: &JobArguments,
-) -> Result<(Execution, RunRequest, HeldTargets), BenchError> {
+) -> Result<(Execution, RunRequest, HeldTargets), CommandError> {
     let workload = workload(arguments)?;
     if let [_, second, ..] = &arguments.target[..] {
         let text = format!("one job has one target; '{}' is a second one", second.display());
-        return Err(BenchError::wrong_use(text)
+        return Err(CommandError::wrong_use(text)
             .hint("a spec has several: see docs/formats/spec.md and durio plan"));
     }
     let LocatedPlaces { mut places, held } = locate(&arguments.target, &arguments.common)?;
@@ -185,7 +188,7 @@ fn request(
     Ok((execution, request, held))
 }
 
-fn workload(arguments: &JobArguments) -> Result<Workload, BenchError> {
+fn workload(arguments: &JobArguments) -> Result<Workload, CommandError> {
     let (pattern, read_share) = match arguments.rw.as_str() {
         "read" => (Pattern::Sequential, Some(PerMille::ALL)),
         "write" => (Pattern::Sequential, Some(PerMille::NONE)),
@@ -195,7 +198,7 @@ fn workload(arguments: &JobArguments) -> Result<Workload, BenchError> {
         _ => (Pattern::Random, None),
     };
     if read_share.is_some() && arguments.mix.is_some() {
-        return Err(BenchError::wrong_use(format!(
+        return Err(CommandError::wrong_use(format!(
             "--mix has no meaning with --rw {}",
             arguments.rw
         ))
@@ -247,15 +250,15 @@ fn placement(arguments: &JobArguments) -> Placement {
     }
 }
 
-fn script(arguments: &JobArguments) -> Result<Option<NullScript>, BenchError> {
+fn script(arguments: &JobArguments) -> Result<Option<NullScript>, CommandError> {
     let null = arguments.engine.as_ref().is_some_and(|engine| engine.kind == EngineKind::Null);
     if !null && (!arguments.null_latency.is_empty() || arguments.null_fails_at.is_some()) {
-        return Err(BenchError::wrong_use(
+        return Err(CommandError::wrong_use(
             "--null-latency and --null-fails-at belong to --engine null",
         ));
     }
     if arguments.null_latency.contains(&Nanos::ZERO) {
-        return Err(BenchError::wrong_use("a null latency of 0 would stop the virtual clock"));
+        return Err(CommandError::wrong_use("a null latency of 0 would stop the virtual clock"));
     }
     let latencies = match arguments.null_latency.is_empty() {
         true => vec![Nanos::from_micros(100)],
@@ -267,10 +270,10 @@ fn script(arguments: &JobArguments) -> Result<Option<NullScript>, BenchError> {
 /// Accesses per second.
 const FIRST_RATE: f64 = 100.0;
 
-pub(crate) fn sweep(arguments: &SweepArguments) -> Result<Exit, BenchError> {
+pub(crate) fn sweep(arguments: &SweepArguments) -> Result<Exit, CommandError> {
     let job = &arguments.job;
     if job.rate.is_some() {
-        return Err(BenchError::wrong_use("a sweep looks for the rate itself")
+        return Err(CommandError::wrong_use("a sweep looks for the rate itself")
             .hint("give --from where the search shall begin, and leave --rate out"));
     }
     let (execution, mut run, held) = request("sweep", job)?;
@@ -296,7 +299,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<Exit, BenchError> {
     Ok(if exit == Exit::Fine && is_open { Exit::CANNOT_MEASURE } else { exit })
 }
 
-pub(crate) fn plan(arguments: &PlanArguments) -> Result<Exit, BenchError> {
+pub(crate) fn plan(arguments: &PlanArguments) -> Result<Exit, CommandError> {
     let Some(spec) = &arguments.spec else {
         let text = if arguments.schema { spec_json_schema() } else { listing()? };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
@@ -308,7 +311,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<Exit, BenchError> {
     if fio::is_job_file(spec) {
         return show(arguments, &fio::plan_file(spec, arguments)?, &[]);
     }
-    let wish = CampaignWish {
+    let wish = SpecRequest {
         spec,
         targets: &arguments.target,
         scale: arguments.expanding.scale(),
@@ -320,7 +323,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<Exit, BenchError> {
         seed: 0,
         clock: ClockChoice::Auto,
     };
-    let file_name = || Ok::<_, BenchError>((PLAN_FILE_NAME.to_owned(), ()));
+    let file_name = || Ok::<_, CommandError>((PLAN_FILE_NAME.to_owned(), ()));
     let (made, _held, ()) = plan_of_spec(&wish, file_name)?;
     let obstacles: Vec<String> = made.obstacles.iter().map(obstacle).collect();
     show(arguments, &made.plan, &obstacles)
@@ -330,7 +333,7 @@ fn show(
     arguments: &PlanArguments,
     plan: &durio_plan::Plan,
     obstacles: &[String],
-) -> Result<Exit, BenchError> {
+) -> Result<Exit, CommandError> {
     output::report(arguments.output, &ShownPlan { plan, obstacles }).map(|()| Exit::Fine)
 }
 
@@ -342,7 +345,7 @@ fn obstacle(error: &SpecError) -> String {
 }
 
 /// Names and summaries of the specs within the program.
-fn listing() -> Result<String, BenchError> {
+fn listing() -> Result<String, CommandError> {
     let width = shipped_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
     let mut text = String::from("Built-in specs; durio plan NAME --target PATH shows one:\n\n");
     for shipped in shipped_specs() {

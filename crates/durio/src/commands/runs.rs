@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Subcommand};
 use durio_analyse::history::{self, Metric};
 use durio_base::{Bytes, Nanos, counted};
-use durio_bench::{BenchError, KeptRuns, find_run, list_runs, remove_run, to_prune};
+use durio_bench::{KeptRuns, find_run, list_runs, remove_run, to_prune};
+use durio_command::CommandError;
 use durio_plan::RawPath;
 use durio_report::ShownRuns;
 
@@ -96,7 +97,7 @@ pub(crate) struct RunsHistory {
     pub(crate) output: OutputArguments,
 }
 
-pub(crate) fn runs(arguments: &Runs) -> Result<Exit, BenchError> {
+pub(crate) fn runs(arguments: &Runs) -> Result<Exit, CommandError> {
     let kept = kept(arguments.probes)?;
     match &arguments.command {
         None => {
@@ -123,11 +124,11 @@ pub(crate) fn runs(arguments: &Runs) -> Result<Exit, BenchError> {
 }
 
 /// Where the runs are, or the probes of watchers.
-fn kept(probes: bool) -> Result<KeptRuns, BenchError> {
+fn kept(probes: bool) -> Result<KeptRuns, CommandError> {
     if probes { KeptRuns::probes() } else { KeptRuns::runs() }
 }
 
-pub(crate) fn history(arguments: &RunsHistory) -> Result<Exit, BenchError> {
+pub(crate) fn history(arguments: &RunsHistory) -> Result<Exit, CommandError> {
     let (target, metric) = (arguments.target.as_deref(), &arguments.metric);
     let rows = list_runs(&kept(arguments.probes)?)?;
     // In the form of records, and in that of lists, from which a user may copy it.
@@ -142,17 +143,17 @@ pub(crate) fn history(arguments: &RunsHistory) -> Result<Exit, BenchError> {
         let place = target.map_or_else(String::new, |target| format!(" at '{}'", target.display()));
         if rows.iter().any(|row| row.has_levels_of(&metric.workload)) {
             let message = format!("'{}' has several levels in a run", metric.workload);
-            return BenchError::cannot_measure(message)
+            return CommandError::cannot_measure(message)
                 .hint("a history follows a workload that each run measures once; durio compare has levels");
         }
-        BenchError::cannot_measure(format!("no run that ended has {figure}{place}"))
+        CommandError::cannot_measure(format!("no run that ended has {figure}{place}"))
             .hint("durio runs lists the runs with their targets")
     })?;
     output::report(arguments.output, &found).map(|()| Exit::Fine)
 }
 
 /// The name of a run of the state folder.
-fn name_of(word: &Path, kept: &KeptRuns) -> Result<String, BenchError> {
+fn name_of(word: &Path, kept: &KeptRuns) -> Result<String, CommandError> {
     let folder = find_run(word)?;
     let canonical = folder.canonicalize().ok();
     let runs = kept.path().and_then(|path| path.canonicalize().ok());
@@ -163,7 +164,7 @@ fn name_of(word: &Path, kept: &KeptRuns) -> Result<String, BenchError> {
     match name.filter(|_| is_kept) {
         Some(name) => Ok(name.into_owned()),
         None => {
-            Err(BenchError::wrong_use(format!("'{}' is not in the state folder", word.display()))
+            Err(CommandError::wrong_use(format!("'{}' is not in the state folder", word.display()))
                 .hint(
                     "durio removes only runs that it keeps there; remove other folders with rm -r",
                 ))
@@ -171,7 +172,7 @@ fn name_of(word: &Path, kept: &KeptRuns) -> Result<String, BenchError> {
     }
 }
 
-fn remove(kept: &KeptRuns, names: &[String], yes: bool) -> Result<Exit, BenchError> {
+fn remove(kept: &KeptRuns, names: &[String], yes: bool) -> Result<Exit, CommandError> {
     let rows = list_runs(kept)?;
     let bytes = rows.iter().filter(|row| names.contains(&row.run)).map(|row| row.bytes).sum();
     for name in names {

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use durio_base::{Bytes, did_you_mean};
-use durio_bench::{BenchError, BenchErrorKind};
-use durio_command::random_seed;
+use durio_command::{CommandError, CommandErrorKind, random_seed};
 use durio_nbd::{Address, control_of};
 use durio_prove::serving::Advertisement;
 use durio_prove::serving::{DiskOrder, DiskState, OrderAnswer, Serving, order, serve_disk};
@@ -125,7 +124,7 @@ pub(crate) struct Control {
     pub(crate) socket: PathBuf,
 }
 
-pub(super) fn simdisk(arguments: &Simdisk) -> Result<Exit, BenchError> {
+pub(super) fn simdisk(arguments: &Simdisk) -> Result<Exit, CommandError> {
     match &arguments.command {
         SimdiskCommand::List => list(),
         SimdiskCommand::Serve(arguments) => serve(arguments),
@@ -145,11 +144,11 @@ pub(super) fn simdisk(arguments: &Simdisk) -> Result<Exit, BenchError> {
     }
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, BenchError> {
-    std::path::absolute(path).map_err(|error| BenchError::io("find", path, error))
+fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+    std::path::absolute(path).map_err(|error| CommandError::io("find", path, error))
 }
 
-fn list() -> Result<Exit, BenchError> {
+fn list() -> Result<Exit, CommandError> {
     let width = ZOO.iter().map(|disk| disk.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for named in ZOO {
@@ -160,12 +159,12 @@ fn list() -> Result<Exit, BenchError> {
     Ok(Exit::Fine)
 }
 
-fn serve(arguments: &SimdiskServe) -> Result<Exit, BenchError> {
+fn serve(arguments: &SimdiskServe) -> Result<Exit, CommandError> {
     let named = known(&arguments.profile)?;
     let size = arguments.size.get();
     if size == 0 || !size.is_multiple_of(4096) || i64::try_from(size).is_err() {
         let text = format!("a disk has a multiple of 4 KiB, and not {}", arguments.size);
-        return Err(BenchError::wrong_use(text));
+        return Err(CommandError::wrong_use(text));
     }
     let seed = arguments.seed.unwrap_or_else(random_seed);
     let profile = named.profile(size);
@@ -198,37 +197,37 @@ fn serve(arguments: &SimdiskServe) -> Result<Exit, BenchError> {
 }
 
 /// The disk of this name.
-pub(super) fn known(name: &str) -> Result<&'static NamedProfile, BenchError> {
+pub(super) fn known(name: &str) -> Result<&'static NamedProfile, CommandError> {
     named(name).ok_or_else(|| {
         let names: Vec<&str> = ZOO.iter().map(|disk| disk.name).collect();
         let hint = did_you_mean(name, &names, "there are");
-        BenchError::wrong_use(format!("unknown profile '{name}'")).hint(hint)
+        CommandError::wrong_use(format!("unknown profile '{name}'")).hint(hint)
     })
 }
 
-fn cannot(error: durio_prove::serving::ServingError) -> BenchError {
-    BenchError::of(BenchErrorKind::CannotMeasure, error)
+fn cannot(error: durio_prove::serving::ServingError) -> CommandError {
+    CommandError::of(CommandErrorKind::CannotMeasure, error)
 }
 
-fn ask(control: &Control, wanted: &DiskOrder) -> Result<DiskState, BenchError> {
+fn ask(control: &Control, wanted: &DiskOrder) -> Result<DiskState, CommandError> {
     let nobody = |error| {
         cannot(error).hint("is a disk served there? durio simdisk serve --socket PATH serves one")
     };
     match order(&control_of(&control.socket), wanted).map_err(nobody)? {
         OrderAnswer::Done(state) => Ok(state),
-        OrderAnswer::Refused { reason } => Err(BenchError::cannot_measure(reason)),
+        OrderAnswer::Refused { reason } => Err(CommandError::cannot_measure(reason)),
     }
 }
 
-fn tell(control: &Control, wanted: &DiskOrder) -> Result<Exit, BenchError> {
+fn tell(control: &Control, wanted: &DiskOrder) -> Result<Exit, CommandError> {
     ask(control, wanted)?;
     Ok(Exit::Fine)
 }
 
-fn show(control: &Control) -> Result<Exit, BenchError> {
+fn show(control: &Control) -> Result<Exit, CommandError> {
     let state = ask(control, &DiskOrder::Stats)?;
     let mut bytes =
-        serde_json::to_vec_pretty(&state).map_err(|error| BenchError::unmade(error.into()))?;
+        serde_json::to_vec_pretty(&state).map_err(|error| CommandError::unmade(error.into()))?;
     bytes.push(b'\n');
     output::answer(&bytes)?;
     Ok(Exit::Fine)

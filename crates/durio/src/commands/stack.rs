@@ -8,10 +8,11 @@ use clap::{Args, Subcommand};
 use durio_analyse::attribution::StackFindings;
 use durio_base::{Nanos, counted};
 use durio_bench::{
-    Bench, BenchError, BenchErrorKind, BenchRequest, GuestBench, LookFor, Planning, PointEstimate,
-    ReadBack, bench_of_guest, chosen_stacks, clear_leftovers, estimates, journals_of_builds,
-    listing, read_bench, read_stack_spec, runs_folder, with_causes,
+    Bench, BenchRequest, GuestBench, LookFor, Planning, PointEstimate, ReadBack, bench_of_guest,
+    chosen_stacks, clear_leftovers, estimates, journals_of_builds, listing, read_bench,
+    read_stack_spec, runs_folder,
 };
+use durio_command::{CommandError, CommandErrorKind, error_chain};
 use durio_layers::{BuildCommand, BuildPlace, CleanOutcome, CleanState, DeclaredStack, commands};
 use durio_observe::{StackError, StackErrorKind, read_stack, read_stack_in};
 use durio_plan::{ClockChoice, Plan, Role};
@@ -170,7 +171,7 @@ pub(crate) struct StackBenching {
     pub(crate) common: Measuring,
 }
 
-pub(crate) fn stack(arguments: StackArguments) -> Result<Exit, BenchError> {
+pub(crate) fn stack(arguments: StackArguments) -> Result<Exit, CommandError> {
     match arguments.command {
         StackCommand::Show(arguments) => {
             show(&arguments.paths, arguments.output, arguments.root.as_deref())
@@ -186,7 +187,7 @@ fn show(
     paths: &[PathBuf],
     wished: OutputArguments,
     root: Option<&Path>,
-) -> Result<Exit, BenchError> {
+) -> Result<Exit, CommandError> {
     if let Some(root) = root {
         check_root(root)?;
     }
@@ -209,21 +210,21 @@ fn show(
 }
 
 // A folder that holds no copy would only give paths that are not found.
-fn check_root(root: &Path) -> Result<(), BenchError> {
+fn check_root(root: &Path) -> Result<(), CommandError> {
     if root.join("proc/self/mountinfo").is_file() {
         return Ok(());
     }
     let text = format!("'{}' holds no copy of a machine's files", root.display());
-    Err(BenchError::wrong_use(text).hint(
+    Err(CommandError::wrong_use(text).hint(
         "it must have proc/self/mountinfo, and sys with class/block, dev/block and devices; links \
          of sysfs are to be copied as links",
     ))
 }
 
 /// The last failure ends the command; those before it are remarks.
-fn conclude(mut failures: Vec<StackError>, root: Option<&Path>) -> Result<Exit, BenchError> {
+fn conclude(mut failures: Vec<StackError>, root: Option<&Path>) -> Result<Exit, CommandError> {
     let Some(last) = failures.pop() else { return Ok(Exit::Fine) };
-    output::remarks(failures.iter().map(|error| with_causes(error)));
+    output::remarks(failures.iter().map(|error| error_chain(error)));
     let hint = match (last.kind, root) {
         (StackErrorKind::NotFound, Some(_)) => {
             "give an absolute path of that machine, below a mount of its proc/self/mountinfo"
@@ -231,11 +232,11 @@ fn conclude(mut failures: Vec<StackError>, root: Option<&Path>) -> Result<Exit, 
         (StackErrorKind::NotFound, None) => "for a file that is still to be made, give its folder",
         _ => "give a path that this user may look at",
     };
-    let failure = BenchError::of(BenchErrorKind::CannotMeasure, last);
+    let failure = CommandError::of(CommandErrorKind::CannotMeasure, last);
     Err(failure.hint(hint))
 }
 
-fn clean() -> Result<Exit, BenchError> {
+fn clean() -> Result<Exit, CommandError> {
     let mut cleared = clear_leftovers(LookFor::All);
     cleared.extend(clear_dead_servers());
     let journals = journals_of_builds()?;
@@ -282,7 +283,7 @@ fn lines(outcome: &CleanOutcome) -> Vec<String> {
     lines
 }
 
-pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, BenchError> {
+pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, CommandError> {
     let options = &arguments.common;
     // Before hours of measuring, not after.
     output::refuse_fio(options.output, "BENCH/RUN")?;
@@ -291,7 +292,7 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, BenchError> {
     }
     // Ignored options would suggest that the results are a guest's.
     if arguments.guest.is_given() {
-        return Err(BenchError::wrong_use("options of a guest are given without --lab"));
+        return Err(CommandError::wrong_use("options of a guest are given without --lab"));
     }
     let choice = arguments.choosing.choice();
     let bench = Bench::prepare(BenchRequest {
@@ -312,15 +313,15 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, BenchError> {
 }
 
 /// The same in a guest, with the exit code that it had there.
-fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, BenchError> {
+fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, CommandError> {
     let options = &arguments.common;
     if !options.destroy.is_empty() {
         let text = "--destroy has no effect with --lab: a guest has none of this machine's devices";
-        return Err(BenchError::wrong_use(text));
+        return Err(CommandError::wrong_use(text));
     }
     if options.clock != ClockChoice::Auto {
         let text = "the clock of a guest is the lab's: leave --clock out";
-        return Err(BenchError::wrong_use(text));
+        return Err(CommandError::wrong_use(text));
     }
     let (stop, choice) = (stop_on_signals()?, arguments.choosing.choice());
     let bench = GuestBench {
@@ -343,16 +344,16 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, BenchError> {
 pub(super) fn show_bench(
     folder: &BenchFolder<DeclaredStack>,
     wished: OutputArguments,
-) -> Result<Exit, BenchError> {
+) -> Result<Exit, CommandError> {
     output::refuse_fio(wished, "BENCH/RUN")?;
     show_found(folder, read_bench(folder, &Terminal::new(true)), wished)
 }
 
 fn show_found(
     folder: &BenchFolder<DeclaredStack>,
-    found: Result<ReadBack<StackFindings>, BenchError>,
+    found: Result<ReadBack<StackFindings>, CommandError>,
     wished: OutputArguments,
-) -> Result<Exit, BenchError> {
+) -> Result<Exit, CommandError> {
     let listed = listing(&folder.manifest, folder.path(), wished.verbose);
     let found = match found {
         Ok(found) => found,
@@ -374,7 +375,7 @@ fn show_found(
 // Placeholder for the letters that distinguish the names of builds.
 const ID: &str = "0000000";
 
-pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, BenchError> {
+pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, CommandError> {
     let Some(path) = &arguments.spec else {
         let text = if arguments.schema { stack_spec_json_schema() } else { list_specs()? };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
@@ -391,14 +392,15 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, BenchError> {
     let commands = stacks.iter().map(|stack| commands(stack, &place));
     let commands: Vec<Vec<BuildCommand>> = commands
         .collect::<Result<_, _>>()
-        .map_err(|error| BenchError::of(BenchErrorKind::WrongUse, error))?;
+        .map_err(|error| CommandError::of(CommandErrorKind::WrongUse, error))?;
     let shown =
         PlanView { bench: &bench, stacks: &stacks, commands: &commands, estimates: &estimates };
     match arguments.output.format() {
         Format::Text => output::answer_text(&shown.text())?,
         Format::Json => {
             let mut bytes = Vec::new();
-            durio_report::write_document(&shown.json(), &mut bytes).map_err(BenchError::unmade)?;
+            durio_report::write_document(&shown.json(), &mut bytes)
+                .map_err(CommandError::unmade)?;
             output::answer(&bytes)?;
         }
         _ => return Err(output::unsupported(arguments.output, "there are text and json")),
@@ -407,7 +409,7 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, BenchError> {
 }
 
 /// Names and summaries of the specs within the program.
-fn list_specs() -> Result<String, BenchError> {
+fn list_specs() -> Result<String, CommandError> {
     let width = shipped_stack_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
     let mut text = String::from("Built-in stack specs; durio stack plan NAME shows one:\n\n");
     for shipped in shipped_stack_specs() {

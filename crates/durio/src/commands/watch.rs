@@ -11,15 +11,14 @@ use durio_analyse::history::{Metric, Percentiles, RunFigure, RunRow, history};
 use durio_analyse::{Findings, WorkloadFindings};
 use durio_base::{Bytes, Nanos};
 use durio_bench::{
-    BenchError, Execution, KeptRuns, Permission, RunOptions, list_runs, locate, probes_folder,
-    read_run_row, remove_run,
+    Execution, KeptRuns, RunOptions, list_runs, probes_folder, read_run_row, remove_run,
 };
+use durio_command::{CommandError, Permission, StopFlag, locate};
 use durio_plan::{
     BatchPolicy, ClockChoice, EngineKind, Limit, LocationFacts, Placement, Plan, RawPath,
 };
 use durio_record::{OperationName, Outcome};
 use durio_report::{WatchedLocation, WatchedProbe};
-use durio_run::StopFlag;
 use durio_spec::{RunRequest, plan_run};
 use durio_workload::{Arrivals, check_workloads};
 
@@ -81,7 +80,7 @@ const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 // A signal is seen this soon; more often would cost more than the probes.
 const LOOK: Duration = Duration::from_millis(250);
 
-pub(crate) fn watch(arguments: &WatchArguments) -> Result<Exit, BenchError> {
+pub(crate) fn watch(arguments: &WatchArguments) -> Result<Exit, CommandError> {
     let stop = stop_on_signals()?;
     let mut watcher = Watcher::new(arguments)?;
     if let Some(address) = arguments.listen {
@@ -125,13 +124,13 @@ struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(arguments: &'a WatchArguments) -> Result<Self, BenchError> {
+    fn new(arguments: &'a WatchArguments) -> Result<Self, CommandError> {
         clear_up();
         let folder = probes_folder()?;
         // Readers elsewhere do not know the working directory.
         let directories = arguments.directories.iter().map(std::path::absolute);
         let directories = directories.collect::<Result<Vec<_>, _>>().map_err(|error| {
-            BenchError::cannot_measure(format!("cannot tell where directories are: {error}"))
+            CommandError::cannot_measure(format!("cannot tell where directories are: {error}"))
         })?;
         let locations = directories.iter().map(|directory| saved_form(directory));
         let locations = locations.map(WatchedLocation::new).collect();
@@ -145,7 +144,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// One probe and its consequences.
-    fn probe(&mut self, at: usize, stop: &StopFlag) -> Result<(), BenchError> {
+    fn probe(&mut self, at: usize, stop: &StopFlag) -> Result<(), CommandError> {
         let begun = SystemTime::now();
         let seconds =
             begun.duration_since(SystemTime::UNIX_EPOCH).map(|time| time.as_secs_f64()).ok();
@@ -258,7 +257,7 @@ struct WatchProbe {
     written: Bytes,
 }
 
-fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<WatchProbe, BenchError> {
+fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<WatchProbe, CommandError> {
     let options = RunOptions { out: Some(folder), histograms: true, ..RunOptions::default() };
     let execution = Execution::begin("watch", &options)?;
     // Looked up for each probe: a watch must not keep a filesystem from being unmounted.
@@ -272,14 +271,14 @@ fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<WatchProbe,
         .all(|location| matches!(location.facts, LocationFacts::Directory { .. }))
     {
         let text = format!("'{}' is no directory", directory.display());
-        return Err(BenchError::wrong_use(text)
+        return Err(CommandError::wrong_use(text)
             .hint("durio watch makes its own files in a directory on the storage"));
     }
     let plan = plan_of(&execution, located.places)?;
     let written = plan.cost().written;
     let executed = execution.execute(&plan, located.held, stop, &Terminal::new(true))?;
     if executed.outcome? != Outcome::Complete {
-        return Err(BenchError::cannot_measure("the probe was ended before its time"));
+        return Err(CommandError::cannot_measure("the probe was ended before its time"));
     }
     Ok(WatchProbe { folder: execution.folder().to_owned(), findings: executed.findings, written })
 }
@@ -287,7 +286,7 @@ fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<WatchProbe,
 fn plan_of(
     execution: &Execution,
     mut places: Vec<durio_plan::Location>,
-) -> Result<Plan, BenchError> {
+) -> Result<Plan, CommandError> {
     let commit = check_workloads().into_iter().map(|(_, workload)| workload);
     let workload =
         commit.into_iter().find(|workload| workload.name == "commit").unwrap_or_default();
@@ -313,7 +312,7 @@ fn plan_of(
 }
 
 /// Serves the numbers in separate threads: they are most needed when a probe hangs.
-fn serve(address: SocketAddr, shown: Arc<Mutex<WatchedProbe>>) -> Result<SocketAddr, BenchError> {
+fn serve(address: SocketAddr, shown: Arc<Mutex<WatchedProbe>>) -> Result<SocketAddr, CommandError> {
     let page = move |path: &str| {
         let mut body = Vec::new();
         let shown = lock(&shown);
@@ -326,7 +325,7 @@ fn serve(address: SocketAddr, shown: Arc<Mutex<WatchedProbe>>) -> Result<SocketA
         made.is_ok().then_some(HttpPage { kind, body, refresh })
     };
     http::serve(address, page).map_err(|error| {
-        BenchError::cannot_measure(format!("cannot listen at {address}: {error}"))
+        CommandError::cannot_measure(format!("cannot listen at {address}: {error}"))
             .hint("is another watcher there? --listen takes another port, such as 127.0.0.1:9120")
     })
 }

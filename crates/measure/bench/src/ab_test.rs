@@ -38,7 +38,7 @@ struct TestSides {
 
 /// The rule to prove, and the place.
 #[derive(Debug, Clone, Copy)]
-pub struct ProofRequest<'a> {
+pub struct AbTestRequest<'a> {
     /// The rule, by its identifier or name.
     pub rule: &'a str,
     /// Where durio lays out its file.
@@ -55,7 +55,7 @@ pub struct ProofRequest<'a> {
 
 /// A proof that is over.
 #[derive(Debug)]
-pub struct FinishedProof {
+pub struct AbTestOutcome {
     /// The result; `None` if a run failed.
     pub proof: Option<RuleProof>,
     /// How the runs ended.
@@ -67,10 +67,10 @@ pub struct FinishedProof {
 /// # Errors
 /// If the rule cannot be proved here, or the old value not be set back.
 pub fn prove(
-    request: &ProofRequest<'_>,
+    request: &AbTestRequest<'_>,
     stop: &StopFlag,
     observer: &dyn Observer,
-) -> Result<FinishedProof, CommandError> {
+) -> Result<AbTestOutcome, CommandError> {
     let rule = rule_named(request.rule)?;
     let Some(prove) = &rule.prove else { return Err(not_provable(rule)) };
     let stack = read_stack(request.path)
@@ -100,7 +100,7 @@ pub fn prove(
     }
     match outcome? {
         Ending::Complete => conclude(request, rule, sides, restored, &folders, observer),
-        ending => Ok(FinishedProof { proof: None, ending }),
+        ending => Ok(AbTestOutcome { proof: None, ending }),
     }
 }
 
@@ -126,7 +126,7 @@ fn not_provable(rule: &Rule) -> CommandError {
 }
 
 fn sides(
-    request: &ProofRequest<'_>,
+    request: &AbTestRequest<'_>,
     rule: &Rule,
     prove: &ProofMethod,
     stack: &Stack,
@@ -217,7 +217,7 @@ fn check_value(file: &Path, value: &str) -> Result<(), CommandError> {
 
 /// Per side its spec and the directory of its runs.
 fn folders(
-    request: &ProofRequest<'_>,
+    request: &AbTestRequest<'_>,
     prove: &ProofMethod,
     sides: &TestSides,
 ) -> Result<[(PathBuf, PathBuf); 2], CommandError> {
@@ -244,13 +244,13 @@ fn folders(
 }
 
 fn conclude(
-    request: &ProofRequest<'_>,
+    request: &AbTestRequest<'_>,
     rule: &Rule,
     sides: TestSides,
     restored: Option<String>,
     folders: &[(PathBuf, PathBuf); 2],
     observer: &dyn Observer,
-) -> Result<FinishedProof, CommandError> {
+) -> Result<AbTestOutcome, CommandError> {
     let runs: Vec<PathBuf> = folders.iter().map(|(_, runs)| runs.clone()).collect();
     let read = read_comparison(&runs, &CompareSettings::default(), observer)?;
     let what = rule.prove.as_ref().map(|prove| prove.switch.name()).unwrap_or_default();
@@ -274,7 +274,7 @@ fn conclude(
         true => Ending::Failed(CommandErrorKind::CannotMeasure),
         false => Ending::Complete,
     };
-    Ok(FinishedProof { proof: Some(proof), ending })
+    Ok(AbTestOutcome { proof: Some(proof), ending })
 }
 
 /// What both sides have in common.

@@ -66,7 +66,7 @@ pub struct Bench<'a> {
 
 /// A bench that is over.
 #[derive(Debug)]
-pub struct Benched {
+pub struct BenchOutcome {
     pub folder: BenchFolder<DeclaredStack>,
     /// What its layers cost.
     pub found: Result<ReadBack<StackFindings>, CommandError>,
@@ -119,7 +119,11 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// If the bench folder cannot be written.
-    pub fn run(&self, stop: &StopFlag, observer: &dyn Observer) -> Result<Benched, CommandError> {
+    pub fn run(
+        &self,
+        stop: &StopFlag,
+        observer: &dyn Observer,
+    ) -> Result<BenchOutcome, CommandError> {
         let manifest = self.manifest();
         let folder =
             BenchFolder::<DeclaredStack>::create(self.execution.folder(), manifest.clone())?;
@@ -130,7 +134,7 @@ impl<'a> Bench<'a> {
         let ending = manifest.outcome.unwrap_or(Outcome::Failed).into();
         let found = bench_findings(&folder, known, observer);
         save_bench(&folder, &found)?;
-        Ok(Benched { folder, found, ending })
+        Ok(BenchOutcome { folder, found, ending })
     }
 
     fn all(

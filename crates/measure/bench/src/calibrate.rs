@@ -30,7 +30,7 @@ const CLIENTS: &str = "{clients}";
 
 /// The database and its model.
 #[derive(Debug, Clone)]
-pub struct CalibrationWish {
+pub struct CalibrationRequest {
     /// The name of the profile that is written.
     pub database: String,
     /// What loads the database with `{clients}` clients and prints its rate, for a shell.
@@ -46,13 +46,13 @@ pub struct CalibrationWish {
 /// # Errors
 /// If the machine is busy, the command fails or says no rate, or no factor makes the model like the database.
 pub fn calibrate(
-    wish: &CalibrationWish,
+    request: &CalibrationRequest,
     stop: &StopFlag,
     model: &mut dyn FnMut(f64) -> Result<Vec<f64>, CommandError>,
     tell: &dyn Fn(&str),
     busy: &dyn Fn() -> Result<f64, CommandError>,
 ) -> Result<CalibrationFindings, CommandError> {
-    if wish.clients.len() > 1 && !wish.command.contains(CLIENTS) {
+    if request.clients.len() > 1 && !request.command.contains(CLIENTS) {
         let text = format!("--command does not say where the number of clients goes: {CLIENTS}");
         return Err(CommandError::wrong_use(text).hint("or name one number: --clients 1"));
     }
@@ -64,11 +64,11 @@ pub fn calibrate(
     }
     let point =
         |clients: &u32| CalibrationPoint { clients: *clients, ..CalibrationPoint::default() };
-    let mut points: Vec<CalibrationPoint> = wish.clients.iter().map(point).collect();
+    let mut points: Vec<CalibrationPoint> = request.clients.iter().map(point).collect();
     let rounds = ROUNDS + 1;
     let load_all = |points: &mut Vec<CalibrationPoint>, round: usize| {
         for point in points {
-            let rate = load(&wish.command, point.clients, stop)?;
+            let rate = load(&request.command, point.clients, stop)?;
             tell(&format!("{round}/{rounds} command, clients {}: {rate:.0}/s", point.clients));
             point.real.push(rate);
         }
@@ -91,7 +91,7 @@ pub fn calibrate(
     for (point, rate) in points.iter_mut().zip(model(factor)?) {
         point.calibrated = rate;
     }
-    let (database, command) = (wish.database.clone(), wish.command.clone());
+    let (database, command) = (request.database.clone(), request.command.clone());
     let schema = CALIBRATION_SCHEMA;
     Ok(CalibrationFindings { schema, database, command, factor, factor_range, points, others })
 }
@@ -189,9 +189,9 @@ fn of_line(line: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn wish(command: &str, clients: &[u32]) -> CalibrationWish {
+    fn request(command: &str, clients: &[u32]) -> CalibrationRequest {
         let database = "mine".to_owned();
-        CalibrationWish { database, command: command.to_owned(), clients: clients.to_vec() }
+        CalibrationRequest { database, command: command.to_owned(), clients: clients.to_vec() }
     }
 
     /// With a model whose transaction takes 100 µs, 40 of them the software's.
@@ -199,8 +199,8 @@ mod tests {
         let of = |factor: f64, clients: u32| f64::from(clients) * 1e6 / (60.0 + 40.0 * factor);
         let mut model =
             |factor| Ok(clients.iter().map(|clients| of(factor, *clients)).collect::<Vec<_>>());
-        let wish = wish(command, clients);
-        calibrate(&wish, &StopFlag::default(), &mut model, &|_| (), &|| Ok(0.05))
+        let request = request(command, clients);
+        calibrate(&request, &StopFlag::default(), &mut model, &|_| (), &|| Ok(0.05))
     }
 
     #[test]
@@ -232,8 +232,8 @@ mod tests {
     #[test]
     fn a_busy_machine_is_refused_before_anything_runs() {
         let mut model = |_| panic!("it ran");
-        let wish = wish("echo tps = 5", &[1]);
-        let refused = calibrate(&wish, &StopFlag::default(), &mut model, &|_| (), &|| Ok(0.4));
+        let request = request("echo tps = 5", &[1]);
+        let refused = calibrate(&request, &StopFlag::default(), &mut model, &|_| (), &|| Ok(0.4));
         let error = refused.unwrap_err();
         assert_eq!(error.kind, CommandErrorKind::CannotMeasure);
         assert!(error.to_string().contains("0.4 of a processor"), "{error}");
@@ -244,12 +244,12 @@ mod tests {
         let looks = std::cell::RefCell::new(vec![0.05, 0.4, 0.2, 0.1]);
         let busy = || Ok(looks.borrow_mut().pop().unwrap());
         let mut model = |factor: f64| Ok(vec![1e6 / (60.0 + 40.0 * factor)]);
-        let wish = wish("echo tps = 10000", &[1]);
-        let found = calibrate(&wish, &StopFlag::default(), &mut model, &|_| (), &busy).unwrap();
+        let request = request("echo tps = 10000", &[1]);
+        let found = calibrate(&request, &StopFlag::default(), &mut model, &|_| (), &busy).unwrap();
         assert_eq!((found.others, looks.borrow().len()), (0.4, 0));
         let mut model = |_| panic!("it ran");
         let more = || Ok(0.1 + f64::EPSILON);
-        let refused = calibrate(&wish, &StopFlag::default(), &mut model, &|_| (), &more);
+        let refused = calibrate(&request, &StopFlag::default(), &mut model, &|_| (), &more);
         assert_eq!(refused.unwrap_err().kind, CommandErrorKind::CannotMeasure);
     }
 
@@ -258,8 +258,8 @@ mod tests {
         let stop = StopFlag::default();
         stop.set();
         let mut model = |_| panic!("it ran");
-        let wish = wish("sleep 100; echo tps = 5", &[1]);
-        let error = calibrate(&wish, &stop, &mut model, &|_| (), &|| Ok(0.0)).unwrap_err();
+        let request = request("sleep 100; echo tps = 5", &[1]);
+        let error = calibrate(&request, &stop, &mut model, &|_| (), &|| Ok(0.0)).unwrap_err();
         assert_eq!(error.kind, CommandErrorKind::Interrupted);
     }
 

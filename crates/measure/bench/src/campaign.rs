@@ -27,7 +27,7 @@ pub struct CampaignScale {
 
 /// The input of a campaign.
 #[derive(Debug, Clone, Copy)]
-pub struct CampaignWish<'a> {
+pub struct SpecRequest<'a> {
     /// A file, or the name of a built-in spec.
     pub spec: &'a Path,
     /// Paths, or NAME=PATH for a target that the spec names.
@@ -48,22 +48,22 @@ pub struct CampaignWish<'a> {
 /// # Errors
 /// If the spec is wrong, or its targets are.
 pub fn plan_of_spec<T, E: From<CommandError>>(
-    wish: &CampaignWish<'_>,
+    request: &SpecRequest<'_>,
     file_name: impl FnOnce() -> Result<(String, T), E>,
 ) -> Result<(CampaignPlan, HeldTargets, T), E> {
-    let (name, text) = read_spec(wish.spec, "spec", shipped_specs())?;
+    let (name, text) = read_spec(request.spec, "spec", shipped_specs())?;
     let spec = CampaignSpec::parse(&name, &text).map_err(CommandError::from)?;
-    let paths = assign(&spec.targets(), wish.targets)?;
-    let (places, held) = locate_all(&spec.targets(), &paths, wish.permission)?;
+    let paths = assign(&spec.targets(), request.targets)?;
+    let (places, held) = locate_all(&spec.targets(), &paths, request.permission)?;
     let (file_name, with_it) = file_name()?;
     let made = plan_campaign(&CampaignRequest {
         spec,
         places,
-        time_scale_per_mille: wish.scale.time_per_mille,
-        size_scale_per_mille: wish.scale.size_per_mille,
-        steps_confirmed: wish.scale.steps_confirmed,
-        seed: wish.seed,
-        clock: wish.clock,
+        time_scale_per_mille: request.scale.time_per_mille,
+        size_scale_per_mille: request.scale.size_per_mille,
+        steps_confirmed: request.scale.steps_confirmed,
+        seed: request.seed,
+        clock: request.clock,
         file_name,
     })
     .map_err(CommandError::from)?;

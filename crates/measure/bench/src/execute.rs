@@ -188,7 +188,7 @@ impl Execution {
         held: HeldTargets,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<FinishedRun, CommandError> {
+    ) -> Result<RunOutcome, CommandError> {
         let environment = environment(plan)?;
         let manifest = self.manifest();
         let writer = RecordWriter::create(&self.folder, &manifest, plan, &environment)?;
@@ -210,7 +210,7 @@ impl Execution {
         held: HeldTargets,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<FinishedRun, CommandError> {
+    ) -> Result<RunOutcome, CommandError> {
         let InterruptedCampaign { folder, point } = interrupted;
         let plan = &folder.plan;
         // The machine may have changed since; the record keeps the first, the runner needs today's.
@@ -247,7 +247,7 @@ impl Execution {
 
 /// A run that is over.
 #[derive(Debug)]
-pub struct FinishedRun {
+pub struct RunOutcome {
     /// The findings, however the run ended.
     pub findings: Findings,
     pub outcome: Result<Outcome, CommandError>,
@@ -284,7 +284,7 @@ impl Beginning<'_> {
         self,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<FinishedRun, CommandError> {
+    ) -> Result<RunOutcome, CommandError> {
         let Self { folder, plan, writer, mut journal, held, analyser, environment, state, resume } =
             self;
         let mut recording = RecordSink { plan, analyser, writer, observer: observer.run() };
@@ -318,7 +318,7 @@ impl Beginning<'_> {
             Outcome::Complete => all_measured(&findings).map(|()| outcome),
             Outcome::Interrupted | Outcome::Failed => Ok(outcome),
         });
-        Ok(FinishedRun { findings, outcome })
+        Ok(RunOutcome { findings, outcome })
     }
 }
 

@@ -21,7 +21,7 @@ use durio_record::bench::BenchFolder;
 use durio_spec::StackBench;
 
 use crate::bench::{
-    Benched, Planning, StackChoice, chosen_stacks, estimates, read_stack_spec, save_bench,
+    BenchOutcome, Planning, StackChoice, chosen_stacks, estimates, read_stack_spec, save_bench,
 };
 use crate::execute::absolute;
 use crate::observer::Observer;
@@ -311,12 +311,12 @@ pub fn bench_of_guest(
     bench: &GuestBench<'_>,
     stop: &StopFlag,
     observer: &dyn Observer,
-) -> Result<Benched, CommandError> {
+) -> Result<BenchOutcome, CommandError> {
     let (folder, ending) = bench.run(stop, observer)?;
     let folder = BenchFolder::<DeclaredStack>::open(&absolute(&folder))?;
     let found = read_bench(&folder, observer);
     save_bench(&folder, &found)?;
-    Ok(Benched { folder, found, ending })
+    Ok(BenchOutcome { folder, found, ending })
 }
 
 /// The programs and drivers of the stacks that kernel and machine can satisfy: for each other one,

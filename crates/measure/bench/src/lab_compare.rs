@@ -45,7 +45,7 @@ pub struct LabInterleaving<'a> {
 
 /// A comparison that is over.
 #[derive(Debug)]
-pub struct LabCompared {
+pub struct LabCompareOutcome {
     pub folder: LabCompareFolder,
     /// How its turns ended.
     pub ending: Ending,
@@ -74,7 +74,7 @@ impl<'a> LabInterleaving<'a> {
         &self,
         stop: &StopFlag,
         observer: &dyn Observer,
-    ) -> Result<LabCompared, CommandError> {
+    ) -> Result<LabCompareOutcome, CommandError> {
         let mut folder = LabCompareFolder::create(self.execution.folder(), self.manifest())?;
         let ending = match self.all(&mut folder, stop, observer) {
             Err(error) if folder.manifest.benches.is_empty() => {
@@ -92,7 +92,7 @@ impl<'a> LabInterleaving<'a> {
         let path = self.execution.folder().display();
         observer.remark(&format!("durio: folder of the comparison: {path}"));
         saved?;
-        Ok(LabCompared { ending: ending?, folder })
+        Ok(LabCompareOutcome { ending: ending?, folder })
     }
 
     fn bench(&self, side: LabCompareSide) -> GuestBench<'_> {

@@ -60,27 +60,22 @@ mod setting_guard;
 mod state_folder;
 mod text_file;
 
-pub use durio_command::{
-    CommandError as BenchError, CommandErrorKind as BenchErrorKind, Ending, LocatedPlaces,
-    Permission, error_chain as with_causes, locate, set_command_line,
-};
-
-pub use ab_test::{FinishedProof, ProofRequest, prove};
+pub use ab_test::{AbTestOutcome, AbTestRequest, prove};
 pub use bench::{
-    Bench, BenchRequest, Benched, Planning, PointEstimate, StackChoice, chosen_stacks, estimates,
-    listing, read_stack_spec,
+    Bench, BenchOutcome, BenchRequest, Planning, PointEstimate, StackChoice, chosen_stacks,
+    estimates, listing, read_stack_spec,
 };
-pub use calibrate::{CalibrationWish, busy_processors, calibrate};
-pub use campaign::{CampaignScale, CampaignWish, plan_of_spec};
+pub use calibrate::{CalibrationRequest, busy_processors, calibrate};
+pub use campaign::{CampaignScale, SpecRequest, plan_of_spec};
 pub use doctor::diagnose;
-pub use execute::{Execution, FinishedRun, RunOptions, memory_remark};
+pub use execute::{Execution, RunOptions, RunOutcome, memory_remark};
 pub use guest::{
     GuestBench, GuestSettings, bench_of_guest, emulation_remark, guest_failed, left_out_remark,
     time_limit,
 };
 pub use interleave::{InterleavedRuns, interleave};
 pub use lab_compare::{
-    LabCompared, LabComparing, LabInterleaving, read_lab_comparison, save_lab_comparison,
+    LabCompareOutcome, LabComparing, LabInterleaving, read_lab_comparison, save_lab_comparison,
 };
 pub use leftovers::{CaptureMark, LookFor, clear_leftovers};
 pub use observer::{Observer, RunObserver};

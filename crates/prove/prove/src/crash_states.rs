@@ -30,7 +30,7 @@ const LINES: usize = 3;
 
 /// The user's request on a log.
 #[derive(Debug)]
-pub struct CrashStatesWish<'a> {
+pub struct CrashStatesRequest<'a> {
     pub log: &'a Path,
     /// The disk's earlier contents; zeros without it.
     pub base: Option<&'a Path>,
@@ -51,22 +51,25 @@ pub struct CrashStatesWish<'a> {
 /// # Errors
 /// If the log is invalid, the command cannot be run, or a state does not fit.
 pub fn check_crash_states(
-    wish: &CrashStatesWish<'_>,
+    request: &CrashStatesRequest<'_>,
     stop: &StopFlag,
     observer: &dyn ProgressObserver,
 ) -> Result<CrashStateFindings, CommandError> {
-    let recorded = RecordedLog::read(wish)?;
+    let recorded = RecordedLog::read(request)?;
     let scratch = StateScratch::new(&recorded)?;
-    let mut findings = CrashStateFindings::new(wish.log.display().to_string(), wish.seed);
-    let limits =
-        EnumerationLimits { states: wish.limit, seed: wish.seed, ..EnumerationLimits::default() };
+    let mut findings = CrashStateFindings::new(request.log.display().to_string(), request.seed);
+    let limits = EnumerationLimits {
+        states: request.limit,
+        seed: request.seed,
+        ..EnumerationLimits::default()
+    };
     let (mut due, mut ended) = (ProgressTimer::new(), Ok(()));
     let found = visit(&recorded.recording, limits, |image, state| {
         if let Some(elapsed) = due.now() {
             let (states, failed) = (findings.states, findings.failed);
             observer.progress(&format!("{states} crash states in {elapsed} s, {failed} failed"));
         }
-        match scratch.check(image, state, wish, stop) {
+        match scratch.check(image, state, request, stop) {
             Ok((outcome, finding)) => {
                 findings.take(outcome, || finding);
                 ControlFlow::Continue(())
@@ -92,20 +95,20 @@ pub fn check_crash_states(
 /// # Errors
 /// As [`check_crash_states`]; if the state does not exist, or the file does.
 pub fn check_crash_state(
-    wish: &CrashStatesWish<'_>,
+    request: &CrashStatesRequest<'_>,
     name: StateName,
     saved: Option<&Path>,
     stop: &StopFlag,
 ) -> Result<CrashStateFindings, CommandError> {
-    let recorded = RecordedLog::read(wish)?;
-    let mut findings = CrashStateFindings::new(wish.log.display().to_string(), wish.seed);
+    let recorded = RecordedLog::read(request)?;
+    let mut findings = CrashStateFindings::new(request.log.display().to_string(), request.seed);
     let checked = visit_one(&recorded.recording, name, |image, state| {
         if let Some(path) = saved {
             save(image, recorded.size, path)?;
         }
-        if !wish.check.is_empty() {
+        if !request.check.is_empty() {
             let scratch = StateScratch::new(&recorded)?;
-            let (outcome, finding) = scratch.check(image, state, wish, stop)?;
+            let (outcome, finding) = scratch.check(image, state, request, stop)?;
             findings.take(outcome, || finding);
         }
         Ok(())
@@ -124,17 +127,17 @@ struct RecordedLog {
 }
 
 impl RecordedLog {
-    fn read(wish: &CrashStatesWish<'_>) -> Result<Self, CommandError> {
-        let entries = trace::parse(&read_log(wish.log)?).map_err(|error| {
+    fn read(request: &CrashStatesRequest<'_>) -> Result<Self, CommandError> {
+        let entries = trace::parse(&read_log(request.log)?).map_err(|error| {
             CommandError::of(CommandErrorKind::WrongUse, error)
-                .context(format!("'{}'", wish.log.display()))
+                .context(format!("'{}'", request.log.display()))
                 .hint("durio simdisk serve --record makes one, and so does the kernel's log-writes")
         })?;
-        let (base, base_size) = match wish.base {
+        let (base, base_size) = match request.base {
             Some(path) => read_base(path)?,
             None => (Image::default(), Bytes::ZERO),
         };
-        let size = wish.size.unwrap_or(base_size);
+        let size = request.size.unwrap_or(base_size);
         let recording = Recording::from_log(base, &entries);
         let end = recording.events().iter().map(end_of).max().unwrap_or(0);
         let needed = end.max(base_size.get());
@@ -230,7 +233,7 @@ impl StateScratch {
         &self,
         image: &Image,
         state: &CutState<'_>,
-        wish: &CrashStatesWish<'_>,
+        request: &CrashStatesRequest<'_>,
         stop: &StopFlag,
     ) -> Result<(CheckOutcome, CrashStateFinding), CommandError> {
         let stopped = || CommandError::new(CommandErrorKind::Interrupted, "interrupted");
@@ -241,9 +244,9 @@ impl StateScratch {
             CommandError::io("make the state", &self.image, error)
                 .hint("TMPDIR names another folder for it")
         })?;
-        let patience = Duration::from_nanos(wish.patience.get());
+        let patience = Duration::from_nanos(request.patience.get());
         let asked =
-            ask_stoppable(&mut self.command(state, wish.check), patience, &|| stop.is_set());
+            ask_stoppable(&mut self.command(state, request.check), patience, &|| stop.is_set());
         let (outcome, reason, said) = match asked {
             Ok(answer) => judge(&answer),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(stopped()),
@@ -251,7 +254,7 @@ impl StateScratch {
                 (CheckOutcome::Undecided, error.to_string(), String::new())
             }
             Err(error) => {
-                let program = wish.check.first().map(Path::new).unwrap_or(Path::new(""));
+                let program = request.check.first().map(Path::new).unwrap_or(Path::new(""));
                 return Err(CommandError::io("run", program, error));
             }
         };

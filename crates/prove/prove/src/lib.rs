@@ -57,9 +57,9 @@ pub mod witness;
 pub mod writer;
 
 pub use command_in_guest::command_in_guest;
-pub use crash_states::{CrashStatesWish, check_crash_state, check_crash_states};
+pub use crash_states::{CrashStatesRequest, check_crash_state, check_crash_states};
 pub use guest_trials::name_kernels;
-pub use power_proof::{PowerProved, prove_power};
+pub use power_proof::{ProofOutcome, prove_power};
 pub use proof_in_guest::prove_in_guest;
-pub use proof_parts::{WitnessWish, be_agent, keep_ledger, verify_target};
+pub use proof_parts::{WitnessTerms, be_agent, keep_ledger, verify_target};
 pub use proof_target::ProofStorage;

@@ -37,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// A proof that is over.
 #[derive(Debug)]
-pub struct PowerProved {
+pub struct ProofOutcome {
     /// Its folder, with the outcome.
     pub folder: ProofFolder,
     pub findings: ProofFindings,
@@ -49,12 +49,12 @@ pub struct PowerProved {
 ///
 /// # Errors
 /// If the folder cannot be read or written. A series that cannot be tried here is the error of
-/// [`PowerProved::ending`]: the cuts so far are worth a report.
+/// [`ProofOutcome::ending`]: the cuts so far are worth a report.
 pub fn prove_power(
     mut folder: ProofFolder,
     stop: &StopFlag,
     observer: &dyn ProgressObserver,
-) -> Result<PowerProved, CommandError> {
+) -> Result<ProofOutcome, CommandError> {
     observer.remark(&format!("durio: seed {}", folder.manifest.plan.seed));
     let before = folder.cuts()?;
     let writer = folder.writer()?;
@@ -74,7 +74,7 @@ pub fn prove_power(
     folder.update(&folder.manifest)?;
     observer.remark(&format!("durio: proof folder: {}", folder.path().display()));
     let findings = analyse_proof(&folder.manifest, &folder.cuts()?);
-    Ok(PowerProved { folder, findings, ending: ended })
+    Ok(ProofOutcome { folder, findings, ending: ended })
 }
 
 /// A series that is not decided yet.

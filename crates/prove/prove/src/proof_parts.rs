@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// A witness's terms for its agent.
 #[derive(Debug, Clone)]
-pub struct WitnessWish<'a> {
+pub struct WitnessTerms<'a> {
     pub listen: SocketAddr,
     /// A secret that the agent must know.
     pub token: &'a str,
@@ -56,29 +56,29 @@ pub struct WitnessWish<'a> {
 /// # Errors
 /// If the ledger exists, or nothing was acknowledged.
 pub fn keep_ledger(
-    wish: &WitnessWish<'_>,
+    request: &WitnessTerms<'_>,
     stop: &StopFlag,
     observer: &dyn ProgressObserver,
 ) -> Result<u64, CommandError> {
-    let file = File::options().read(true).write(true).create_new(true).open(wish.ledger);
-    let file = file.map_err(|error| CommandError::io("make", wish.ledger, error))?;
-    let server = WitnessServer::bind(&Address::Tcp(wish.listen), wish.token, Nanos::ZERO);
+    let file = File::options().read(true).write(true).create_new(true).open(request.ledger);
+    let file = file.map_err(|error| CommandError::io("make", request.ledger, error))?;
+    let server = WitnessServer::bind(&Address::Tcp(request.listen), request.token, Nanos::ZERO);
     let server = server.map_err(cannot)?;
-    observer.remark(&format!("durio: seed {}", wish.seed));
+    observer.remark(&format!("durio: seed {}", request.seed));
     observer.remark(&format!("durio: the witness waits at {}", server.address()));
     let forever = Duration::from_secs(u64::MAX >> 2);
     let stopped = || stop.is_set();
     let (mut link, agent) = server.accept(forever, &stopped).map_err(ended)?;
-    let usable = agent.size.min(wish.size.map_or(USED_MAX, Bytes::get));
+    let usable = agent.size.min(request.size.map_or(USED_MAX, Bytes::get));
     let cells = usable / CELL as u64;
     if cells < CELLS_MIN {
         let text = format!("the target has {usable} bytes; a proof needs 256 KiB");
         return Err(CommandError::cannot_measure(text));
     }
     let mut run = [0; 16];
-    run[..8].copy_from_slice(&wish.seed.to_le_bytes());
+    run[..8].copy_from_slice(&request.seed.to_le_bytes());
     run[8..].copy_from_slice(&random_seed().to_le_bytes());
-    let (owner, arm) = (StampOwner { run, target: 1 }, wish.arm);
+    let (owner, arm) = (StampOwner { run, target: 1 }, request.arm);
     let head = LedgerHead { power: agent.power(), ..LedgerHead::new(owner, cells, arm) };
     let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
     link.say(&WitnessSays::Prepare { owner, cells, arm }).map_err(cannot)?;
@@ -88,13 +88,13 @@ pub fn keep_ledger(
     }
     book.record(LedgerLine::Prepared { at: server.now() }).map_err(cannot)?;
     observer.remark("durio: the target is stamped; it is written to until its power goes");
-    let load = WitnessSays::Load { owner, cells, arm, first_seq: 1, seed: wish.seed };
+    let load = WitnessSays::Load { owner, cells, arm, first_seq: 1, seed: request.seed };
     link.say(&load).map_err(cannot)?;
     let mut heard = LoadHeard::nothing_since(server.now());
     while !stop.is_set() {
         match hear_load(&mut link, &server, &mut book, &mut heard, LOOK) {
             Ok(true) => {}
-            Ok(false) if heard.is_silent(server.now(), wish.silence) => break,
+            Ok(false) if heard.is_silent(server.now(), request.silence) => break,
             Ok(false) => {}
             Err(WitnessError::Ledger(error)) => return Err(cannot(error)),
             // Its power is gone, or its target: the event that the witness waits for.

@@ -23,7 +23,7 @@ use super::examine::assemble_words;
 use super::front::{ArrayFront, DEPTH, FrontKind};
 use super::orders::{EndOrder, ServedArray, obey};
 
-/// How often the wish to end is looked at.
+/// How often the request to end is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Memory for the chunks of stripes that requests work on; at least `STRIPES_MIN` stripes are

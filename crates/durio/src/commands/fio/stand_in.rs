@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use durio_analyse::{Findings, RunState, WarningFinding};
-use durio_bench::{BenchError, BenchErrorKind, FinishedRun};
+use durio_bench::RunOutcome;
+use durio_command::{CommandError, CommandErrorKind};
 use durio_fio::import::{ResultShape, StreamPlace};
 use durio_fio::job_file::{PrintSettings, Question, option_help};
 use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
@@ -23,7 +24,7 @@ use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 
-pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchError> {
+pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, CommandError> {
     let began = Instant::now();
     let file = parse(words)?;
     let printing = &file.printing;
@@ -47,7 +48,7 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchEr
     let stop = stop_on_signals()?;
     let terminal = Terminal::new(options.quiet || is_quiet);
     let (plan, held) = (&imported.plan, imported.held.clone());
-    let FinishedRun { findings, outcome } = execution.execute(plan, held, &stop, &terminal)?;
+    let RunOutcome { findings, outcome } = execution.execute(plan, held, &stop, &terminal)?;
     let mut imported = imported;
     let exit = match outcome {
         Ok(outcome) => Ok(Exit::from(outcome)),
@@ -88,13 +89,13 @@ fn keep_measured(shape: &mut ResultShape, findings: &Findings) -> bool {
     !shape.rows.is_empty()
 }
 
-fn say_version() -> Result<Exit, BenchError> {
+fn say_version() -> Result<Exit, CommandError> {
     output::answer_text(&format!("{}\n", fio_version(env!("CARGO_PKG_VERSION"))))?;
     Ok(Exit::Fine)
 }
 
-fn say_option(name: &str) -> Result<Exit, BenchError> {
-    let help = option_help(name).map_err(BenchError::wrong_use)?;
+fn say_option(name: &str) -> Result<Exit, CommandError> {
+    let help = option_help(name).map_err(CommandError::wrong_use)?;
     output::answer_text(&help)?;
     Ok(Exit::Fine)
 }
@@ -108,16 +109,16 @@ struct Results {
 impl Results {
     /// Makes the file, and sees to it that those of the logs can be made.
     // Before the run, so that unwritable results do not show only at its end.
-    fn open(printing: &PrintSettings, imported: &ImportedJobs) -> Result<Self, BenchError> {
+    fn open(printing: &PrintSettings, imported: &ImportedJobs) -> Result<Self, CommandError> {
         for log in &imported.shape.logs {
             let folder =
                 Path::new(&log.prefix).parent().filter(|parent| !parent.as_os_str().is_empty());
             if let Some(folder) = folder.filter(|missing| !missing.is_dir()) {
                 let text = format!("there is no directory '{}' for logs", folder.display());
-                return Err(BenchError::wrong_use(text));
+                return Err(CommandError::wrong_use(text));
             }
         }
-        let open = |name: &String| -> Result<_, BenchError> {
+        let open = |name: &String| -> Result<_, CommandError> {
             // Overwrites existing files, as fio does (docs/what-durio-touches.md).
             let file = File::create(name).map_err(|error| cannot_write(name, error))?;
             Ok((name.clone(), file))
@@ -125,7 +126,7 @@ impl Results {
         Ok(Self { file: printing.output.as_ref().map(open).transpose()? })
     }
 
-    fn remark(&self, line: &str) -> Result<(), BenchError> {
+    fn remark(&self, line: &str) -> Result<(), CommandError> {
         match self.file {
             Some(_) => output::answer_text(&format!("{line}\n")),
             None => {
@@ -135,7 +136,7 @@ impl Results {
         }
     }
 
-    fn write(&mut self, findings: &Findings, request: &FioRequest<'_>) -> Result<(), BenchError> {
+    fn write(&mut self, findings: &Findings, request: &FioRequest<'_>) -> Result<(), CommandError> {
         let mut bytes = Vec::new();
         write_fio(findings, request, &mut bytes).map_err(|error| cannot_write("memory", error))?;
         match &mut self.file {
@@ -145,7 +146,7 @@ impl Results {
     }
 
     /// Prints durio's doubts, what it did not record, and the place of the record.
-    fn remark_all(&self, findings: &Findings, imported: &ImportedJobs) -> Result<(), BenchError> {
+    fn remark_all(&self, findings: &Findings, imported: &ImportedJobs) -> Result<(), CommandError> {
         if has_unrecorded_parts(findings, &imported.shape.logs) {
             self.remark(
                 "note: write_lat_log: submit and completion latency have totals and no series: \
@@ -167,15 +168,16 @@ fn line_of(warning: &WarningFinding) -> String {
     }
 }
 
-fn write_logs(findings: &Findings, imported: &ImportedJobs) -> Result<(), BenchError> {
+fn write_logs(findings: &Findings, imported: &ImportedJobs) -> Result<(), CommandError> {
     for log in fio_logs(findings, &imported.shape.logs) {
         std::fs::write(&log.name, log.text).map_err(|error| cannot_write(&log.name, error))?;
     }
     Ok(())
 }
 
-fn cannot_write(name: &str, error: io::Error) -> BenchError {
-    BenchError::of(BenchErrorKind::CannotMeasure, error).context(format!("cannot write '{name}'"))
+fn cannot_write(name: &str, error: io::Error) -> CommandError {
+    CommandError::of(CommandErrorKind::CannotMeasure, error)
+        .context(format!("cannot write '{name}'"))
 }
 
 #[cfg(test)]
