@@ -481,7 +481,7 @@ mod tests {
         assert!(of_interval(&|_| {}));
         let ends = |from, to| {
             of_interval(&|interval| {
-                (interval.from, interval.to) = (Nanos::new(from), Nanos::new(to))
+                (interval.from, interval.to) = (Nanos::new(from), Nanos::new(to));
             })
         };
         assert!(ends(350, 350) && !ends(351, 350));

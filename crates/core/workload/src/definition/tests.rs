@@ -38,10 +38,10 @@ fn each_number_has_its_bounds() {
     is_fine(&good, |workload| workload.block_size = Bytes::new(1));
     is_fine(&good, |workload| workload.block_size = Bytes::new(1 << 30));
     is_refused(&good, "block size must be 1 B to 1 GiB, not 0 B", |workload| {
-        workload.block_size = Bytes::ZERO
+        workload.block_size = Bytes::ZERO;
     });
     is_refused(&good, "block size must be", |workload| {
-        workload.block_size = Bytes::new((1 << 30) + 1)
+        workload.block_size = Bytes::new((1 << 30) + 1);
     });
     is_fine(&good, |workload| workload.jobs = 4096);
     is_refused(&good, "jobs must be 1 to 4096, not 4097", |workload| workload.jobs = 4097);
@@ -51,7 +51,7 @@ fn each_number_has_its_bounds() {
     is_refused(&good, "depth must be", |workload| workload.depth = 0);
     is_fine(&good, |workload| workload.read_share = PerMille(1000));
     is_refused(&good, "share of reads is 1001 of 1000", |workload| {
-        workload.read_share = PerMille(1001)
+        workload.read_share = PerMille(1001);
     });
     is_refused(&good, "end of its region", |workload| workload.at_end = AtEnd::Reallocate);
     is_fine(&Workload::default(), |workload| workload.at_end = AtEnd::Reallocate);
@@ -110,7 +110,7 @@ fn orders_that_contradict_each_other_are_refused() {
     let hot_once = Workload { skew: zones.clone(), ..once };
     is_refused(&hot_once, words, |workload| workload.write_skew = Some(zones.clone()));
     is_refused(&hot, "zipf theta", |workload| {
-        workload.write_skew = Some(Skew::Zipf { theta_per_mille: 0 })
+        workload.write_skew = Some(Skew::Zipf { theta_per_mille: 0 });
     });
 }
 
@@ -186,10 +186,10 @@ fn a_log_of_batches_has_one_order_and_one_sync_for_each() {
     is_fine(&good, threads(4, 1024));
     is_refused(&good, "4100 committers with a thread each are more than 4096", threads(4, 1025));
     is_fine(&good, |workload| {
-        (workload.jobs, workload.group_commit) = (4, Some(GroupCommit::of(1025)))
+        (workload.jobs, workload.group_commit) = (4, Some(GroupCommit::of(1025)));
     });
     is_refused(&good, "committers must be", |workload| {
-        workload.group_commit = Some(GroupCommit::of(0))
+        workload.group_commit = Some(GroupCommit::of(0));
     });
 }
 

@@ -300,7 +300,7 @@ mod tests {
     fn rounds_repetitions_and_streams_are_named_where_they_are_not_the_first() {
         let place = |round, repeat, stream| {
             let claim = of_workload(|workload| {
-                (workload.round, workload.repeat, workload.stream) = (round, repeat, stream)
+                (workload.round, workload.repeat, workload.stream) = (round, repeat, stream);
             });
             assert_eq!(claim.line, Some(ClaimPlace::Name(claim.note.clone())));
             claim.note
@@ -383,7 +383,7 @@ mod tests {
         }
         // A call after the write, of which none was seen.
         let claim = of_workload(|workload| {
-            workload.operations.retain(|operation| operation.operation != OperationName::Sync)
+            workload.operations.retain(|operation| operation.operation != OperationName::Sync);
         });
         assert_eq!((claim.durability, claim.writes_per_sync), (Durability::SyncCall, Some(3)));
         assert_eq!(claim.sync, Operations::default());
@@ -416,7 +416,7 @@ mod tests {
         let with_threads = |threads: &str| {
             let policy = json!({"committers": 4, "threads": threads, "batch_bytes_max": 65536});
             of_workload(|workload| {
-                workload.definition.group_commit = Some(from_value(policy.clone()).unwrap())
+                workload.definition.group_commit = Some(from_value(policy.clone()).unwrap());
             })
         };
         assert!(with_threads("one_each").paced);

@@ -67,8 +67,6 @@ struct LogLoop<'a, 'b, E: Engine> {
     delay: u64,
 }
 
-/// The memory of an open loop's committers, allocated before it begins.
-
 impl<'a, E: Engine> MeasuredLoop<'a, E> {
     /// Runs a log to the limit, to the first error or until it is stopped. Records that were handed
     /// over before the limit are waited for; after an error or a wish to stop only the batch in

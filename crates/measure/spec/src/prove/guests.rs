@@ -190,7 +190,7 @@ fn size(
         Some(Amount::Bytes(size)) if is_size(size, layers) => Ok(size),
         Some(_) => {
             let message = format!("a guest's disk has {least} to 4 GiB, a multiple of 4 KiB");
-            let under = format!("{} takes at least {least}", layers);
+            let under = format!("{layers} takes at least {least}");
             Err(source.error(given.at, message).hint(under))
         }
     }
