@@ -39,8 +39,10 @@ fn sqlite_commits_for_one_client_in_its_process_with_as_many_syncs_as_a_commit_t
         assert_eq!(points.len(), 1, "{database}");
         assert_eq!(points[0]["clients"], 1, "{database}");
         let found = points[0]["commits_per_sync"].as_f64().unwrap();
-        // A commit may be under way when the time is over.
-        assert!((found / per_sync - 1.0).abs() < 0.05, "{database}: {found}");
+        let commits = points[0]["rate_per_second"].as_f64().unwrap() * 0.2;
+        // A commit may be under way when the time is over: on a slow disk one of only five.
+        let tolerance = (1.5 / commits).max(0.05);
+        assert!((found / per_sync - 1.0).abs() < tolerance, "{database}: {found}, {commits}");
     }
 }
 
