@@ -1,6 +1,6 @@
 //! What joins the steps of a campaign: sections, their axes, what decides how often they are run.
 
-use durio_base::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos, RaidLevel};
 use serde::{Deserialize, Serialize};
 
 use crate::RawPath;
@@ -178,22 +178,6 @@ pub struct Sheet {
     /// Sequential writes in bytes per second.
     #[serde(rename = "write_bandwidth_bytes_per_second", skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<Bytes>,
-}
-
-/// How devices are joined under a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RaidLevel {
-    /// Chunks in turn over the members, one copy.
-    Raid0,
-    /// All members hold the same.
-    Raid1,
-    /// Chunks in turn over sets of copies.
-    Raid10,
-    /// One parity block per stripe.
-    Raid5,
-    /// Two parity blocks per stripe.
-    Raid6,
 }
 
 /// A target's layout and environment, as declared.

@@ -14,7 +14,7 @@ mod threshold;
 
 pub use campaign::{
     Campaign, DeclaredLayout, DeclaredTarget, Experiment, Goal, PlanSection, PublishedShare,
-    RaidLevel, Rounds, SectionKind, SeveralDevices, Sheet, Tracking, Until,
+    Rounds, SectionKind, SeveralDevices, Sheet, Tracking, Until,
 };
 pub use cost::Cost;
 pub use durio_block::EngineKind;

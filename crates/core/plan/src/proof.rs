@@ -3,7 +3,7 @@
 
 mod guest_layers;
 
-use durio_base::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos, RaidLevel};
 use durio_block::EngineKind;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +82,7 @@ pub enum ProofTarget {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayTarget {
     /// How data is spread.
-    pub level: ArrayLevel,
+    pub level: RaidLevel,
     pub members: u32,
     /// The profile of those members that have one, by its name.
     pub profile: String,
@@ -95,6 +95,10 @@ pub struct ArrayTarget {
 }
 
 impl ArrayTarget {
+    /// Those that outlive a member; level 0 loses what any of its disks loses.
+    pub const LEVELS: [RaidLevel; 4] =
+        [RaidLevel::Raid1, RaidLevel::Raid5, RaidLevel::Raid6, RaidLevel::Raid10];
+
     /// The words for it: `raid1/fua-ignored@0`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -102,67 +106,6 @@ impl ArrayTarget {
         match self.liar {
             Some(liar) => format!("{level}/{profile}@{liar}"),
             None => format!("{level}/{profile}"),
-        }
-    }
-}
-
-/// How a durio array spreads data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ArrayLevel {
-    /// The same on all members.
-    Raid1,
-    /// Stripes with a parity.
-    Raid5,
-    /// Stripes with two parities.
-    Raid6,
-    /// Chunks in turn over pairs of members.
-    Raid10,
-}
-
-impl ArrayLevel {
-    pub const ALL: [Self; 4] = [Self::Raid1, Self::Raid5, Self::Raid6, Self::Raid10];
-
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Raid1 => "raid1",
-            Self::Raid5 => "raid5",
-            Self::Raid6 => "raid6",
-            Self::Raid10 => "raid10",
-        }
-    }
-
-    /// Members of the smallest.
-    #[must_use]
-    pub const fn members_min(self) -> u32 {
-        match self {
-            Self::Raid1 => 2,
-            Self::Raid5 => 3,
-            Self::Raid6 | Self::Raid10 => 4,
-        }
-    }
-
-    /// Whether an array may have this many members.
-    #[must_use]
-    pub const fn takes(self, members: u32) -> bool {
-        match self {
-            Self::Raid1 => members >= 2 && members <= 4,
-            Self::Raid5 => members >= 3 && members <= 16,
-            Self::Raid6 => members >= 4 && members <= 16,
-            Self::Raid10 => members >= 4 && members <= 32 && members.is_multiple_of(2),
-        }
-    }
-
-    /// Members whose size is the array's.
-    #[must_use]
-    pub const fn data_members(self, members: u32) -> u32 {
-        match self {
-            Self::Raid1 => 1,
-            Self::Raid5 => members - 1,
-            Self::Raid6 => members - 2,
-            Self::Raid10 => members / 2,
         }
     }
 }

@@ -326,7 +326,7 @@ layer_kinds! {
     loop_file: Loop(Loop), undo DetachLoop;
     device: Device(Device), undo Wipe, check Unused;
     md: Md(DeclaredMd, MdBitmap), undo StopArray, check ArrayCheck;
-    raid: Raid(Raid, RaidFront, DurioRaidLevel), undo EndServer;
+    raid: Raid(Raid, RaidFront), undo EndServer;
     lvm: Lvm(Lvm, LvmLayout), undo RemoveVolumeGroup;
     dm: Dm(Dm, DmTarget), undo RemoveMapped;
     ext4: Ext4(Ext4);

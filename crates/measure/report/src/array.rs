@@ -3,7 +3,7 @@
 //! Shows an [`ArrayStatus`] or an [`ArrayExamination`] as facts and a table of members.
 //! `durio-raid-commands` asks the server and reads superblocks.
 
-use durio_base::Bytes;
+use durio_base::{Bytes, RaidLevel};
 use serde::{Deserialize, Serialize};
 
 use crate::Report;
@@ -22,8 +22,8 @@ pub struct ArrayShape {
     pub name: String,
     /// Its identity, 32 hexadecimal digits.
     pub array: String,
-    /// 0, 1, 5, 6 or 10.
-    pub level: u8,
+    #[serde(with = "durio_base::raid_level::as_number")]
+    pub level: RaidLevel,
     /// Members with a role; spares are not counted.
     pub members: u8,
     /// Bytes of a chunk.
@@ -221,7 +221,7 @@ fn standing_words(status: &ArrayStatus) -> (Tone, String) {
         ArrayState::Stopped => {
             (Tone::Bad, "stopped by itself: nothing is read or written".to_owned())
         }
-        ArrayState::Running if status.shape.level == 0 => {
+        ArrayState::Running if status.shape.level == RaidLevel::Raid0 => {
             let replacing = replacing_words(status);
             (Tone::Good, format!("running, without redundancy: one failure loses data{replacing}"))
         }
@@ -289,7 +289,7 @@ fn percent(done: u64, all: u64) -> String {
 }
 
 fn has_parity(status: &ArrayStatus) -> bool {
-    matches!(status.shape.level, 5 | 6)
+    status.shape.level.parities() > 0
 }
 
 fn scrub(it: &ArrayScrub, status: &ArrayStatus, section: &mut Section) {
@@ -348,7 +348,7 @@ fn regions(status: &ArrayStatus) -> String {
 fn shape_facts(shape: &ArrayShape) -> [(&'static str, String); 2] {
     let size = Bytes::new(shape.size_bytes);
     let chunk = Bytes::new(shape.chunk_bytes);
-    let kind = format!("RAID {} of {}, chunks of {chunk}", shape.level, shape.members);
+    let kind = format!("RAID {} of {}, chunks of {chunk}", shape.level.number(), shape.members);
     [("array", format!("{kind}, {size}")), ("id", shape.array.clone())]
 }
 

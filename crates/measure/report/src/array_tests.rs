@@ -35,7 +35,7 @@ fn status(level: u8, members: u8, may_fail: u8) -> ArrayStatus {
     let shape = ArrayShape {
         name: "data".to_owned(),
         array: "00".repeat(16),
-        level,
+        level: RaidLevel::of_number(level).unwrap(),
         members,
         chunk_bytes: 16 << 10,
         region_bytes: MIB,

@@ -5,17 +5,17 @@
 mod arrays;
 mod guests;
 
-use durio_base::{Bytes, Nanos, did_you_mean};
+use durio_base::{Bytes, Nanos, RaidLevel, did_you_mean};
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    AgentTarget, Arm, ArrayLevel, DurablePath, ExpectedVerdict, FileWrites, GuestFrontEnd,
+    AgentTarget, Arm, ArrayTarget, DurablePath, ExpectedVerdict, FileWrites, GuestFrontEnd,
     GuestLayers, LossClass, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
 
 use crate::SpecError;
 use crate::table::value::{
-    Amount, FormatVersion, KeyedValue, LevelValue, Name, Time, parsed, words,
+    Amount, FormatVersion, KeyedValue, LevelValue, Name, Time, WordValue, parsed, words,
 };
 use crate::table::{
     Levels, OptionalValue, PlacedValue, ReferenceKey, SpecTable, SpecText, Texts, reference, table,
@@ -79,7 +79,7 @@ table! {
     pub(crate) struct ArrayTable {
         /// raid1, the same on all members; raid5 or raid6, stripes with one or two parities; or raid10, chunks in turn over
         /// pairs of members. Default: raid1.
-        level: Levels<ArrayLevel>,
+        level: Levels<ProvedLevel>,
         /// How many members: 2 to 4 of raid1, 3 to 16 of raid5, 4 to 16 of raid6, an even number from 4 to 32 of raid10. Default: the fewest.
         members: OptionalValue<u32>,
         /// Names of profiles, as durio simdisk list shows them; "all" is each of them. A lie begins when
@@ -180,8 +180,17 @@ table! {
     }
 }
 
+/// A level of [`ArrayTarget::LEVELS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProvedLevel(RaidLevel);
+
+impl WordValue for ProvedLevel {
+    fn words() -> Vec<(&'static str, Self)> {
+        ArrayTarget::LEVELS.map(|level| (level.word(), Self(level))).into()
+    }
+}
+
 words! {
-    ArrayLevel { "raid1" => Raid1, "raid5" => Raid5, "raid6" => Raid6, "raid10" => Raid10 }
     GuestFrontEnd { "virtio-blk" => VirtioBlk, "nvme" => Nvme, "scsi" => Scsi }
     FileWrites {
         "overwrite" => Overwrite,

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use durio_base::RaidLevel;
 use durio_block::ask;
 use durio_command::{CommandError, CommandErrorKind, error_chain};
 use durio_layers::{
@@ -55,7 +56,7 @@ fn stack(kinds: Vec<DeclaredKind>) -> DeclaredStack {
 
 /// The layers of a stack, from below; durio's array is not one of them.
 fn kinds(layers: GuestLayers) -> Vec<DeclaredKind> {
-    let md = md_level(layers).map(|level| DeclaredKind::Md(md(level)));
+    let md = md_level(layers).map(|level| DeclaredKind::Md(md(level.number())));
     let filesystem = layers.filesystem.map(|filesystem| match filesystem {
         // Blocks of a cell's size, which a filesystem this small has not by itself.
         GuestFilesystem::Ext4 => DeclaredKind::Ext4(Ext4 {
@@ -70,7 +71,7 @@ fn kinds(layers: GuestLayers) -> Vec<DeclaredKind> {
     md.into_iter().chain(filesystem).collect()
 }
 
-fn md_level(layers: GuestLayers) -> Option<u8> {
+fn md_level(layers: GuestLayers) -> Option<RaidLevel> {
     layers.array.filter(|array| array.kind == GuestArrayKind::Md).map(|array| array.level)
 }
 
@@ -269,8 +270,8 @@ fn run(program: &str, arguments: &[String]) -> Result<(), CommandError> {
 }
 
 /// Writes a new array to empty disks.
-fn create_array(level: u8, disks: &[PathBuf]) -> Result<(), CommandError> {
-    let level = level.to_string();
+fn create_array(level: RaidLevel, disks: &[PathBuf]) -> Result<(), CommandError> {
+    let level = level.number().to_string();
     let words = ["raid", "create", "proof", "--level", &level, "--assume-clean"].map(String::from);
     let named = disks.iter().map(|disk| disk.display().to_string());
     let permits = named.clone().flat_map(|disk| ["--destroy".to_owned(), disk]);
@@ -349,9 +350,11 @@ mod tests {
 
     #[test]
     fn an_array_is_made_of_all_disks_where_it_is_looked_for() {
-        for (layers, level) in
-            [(GuestLayers::md(1), 1), (GuestLayers::md(5), 5), (GuestLayers::md(10), 10)]
-        {
+        for (layers, level) in [
+            (GuestLayers::md(RaidLevel::Raid1), 1),
+            (GuestLayers::md(RaidLevel::Raid5), 5),
+            (GuestLayers::md(RaidLevel::Raid10), 10),
+        ] {
             let words = words(layers);
             let create = words.iter().find(|word| word.starts_with("mdadm --create")).unwrap();
             assert!(create.contains(&format!("--create {} ", array())), "{create}");
@@ -374,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_filesystem_on_an_array_is_made_on_the_array_and_mounted_from_it() {
-        let words = words(GuestLayers::md(6).with(GuestFilesystem::Xfs));
+        let words = words(GuestLayers::md(RaidLevel::Raid6).with(GuestFilesystem::Xfs));
         let at = |begin: &str| words.iter().position(|word| word.starts_with(begin)).unwrap();
         let (create, mkfs, mount) = (at("mdadm --create"), at("mkfs.xfs"), at("mount -t xfs"));
         assert!(create < mkfs && mkfs < mount, "{words:?}");
@@ -387,10 +390,14 @@ mod tests {
 
     #[test]
     fn a_guest_has_the_programs_and_drivers_of_its_layers() {
-        let needs = needs([GuestLayers::RAW, GuestLayers::XFS, GuestLayers::md(5)].into_iter());
+        let needs = needs(
+            [GuestLayers::RAW, GuestLayers::XFS, GuestLayers::md(RaidLevel::Raid5)].into_iter(),
+        );
         assert_eq!(needs.tools, ["mdadm", "mkfs.xfs"]);
         assert_eq!(needs.modules, ["raid456", "xfs"]);
-        let needs = self::needs([GuestLayers::durio(1).with(GuestFilesystem::Ext4)].into_iter());
+        let needs = self::needs(
+            [GuestLayers::durio(RaidLevel::Raid1).with(GuestFilesystem::Ext4)].into_iter(),
+        );
         assert!(needs.tools.contains(&"mkfs.ext4".to_owned()));
         assert!(needs.modules.contains(&UBLK.to_owned()));
     }

@@ -4,12 +4,12 @@
 //! Takes a profile, an arm and a seed, and returns the findings of each cut. An array is
 //! assembled again after each cut.
 
-use durio_base::Nanos;
+use durio_base::{Nanos, RaidLevel};
 use durio_block::{BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, Ticks};
 use durio_nbd::{NbdEngine, NbdError};
-use durio_plan::proof::{Arm, ArrayLevel, ArrayTarget, DurablePath};
+use durio_plan::proof::{Arm, ArrayTarget, DurablePath};
 use durio_raid::simulated::array::{ArrayEngine, ArrayStart, create_array};
-use durio_raid::{AssembleError, CreateError, Fault, Level};
+use durio_raid::{AssembleError, CreateError, Fault};
 use durio_record::proof::CutFindings;
 use durio_simdisk::{Disk, Lie, Profile, SharedDisk, SimEngine, named};
 use rand_core::{Rng, SeedableRng};
@@ -376,7 +376,7 @@ const CUT_AGAIN_WITHIN: u64 = 200;
 #[derive(Debug, Clone)]
 pub struct ArrayDisks {
     /// How data is spread.
-    pub level: Level,
+    pub level: RaidLevel,
     /// Its members, in order. They start to lie when the array was created.
     pub members: Vec<Profile>,
     /// The deliberate fault of the engine; only with its feature `simulate`.
@@ -391,20 +391,18 @@ impl ArrayDisks {
         let honest = Profile { lies: Vec::new(), ..lying.clone() };
         let lies = |member| target.liar.is_none_or(|liar| liar == member);
         let member = |member| if lies(member) { lying.clone() } else { honest.clone() };
-        let level = match target.level {
-            ArrayLevel::Raid1 => Level::Mirrored,
-            ArrayLevel::Raid5 => Level::Parity,
-            ArrayLevel::Raid6 => Level::DoubleParity,
-            ArrayLevel::Raid10 => Level::StripedMirrors,
-        };
-        Some(Self { level, members: (0..target.members).map(member).collect(), fault: None })
+        Some(Self {
+            level: target.level,
+            members: (0..target.members).map(member).collect(),
+            fault: None,
+        })
     }
 }
 
 /// By a call, on a virtual clock.
 #[derive(Debug)]
 pub struct ByArray {
-    level: Level,
+    level: RaidLevel,
     fault: Option<Fault>,
     disks: Vec<SharedDisk>,
     /// Each disk's lies, from the creation of the array on.

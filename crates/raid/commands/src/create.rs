@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use durio_base::Bytes;
+use durio_base::{Bytes, RaidLevel};
 use durio_block::TargetType;
 use durio_command::{CommandError, CommandErrorKind, LocatedPlaces, Permission, locate};
 use durio_raid::layout::{self, DATA_ALIGNMENT};
 use durio_raid::server::{leave_unsynced, write_metadata};
-use durio_raid::{Blocks, CreateError, Geometry, Level, MEMBERS_MAX, Member, NAME_BYTES, create};
+use durio_raid::{Blocks, CreateError, Geometry, MEMBERS_MAX, Member, NAME_BYTES, create};
 use durio_report::ArrayShape;
 
 use super::devices::open_direct;
@@ -112,7 +112,7 @@ pub fn create_array(request: &CreateArray) -> Result<ArrayShape, CommandError> {
     Ok(ArrayShape {
         name: request.name.clone(),
         array: super::hexadecimal(array),
-        level: request.level,
+        level,
         members: geometry.members,
         chunk_bytes: geometry.chunk.into(),
         region_bytes: geometry.region,
@@ -122,7 +122,7 @@ pub fn create_array(request: &CreateArray) -> Result<ArrayShape, CommandError> {
     })
 }
 
-fn level_of(request: &CreateArray) -> Result<Level, CommandError> {
+fn level_of(request: &CreateArray) -> Result<RaidLevel, CommandError> {
     if request.name.is_empty()
         || request.name.len() > NAME_BYTES
         || request.name.contains(char::is_control)
@@ -130,19 +130,14 @@ fn level_of(request: &CreateArray) -> Result<Level, CommandError> {
         let text = format!("the name of an array has 1 to {NAME_BYTES} bytes, none of control");
         return Err(CommandError::wrong_use(text));
     }
-    match request.level {
-        0 if !request.spares.is_empty() => {
-            Err(CommandError::wrong_use("level 0 has nothing that a spare could be made from"))
-        }
-        0 => Ok(Level::Striped),
-        1 => Ok(Level::Mirrored),
-        5 => Ok(Level::Parity),
-        6 => Ok(Level::DoubleParity),
-        10 => Ok(Level::StripedMirrors),
-        other => {
-            Err(CommandError::wrong_use(format!("level {other}: there are 0, 1, 5, 6 and 10")))
-        }
+    let level = RaidLevel::of_number(request.level).ok_or_else(|| {
+        let text = format!("level {}: there are 0, 1, 5, 6 and 10", request.level);
+        CommandError::wrong_use(text)
+    })?;
+    if level == RaidLevel::Raid0 && !request.spares.is_empty() {
+        return Err(CommandError::wrong_use("level 0 has nothing that a spare could be made from"));
     }
+    Ok(level)
 }
 
 fn sizes_of(paths: &[&PathBuf], located: &LocatedPlaces) -> Result<Vec<u64>, CommandError> {

@@ -22,7 +22,7 @@ use std::fs::File;
 use std::io::Read;
 
 use durio_command::CommandError;
-use durio_raid::{Id, Level, MemberTable};
+use durio_raid::{Id, MemberTable};
 use durio_report::{ArrayShape, MemberStanding};
 
 pub use create::{CreateArray, create_array};
@@ -48,13 +48,7 @@ fn shape_of(table: &MemberTable) -> ArrayShape {
     ArrayShape {
         name: table.name.clone(),
         array: hexadecimal(table.array),
-        level: match geometry.level {
-            Level::Striped => 0,
-            Level::Mirrored => 1,
-            Level::Parity => 5,
-            Level::DoubleParity => 6,
-            Level::StripedMirrors => 10,
-        },
+        level: geometry.level,
         members: geometry.members,
         chunk_bytes: geometry.chunk.into(),
         region_bytes: geometry.region,

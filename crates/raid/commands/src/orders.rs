@@ -485,7 +485,7 @@ fn shown_device(served: &ServedArray, status: &ServerStatus, number: Option<u8>)
 
 #[cfg(test)]
 mod tests {
-    use durio_raid::Level;
+    use durio_base::RaidLevel;
 
     use super::*;
 
@@ -497,17 +497,17 @@ mod tests {
             let has_all: Vec<_> = (0..members.into()).map(|at| !lacking.contains(&at)).collect();
             may_fail(&geometry, &has_all, unsynced)
         };
-        assert_eq!([of(Level::Striped, 3, &[], 0), of(Level::Striped, 3, &[1], 0)], [0, 0]);
-        let mirror = |lacking: &[usize], unsynced| of(Level::Mirrored, 3, lacking, unsynced);
+        assert_eq!([of(RaidLevel::Raid0, 3, &[], 0), of(RaidLevel::Raid0, 3, &[1], 0)], [0, 0]);
+        let mirror = |lacking: &[usize], unsynced| of(RaidLevel::Raid1, 3, lacking, unsynced);
         assert_eq!(
             [mirror(&[], 0), mirror(&[], 9), mirror(&[2], 0), mirror(&[0, 2], 0)],
             [2, 2, 1, 0]
         );
-        let pairs = |lacking: &[usize]| of(Level::StripedMirrors, 6, lacking, 0);
+        let pairs = |lacking: &[usize]| of(RaidLevel::Raid10, 6, lacking, 0);
         assert_eq!([pairs(&[]), pairs(&[3]), pairs(&[0, 3])], [1, 0, 0]);
-        let parity = |lacking: &[usize], unsynced| of(Level::Parity, 4, lacking, unsynced);
+        let parity = |lacking: &[usize], unsynced| of(RaidLevel::Raid5, 4, lacking, unsynced);
         assert_eq!([parity(&[], 0), parity(&[], 1), parity(&[3], 0)], [1, 0, 0]);
-        let double = |lacking: &[usize], unsynced| of(Level::DoubleParity, 5, lacking, unsynced);
+        let double = |lacking: &[usize], unsynced| of(RaidLevel::Raid6, 5, lacking, unsynced);
         assert_eq!(
             [double(&[], 0), double(&[], 1), double(&[0], 0), double(&[0, 4], 0)],
             [2, 0, 1, 0]

@@ -5,9 +5,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use durio_base::RaidLevel;
 use durio_nbd::{Address, Server};
 use durio_raid::server::{ArrayServer, MemberFile, find_member, write_metadata};
-use durio_raid::{AssembleOptions, Config, Geometry, Id, Level, Member, assemble, create, layout};
+use durio_raid::{AssembleOptions, Config, Geometry, Id, Member, assemble, create, layout};
 
 const CHUNK: u32 = 16 << 10;
 
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn serve(folder: &Path, member_bytes: u64) -> Result<ArrayServer, Box<dyn Error>> {
-    let (level, members) = (Level::Mirrored, 2);
+    let (level, members) = (RaidLevel::Raid1, 2);
     let geometry = Geometry { level, members, chunk: CHUNK, region: 1 << 20, member_bytes };
     let data_at = layout::data_at(&geometry, layout::DATA_ALIGNMENT);
     let device_bytes = layout::device_bytes(&geometry, data_at);

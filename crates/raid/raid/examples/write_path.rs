@@ -4,9 +4,10 @@
 
 #![expect(clippy::print_stdout, reason = "what it did is its output")]
 
+use durio_base::RaidLevel;
 use durio_raid::{
-    ArrayRequest, AssembleOptions, Config, Engine, EngineOutput, Geometry, Id, Level, Member,
-    OpOutcome, RequestKind, assemble, create, layout,
+    ArrayRequest, AssembleOptions, Config, Engine, EngineOutput, Geometry, Id, Member, OpOutcome,
+    RequestKind, assemble, create, layout,
 };
 
 const MEMBER_BYTES: u64 = 1 << 30;
@@ -15,7 +16,7 @@ const WRITE_BYTES: u32 = 4096;
 /// An engine on newly created members.
 fn start(out: &mut EngineOutput) -> Result<Engine, Box<dyn std::error::Error>> {
     let geometry = Geometry {
-        level: Level::StripedMirrors,
+        level: RaidLevel::Raid10,
         members: 4,
         chunk: 16 << 10,
         region: 64 << 20,

@@ -21,12 +21,10 @@
 //!  stripe 2   8  P  6  7
 //! ```
 
+use durio_base::RaidLevel;
+
 /// Most members of an array, spares apart.
-pub const MEMBERS_MAX: u8 = 32;
-/// Most copies of a byte.
-pub const COPIES_MAX: u8 = 4;
-/// Most members of an array with parity.
-pub const STRIPE_MAX: u8 = 16;
+pub const MEMBERS_MAX: u8 = RaidLevel::Raid0.members().1;
 /// The unit of places and lengths of metadata on members, in bytes.
 pub const BLOCK: u64 = 4096;
 /// Bytes of the unit of requests.
@@ -35,38 +33,11 @@ pub const SECTOR: u64 = 512;
 const CHUNK_MIN: u32 = 4 << 10;
 const CHUNK_MAX: u32 = 1 << 20;
 
-/// How data is spread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// 0: chunks in turn, one copy.
-    Striped,
-    /// 1: the same on all members.
-    Mirrored,
-    /// 10: chunks in turn over pairs of members.
-    StripedMirrors,
-    /// 5: stripes with a parity.
-    Parity,
-    /// 6: stripes with two parities.
-    DoubleParity,
-}
-
-impl Level {
-    /// Parities of a stripe.
-    #[must_use]
-    pub fn parities(self) -> u8 {
-        match self {
-            Self::Striped | Self::Mirrored | Self::StripedMirrors => 0,
-            Self::Parity => 1,
-            Self::DoubleParity => 2,
-        }
-    }
-}
-
 /// The parameters of an array, fixed at its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// How data is spread.
-    pub level: Level,
+    pub level: RaidLevel,
     /// Members, without spares and replacements.
     pub members: u8,
     /// Bytes of a chunk, a power of two. Requests are carried out in pieces within one chunk.
@@ -142,17 +113,8 @@ impl Geometry {
     /// # Errors
     /// The first violation, as a [`GeometryError`].
     pub fn check(&self) -> Result<(), GeometryError> {
-        let fits = match self.level {
-            Level::Striped => (2..=MEMBERS_MAX).contains(&self.members),
-            Level::Mirrored => (2..=COPIES_MAX).contains(&self.members),
-            Level::StripedMirrors => {
-                (4..=MEMBERS_MAX).contains(&self.members) && self.members.is_multiple_of(2)
-            }
-            Level::Parity => (3..=STRIPE_MAX).contains(&self.members),
-            Level::DoubleParity => (4..=STRIPE_MAX).contains(&self.members),
-        };
         let chunk = u64::from(self.chunk);
-        if !fits {
+        if !self.level.takes(self.members.into()) {
             Err(GeometryError::Members)
         } else if !self.chunk.is_power_of_two() || !(CHUNK_MIN..=CHUNK_MAX).contains(&self.chunk) {
             Err(GeometryError::Chunk)
@@ -174,9 +136,9 @@ impl Geometry {
     #[must_use]
     pub fn set_members(&self) -> u8 {
         match self.level {
-            Level::Striped => 1,
-            Level::Mirrored | Level::Parity | Level::DoubleParity => self.members,
-            Level::StripedMirrors => 2,
+            RaidLevel::Raid0 => 1,
+            RaidLevel::Raid1 | RaidLevel::Raid5 | RaidLevel::Raid6 => self.members,
+            RaidLevel::Raid10 => 2,
         }
     }
 
@@ -253,13 +215,13 @@ mod tests {
 
     use super::*;
 
-    fn geometry(level: Level, members: u8) -> Geometry {
+    fn geometry(level: RaidLevel, members: u8) -> Geometry {
         Geometry { level, members, chunk: 16384, region: 65536, member_bytes: 1 << 20 }
     }
 
     #[test]
     fn chunks_go_round_over_the_sets() {
-        let geometry = geometry(Level::StripedMirrors, 4);
+        let geometry = geometry(RaidLevel::Raid10, 4);
         let place = |chunk: u64| geometry.locate(chunk * 16384 + 5);
         assert_eq!(place(0), BytePlace { set: 0, offset: 5, column: 0 });
         assert_eq!(place(1), BytePlace { set: 1, offset: 5, column: 0 });
@@ -270,17 +232,17 @@ mod tests {
     #[test]
     fn what_no_array_can_be_is_refused() {
         for (level, members) in [
-            (Level::Striped, 1),
-            (Level::Mirrored, 5),
-            (Level::StripedMirrors, 2),
-            (Level::StripedMirrors, 5),
-            (Level::Parity, 2),
-            (Level::DoubleParity, 3),
-            (Level::DoubleParity, 17),
+            (RaidLevel::Raid0, 1),
+            (RaidLevel::Raid1, 5),
+            (RaidLevel::Raid10, 2),
+            (RaidLevel::Raid10, 5),
+            (RaidLevel::Raid5, 2),
+            (RaidLevel::Raid6, 3),
+            (RaidLevel::Raid6, 17),
         ] {
             assert_eq!(geometry(level, members).check(), Err(GeometryError::Members));
         }
-        let good = geometry(Level::Mirrored, 2);
+        let good = geometry(RaidLevel::Raid1, 2);
         assert_eq!(good.check(), Ok(()));
         assert_eq!(Geometry { chunk: 2048, ..good }.check(), Err(GeometryError::Chunk));
         assert_eq!(Geometry { chunk: 12288, ..good }.check(), Err(GeometryError::Chunk));
@@ -290,7 +252,7 @@ mod tests {
 
     #[test]
     fn chunks_and_parities_of_stripes_rotate() {
-        let geometry = geometry(Level::Parity, 4);
+        let geometry = geometry(RaidLevel::Raid5, 4);
         let rows: Vec<Vec<u8>> = (0..4)
             .map(|row| {
                 let stripe = geometry.stripe(row * 16384);
@@ -300,7 +262,7 @@ mod tests {
         assert_eq!(rows, [[0, 1, 2, 3], [3, 0, 1, 2], [2, 3, 0, 1], [1, 2, 3, 0]]);
         assert_eq!(geometry.size(), 3 << 20);
         assert_eq!(geometry.locate(4 * 16384), BytePlace { set: 0, offset: 16384, column: 1 });
-        let double = Geometry { level: Level::DoubleParity, ..geometry }.stripe(0);
+        let double = Geometry { level: RaidLevel::Raid6, ..geometry }.stripe(0);
         assert_eq!((double.parity(0), double.parity(1), double.member(0)), (3, 0, 1));
     }
 
@@ -308,11 +270,11 @@ mod tests {
         #[test]
         fn every_byte_has_one_place(offset in 0_u64..16 << 20, members in 1_u8..=16) {
             for geometry in [
-                geometry(Level::Striped, members * 2),
-                geometry(Level::Mirrored, members % 3 + 2),
-                geometry(Level::StripedMirrors, members * 2 + 2),
-                geometry(Level::Parity, members % 14 + 3),
-                geometry(Level::DoubleParity, members % 13 + 4),
+                geometry(RaidLevel::Raid0, members * 2),
+                geometry(RaidLevel::Raid1, members % 3 + 2),
+                geometry(RaidLevel::Raid10, members * 2 + 2),
+                geometry(RaidLevel::Raid5, members % 14 + 3),
+                geometry(RaidLevel::Raid6, members % 13 + 4),
             ] {
                 let place = geometry.locate(offset);
                 prop_assert!(place.set < geometry.sets());

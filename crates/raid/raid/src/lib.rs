@@ -59,10 +59,7 @@ pub use engine::{
     AddError, Config, Engine, JoinAs, MISMATCHES_KEPT, Mismatch, Newcomer, RoleStatus, ScrubError,
     ScrubStatus, Status, StopReason,
 };
-pub use geometry::{
-    BLOCK, BytePlace, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, SECTOR, STRIPE_MAX,
-    Stripe,
-};
+pub use geometry::{BLOCK, BytePlace, Geometry, GeometryError, MEMBERS_MAX, SECTOR, Stripe};
 pub use superblock::{
     HISTORY_EPOCHS, MemberEntry, MemberState, MemberTable, NAME_BYTES, SPARES_MAX, Superblock,
     SuperblockError, newest,

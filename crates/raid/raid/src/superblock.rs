@@ -3,9 +3,10 @@
 //! Encodes and decodes the table of members. `assembly.rs` decides which of several is believed.
 //! The format: docs/formats/raid-superblock.md.
 
-use crate::geometry::{BLOCK, Geometry, GeometryError, Level, MEMBERS_MAX};
+use crate::geometry::{BLOCK, Geometry, GeometryError, MEMBERS_MAX};
 use crate::layout::{self, SUPERBLOCKS};
 use crate::{COUNTED_MAX, Id};
+use durio_base::RaidLevel;
 
 /// Spares of an array at most.
 pub const SPARES_MAX: usize = 8;
@@ -208,13 +209,7 @@ pub(crate) fn encode(table: &MemberTable, member: Id, device_bytes: u64, slot: u
         _ => VERSION_PARITY,
     };
     to[8..10].copy_from_slice(&version.to_le_bytes());
-    to[LEVEL] = match table.geometry.level {
-        Level::Striped => 0,
-        Level::Mirrored => 1,
-        Level::StripedMirrors => 10,
-        Level::Parity => 5,
-        Level::DoubleParity => 6,
-    };
+    to[LEVEL] = table.geometry.level.number();
     to[MEMBERS] = table.geometry.members;
     to[ENTRIES_COUNT] = u8::try_from(table.entries.len()).unwrap_or(u8::MAX);
     to[SLOT] = slot;
@@ -287,14 +282,7 @@ pub(crate) fn decode(from: &[u8], slot: u8) -> Result<Superblock, SuperblockErro
 }
 
 fn decode_table(from: &[u8]) -> Result<MemberTable, SuperblockError> {
-    let level = match from[LEVEL] {
-        0 => Level::Striped,
-        1 => Level::Mirrored,
-        5 => Level::Parity,
-        6 => Level::DoubleParity,
-        10 => Level::StripedMirrors,
-        _ => return Err(SuperblockError::Invalid("level")),
-    };
+    let level = RaidLevel::of_number(from[LEVEL]).ok_or(SuperblockError::Invalid("level"))?;
     let geometry = Geometry {
         level,
         members: from[MEMBERS],

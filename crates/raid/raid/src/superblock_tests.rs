@@ -1,5 +1,6 @@
 //! The format of superblocks and of the map: golden blocks, damage, tables that were made apart.
 
+use durio_base::RaidLevel;
 use proptest::prelude::*;
 
 use super::*;
@@ -25,7 +26,7 @@ pub(crate) fn table() -> MemberTable {
         array: Id(*b"array 0123456789"),
         name: "golden".to_owned(),
         geometry: Geometry {
-            level: Level::StripedMirrors,
+            level: RaidLevel::Raid10,
             members: 4,
             chunk: 16 << 10,
             region: 1 << 26,
@@ -90,7 +91,7 @@ fn the_golden_superblock_with_a_replacement_is_what_is_written_and_read() {
 #[test]
 fn the_golden_superblock_of_level_6_is_what_is_written_and_read() {
     let mut table = table();
-    table.geometry.level = Level::DoubleParity;
+    table.geometry.level = RaidLevel::Raid6;
     table.data_at = 8 << 20;
     table.geometry.member_bytes -= 8 << 20;
     let mut made = block(&table, 2);
@@ -257,11 +258,11 @@ fn the_room_of_a_device_is_what_its_superblock_says() {
 #[test]
 fn each_level_has_its_number_and_is_read_as_it_was_written() {
     for (level, number) in [
-        (Level::Striped, 0),
-        (Level::Mirrored, 1),
-        (Level::StripedMirrors, 10),
-        (Level::Parity, 5),
-        (Level::DoubleParity, 6),
+        (RaidLevel::Raid0, 0),
+        (RaidLevel::Raid1, 1),
+        (RaidLevel::Raid10, 10),
+        (RaidLevel::Raid5, 5),
+        (RaidLevel::Raid6, 6),
     ] {
         let mut table = table();
         table.geometry.level = level;

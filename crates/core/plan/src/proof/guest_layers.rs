@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use durio_base::RaidLevel;
 use serde::{Deserialize, Serialize};
 
 /// What a guest puts on its disks, by its word: `raw`, `ext4`, `md-raid1`, `durio-raid5-xfs`.
@@ -20,8 +21,7 @@ pub struct GuestLayers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuestArray {
     pub kind: GuestArrayKind,
-    /// RAID level: 0, 1, 5, 6 or 10.
-    pub level: u8,
+    pub level: RaidLevel,
 }
 
 /// The RAID software.
@@ -64,13 +64,13 @@ impl GuestLayers {
 
     /// An array of the kernel's md alone.
     #[must_use]
-    pub const fn md(level: u8) -> Self {
+    pub const fn md(level: RaidLevel) -> Self {
         Self { array: Some(GuestArray { kind: GuestArrayKind::Md, level }), filesystem: None }
     }
 
     /// An array of durio alone.
     #[must_use]
-    pub const fn durio(level: u8) -> Self {
+    pub const fn durio(level: RaidLevel) -> Self {
         Self { array: Some(GuestArray { kind: GuestArrayKind::Durio, level }), filesystem: None }
     }
 
@@ -85,9 +85,7 @@ impl GuestLayers {
     pub const fn disks(self) -> u32 {
         match self.array {
             None => 1,
-            Some(GuestArray { level: 0 | 1, .. }) => 2,
-            Some(GuestArray { level: 5, .. }) => 3,
-            Some(_) => 4,
+            Some(GuestArray { level, .. }) => level.members().0 as u32,
         }
     }
 
@@ -99,7 +97,7 @@ impl GuestLayers {
 
     /// The RAID level of a durio array.
     #[must_use]
-    pub const fn durio_level(self) -> Option<u8> {
+    pub const fn durio_level(self) -> Option<RaidLevel> {
         match self.array {
             Some(GuestArray { kind: GuestArrayKind::Durio, level }) => Some(level),
             _ => None,
@@ -117,7 +115,7 @@ impl fmt::Display for GuestLayers {
             GuestArrayKind::Md => "md",
             GuestArrayKind::Durio => "durio",
         };
-        write!(f, "{kind}-raid{level}")?;
+        write!(f, "{kind}-{}", level.word())?;
         filesystem.map_or(Ok(()), |filesystem| write!(f, "-{filesystem}"))
     }
 }
@@ -129,12 +127,12 @@ impl FromStr for GuestLayers {
         let filesystem_of =
             |word: &str| GuestFilesystem::ALL.into_iter().find(|known| known.word() == word);
         let array_of = |word: &str| {
-            let (kind, level) = match word.split_once("-raid")? {
+            let (kind, level) = match word.split_once('-')? {
                 ("md", level) => (GuestArrayKind::Md, level),
                 ("durio", level) => (GuestArrayKind::Durio, level),
                 _ => return None,
             };
-            let level = [0, 1, 5, 6, 10].into_iter().find(|known| level == known.to_string())?;
+            let level = RaidLevel::ALL.into_iter().find(|known| level == known.word())?;
             Some(Self { array: Some(GuestArray { kind, level }), filesystem: None })
         };
         let whole = match (word, filesystem_of(word)) {
@@ -175,23 +173,23 @@ mod tests {
 
     #[test]
     fn layers_of_a_guest_are_an_array_a_filesystem_both_or_neither() {
-        let durio = GuestLayers::durio(5).with(GuestFilesystem::Xfs);
-        let md = GuestLayers::md(10);
+        let durio = GuestLayers::durio(RaidLevel::Raid5).with(GuestFilesystem::Xfs);
+        let md = GuestLayers::md(RaidLevel::Raid10);
         let known = [
             ("raw", GuestLayers::RAW, 1),
             ("btrfs", GuestLayers::BTRFS, 1),
-            ("md-raid0", GuestLayers::md(0), 2),
-            ("md-raid1-ext4", GuestLayers::md(1).with(GuestFilesystem::Ext4), 2),
+            ("md-raid0", GuestLayers::md(RaidLevel::Raid0), 2),
+            ("md-raid1-ext4", GuestLayers::md(RaidLevel::Raid1).with(GuestFilesystem::Ext4), 2),
             ("md-raid10", md, 4),
             ("durio-raid5-xfs", durio, 3),
-            ("durio-raid6", GuestLayers::durio(6), 4),
+            ("durio-raid6", GuestLayers::durio(RaidLevel::Raid6), 4),
         ];
         for (word, layers, disks) in known {
             assert_eq!(word.parse(), Ok(layers), "{word}");
             assert_eq!((layers.to_string().as_str(), layers.disks()), (word, disks));
             assert_eq!(layers.is_device(), layers.filesystem.is_none());
         }
-        assert_eq!((durio.durio_level(), md.durio_level()), (Some(5), None));
+        assert_eq!((durio.durio_level(), md.durio_level()), (Some(RaidLevel::Raid5), None));
         for word in [
             "",
             "zfs",

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use durio_base::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos, RaidLevel};
 use durio_plan::proof::{
-    AgentTarget, ArrayLevel, ArrayTarget, CommandGuest, CommandTarget, DurablePath,
-    ExpectedVerdict, GuestFrontEnd, GuestLayers, LossClass, ProofTarget, SimulatedVia,
+    AgentTarget, ArrayTarget, CommandGuest, CommandTarget, DurablePath, ExpectedVerdict,
+    GuestFrontEnd, GuestLayers, LossClass, ProofTarget, SimulatedVia,
 };
 use durio_record::proof::{
     CUTS, CheckFindings, CutEvidence, CutFindings, CutRecord, Finding, InPlace,
@@ -232,14 +232,14 @@ fn every_field_is_described() {
     });
     fields(&serde_json::to_value(&manifest).unwrap(), &mut names);
     manifest.plan.series[1].target = ProofTarget::Array(ArrayTarget {
-        level: ArrayLevel::Raid10,
+        level: RaidLevel::Raid10,
         members: 4,
         profile: "drops".to_owned(),
         liar: Some(1),
         size: Bytes::from_mib(1),
     });
     fields(&serde_json::to_value(manifest).unwrap(), &mut names);
-    names.extend(ArrayLevel::ALL.map(|level| level.word().to_owned()));
+    names.extend(ArrayTarget::LEVELS.map(|level| level.word().to_owned()));
     fields(&serde_json::to_value(cut(1)).unwrap(), &mut names);
     let classes = [
         LossClass::Gone,

@@ -3,11 +3,12 @@
 //! A [`BenchManifest`] and the findings of its runs, layer by layer, give a [`BenchPoints`]: base, kind
 //! and array of each point.
 
+use durio_base::RaidLevel;
 use durio_layers::{
     DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Device, Loop, Lvm, LvmLayout, Null,
     Raid, Ram, Zram,
 };
-use durio_plan::{RaidLevel, SeveralDevices};
+use durio_plan::SeveralDevices;
 use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState};
 
 use super::points::{Base, BaseKind, BenchPoints, PointKind, RaidPoint, StackPoint, Timing};
@@ -181,12 +182,7 @@ fn under(stack: &DeclaredStack, at: usize) -> Option<(&DeclaredMd, u32)> {
 
 /// An array of durio. Its map is not in the model, as md's bitmap is not.
 fn of_own(raid: &Raid, members: u32) -> Option<ArrayLayout> {
-    let level = match raid.level.0 {
-        0 => RaidLevel::Raid0,
-        1 => RaidLevel::Raid1,
-        10 => RaidLevel::Raid10,
-        _ => return None,
-    };
+    let level = Some(raid.level).filter(|level| level.parities() == 0)?;
     Some(ArrayLayout { layout: layout_of(level, members, None), members })
 }
 
@@ -194,18 +190,13 @@ fn of_md(md: &DeclaredMd, members: u32) -> Option<ArrayLayout> {
     if md.journal || md.ppl {
         return None;
     }
-    let level = match md.level {
-        0 => RaidLevel::Raid0,
-        1 => RaidLevel::Raid1,
-        5 => RaidLevel::Raid5,
-        6 => RaidLevel::Raid6,
-        10 => RaidLevel::Raid10,
-        4 => return Some(ArrayLayout { layout: level_4(members), members }),
-        _ => return None,
-    };
+    if md.level == 4 {
+        return Some(ArrayLayout { layout: level_4(members), members });
+    }
+    let level = RaidLevel::of_number(md.level)?;
     // n2, f3, o2: the digit is the number of copies.
     let copies = md.layout.as_ref().and_then(|layout| layout.get(1..)?.parse().ok());
-    let copies = copies.filter(|_| md.level == 10);
+    let copies = copies.filter(|_| level == RaidLevel::Raid10);
     Some(ArrayLayout { layout: layout_of(level, members, copies), members })
 }
 
@@ -261,7 +252,7 @@ fn of_lvm(layout: LvmLayout, members: u32) -> Option<ArrayLayout> {
 #[cfg(test)]
 mod tests {
     use durio_base::Bytes;
-    use durio_layers::{DurioRaidLevel, Ext4, MdBitmap, NewDevices, RaidFront};
+    use durio_layers::{Ext4, MdBitmap, NewDevices, RaidFront};
     use durio_plan::PublishedShare;
     use durio_record::bench::BENCH_FOLDER_SCHEMA;
 
@@ -407,15 +398,15 @@ mod tests {
     fn an_array_of_durios_own_has_the_model_of_mds_where_it_lies_on_devices() {
         let own = |level| {
             let (chunk, front) = (Bytes::from_kib(16), RaidFront::Ublk);
-            let raid = Raid { level: DurioRaidLevel(level), chunk, front, queues: 1 };
+            let raid = Raid { level, chunk, front, queues: 1 };
             layer(DeclaredKind::Raid(raid), 1)
         };
-        for level in [0, 1, 10] {
+        for level in [RaidLevel::Raid0, RaidLevel::Raid1, RaidLevel::Raid10] {
             let found = raid_of(&over(4, vec![own(level)]), 1).unwrap();
-            assert_eq!(Some(found.array), array(4, level, None));
+            assert_eq!(Some(found.array), array(4, level.number(), None));
             assert_eq!((found.degraded_members, kind_of(&own(level).kind)), (0, PointKind::Raid));
         }
-        let on_array = over(4, vec![layer(own(1).kind, 2), own(0)]);
+        let on_array = over(4, vec![layer(own(RaidLevel::Raid1).kind, 2), own(RaidLevel::Raid0)]);
         assert_eq!(raid_of(&on_array, 2), None);
     }
 

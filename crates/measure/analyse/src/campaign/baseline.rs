@@ -2,7 +2,8 @@
 //! keeps. A section names a target as its baseline; the sections of the same name over that target
 //! give shares, and for RAID the model to compare with.
 
-use durio_plan::{Campaign, DeclaredLayout, RaidLevel};
+use durio_base::RaidLevel;
+use durio_plan::{Campaign, DeclaredLayout};
 use durio_workload::Pattern;
 use serde::{Deserialize, Serialize};
 

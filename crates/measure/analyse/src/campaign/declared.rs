@@ -140,20 +140,9 @@ fn write_factors(declared: &DeclaredLayout, raid: Option<&RaidModel>) -> Vec<Wri
     let factor = |layer: String, writes: f64| WriteFactor { layer, writes_per_write: writes };
     // Replicas lie above an array: each of them writes to a separate one.
     let replicas = declared.replicas.map(|copies| factor("replicas".to_owned(), f64::from(copies)));
-    let level = declared.raid.map_or("RAID", level_name);
-    let raid = raid.map(|model| factor(level.to_owned(), model.writes_per_write));
+    let level = declared.raid.map_or_else(|| "RAID".to_owned(), |level| level.to_string());
+    let raid = raid.map(|model| factor(level, model.writes_per_write));
     replicas.into_iter().chain(raid).collect()
-}
-
-const fn level_name(level: durio_plan::RaidLevel) -> &'static str {
-    use durio_plan::RaidLevel;
-    match level {
-        RaidLevel::Raid0 => "RAID0",
-        RaidLevel::Raid1 => "RAID1",
-        RaidLevel::Raid10 => "RAID10",
-        RaidLevel::Raid5 => "RAID5",
-        RaidLevel::Raid6 => "RAID6",
-    }
 }
 
 /// The workload of a row that reads or writes only, and no other at the same time.

@@ -1,9 +1,9 @@
 //! Plans in, findings out: what a campaign shows of scripted latencies and planted figures.
 
-use durio_base::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos, RaidLevel};
 use durio_plan::{
-    DeclaredLayout, DeclaredTarget, EngineKind, Limit as StepLimit, Load, ParameterValue,
-    RaidLevel, Rounds, Sheet, Step, Tracking, Until,
+    DeclaredLayout, DeclaredTarget, EngineKind, Limit as StepLimit, Load, ParameterValue, Rounds,
+    Sheet, Step, Tracking, Until,
 };
 use durio_record::{OperationName, Phase as IntervalPhase};
 use durio_workload::{CacheMode, Pattern, PerMille, SyncPolicy, Workload};

@@ -5,6 +5,8 @@
 
 mod server;
 
+use durio_base::RaidLevel;
+
 use super::prelude::*;
 use crate::declared::GroupSizes;
 
@@ -40,16 +42,11 @@ const QUEUES_MOST: u32 = 64;
 /// Superblocks and map take over 1 MiB, and data begins at a multiple of that.
 const MEMBER_LEAST: Bytes = Bytes::from_mib(4);
 
-/// RAID 0, 1, 5, 6 or 10.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct DurioRaidLevel(pub u8);
-
-impl SpecScalar for DurioRaidLevel {
-    const FORM: SpecForm = SpecForm::Numbers(&[0, 1, 5, 6, 10]);
+impl SpecScalar for RaidLevel {
+    const FORM: SpecForm = SpecForm::Numbers(&Self::NUMBERS);
 
     fn of(value: &SpecValue) -> Option<Self> {
-        Some(Self(u32::of(value)?.try_into().ok()?))
+        Self::of_number(u32::of(value)?.try_into().ok()?)
     }
 }
 
@@ -68,7 +65,8 @@ spec_keys! {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Raid {
         /// 0, 1, 5, 6 or 10. Level 10 mirrors the first device with the second, and so on.
-        pub level: DurioRaidLevel,
+        #[serde(with = "durio_base::raid_level::as_number")]
+        pub level: RaidLevel,
         /// Chunk size: a power of two from 4 KiB to 1 MiB. Default: 16 KiB.
         #[serde(rename = "chunk_bytes")]
         pub chunk: Bytes = CHUNK_DEFAULT,
@@ -102,9 +100,8 @@ impl RaidFront {
 
 impl BuildableLayer for Raid {
     fn label(&self) -> Vec<String> {
-        let DurioRaidLevel(level) = self.level;
         let mut label = vec![
-            format!("durio RAID{level}"),
+            format!("durio {}", self.level),
             format!("chunk {}", self.chunk),
             self.front.word().into(),
         ];
@@ -118,12 +115,13 @@ impl BuildableLayer for Raid {
 
     fn check(&self, below: Below) -> Result<Below, CheckFault> {
         let group = below.group()?;
-        let (least, most) = self.members();
         let count = group.devices;
-        if !(least..=most).contains(&count) || (self.level.0 == 10 && !count.is_multiple_of(2)) {
-            let even =
-                if self.level.0 == 10 { "an even number of devices from" } else { "devices from" };
-            let level = self.level.0;
+        if !self.level.takes(count) {
+            let even = match self.level {
+                RaidLevel::Raid10 => "an even number of devices from",
+                _ => "devices from",
+            };
+            let (level, (least, most)) = (self.level.number(), self.level.members());
             return Err(format!("level {level} takes {even} {least} to {most}, and has {count}"));
         }
         power_of_two(self.chunk, "the chunk", CHUNK_MOST)?;
@@ -131,7 +129,7 @@ impl BuildableLayer for Raid {
         if !(1..=QUEUES_MOST).contains(&self.queues) {
             return Err(format!("the array has 1 to {QUEUES_MOST} queues, not {}", self.queues));
         }
-        if self.queues > 1 && self.parities() > 0 {
+        if self.queues > 1 && self.level.parities() > 0 {
             return Err("levels 5 and 6 are served by one queue".into());
         }
         if self.queues > 1 && self.front == RaidFront::Nbd {
@@ -139,21 +137,15 @@ impl BuildableLayer for Raid {
                 "several queues take front = \"ublk\": the kernel's NBD client has one".into()
             );
         }
-        Ok(group.joined(match self.level.0 {
-            1 => 1,
-            _ => (count - self.parities()) / self.copies(),
-        }))
+        Ok(group.joined(self.level.data_members(count)))
     }
 
     fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
         let held = |group: GroupSizes| {
             // 1 MiB before the data, and less than 1 MiB behind it.
             let member = group.least.saturating_sub(2 << 20).saturating_sub(self.log_most());
-            let data = group.count.saturating_sub(self.parities().into());
-            match self.level.0 {
-                1 => member,
-                _ => member.saturating_mul(data) / u64::from(self.copies()),
-            }
+            let count = u32::try_from(group.count).unwrap_or(u32::MAX);
+            member.saturating_mul(self.level.data_members(count).into())
         };
         per_group(below, held)
     }
@@ -165,34 +157,10 @@ impl BuildableLayer for Raid {
 }
 
 impl Raid {
-    /// Fewest and most.
-    const fn members(&self) -> (u32, u32) {
-        match self.level.0 {
-            0 => (2, 32),
-            1 => (2, 4),
-            5 => (3, 16),
-            6 => (4, 16),
-            _ => (4, 32),
-        }
-    }
-
-    /// At level 1 every member is a copy.
-    const fn copies(&self) -> u32 {
-        if self.level.0 == 10 { 2 } else { 1 }
-    }
-
-    const fn parities(&self) -> u32 {
-        match self.level.0 {
-            5 => 1,
-            6 => 2,
-            _ => 0,
-        }
-    }
-
     /// The log of a member takes no more: slots for 4 MiB of chunks, or 16 of them, with a block each.
     fn log_most(&self) -> u64 {
         let chunk = self.chunk.get();
-        if self.parities() == 0 { 0 } else { ((4 << 20) / chunk).max(16) * (chunk + 4096) }
+        if self.level.parities() == 0 { 0 } else { ((4 << 20) / chunk).max(16) * (chunk + 4096) }
     }
 
     fn array(&self, draft: &mut PlanDraft<'_>, group: usize, members: &[String]) -> String {
@@ -200,7 +168,7 @@ impl Raid {
         // Only this user can enter it, so only our server can serve there.
         let folder = draft.place.mounts.join(&name).display().to_string();
         draft.make_directory(&folder);
-        let (level, chunk) = (self.level.0.to_string(), self.chunk.get() / 1024);
+        let (level, chunk) = (self.level.number().to_string(), self.chunk.get() / 1024);
         let chunk = format!("{chunk}KiB");
         let mut words = vec!["raid", "create", &name, "--level", &level, "--chunk", &chunk];
         // The permit already covers the contents of existing devices; new ones are all zeros, so
@@ -289,7 +257,7 @@ mod tests {
     }
 
     fn queues(front: RaidFront, queues: u32) -> DeclaredKind {
-        DeclaredKind::Raid(Raid { level: DurioRaidLevel(1), chunk: CHUNK_DEFAULT, front, queues })
+        DeclaredKind::Raid(Raid { level: RaidLevel::Raid1, chunk: CHUNK_DEFAULT, front, queues })
     }
 
     #[test]
@@ -325,7 +293,7 @@ mod tests {
             }
         }
         let with = |chunk| {
-            let (level, front) = (DurioRaidLevel(10), RaidFront::Ublk);
+            let (level, front) = (RaidLevel::Raid10, RaidFront::Ublk);
             on_loops(4, 64, DeclaredKind::Raid(Raid { level, chunk, front, queues: 1 }))
         };
         assert!(with(Bytes::from_kib(4)).is_ok() && with(Bytes::from_mib(1)).is_ok());

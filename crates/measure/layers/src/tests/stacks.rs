@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use durio_base::Bytes;
+use durio_base::{Bytes, RaidLevel};
 use durio_observe::Signature;
 
 use crate::kinds::KINDS;
@@ -10,8 +10,8 @@ use crate::kinds::written;
 use crate::superblock::WrittenSuperblock;
 use crate::{
     Btrfs, BtrfsProfile, BuildCommand, BuildPlace, DeclaredKind, DeclaredLayer, DeclaredMd,
-    DeclaredStack, DurioRaidLevel, Ext4, Loop, MadeFilesystem, MdBitmap, NewDevices, Raid,
-    RaidFront, Ram, Xfs, check_declared, commands,
+    DeclaredStack, Ext4, Loop, MadeFilesystem, MdBitmap, NewDevices, Raid, RaidFront, Ram, Xfs,
+    check_declared, commands,
 };
 
 /// The tag of [`place`].
@@ -58,7 +58,7 @@ pub(crate) fn raid(level: u8) -> DeclaredKind {
 }
 
 pub(crate) fn raid_by(level: u8, front: RaidFront) -> DeclaredKind {
-    let (level, chunk) = (DurioRaidLevel(level), Bytes::from_kib(16));
+    let (level, chunk) = (RaidLevel::of_number(level).unwrap(), Bytes::from_kib(16));
     DeclaredKind::Raid(Raid { level, chunk, front, queues: 1 })
 }
 

@@ -14,7 +14,7 @@ fn shape(number: u64) -> ArrayShape {
     ArrayShape {
         name: format!("array {number}"),
         array: format!("{number:032x}"),
-        level: 6,
+        level: durio_base::RaidLevel::Raid6,
         members: 4 + u8::try_from(number).unwrap(),
         chunk_bytes: (16 * number) << 10,
         region_bytes: (2 + number) * MIB,

@@ -4,12 +4,12 @@
 use std::error::Error;
 
 use durio_analyse::{Analyser, Findings};
-use durio_base::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos, RaidLevel};
 use durio_observe::{CpuCounters, DeviceCounters, Host};
 use durio_plan::{
     Campaign, ClockChoice, DeclaredLayout, DeclaredTarget, EngineKind, Goal, Limit, Load,
-    NullScript, PLAN_SCHEMA, ParameterValue, Plan, PlanSection, Purpose, RaidLevel, Role, Rounds,
-    SectionKind, Sheet, Step, Target, TargetKind, Tracking, Until,
+    NullScript, PLAN_SCHEMA, ParameterValue, Plan, PlanSection, Purpose, Role, Rounds, SectionKind,
+    Sheet, Step, Target, TargetKind, Tracking, Until,
 };
 use durio_record::{Environment, Event, Journal, Manifest, RoundDecision};
 use durio_run::{EventSink, RunContext, StopFlag, run};

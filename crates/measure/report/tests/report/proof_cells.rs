@@ -4,12 +4,12 @@ use durio_analyse::crash_states::{CrashStateFinding, CrashStateFindings};
 use durio_analyse::proof::{
     CheckedCut, Ineffective, LossFindings, LossShape, ProofFindings, ProofVerdict, SeriesFindings,
 };
-use durio_base::Bytes;
+use durio_base::{Bytes, RaidLevel};
 use durio_observe::{DriveCounters, Host, PowerState};
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    AgentTarget, Arm, ArrayLevel, ArrayTarget, DurablePath, ExpectedVerdict, FileWrites,
-    GuestFrontEnd, GuestLayers, GuestTarget, LossClass, ProofSeries, ProofTarget, SimulatedVia,
+    AgentTarget, Arm, ArrayTarget, DurablePath, ExpectedVerdict, FileWrites, GuestFrontEnd,
+    GuestLayers, GuestTarget, LossClass, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_record::Outcome;
 use durio_record::proof::{
@@ -72,7 +72,7 @@ fn proof() -> ProofFindings {
     let breaks = |class| ProofVerdict::Breaks { class };
     let agent = AgentTarget { name: "box".into(), ..AgentTarget::default() };
     let array = ArrayTarget {
-        level: ArrayLevel::Raid6,
+        level: RaidLevel::Raid6,
         members: 5,
         profile: "fua-ignored".into(),
         liar: Some(3),
@@ -362,7 +362,7 @@ fn each_guest_stands_once_with_its_own_devices() {
     let plain = guest("torn", GuestFrontEnd::Nvme, 96);
     let without = GuestTarget {
         write_cache: false,
-        layers: GuestLayers::md(1),
+        layers: GuestLayers::md(RaidLevel::Raid1),
         engine: EngineKind::Sync,
         kernel: Some("6.12.9".into()),
         ..guest("honest", GuestFrontEnd::Scsi, 160)

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use durio_base::Bytes;
-use durio_plan::{EngineKind, FileLayout, Goal, Placement, RaidLevel, Tracking};
+use durio_base::{Bytes, RaidLevel};
+use durio_plan::{EngineKind, FileLayout, Goal, Placement, Tracking};
 use durio_workload::{AtEnd, CacheMode, Coverage, Pattern, PerMille, Skew, SyncMethod};
 
 use super::value::{Mix, RateValue, Regions, Within};

@@ -1,6 +1,7 @@
 //! Values of a campaign that are more than a number: mixes, skews, regions, placements, words.
 
-use durio_plan::{EngineKind, FileLayout, Goal, Placement, RaidLevel, Tracking};
+use durio_base::RaidLevel;
+use durio_plan::{EngineKind, FileLayout, Goal, Placement, Tracking};
 use durio_workload::{
     AtEnd, BlockShare, CacheMode, Coverage, Pattern, PerMille, Skew, SyncMethod, Zone,
 };

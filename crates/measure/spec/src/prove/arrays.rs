@@ -15,14 +15,13 @@
 //! and is rebuilt from the others: that hides every cache that loses all its contents, and a disk
 //! that is gone. Other results depend on what the cut leaves, so a loss of any class is expected.
 
-use durio_base::Bytes;
-use durio_plan::proof::{
-    Arm, ArrayLevel, ArrayTarget, ExpectedVerdict, LossClass, ProofSeries, ProofTarget,
-};
+use durio_base::{Bytes, RaidLevel};
+use durio_plan::proof::{Arm, ArrayTarget, ExpectedVerdict, LossClass, ProofSeries, ProofTarget};
 use durio_simdisk::{Lie, NamedProfile, named};
 
 use super::{
-    ArrayTable, CELL, SIZE_DEFAULT, SIZE_MAX, class_of, levels, profiles, series_of, written,
+    ArrayTable, CELL, ProvedLevel, SIZE_DEFAULT, SIZE_MAX, class_of, levels, profiles, series_of,
+    written,
 };
 use crate::SpecError;
 use crate::table::value::Amount;
@@ -47,8 +46,8 @@ pub(super) fn series(
     let size = size(source, &table.size)?;
     let mut all = Vec::new();
     for named in profiles(source, &table.profile)? {
-        for level in levels(&table.level, ArrayLevel::Raid1) {
-            let members = table.members.get().unwrap_or(level.members_min());
+        for ProvedLevel(level) in levels(&table.level, ProvedLevel(RaidLevel::Raid1)) {
+            let members = table.members.get().unwrap_or(level.members().0.into());
             if !level.takes(members) {
                 let message = "raid1 has 2 to 4 members, raid5 has 3 to 16, raid6 has 4 to 16, raid10 an even number from \
                                4 to 32";
@@ -78,7 +77,7 @@ pub(super) fn series(
 
 fn one(named: &NamedProfile, target: ArrayTarget, arm: Arm, cuts: u32) -> ProofSeries {
     let members = match target.members {
-        few if few == target.level.members_min() => String::new(),
+        few if few == u32::from(target.level.members().0) => String::new(),
         more => format!("/{more}"),
     };
     let words = target.words();
@@ -91,9 +90,9 @@ fn one(named: &NamedProfile, target: ArrayTarget, arm: Arm, cuts: u32) -> ProofS
 pub(super) fn data(target: &ArrayTarget) -> Bytes {
     let of_member = target.size.get().saturating_sub(METADATA.get());
     let of_member = match target.level {
-        ArrayLevel::Raid1 | ArrayLevel::Raid10 => of_member,
+        RaidLevel::Raid0 | RaidLevel::Raid1 | RaidLevel::Raid10 => of_member,
         // The log of a small member has a slot for each fourth chunk, and a block more for each.
-        ArrayLevel::Raid5 | ArrayLevel::Raid6 => of_member / 16 * 11,
+        RaidLevel::Raid5 | RaidLevel::Raid6 => of_member / 16 * 11,
     };
     Bytes::new(of_member * u64::from(target.level.data_members(target.members)))
 }
@@ -102,7 +101,8 @@ pub(super) fn data(target: &ArrayTarget) -> Bytes {
 pub(super) fn is_possible(target: &ArrayTarget) -> bool {
     let is_member = target.liar.is_none_or(|liar| liar < target.members);
     let has_disks = named(&target.profile).is_some() && is_size(target.size);
-    has_disks && is_member && target.level.takes(target.members)
+    let is_level = ArrayTarget::LEVELS.contains(&target.level);
+    has_disks && is_member && is_level && target.level.takes(target.members)
 }
 
 fn is_size(size: Bytes) -> bool {
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn of(profile: &str, liar: Option<u32>) -> Option<ExpectedVerdict> {
-        let (level, members, size) = (ArrayLevel::Raid1, 2, SIZE_DEFAULT);
+        let (level, members, size) = (RaidLevel::Raid1, 2, SIZE_DEFAULT);
         let target = ArrayTarget { level, members, profile: profile.to_owned(), liar, size };
         assert!(is_possible(&target));
         expected(named(profile).unwrap(), &target)

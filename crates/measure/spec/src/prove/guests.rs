@@ -27,7 +27,7 @@
 //! where FUA is dropped, also by `fdatasync`. An unsynced rename stays in memory until the next
 //! commit.
 
-use durio_base::Bytes;
+use durio_base::{Bytes, RaidLevel};
 use durio_plan::EngineKind;
 use durio_plan::proof::{
     Arm, CommandTarget, ExpectedVerdict, FileWrites, GuestArray, GuestArrayKind, GuestFilesystem,
@@ -167,10 +167,10 @@ fn is_measured(layers: GuestLayers) -> bool {
     match layers.array {
         None => true,
         Some(GuestArray { kind: GuestArrayKind::Md, level }) => {
-            matches!(level, 1 | 5) && layers.is_device()
+            matches!(level, RaidLevel::Raid1 | RaidLevel::Raid5) && layers.is_device()
         }
         Some(GuestArray { kind: GuestArrayKind::Durio, level }) => {
-            level == 1 && layers.filesystem != Some(GuestFilesystem::Btrfs)
+            level == RaidLevel::Raid1 && layers.filesystem != Some(GuestFilesystem::Btrfs)
         }
     }
 }
@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn an_array_loses_what_its_members_lose_in_whichever_way() {
-        for layers in [GuestLayers::md(1), GuestLayers::md(5)] {
+        for layers in [GuestLayers::md(RaidLevel::Raid1), GuestLayers::md(RaidLevel::Raid5)] {
             let of = |profile, write_cache, path, engine| {
                 expected_of(profile, GuestFrontEnd::Nvme, write_cache, path, (layers, engine))
             };
@@ -518,7 +518,7 @@ mod tests {
 
     #[test]
     fn durios_own_mirror_loses_what_its_members_lose_and_the_first_copy_is_the_one_that_shows() {
-        let durio = GuestLayers::durio(1);
+        let durio = GuestLayers::durio(RaidLevel::Raid1);
         for layers in [durio, durio.with(GuestFilesystem::Ext4), durio.with(GuestFilesystem::Xfs)] {
             let path = DurablePath::Fdatasync;
             let below = (layers, EngineKind::Uring);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::table::tests::check_reference;
 use crate::{shipped_proof_spec, shipped_proof_specs};
+use durio_base::RaidLevel;
 
 const HEAD: &str = "schema = 1\nname = \"x\"\n";
 
@@ -91,7 +92,7 @@ fn how_a_file_is_written_stands_in_the_name_of_a_series_and_takes_a_filesystem()
     let before = serde_json::to_value(plan.series[0].arm).unwrap();
     assert!(before.get("writes").is_none(), "as a folder of before has it: {before}");
     let ProofTarget::Guest(guest) = &mut plan.series[2].target else { panic!() };
-    guest.layers = GuestLayers::md(1);
+    guest.layers = GuestLayers::md(RaidLevel::Raid1);
     assert!(impossible_series(&plan).is_some());
 }
 

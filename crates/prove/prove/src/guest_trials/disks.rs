@@ -99,7 +99,7 @@ pub(crate) fn lab_disk(socket: &Path, front_end: GuestFrontEnd, write_cache: boo
 
 #[cfg(test)]
 mod tests {
-    use durio_base::Bytes;
+    use durio_base::{Bytes, RaidLevel};
     use durio_plan::EngineKind;
     use durio_plan::proof::GuestLayers;
     use durio_simdisk::named;
@@ -115,7 +115,7 @@ mod tests {
             size: Bytes::from_mib(1),
             front_end: GuestFrontEnd::VirtioBlk,
             write_cache: true,
-            layers: GuestLayers::md(5),
+            layers: GuestLayers::md(RaidLevel::Raid5),
             engine: EngineKind::Uring,
             kernel: None,
             enumerated: false,

@@ -3,8 +3,8 @@
 
 use std::thread;
 
-use durio_base::Bytes;
-use durio_plan::proof::{Arm, ArrayLevel, ArrayTarget, DurablePath, LossClass};
+use durio_base::{Bytes, RaidLevel};
+use durio_plan::proof::{Arm, ArrayTarget, DurablePath, LossClass};
 use durio_prove::simulation::{ArrayDisks, Simulation};
 use durio_raid::Fault;
 
@@ -13,8 +13,8 @@ fn scale() -> u64 {
     std::env::var("DURIO_ZOO_SCALE").map_or(1, |text| text.parse().unwrap())
 }
 
-fn disks(level: ArrayLevel, profile: &str, liar: Option<u32>) -> ArrayDisks {
-    let members = level.members_min();
+fn disks(level: RaidLevel, profile: &str, liar: Option<u32>) -> ArrayDisks {
+    let members = level.members().0.into();
     let (profile, size) = (profile.to_owned(), Bytes::from_mib(1));
     ArrayDisks::of(&ArrayTarget { level, members, profile, liar, size }).unwrap()
 }
@@ -38,7 +38,7 @@ fn campaigns<T: Send>(count: u64, run: impl Fn(u64) -> T + Sync) -> Vec<T> {
 
 #[test]
 fn arrays_of_honest_members_lose_nothing() {
-    for level in ArrayLevel::ALL {
+    for level in ArrayTarget::LEVELS {
         for (profile, depth) in [("write-back", 1), ("write-back", 8), ("protected", 8)] {
             let disks = disks(level, profile, None);
             let run = |seed| Some((seed, campaign(&disks, depth, 40 * scale(), seed)?));
@@ -60,7 +60,7 @@ fn one_member_that_loses_acknowledged_writes_is_found_whichever_copy_it_is() {
         ("stale-reads", 30),
         ("bit-rot", 15),
     ] {
-        for (level, liar) in ArrayLevel::ALL.map(|level| [(level, 0), (level, 1)]).concat() {
+        for (level, liar) in ArrayTarget::LEVELS.map(|level| [(level, 0), (level, 1)]).concat() {
             for depth in [1, 8] {
                 // A start that compares the superblocks at both ends leaves many of these out (below).
                 let fault = Some(Fault::EndsNotCompared);
@@ -86,7 +86,7 @@ fn one_member_that_loses_acknowledged_writes_is_found_whichever_copy_it_is() {
 #[test]
 fn a_member_that_loses_writes_is_often_left_out_for_its_superblocks() {
     for profile in ["fua-ignored", "claims-write-through", "ignored-at-depth"] {
-        let disks = disks(ArrayLevel::Raid1, profile, Some(0));
+        let disks = disks(RaidLevel::Raid1, profile, Some(0));
         let found = campaigns(20, |seed| campaign(&disks, 8, 18, seed));
         let lost = found.into_iter().flatten().count();
         // Without the comparison all 20 lose writes.
@@ -96,7 +96,7 @@ fn a_member_that_loses_writes_is_often_left_out_for_its_superblocks() {
 
 #[test]
 fn members_that_all_lie_are_found_at_once() {
-    for level in ArrayLevel::ALL {
+    for level in ArrayTarget::LEVELS {
         let disks = disks(level, "fua-ignored", None);
         let late: Vec<_> = campaigns(20, |seed| campaign(&disks, 1, 1, seed))
             .into_iter()
@@ -109,7 +109,7 @@ fn members_that_all_lie_are_found_at_once() {
 #[test]
 fn a_member_that_is_gone_is_hidden_by_the_others() {
     for (level, profile) in
-        ArrayLevel::ALL.map(|level| [(level, "dies"), (level, "shrinks")]).concat()
+        ArrayTarget::LEVELS.map(|level| [(level, "dies"), (level, "shrinks")]).concat()
     {
         for liar in [0, 1] {
             let disks = disks(level, profile, Some(liar));
@@ -122,7 +122,7 @@ fn a_member_that_is_gone_is_hidden_by_the_others() {
 #[test]
 fn a_sector_that_cannot_be_read_is_hidden_by_the_other_copy_also_before_a_resync() {
     // With parities one in the log and one in the data are too much: what the log would say is not guessed.
-    for level in [ArrayLevel::Raid1, ArrayLevel::Raid10] {
+    for level in [RaidLevel::Raid1, RaidLevel::Raid10] {
         for (liar, depth) in [(0, 8), (1, 8)] {
             let disks = disks(level, "latent-errors", Some(liar));
             let run = |seed| Some((seed, campaign(&disks, depth, 40 * scale(), seed)?));
@@ -143,7 +143,7 @@ fn faults_of_the_engine_that_can_be_seen_from_outside_are_found() {
         Fault::DirtyReadFromAny,
         Fault::FuaLeftOut,
     ] {
-        let honest = disks(ArrayLevel::Raid1, "write-back", None);
+        let honest = disks(RaidLevel::Raid1, "write-back", None);
         let disks = ArrayDisks { fault: Some(fault), ..honest };
         let found = campaigns(4, |seed| campaign(&disks, 8, 60, seed));
         assert!(found.iter().all(Option::is_some), "{}: {found:?}", fault.name());

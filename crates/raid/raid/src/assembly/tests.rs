@@ -4,10 +4,11 @@ mod maps;
 
 use super::*;
 use crate::Id;
-use crate::geometry::{BLOCK, Geometry, Level};
+use crate::geometry::{BLOCK, Geometry};
 use crate::map_page::{self, PageName, regions_per_page, simulate_regions_per_page};
 use crate::superblock::HISTORY_EPOCHS;
 use MemberState::{Faulty, InSync, Rebuilding, Spare};
+use durio_base::RaidLevel;
 
 /// The epoch of a table.
 const EPOCH: u64 = 9;
@@ -24,7 +25,7 @@ fn member(at: usize) -> Id {
 }
 
 /// A table of members in these states, known to count.
-fn table(level: Level, states: &[MemberState]) -> MemberTable {
+fn table(level: RaidLevel, states: &[MemberState]) -> MemberTable {
     let entry = |(at, &state): (usize, &MemberState)| MemberEntry {
         member: member(at),
         state,
@@ -126,7 +127,7 @@ fn more_than_half_of_the_members_in_sync_must_be_here() {
         (&[Faulty, InSync, Spare], &[1], None),
         (&[InSync, InSync, Spare], &[1, 2], no_majority(1, 2)),
     ] {
-        let table = table(Level::Mirrored, states);
+        let table = table(RaidLevel::Raid1, states);
         let devices: Vec<_> = here.iter().map(|&at| found(&table, at)).collect();
         let plan = assemble(&devices, plain());
         assert_eq!(plan.as_ref().err(), error.as_ref(), "{states:?} {here:?}");
@@ -144,7 +145,7 @@ fn more_than_half_of_the_members_in_sync_must_be_here() {
 
 #[test]
 fn half_of_the_voters_must_have_data_that_can_be_trusted() {
-    let table = table(Level::Mirrored, &[InSync; 4]);
+    let table = table(RaidLevel::Raid1, &[InSync; 4]);
     let with_damaged = |count: usize| {
         let mut devices = all(&table);
         devices.iter_mut().take(count).for_each(|device| device.damage = Some(Damage::EndsDiffer));
@@ -161,7 +162,7 @@ fn half_of_the_voters_must_have_data_that_can_be_trusted() {
 
 /// Member 3 failed, and nobody knows whether the table that says so counts.
 fn uncounted() -> MemberTable {
-    let mut table = table(Level::Mirrored, &[InSync, InSync, InSync, Faulty]);
+    let mut table = table(RaidLevel::Raid1, &[InSync, InSync, InSync, Faulty]);
     table.committed = EPOCH - 1;
     table.voters = 0b1111;
     table
@@ -209,7 +210,7 @@ fn half_of_the_base_must_have_data_that_can_be_trusted() {
 
 #[test]
 fn the_newest_table_decides_and_the_next_revision_follows_from_all() {
-    let newest = table(Level::Mirrored, &[InSync, InSync, Faulty]);
+    let newest = table(RaidLevel::Raid1, &[InSync, InSync, Faulty]);
     let old = MemberTable { revision: 99, ..before(&newest) };
     let plan = assemble(&[found(&old, 2), found(&newest, 0), found(&newest, 1)], plain()).unwrap();
     assert_eq!((plan.table.epoch, plan.table.revision), (EPOCH, 99));
@@ -222,7 +223,7 @@ fn the_newest_table_decides_and_the_next_revision_follows_from_all() {
 
 #[test]
 fn devices_that_make_no_array_are_refused_by_name() {
-    let table = table(Level::Mirrored, &[InSync; 3]);
+    let table = table(RaidLevel::Raid1, &[InSync; 3]);
     assert_eq!(refused(&[], plain()), AssembleError::Nothing);
     let mut other = found(&table, 1);
     other.superblock.table.array = Id([8; 16]);
@@ -244,7 +245,7 @@ fn devices_that_make_no_array_are_refused_by_name() {
 
 #[test]
 fn a_member_that_went_on_alone_is_named_and_nothing_starts() {
-    let newest = table(Level::Mirrored, &[InSync; 3]);
+    let newest = table(RaidLevel::Raid1, &[InSync; 3]);
     let apart = MemberTable { lineage: 1234, ..before(&newest) };
     let devices = [found(&newest, 0), found(&apart, 2), found(&newest, 1)];
     assert_eq!(refused(&devices, plain()), AssembleError::Diverged(102));
@@ -253,7 +254,7 @@ fn a_member_that_went_on_alone_is_named_and_nothing_starts() {
 
 #[test]
 fn a_member_is_what_the_newest_table_says_if_its_own_is_not_too_old() {
-    let mut newest = table(Level::Mirrored, &[InSync, InSync, InSync, Rebuilding]);
+    let mut newest = table(RaidLevel::Raid1, &[InSync, InSync, InSync, Rebuilding]);
     newest.entries[3].watermark = 128 << 10;
     newest.committed = EPOCH - 1;
     let old = before(&newest);
@@ -281,7 +282,7 @@ fn a_member_is_what_the_newest_table_says_if_its_own_is_not_too_old() {
 
 #[test]
 fn a_member_of_before_memory_is_not_taken_back() {
-    let mut newest = table(Level::Mirrored, &[InSync, InSync, Faulty]);
+    let mut newest = table(RaidLevel::Raid1, &[InSync, InSync, Faulty]);
     let old = newest.clone();
     (0..=HISTORY_EPOCHS).for_each(|_| newest.advance());
     newest.committed = newest.epoch;
@@ -293,7 +294,7 @@ fn a_member_of_before_memory_is_not_taken_back() {
 
 #[test]
 fn a_member_that_is_away_lacks_what_the_map_of_its_set_names() {
-    let mut newest = table(Level::Mirrored, &[InSync, InSync, InSync, Rebuilding]);
+    let mut newest = table(RaidLevel::Raid1, &[InSync, InSync, InSync, Rebuilding]);
     newest.entries[3].by_map = true;
     let plan = assemble(&[found(&newest, 0), found(&newest, 1)], plain()).unwrap();
     let away = |by_map| (Faulty, by_map, EPOCH + 1);
@@ -318,7 +319,7 @@ fn a_member_that_is_away_lacks_what_the_map_of_its_set_names() {
 
 #[test]
 fn an_image_older_than_the_failure_comes_back_whole_and_not_by_the_map() {
-    for (level, count) in [(Level::Mirrored, 3), (Level::StripedMirrors, 6), (Level::Parity, 3)] {
+    for (level, count) in [(RaidLevel::Raid1, 3), (RaidLevel::Raid10, 6), (RaidLevel::Raid5, 3)] {
         let mut newest = table(level, &vec![InSync; count]);
         let last = count - 1;
         newest.entries[last] = MemberEntry { by_map: true, since: EPOCH, ..newest.entries[last] };
@@ -355,14 +356,14 @@ fn a_set_without_a_copy_and_a_stripe_without_enough_do_not_start_even_by_force()
         assemble(&devices, FORCE).err()
     };
     let few = |present, needed| Some(AssembleError::TooFew { present, needed });
-    assert_eq!(start(Level::Striped, 3, &[0, 2]), Some(AssembleError::Incomplete(1)));
-    assert_eq!(start(Level::Striped, 3, &[0, 1, 2]), None);
-    assert_eq!(start(Level::StripedMirrors, 6, &[0, 3]), Some(AssembleError::Incomplete(2)));
-    assert_eq!(start(Level::StripedMirrors, 6, &[1, 2, 4]), None);
-    assert_eq!(start(Level::Parity, 5, &[0, 1, 2]), few(3, 4));
-    assert_eq!(start(Level::Parity, 5, &[0, 1, 2, 4]), None);
-    assert_eq!(start(Level::DoubleParity, 5, &[3, 4]), few(2, 3));
-    assert_eq!(start(Level::DoubleParity, 5, &[0, 3, 4]), None);
+    assert_eq!(start(RaidLevel::Raid0, 3, &[0, 2]), Some(AssembleError::Incomplete(1)));
+    assert_eq!(start(RaidLevel::Raid0, 3, &[0, 1, 2]), None);
+    assert_eq!(start(RaidLevel::Raid10, 6, &[0, 3]), Some(AssembleError::Incomplete(2)));
+    assert_eq!(start(RaidLevel::Raid10, 6, &[1, 2, 4]), None);
+    assert_eq!(start(RaidLevel::Raid5, 5, &[0, 1, 2]), few(3, 4));
+    assert_eq!(start(RaidLevel::Raid5, 5, &[0, 1, 2, 4]), None);
+    assert_eq!(start(RaidLevel::Raid6, 5, &[3, 4]), few(2, 3));
+    assert_eq!(start(RaidLevel::Raid6, 5, &[0, 3, 4]), None);
 }
 
 #[test]
@@ -374,17 +375,17 @@ fn only_at_level_0_and_by_force_is_a_damaged_device_used() {
         let devices = [found(&table, 0), damaged(found(&table, 1), damage)];
         assemble(&devices, options).map(|plan| states(&plan)[1].0)
     };
-    assert_eq!(start(Level::Striped, ends, plain()), Err(AssembleError::Incomplete(1)));
-    assert_eq!(start(Level::Striped, ends, FORCE), Ok(InSync));
-    assert_eq!(start(Level::Striped, short, FORCE), Err(AssembleError::Incomplete(1)));
-    assert_eq!(start(Level::Mirrored, ends, FORCE), Ok(Faulty));
+    assert_eq!(start(RaidLevel::Raid0, ends, plain()), Err(AssembleError::Incomplete(1)));
+    assert_eq!(start(RaidLevel::Raid0, ends, FORCE), Ok(InSync));
+    assert_eq!(start(RaidLevel::Raid0, short, FORCE), Err(AssembleError::Incomplete(1)));
+    assert_eq!(start(RaidLevel::Raid1, ends, FORCE), Ok(Faulty));
     let faulty = AssembleOptions { fault: Some(Fault::EndsNotCompared), ..plain() };
-    assert_eq!(start(Level::Mirrored, ends, faulty), Ok(InSync));
-    assert_eq!(start(Level::Mirrored, short, faulty), Ok(Faulty));
+    assert_eq!(start(RaidLevel::Raid1, ends, faulty), Ok(InSync));
+    assert_eq!(start(RaidLevel::Raid1, short, faulty), Ok(Faulty));
 }
 
 /// Entry 4 takes the place of role 2.
-fn replacing(level: Level, state: MemberState) -> MemberTable {
+fn replacing(level: RaidLevel, state: MemberState) -> MemberTable {
     let mut table = table(level, &[InSync, InSync, InSync, InSync, Spare]);
     table.entries[4] = MemberEntry { state, replaces: Some(2), ..table.entries[4] };
     table
@@ -393,7 +394,7 @@ fn replacing(level: Level, state: MemberState) -> MemberTable {
 #[test]
 fn who_is_replaced_does_not_come_back_and_a_replacement_that_was_away_is_none() {
     let newest = {
-        let mut table = replacing(Level::StripedMirrors, InSync);
+        let mut table = replacing(RaidLevel::Raid10, InSync);
         table.entries[1].state = Faulty;
         table.entries[2].state = Faulty;
         table
@@ -403,27 +404,27 @@ fn who_is_replaced_does_not_come_back_and_a_replacement_that_was_away_is_none() 
     assert_eq!(new_states, [InSync, Rebuilding, Faulty, InSync, InSync]);
     // A replacement that did not end keeps nobody away.
     let newest = {
-        let mut table = replacing(Level::StripedMirrors, Rebuilding);
+        let mut table = replacing(RaidLevel::Raid10, Rebuilding);
         table.entries[2].state = Faulty;
         table
     };
     let plan = assemble(&all(&newest), REJOIN).unwrap();
     assert_eq!([2, 4].map(|at| states(&plan)[at].0), [Rebuilding, Rebuilding]);
     // It was away itself, and is not asked back.
-    let newest = replacing(Level::StripedMirrors, Rebuilding);
+    let newest = replacing(RaidLevel::Raid10, Rebuilding);
     let mut devices = all(&newest);
     devices[4] = found(&before(&newest), 4);
     let plan = assemble(&devices, REJOIN).unwrap();
     assert_eq!(states(&plan)[4], (Faulty, false, EPOCH + 1));
     // A spare stays one, here or not.
-    let newest = table(Level::Mirrored, &[InSync, InSync, Spare]);
+    let newest = table(RaidLevel::Raid1, &[InSync, InSync, Spare]);
     assert_eq!(states(&assemble(&all(&newest)[..2], plain()).unwrap())[2], (Spare, false, 2));
     assert_eq!(states(&assemble(&all(&newest), REJOIN).unwrap())[2], (Spare, false, 2));
 }
 
 #[test]
 fn at_level_0_a_member_counts_and_not_the_replacement_that_may_differ() {
-    let newest = replacing(Level::Striped, InSync);
+    let newest = replacing(RaidLevel::Raid0, InSync);
     let plan = assemble(&all(&newest), plain()).unwrap();
     assert_eq!(states(&plan)[2], (InSync, false, 2));
     assert_eq!(states(&plan)[4], (Rebuilding, false, EPOCH + 1));
@@ -433,7 +434,7 @@ fn at_level_0_a_member_counts_and_not_the_replacement_that_may_differ() {
     let plan = assemble(&devices, plain()).unwrap();
     assert_eq!([2, 4].map(|at| states(&plan)[at].0), [Faulty, InSync]);
     // In other levels a map names what they differ in.
-    let plan = assemble(&all(&replacing(Level::StripedMirrors, InSync)), plain()).unwrap();
+    let plan = assemble(&all(&replacing(RaidLevel::Raid10, InSync)), plain()).unwrap();
     assert_eq!(states(&plan)[4], (InSync, false, 2));
 }
 
@@ -451,19 +452,19 @@ fn a_rebuild_goes_on_where_a_whole_map_names_what_was_written_since() {
         }
         assemble(&devices, plain()).unwrap().table.entries[4].watermark
     };
-    let level = Level::StripedMirrors;
+    let level = RaidLevel::Raid10;
     assert_eq!(watermark(level, false, None), mark);
     assert_eq!(watermark(level, true, None), 0);
     // 16 regions are two pages, each with two slots.
     assert_eq!(watermark(level, false, Some(100)), 0);
     assert_eq!(watermark(level, false, Some(100 + 2 * BLOCK as usize)), 0);
     assert_eq!(watermark(level, false, Some(100 + BLOCK as usize)), mark);
-    assert_eq!(watermark(Level::Striped, false, None), 0);
+    assert_eq!(watermark(RaidLevel::Raid0, false, None), 0);
 }
 
 #[test]
 fn a_device_is_used_with_its_size_and_the_slot_that_is_written_next() {
-    let newest = table(Level::Mirrored, &[InSync, InSync, Faulty]);
+    let newest = table(RaidLevel::Raid1, &[InSync, InSync, Faulty]);
     let mut devices = all(&newest);
     devices[1].slot = 1;
     devices[1].superblock.device_bytes = DEVICE_BYTES + BLOCK;

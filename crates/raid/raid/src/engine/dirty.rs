@@ -386,12 +386,12 @@ impl Engine {
 mod tests {
     use super::super::tests::{complete_all, running, write};
     use super::*;
-    use crate::geometry::Level;
+    use durio_base::RaidLevel;
 
     #[test]
     fn the_next_page_is_later_than_those_of_all_members_that_came_back() {
         for generations in [[70, 50], [50, 70], [1, 70]] {
-            let (mut engine, mut out) = running(Level::Mirrored);
+            let (mut engine, mut out) = running(RaidLevel::Raid1);
             let name = PageName { array: engine.table.array, set: 0, page: 0 };
             for (place, generation) in (2..).zip(generations) {
                 let mut map = vec![0; 2 * BLOCK as usize];

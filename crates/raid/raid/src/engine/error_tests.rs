@@ -2,8 +2,8 @@
 
 use super::tests::{answers, complete_all, running, write};
 use super::*;
-use crate::geometry::Level;
 use crate::{ArrayRequest, Id, MemberOp, MemberOpKind, OpBuffer, RequestKind};
+use durio_base::RaidLevel;
 
 fn read(tag: u64) -> ArrayRequest {
     ArrayRequest { kind: RequestKind::Read, ..write(tag, 0) }
@@ -19,7 +19,7 @@ fn fail_next(engine: &mut Engine, out: &mut EngineOutput) -> MemberOp {
 
 #[test]
 fn a_read_that_fails_is_answered_from_another_copy_and_written_back() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     let read = ArrayRequest { kind: RequestKind::Read, ..write(1, 0) };
     engine.submit(read, &mut out).unwrap();
     let op = out.ops.pop().unwrap();
@@ -32,7 +32,7 @@ fn a_read_that_fails_is_answered_from_another_copy_and_written_back() {
 
 #[test]
 fn a_member_whose_reads_fail_again_and_again_is_given_up_and_the_last_copy_is_not() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     let mut fail_one = |engine: &mut Engine, tag| {
         engine.submit(ArrayRequest { kind: RequestKind::Read, ..write(tag, 0) }, &mut out).unwrap();
         let op = out.ops.pop().unwrap();
@@ -48,7 +48,7 @@ fn a_member_whose_reads_fail_again_and_again_is_given_up_and_the_last_copy_is_no
         assert_eq!(fail_one(&mut engine, tag), MemberState::InSync, "{tag}");
     }
     let now = |hours: u64| Nanos::from_secs(3600 * hours);
-    let (mut engine, mut out) = running(Level::Mirrored);
+    let (mut engine, mut out) = running(RaidLevel::Raid1);
     engine.read_errors[0] = 20;
     engine.tick(Nanos::new(now(1).get() - 1), &mut out);
     assert_eq!(engine.read_errors[0], 20);
@@ -60,7 +60,7 @@ fn a_member_whose_reads_fail_again_and_again_is_given_up_and_the_last_copy_is_no
 
 #[test]
 fn when_no_copy_can_be_read_the_user_is_told_and_the_array_goes_on() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.submit(read(1), &mut out).unwrap();
     let first = fail_next(&mut engine, &mut out);
     let second = fail_next(&mut engine, &mut out);
@@ -76,7 +76,7 @@ fn when_no_copy_can_be_read_the_user_is_told_and_the_array_goes_on() {
 
 #[test]
 fn a_third_copy_answers_when_two_fail_and_both_are_written() {
-    let (mut engine, mut out) = running(Level::Mirrored);
+    let (mut engine, mut out) = running(RaidLevel::Raid1);
     engine.submit(read(1), &mut out).unwrap();
     let failed = [(); 2].map(|()| fail_next(&mut engine, &mut out).device);
     let ops = complete_all(&mut engine, &mut out);
@@ -89,7 +89,7 @@ fn a_third_copy_answers_when_two_fail_and_both_are_written() {
 
 #[test]
 fn a_copy_that_cannot_be_written_back_is_given_up_and_the_read_is_answered() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.submit(read(1), &mut out).unwrap();
     let failed = fail_next(&mut engine, &mut out);
     let other = out.ops.pop().unwrap();
@@ -111,10 +111,10 @@ fn a_copy_that_cannot_be_written_back_is_given_up_and_the_read_is_answered() {
 
 #[test]
 fn a_member_is_not_in_sync_that_lacks_what_could_not_be_read() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.member_failed(1, &mut out);
     complete_all(&mut engine, &mut out);
-    let device_bytes = super::tests::found(Level::StripedMirrors)[0].superblock.device_bytes;
+    let device_bytes = super::tests::found(RaidLevel::Raid10)[0].superblock.device_bytes;
     let newcomer = Newcomer { device: 7, device_bytes, id: Id([70; 16]), found: None };
     engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     while !out.ops.is_empty() {

@@ -2,12 +2,12 @@
 
 use super::tests::{CHUNK, answers, complete_all, found, running, write};
 use super::*;
-use crate::geometry::Level;
 use crate::superblock::{self, MemberTable};
 use crate::{Id, MemberOpKind, OpBuffer};
+use durio_base::RaidLevel;
 
 fn newcomer(device: u8) -> Newcomer {
-    let device_bytes = found(Level::Mirrored)[0].superblock.device_bytes;
+    let device_bytes = found(RaidLevel::Raid1)[0].superblock.device_bytes;
     Newcomer { device, device_bytes, id: Id([device + 100; 16]), found: None }
 }
 
@@ -37,10 +37,10 @@ fn tables(engine: &mut Engine, out: &mut EngineOutput) -> Vec<MemberTable> {
 
 #[test]
 fn the_old_member_is_in_sync_until_a_table_with_the_new_one_in_sync_counts() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.add(JoinAs::Replacement(1), &newcomer(7), &mut out).unwrap();
     let tables = tables(&mut engine, &mut out);
-    let old = found(Level::StripedMirrors)[1].superblock.member;
+    let old = found(RaidLevel::Raid10)[1].superblock.member;
     let state_of = |table: &MemberTable, member: Id| {
         table.entries.iter().find(|entry| entry.member == member).map(|entry| entry.state)
     };
@@ -72,7 +72,7 @@ fn the_old_member_is_in_sync_until_a_table_with_the_new_one_in_sync_counts() {
 
 #[test]
 fn a_write_goes_to_the_old_and_to_the_new_and_a_read_not_to_the_new() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.submit(write(1, 0), &mut out).unwrap();
     complete_all(&mut engine, &mut out);
     engine.add(JoinAs::Replacement(0), &newcomer(7), &mut out).unwrap();
@@ -100,7 +100,7 @@ fn is_metadata(op: &crate::MemberOp) -> bool {
 
 #[test]
 fn a_replacement_that_fails_is_dropped_and_the_old_one_stays() {
-    let (mut engine, mut out) = running(Level::Mirrored);
+    let (mut engine, mut out) = running(RaidLevel::Raid1);
     engine.add(JoinAs::Replacement(2), &newcomer(7), &mut out).unwrap();
     engine.member_failed(7, &mut out);
     assert!(out.has_lost);
@@ -114,7 +114,7 @@ fn a_replacement_that_fails_is_dropped_and_the_old_one_stays() {
 
 #[test]
 fn if_the_old_one_fails_the_new_one_goes_on_from_where_it_is() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.add(JoinAs::Replacement(0), &newcomer(7), &mut out).unwrap();
     let half = 1 << 25;
     while engine.status().roles[4].rebuilt < half {
@@ -136,7 +136,7 @@ fn if_the_old_one_fails_the_new_one_goes_on_from_where_it_is() {
 
 #[test]
 fn what_cannot_be_replaced_or_be_a_spare_is_refused() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.member_failed(3, &mut out);
     complete_all(&mut engine, &mut out);
     assert_eq!(add(&mut engine, JoinAs::Replacement(3), 7), Err(AddError::NotInSync));
@@ -149,13 +149,13 @@ fn what_cannot_be_replaced_or_be_a_spare_is_refused() {
     }
     assert_eq!(add(&mut engine, JoinAs::Spare, 15), Err(AddError::Full));
     assert_eq!(add(&mut engine, JoinAs::Replacement(2), 15), Err(AddError::Full));
-    let (mut striped, _) = running(Level::Striped);
+    let (mut striped, _) = running(RaidLevel::Raid0);
     assert_eq!(add(&mut striped, JoinAs::Spare, 7), Err(AddError::OneCopy));
 }
 
 #[test]
 fn a_spare_that_was_added_takes_the_role_of_a_member_that_fails() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.add(JoinAs::Spare, &newcomer(7), &mut out).unwrap();
     complete_all(&mut engine, &mut out);
     assert_eq!(engine.status().roles[4].state, MemberState::Spare);
@@ -173,7 +173,7 @@ fn a_spare_that_was_added_takes_the_role_of_a_member_that_fails() {
 
 #[test]
 fn a_rebuild_lets_users_pass_between_two_copies() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.member_failed(1, &mut out);
     complete_all(&mut engine, &mut out);
     engine.add(JoinAs::Member(1), &newcomer(7), &mut out).unwrap();
@@ -198,7 +198,7 @@ fn a_rebuild_lets_users_pass_between_two_copies() {
 
 #[test]
 fn a_scrub_waits_for_the_copies_of_a_rebuild_whose_member_failed() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.member_failed(1, &mut out);
     complete_all(&mut engine, &mut out);
     engine.add(JoinAs::Member(1), &newcomer(7), &mut out).unwrap();
@@ -225,7 +225,7 @@ fn a_scrub_waits_for_the_copies_of_a_rebuild_whose_member_failed() {
 
 #[test]
 fn the_only_copy_of_level_0_is_replaced() {
-    let (mut engine, mut out) = running(Level::Striped);
+    let (mut engine, mut out) = running(RaidLevel::Raid0);
     engine.add(JoinAs::Replacement(3), &newcomer(7), &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
     let written = ops.iter().filter(|op| op.buffer.is_copy() && op.device == 7);

@@ -14,7 +14,8 @@
 
 use super::output::{EngineOutput, MemberOpKind, OpOutcome};
 use super::{Engine, Members, RequestError, Run};
-use crate::geometry::{BytePlace, Level};
+use crate::geometry::BytePlace;
+use durio_base::RaidLevel;
 
 /// Limit of mismatches listed with their place.
 pub const MISMATCHES_KEPT: usize = 64;
@@ -116,7 +117,7 @@ impl Engine {
     /// # Errors
     /// [`ScrubError`]; nothing has changed then.
     pub fn scrub(&mut self, repair: bool, out: &mut EngineOutput) -> Result<(), ScrubError> {
-        if self.geometry.level == Level::Striped {
+        if self.geometry.level == RaidLevel::Raid0 {
             return Err(ScrubError::OneCopy);
         }
         if self.run != Run::Running || self.is_closing {

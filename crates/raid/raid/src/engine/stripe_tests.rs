@@ -2,17 +2,17 @@
 
 use super::tests::{answers, complete_all, found, mark_alone, write};
 use super::*;
-use crate::geometry::Level;
 use crate::log_entry::LogEntry;
 use crate::{
     ArrayRequest, AssembleOptions, FoundDevice, Id, MemberOp, MemberOpKind, OpBuffer, RequestKind,
     assemble,
 };
+use durio_base::RaidLevel;
 
 /// Level 5 of four members: the first stripe has its parity on member 3, its first chunk on member 0. Parities were
 /// never made, and member 0 has failed.
 fn unsynced_without_the_first() -> (Engine, EngineOutput) {
-    let mut all = found(Level::Parity);
+    let mut all = found(RaidLevel::Raid5);
     all.iter_mut().for_each(|device| device.map.fill(0));
     let plan = assemble(&all, AssembleOptions::default()).unwrap();
     let mut out = EngineOutput::default();
@@ -46,7 +46,7 @@ const CHUNK_OF_MEMBER_1: u64 = super::tests::CHUNK as u64;
 
 #[test]
 fn a_write_whose_member_fails_under_it_is_not_acknowledged_where_no_parity_has_it() {
-    let mut all = found(Level::Parity);
+    let mut all = found(RaidLevel::Raid5);
     all.iter_mut().for_each(|device| device.map.fill(0));
     let plan = assemble(&all, AssembleOptions::default()).unwrap();
     let mut out = EngineOutput::default();
@@ -73,7 +73,7 @@ fn a_write_whose_member_fails_under_it_is_not_acknowledged_where_no_parity_has_i
 #[test]
 fn what_a_member_has_is_not_replaced_by_what_no_parity_stands_for() {
     let (mut engine, mut out) = unsynced_without_the_first();
-    let back = found(Level::Parity).swap_remove(0);
+    let back = found(RaidLevel::Raid5).swap_remove(0);
     let (id, device_bytes) = (back.superblock.member, back.superblock.device_bytes);
     let newcomer = Newcomer { device: 0, device_bytes, id, found: Some(back) };
     engine.add(JoinAs::Member(0), &newcomer, &mut out).unwrap();
@@ -89,7 +89,7 @@ fn what_a_member_has_is_not_replaced_by_what_no_parity_stands_for() {
 
 /// Member 1 is away, a write of the first chunk was on its way, and that chunk cannot be read.
 fn start_that_reads_an_error(force: bool) -> (Engine, EngineOutput) {
-    let mut all: Vec<FoundDevice> = found(Level::Parity);
+    let mut all: Vec<FoundDevice> = found(RaidLevel::Raid5);
     let (array, member) = (Id([9; 16]), all[3].superblock.member);
     let (epoch, number, offset, length) = (1, 1, 0, 4096);
     let entry = LogEntry { array, member, epoch, number, offset, length, column: 0, parity: 0 };

@@ -2,21 +2,21 @@
 
 use super::output::{OpOwner, TagFields};
 use super::*;
-use crate::geometry::Level;
 use crate::map_page::{self, DIRTY, PageName};
 use crate::{
     ArrayRequest, AssembleOptions, FoundDevice, Id, Member, MemberEntry, MemberOp, MemberOpKind,
     OpBuffer, RequestKind, SubmitError, assemble, create,
 };
+use durio_base::RaidLevel;
 
 pub(super) const CHUNK: u32 = 16 << 10;
 
 /// Metadata of four new members, as assembly finds it.
-pub(super) fn found(level: Level) -> Vec<FoundDevice> {
+pub(super) fn found(level: RaidLevel) -> Vec<FoundDevice> {
     found_of(level, 4)
 }
 
-fn found_of(level: Level, members: u8) -> Vec<FoundDevice> {
+fn found_of(level: RaidLevel, members: u8) -> Vec<FoundDevice> {
     let geometry =
         Geometry { level, members, chunk: CHUNK, region: 1 << 20, member_bytes: 1 << 26 };
     let data_at = layout::data_at(&geometry, BLOCK);
@@ -38,7 +38,7 @@ fn found_of(level: Level, members: u8) -> Vec<FoundDevice> {
     (0..).zip(&written).map(find).collect()
 }
 
-pub(super) fn running(level: Level) -> (Engine, EngineOutput) {
+pub(super) fn running(level: RaidLevel) -> (Engine, EngineOutput) {
     let plan = assemble(&found(level), AssembleOptions::default()).unwrap();
     let mut out = EngineOutput::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
@@ -69,7 +69,7 @@ pub(super) fn answers(out: &mut EngineOutput) -> Vec<u64> {
 
 #[test]
 fn a_write_to_a_dirty_region_costs_two_member_writes_and_nothing_else() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.submit(write(1, 0), &mut out).unwrap();
     let first = complete_all(&mut engine, &mut out);
     let marks = first.iter().filter(|op| matches!(op.buffer, OpBuffer::Metadata(_)));
@@ -84,7 +84,7 @@ fn a_write_to_a_dirty_region_costs_two_member_writes_and_nothing_else() {
 
 #[test]
 fn marks_of_writes_that_wait_together_are_one_write() {
-    let (mut engine, mut out) = running(Level::Mirrored);
+    let (mut engine, mut out) = running(RaidLevel::Raid1);
     for tag in 0..10 {
         engine.submit(write(tag, tag << 20), &mut out).unwrap();
     }
@@ -97,7 +97,7 @@ fn marks_of_writes_that_wait_together_are_one_write() {
 
 #[test]
 fn an_overlapping_write_begins_when_the_one_before_is_answered() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.submit(write(1, 0), &mut out).unwrap();
     complete_all(&mut engine, &mut out);
     engine.submit(write(2, 0), &mut out).unwrap();
@@ -111,7 +111,7 @@ fn an_overlapping_write_begins_when_the_one_before_is_answered() {
 
 #[test]
 fn a_write_is_answered_when_the_others_know_of_the_copy_that_failed() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.submit(write(1, 0), &mut out).unwrap();
     complete_all(&mut engine, &mut out);
     answers(&mut out);
@@ -129,7 +129,7 @@ fn a_write_is_answered_when_the_others_know_of_the_copy_that_failed() {
 
 #[test]
 fn the_last_copy_is_never_given_up_and_stops_the_array() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.member_failed(0, &mut out);
     complete_all(&mut engine, &mut out);
     engine.submit(write(1, 0), &mut out).unwrap();
@@ -142,7 +142,7 @@ fn the_last_copy_is_never_given_up_and_stops_the_array() {
 
 #[test]
 fn reads_go_to_the_copy_with_less_to_do() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     for tag in 0..4 {
         let kind = RequestKind::Read;
         engine.submit(ArrayRequest { kind, ..write(tag, tag * 4096) }, &mut out).unwrap();
@@ -153,7 +153,7 @@ fn reads_go_to_the_copy_with_less_to_do() {
 
 #[test]
 fn a_member_that_owes_an_answer_for_too_long_has_failed() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.submit(write(1, 0), &mut out).unwrap();
     complete_all(&mut engine, &mut out);
     engine.submit(write(2, 0), &mut out).unwrap();
@@ -169,7 +169,7 @@ fn a_member_that_owes_an_answer_for_too_long_has_failed() {
 
 #[test]
 fn a_closed_array_leaves_nothing_dirty() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.submit(write(1, 0), &mut out).unwrap();
     complete_all(&mut engine, &mut out);
     assert_eq!(engine.status().regions_dirty, 1);
@@ -182,7 +182,7 @@ fn a_closed_array_leaves_nothing_dirty() {
 
 #[test]
 fn the_end_is_an_epoch_of_its_own_that_is_known_to_count() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     let (before, members) = (engine.table.epoch, engine.devices.len());
     engine.submit(write(1, 0), &mut out).unwrap();
     complete_all(&mut engine, &mut out);
@@ -206,7 +206,7 @@ fn the_end_is_an_epoch_of_its_own_that_is_known_to_count() {
 
 #[test]
 fn what_is_no_request_is_refused() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     let size = engine.size();
     let refused = |engine: &mut Engine, offset, length| {
         let request = ArrayRequest { length, ..write(1, offset) };
@@ -223,7 +223,7 @@ fn what_is_no_request_is_refused() {
 
 #[test]
 fn half_of_the_members_do_not_start_and_no_member_twice() {
-    let all = found(Level::StripedMirrors);
+    let all = found(RaidLevel::Raid10);
     let options = AssembleOptions::default();
     let half = [all[0].clone(), all[2].clone()];
     let refused = assemble(&half, options).unwrap_err();
@@ -239,7 +239,7 @@ fn half_of_the_members_do_not_start_and_no_member_twice() {
 
 /// Three copies, of which the last was rebuilt: a table that has it in sync is on those of `holders`.
 fn promoted_on(holders: &[usize]) -> Vec<FoundDevice> {
-    let mut all = found_of(Level::Mirrored, 3);
+    let mut all = found_of(RaidLevel::Raid1, 3);
     let mut base = all[0].superblock.table.clone();
     base.entries[2] = MemberEntry { state: MemberState::Rebuilding, since: 2, ..base.entries[2] };
     base.advance();
@@ -294,7 +294,7 @@ pub(super) fn mark_alone(found: &mut FoundDevice, set: u8, region: usize) {
 
 #[test]
 fn a_mark_that_one_copy_has_alone_is_on_all_before_the_first_superblock() {
-    let mut all = found(Level::StripedMirrors);
+    let mut all = found(RaidLevel::Raid10);
     mark_alone(&mut all[1], 0, 3);
     let plan = assemble(&all, AssembleOptions::default()).unwrap();
     let mut out = EngineOutput::default();
@@ -309,13 +309,13 @@ fn a_mark_that_one_copy_has_alone_is_on_all_before_the_first_superblock() {
 
 #[test]
 fn a_member_that_comes_back_gets_what_its_own_map_names() {
-    let own = running(Level::StripedMirrors).0.table;
+    let own = running(RaidLevel::Raid10).0.table;
     assert_eq!(copied_back(own), [3; (1 << 20) / CHUNK as usize]);
 }
 
 #[test]
 fn a_member_from_before_the_start_in_which_it_failed_is_rebuilt_whole() {
-    let older = found(Level::StripedMirrors).swap_remove(1).superblock.table;
+    let older = found(RaidLevel::Raid10).swap_remove(1).superblock.table;
     let all = copied_back(older);
     assert!(all.is_sorted());
     assert_eq!((all.len(), all[0], all[4095]), (4096, 0, 63));
@@ -323,10 +323,10 @@ fn a_member_from_before_the_start_in_which_it_failed_is_rebuilt_whole() {
 
 /// Megabytes of a member in which chunks are copied to it, when it comes back with this table.
 fn copied_back(own: MemberTable) -> Vec<u64> {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.member_failed(1, &mut out);
     complete_all(&mut engine, &mut out);
-    let mut back = found(Level::StripedMirrors).swap_remove(1);
+    let mut back = found(RaidLevel::Raid10).swap_remove(1);
     back.superblock.table = own;
     mark_alone(&mut back, 0, 3);
     let superblock = &back.superblock;
@@ -342,7 +342,7 @@ fn copied_back(own: MemberTable) -> Vec<u64> {
 
 #[test]
 fn level_0_writes_one_copy_without_a_map() {
-    let (mut engine, mut out) = running(Level::Striped);
+    let (mut engine, mut out) = running(RaidLevel::Raid0);
     engine.submit(ArrayRequest { length: 2 * CHUNK, ..write(1, 0) }, &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
     assert_eq!(ops.iter().map(|op| op.device).collect::<Vec<_>>(), [0, 1]);
@@ -375,7 +375,7 @@ fn of_kind(ops: &[MemberOp], kind: MemberOpKind) -> Vec<u8> {
 
 #[test]
 fn a_scrub_compares_each_chunk_of_each_set_and_writes_nothing() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.scrub(false, &mut out).unwrap();
     assert!(!engine.is_idle());
     assert_eq!(engine.scrub(true, &mut out), Err(ScrubError::Running));
@@ -397,7 +397,7 @@ fn a_scrub_compares_each_chunk_of_each_set_and_writes_nothing() {
 
 #[test]
 fn a_repair_marks_the_region_before_it_writes_the_copy_that_differs() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.scrub(true, &mut out).unwrap();
     let read = out.ops.pop().unwrap();
     assert_eq!((read.device, read.kind), (0, MemberOpKind::Read));
@@ -422,7 +422,7 @@ fn a_repair_marks_the_region_before_it_writes_the_copy_that_differs() {
 
 #[test]
 fn a_chunk_is_compared_when_the_write_before_has_ended() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.submit(write(1, 0), &mut out).unwrap();
     let marks = std::mem::take(&mut out.ops);
     engine.scrub(false, &mut out).unwrap();
@@ -449,7 +449,7 @@ fn complete_writes(engine: &mut Engine, out: &mut EngineOutput) {
 
 #[test]
 fn while_there_are_requests_four_of_them_pass_between_two_copies() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     let pass = |engine: &mut Engine, out: &mut EngineOutput, tag| {
         engine.submit(write(tag, 1 << 20), out).unwrap();
         complete_writes(engine, out);
@@ -481,14 +481,14 @@ fn the_larger_a_chunk_the_more_requests_pass() {
 
 #[test]
 fn a_scrub_of_level_0_is_refused() {
-    let (mut engine, mut out) = running(Level::Striped);
+    let (mut engine, mut out) = running(RaidLevel::Raid0);
     assert_eq!(engine.scrub(true, &mut out), Err(ScrubError::OneCopy));
     assert_eq!(engine.status().scrub, None);
 }
 
 #[test]
 fn a_scrub_of_an_array_that_is_closed_is_refused_and_one_that_runs_ends() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.scrub(true, &mut out).unwrap();
     engine.close(&mut out);
     complete_all(&mut engine, &mut out);
@@ -499,10 +499,10 @@ fn a_scrub_of_an_array_that_is_closed_is_refused_and_one_that_runs_ends() {
 
 #[test]
 fn a_scrub_waits_until_a_member_is_rebuilt() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.scrub(false, &mut out).unwrap();
     engine.member_failed(1, &mut out);
-    let before = found(Level::StripedMirrors).swap_remove(1).superblock;
+    let before = found(RaidLevel::Raid10).swap_remove(1).superblock;
     out.ops.retain(|op| op.device != 1);
     while !engine.status().is_settled {
         for op in std::mem::take(&mut out.ops) {
@@ -525,7 +525,7 @@ fn a_scrub_waits_until_a_member_is_rebuilt() {
 
 #[test]
 fn what_is_left_of_a_stopped_scrub_does_not_count_for_the_next() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.scrub(true, &mut out).unwrap();
     engine.stop_scrub();
     assert!(!scrub_status(&engine).is_running);
@@ -543,7 +543,7 @@ fn what_is_left_of_a_stopped_scrub_does_not_count_for_the_next() {
 #[test]
 fn a_copy_that_cannot_be_read_is_no_mismatch_and_is_written_by_a_repair_alone() {
     for (repair, repaired) in [(false, 0), (true, 1)] {
-        let (mut engine, mut out) = running(Level::StripedMirrors);
+        let (mut engine, mut out) = running(RaidLevel::Raid10);
         engine.scrub(repair, &mut out).unwrap();
         let read = out.ops.pop().unwrap();
         engine.completed(read.tag, OpOutcome::Done, &mut out);
@@ -563,7 +563,7 @@ fn a_copy_that_cannot_be_read_is_no_mismatch_and_is_written_by_a_repair_alone() 
 #[test]
 fn a_chunk_whose_first_copy_fails_is_compared_again_with_another() {
     let mut out = EngineOutput::default();
-    let plan = assemble(&found_of(Level::Mirrored, 3), AssembleOptions::default()).unwrap();
+    let plan = assemble(&found_of(RaidLevel::Raid1, 3), AssembleOptions::default()).unwrap();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
     complete_all(&mut engine, &mut out);
     engine.scrub(true, &mut out).unwrap();
@@ -583,7 +583,7 @@ fn a_chunk_whose_first_copy_fails_is_compared_again_with_another() {
 
 #[test]
 fn a_set_with_one_copy_in_sync_is_left_out() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.member_failed(3, &mut out);
     complete_all(&mut engine, &mut out);
     engine.scrub(false, &mut out).unwrap();

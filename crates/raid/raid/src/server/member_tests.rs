@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use durio_base::RaidLevel;
 use durio_block::{MemberAction, WriteFlags};
 use durio_nbd::{Command, Refusal, Request, Storage};
 
@@ -12,8 +13,7 @@ use super::tests::{CHUNK, GEOMETRY, Members, carry_out, pattern, read, state, wa
 use super::*;
 use crate::superblock::decode;
 use crate::{
-    BLOCK, Geometry, Id, JoinAs, Level, MemberOp, MemberOpKind, MemberState, Newcomer, OpBuffer,
-    layout,
+    BLOCK, Geometry, Id, JoinAs, MemberOp, MemberOpKind, MemberState, Newcomer, OpBuffer, layout,
 };
 
 const DURABLE: MemberAction = MemberAction::Write(WriteFlags::Dsync);
@@ -36,7 +36,7 @@ fn purpose(op: &MemberOp, device_bytes: u64) -> &'static str {
 }
 
 /// Writes, zeroes, loses a member and takes it back; what its members were asked for.
-fn life(level: Level, members: u8) -> Option<BTreeMap<&'static str, BTreeSet<String>>> {
+fn life(level: RaidLevel, members: u8) -> Option<BTreeMap<&'static str, BTreeSet<String>>> {
     let members_of = Members::with(Geometry { level, members, ..GEOMETRY });
     let devices: Vec<u8> = (0..members).collect();
     let server = members_of.serve_by(1, &devices)?;
@@ -52,7 +52,7 @@ fn life(level: Level, members: u8) -> Option<BTreeMap<&'static str, BTreeSet<Str
         no_hole: false,
     };
     super::tests::carry_out(connection.as_mut(), zeroes).unwrap();
-    if level != Level::Striped {
+    if level != RaidLevel::Raid0 {
         handle.fail(1).unwrap();
         write(connection.as_mut(), 0, &pattern(4 * CHUNK as usize, 2)).unwrap();
         wait_until(&handle, |status| status.engine.is_settled && status.devices[1].in_flight == 0);
@@ -79,11 +79,11 @@ fn life(level: Level, members: u8) -> Option<BTreeMap<&'static str, BTreeSet<Str
 fn every_write_to_a_member_is_durable_whatever_it_is_for() {
     let data = ["data", "zeroes", "superblock"];
     for (level, members, others) in [
-        (Level::Striped, 3, &[][..]),
-        (Level::Mirrored, 3, &["page of the map", "background copy"]),
-        (Level::StripedMirrors, 4, &["page of the map", "background copy"]),
-        (Level::Parity, 3, &["page of the map", "entry of the log", "chunk of a stripe"]),
-        (Level::DoubleParity, 5, &["page of the map", "entry of the log", "chunk of a stripe"]),
+        (RaidLevel::Raid0, 3, &[][..]),
+        (RaidLevel::Raid1, 3, &["page of the map", "background copy"]),
+        (RaidLevel::Raid10, 4, &["page of the map", "background copy"]),
+        (RaidLevel::Raid5, 3, &["page of the map", "entry of the log", "chunk of a stripe"]),
+        (RaidLevel::Raid6, 5, &["page of the map", "entry of the log", "chunk of a stripe"]),
     ] {
         let Some(seen) = life(level, members) else { return };
         let durable = BTreeSet::from([format!("{DURABLE:?}")]);
@@ -139,7 +139,7 @@ fn a_request_fails_if_one_of_its_pieces_does_and_its_neighbours_in_the_batch_do_
 /// Without a second copy that is asked next, the piece that fails is done before the others.
 #[test]
 fn a_piece_that_fails_first_fails_its_request_though_the_others_are_read() {
-    let members = Members::with(Geometry { level: Level::Striped, ..GEOMETRY });
+    let members = Members::with(Geometry { level: RaidLevel::Raid0, ..GEOMETRY });
     let Some(server) = members.serve(&[0, 1]) else { return };
     let handle = server.handle();
     let mut connection = handle.connect();

@@ -5,19 +5,20 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 
+use durio_base::RaidLevel;
 use durio_block::{MemberAction, MemberOperation};
 use durio_nbd::{Command, Connection, Refusal, Request, Storage};
 
 use super::array::TICK;
 use super::*;
 use crate::{
-    AssembleOptions, Geometry, Id, Level, Member, MemberOp, MemberOpKind, MemberState, Newcomer,
-    assemble, create, layout,
+    AssembleOptions, Geometry, Id, Member, MemberOp, MemberOpKind, MemberState, Newcomer, assemble,
+    create, layout,
 };
 
 pub(super) const CHUNK: u32 = 16 << 10;
 pub(super) const GEOMETRY: Geometry = Geometry {
-    level: Level::Mirrored,
+    level: RaidLevel::Raid1,
     members: 2,
     chunk: CHUNK,
     region: 1 << 20,
@@ -393,7 +394,7 @@ fn the_last_copy_that_fails_stops_the_array_and_everybody_is_told() {
 #[test]
 fn regions_that_are_marked_are_counted_on_each_member_of_their_set_alone() {
     let member_bytes = 64 << 20;
-    let level = Level::StripedMirrors;
+    let level = RaidLevel::Raid10;
     let members = Members::with(Geometry { level, members: 4, member_bytes, ..GEOMETRY });
     let marked = || [0, 1, 2, 3].map(|device| marked_regions(&members.find(device)));
     assert_eq!(marked(), [0; 4]);

@@ -29,11 +29,12 @@
 use super::campaign::{CutCampaign, set_of};
 use super::drives::{Drive, Liar};
 use super::life::Life;
-use crate::geometry::{Level, SECTOR};
+use crate::geometry::SECTOR;
 use crate::superblock::{MemberState, MemberTable};
 use crate::{
     AssembleOptions, FoundDevice, MemberOp, MemberOpKind, OpBuffer, RoleStatus, StartPlan, assemble,
 };
+use durio_base::RaidLevel;
 
 impl CutCampaign {
     /// The drive that is known to lie.
@@ -282,7 +283,7 @@ impl Life<'_> {
         let is_stalled = self.campaign.drives.iter().any(|drive| drive.is_stalled);
         let geometry = self.campaign.geometry;
         let is_running = self.engine.status().is_running;
-        if geometry.level == Level::Striped || is_stalled || !is_running || has_errors {
+        if geometry.level == RaidLevel::Raid0 || is_stalled || !is_running || has_errors {
             return Ok(());
         }
         let was_calm = std::mem::replace(&mut self.is_calm, true);

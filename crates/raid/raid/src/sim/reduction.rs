@@ -9,7 +9,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::geometry::{BLOCK, Geometry, Level};
+use crate::geometry::{BLOCK, Geometry};
+use durio_base::RaidLevel;
 
 /// Kinds of events that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,10 +96,10 @@ impl Reduction {
     pub(super) fn geometry(&self, drawn: Geometry) -> Geometry {
         let Some((members, blocks)) = self.array else { return drawn };
         let (level, members) = match drawn.level {
-            Level::Parity => (Level::Parity, members.max(3)),
-            Level::DoubleParity => (Level::DoubleParity, members.max(4)),
-            _ if members < 4 => (Level::Mirrored, members),
-            _ => (Level::StripedMirrors, members),
+            RaidLevel::Raid5 => (RaidLevel::Raid5, members.max(3)),
+            RaidLevel::Raid6 => (RaidLevel::Raid6, members.max(4)),
+            _ if members < 4 => (RaidLevel::Raid1, members),
+            _ => (RaidLevel::Raid10, members),
         };
         let chunk = BLOCK as u32;
         let member_bytes = u64::from(blocks) * BLOCK;

@@ -1,20 +1,21 @@
 //! Draws the geometries of simulated arrays, and describes drives and starts for a trace.
 
+use durio_base::RaidLevel;
 use durio_simdisk::Chance;
 
-use crate::geometry::{Geometry, Level};
+use crate::geometry::Geometry;
 use crate::superblock::MemberTable;
 use crate::{FoundDevice, StartPlan};
 
 pub(super) fn draw_geometry(chance: &mut Chance, only_four: bool) -> Geometry {
     let (level, members) = match chance.below(9) {
-        _ if only_four => (Level::StripedMirrors, 4),
-        0..=3 => (Level::StripedMirrors, 4),
-        4 => (Level::StripedMirrors, 6),
-        5 => (Level::Mirrored, 2),
-        6 => (Level::Mirrored, 3),
-        7 => (Level::Striped, 2),
-        _ => (Level::Mirrored, 4),
+        _ if only_four => (RaidLevel::Raid10, 4),
+        0..=3 => (RaidLevel::Raid10, 4),
+        4 => (RaidLevel::Raid10, 6),
+        5 => (RaidLevel::Raid1, 2),
+        6 => (RaidLevel::Raid1, 3),
+        7 => (RaidLevel::Raid0, 2),
+        _ => (RaidLevel::Raid1, 4),
     };
     let chunk = 4096_u32 << chance.below(2);
     let region = u64::from(chunk) << chance.below(2);
@@ -23,16 +24,16 @@ pub(super) fn draw_geometry(chance: &mut Chance, only_four: bool) -> Geometry {
 
 /// Small, so that rebuilds are short.
 pub(super) fn three_copies() -> Geometry {
-    let (level, chunk) = (Level::Mirrored, 4096);
+    let (level, chunk) = (RaidLevel::Raid1, 4096);
     Geometry { level, members: 3, chunk, region: u64::from(chunk), member_bytes: 4 * 4096 }
 }
 
 pub(super) fn draw_stripes(chance: &mut Chance) -> Geometry {
     let (level, members) = match chance.below(6) {
-        0..=1 => (Level::Parity, 3),
-        2 => (Level::Parity, 4),
-        3..=4 => (Level::DoubleParity, 4),
-        _ => (Level::DoubleParity, 5),
+        0..=1 => (RaidLevel::Raid5, 3),
+        2 => (RaidLevel::Raid5, 4),
+        3..=4 => (RaidLevel::Raid6, 4),
+        _ => (RaidLevel::Raid6, 5),
     };
     let chunk = 4096_u32 << chance.below(2);
     let region = u64::from(chunk) << chance.below(2);

@@ -7,7 +7,7 @@
 //! completions and the time. A user's write is durable when it ends, whatever its flags, and a sync
 //! does nothing.
 
-use durio_base::Nanos;
+use durio_base::{Nanos, RaidLevel};
 use durio_block::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine as BlockEngine, EngineFacts,
     Operation, OperationKind, Ticks, VirtualClock,
@@ -15,7 +15,7 @@ use durio_block::{
 use durio_simdisk::{Chance, SharedDisk};
 
 use super::{SimulatedMemory, SimulatedOp, find, make_blank, write_blocks};
-use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
+use crate::geometry::{BLOCK, Geometry, SECTOR};
 use crate::{
     ArrayRequest, AssembleError, AssembleOptions, Config, CreateError, Engine, EngineOutput, Fault,
     FoundDevice, Id, JoinAs, Member, MemberOpKind, MemberState, Newcomer, OpOutcome, RequestKind,
@@ -35,7 +35,7 @@ const EVENTS_MAX: u64 = 100_000_000;
 ///
 /// # Errors
 /// If level and disks do not fit.
-pub fn create_array(disks: &[SharedDisk], level: Level) -> Result<u64, CreateError> {
+pub fn create_array(disks: &[SharedDisk], level: RaidLevel) -> Result<u64, CreateError> {
     let sizes: Vec<u64> = disks.iter().map(|disk| disk.lock().size()).collect();
     let geometry = geometry_of(level, &sizes);
     let id = |number: usize| Id([1 + u8::try_from(number).unwrap_or(u8::MAX); 16]);
@@ -51,7 +51,7 @@ pub fn create_array(disks: &[SharedDisk], level: Level) -> Result<u64, CreateErr
 }
 
 /// The whole chunks that fit on the smallest disk next to the metadata.
-fn geometry_of(level: Level, sizes: &[u64]) -> Geometry {
+fn geometry_of(level: RaidLevel, sizes: &[u64]) -> Geometry {
     let least = sizes.iter().copied().min().unwrap_or(0);
     let members = u8::try_from(sizes.len()).unwrap_or(u8::MAX);
     let chunk = u64::from(CHUNK);
@@ -399,7 +399,7 @@ mod tests {
 
     fn two_disks() -> Vec<SharedDisk> {
         let disks = [1, 2].map(|seed| SharedDisk::new(Disk::new(Profile::honest(1 << 20), seed)));
-        create_array(&disks, Level::Mirrored).unwrap();
+        create_array(&disks, RaidLevel::Raid1).unwrap();
         disks.into()
     }
 
@@ -427,7 +427,7 @@ mod tests {
     fn on_media(disks: &[SharedDisk]) -> Vec<u8> {
         let read = |disk: &SharedDisk| {
             let mut block = [0; BLOCK_BYTES];
-            let data_at = layout::data_at(&geometry_of(Level::Mirrored, &[1 << 20; 2]), BLOCK);
+            let data_at = layout::data_at(&geometry_of(RaidLevel::Raid1, &[1 << 20; 2]), BLOCK);
             disk.lock().read(data_at / SECTOR, &mut block, Leg::Any).unwrap();
             block[0]
         };

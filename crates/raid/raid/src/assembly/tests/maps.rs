@@ -4,6 +4,7 @@ use super::*;
 use crate::assembly::pages::{is_sound, plan_page};
 use crate::log_entry::LogEntry;
 use crate::map_page::{DIRTY, STALE, UNSYNCED};
+use durio_base::RaidLevel;
 
 /// A map of one page with these bytes at its begin, in a slot.
 fn page(name: PageName, slot: u8, generation: u64, bytes: &[u8]) -> Vec<u8> {
@@ -16,7 +17,7 @@ fn page(name: PageName, slot: u8, generation: u64, bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_page_of_the_map_is_planned_from_all_copies_by_their_states() {
-    let table = table(Level::Mirrored, &[InSync; 4]);
+    let table = table(RaidLevel::Raid1, &[InSync; 4]);
     let name = PageName { array: table.array, set: 0, page: 1 };
     let with_page = |slot, generation, bytes: &[u8]| {
         let map = page(name, slot, generation, bytes);
@@ -64,7 +65,7 @@ fn a_page_of_the_map_is_planned_from_all_copies_by_their_states() {
 #[test]
 fn each_set_has_its_pages_with_the_replacement_as_last_copy() {
     simulate_regions_per_page(8);
-    let table = replacing(Level::StripedMirrors, Rebuilding);
+    let table = replacing(RaidLevel::Raid10, Rebuilding);
     let mut devices = all(&table);
     for at in [2, 3, 4] {
         devices[at].map = map(&table, 1, &[(3, DIRTY), (9, DIRTY)]);
@@ -123,7 +124,7 @@ fn log_entry(table: &MemberTable, role: u8, region: u64) -> LogEntry {
 #[test]
 fn an_entry_is_sound_if_a_member_of_this_role_can_have_written_it() {
     // Stripe 0 has P on member 4 and Q on member 0.
-    let geometry = table(Level::DoubleParity, &[InSync; 5]).geometry;
+    let geometry = table(RaidLevel::Raid6, &[InSync; 5]).geometry;
     let last = geometry.member_bytes - 16384;
     let sound = |role, offset, length, column, parity| {
         let (array, member) = (Id([7; 16]), Id([8; 16]));
@@ -161,7 +162,7 @@ fn dirty_stripes(table: &MemberTable) -> Vec<FoundDevice> {
 #[test]
 fn a_parity_is_doubted_where_an_entry_of_a_member_in_sync_stands_for_a_dirty_region() {
     simulate_regions_per_page(8);
-    let table = table(Level::Parity, &[InSync; 5]);
+    let table = table(RaidLevel::Raid5, &[InSync; 5]);
     // Of stripes 0, 12, 36, 56: P goes round from the last member.
     let roles = [(0, 4), (3, 2), (9, 3), (14, 3)];
     let entry = |(region, role)| log_entry(&table, role, region);
@@ -193,7 +194,7 @@ fn a_parity_is_doubted_where_an_entry_of_a_member_in_sync_stands_for_a_dirty_reg
 
 #[test]
 fn parities_in_slots_that_cannot_be_read_are_doubted_and_needed_where_a_member_is_missing() {
-    let table = table(Level::Parity, &[InSync; 5]);
+    let table = table(RaidLevel::Raid5, &[InSync; 5]);
     assert_eq!(layout::log_slots(&table.geometry), 16);
     let mut devices = dirty_stripes(&table);
     // Slot 4 is of stripes 4, 20, 36, 52, with P on members 0, 4, 3, 2.
@@ -218,7 +219,7 @@ fn parities_in_slots_that_cannot_be_read_are_doubted_and_needed_where_a_member_i
 
 #[test]
 fn mirrors_have_no_parity_to_doubt() {
-    let table = table(Level::Mirrored, &[InSync; 3]);
+    let table = table(RaidLevel::Raid1, &[InSync; 3]);
     let mut devices = dirty_stripes(&table);
     devices[0].log.lost = vec![0];
     assert_eq!(assemble(&devices, plain()).unwrap().doubts, []);
