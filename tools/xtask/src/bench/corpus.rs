@@ -312,9 +312,11 @@ fn in_folder(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
 fn traced(command: &Command, trace: &Path) -> Result<Command> {
     let folder = command.get_current_dir().context("a command in no folder")?.to_owned();
     let mut traced = in_folder("timeout", &folder);
+    // What ignores the first signal is killed.
+    traced.args(["-k", "5", SECONDS_MAX]);
     // A file per thread (-ff): in one file strace tears calls that overlap into two lines. The
     // times (-ttt) put them in order again, and -y has the path of each descriptor.
-    traced.args([SECONDS_MAX, "strace", "-ff", "-ttt", "-y", "-v", "-s", "0", "-e", calls::TRACED]);
+    traced.args(["strace", "-ff", "-ttt", "-y", "-v", "-s", "0", "-e", calls::TRACED]);
     traced.arg("-o").arg(trace).arg(command.get_program()).args(command.get_args());
     Ok(traced)
 }

@@ -108,7 +108,7 @@ fn call(thread: u32, begin: u64, text: &str) -> Result<Option<CallEvent>> {
     let Some(path) = place.split_once('<').and_then(|(_, rest)| rest.split_once('>')) else {
         return Ok(None);
     };
-    let path = path.0.trim_end_matches(" (deleted)").to_owned();
+    let path = path.0.strip_suffix(" (deleted)").unwrap_or(path.0).to_owned();
     Ok(Some(CallEvent { thread, begin, duration, path, call }))
 }
 
@@ -160,6 +160,13 @@ mod tests {
         assert_eq!(events[5].call, Call::Allocate("FALLOC_FL_KEEP_SIZE".into()));
         assert_eq!(events[6].call, Call::Open("O_RDWR|O_DIRECT|O_CLOEXEC".into()));
         assert_eq!(events[6].path, "/d/ib_logfile0");
+    }
+
+    #[test]
+    fn the_mark_of_a_removed_file_is_taken_off_once() {
+        let removed =
+            "9 1795595424.541490 fdatasync(7</d/log (deleted) (deleted)>) = 0 <0.000028>\n";
+        assert_eq!(parse(removed).unwrap()[0].path, "/d/log (deleted)");
     }
 
     #[test]
