@@ -5,10 +5,13 @@
 //! output and counts.
 //!
 //! ```text
-//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ─────────────────────────┬─ long tests ─ instructions ─ dist ─ attack
-//!                                  ├─ slow tests ─ tests of crates ────────────┤
-//!                                  └─ clippy ─ doc tests ─ seams ─ cuts ─ fuzz ┘
+//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ─ tests of crates ─┬─ book ─ attack
+//!                                  ├─ slow black-box tests ──────────────┘
+//!                                  └─ clippy ─ doc tests ─ seams ─ cuts ─ fuzz
 //! ```
+//!
+//! Compilers and fuzzing have what processor time the tests leave; they touch nothing that `attack`
+//! looks at. A long run waits for them, and has its long tests, instructions and packages before the book.
 //!
 //! Tests find two variables in their environment: `DURIO_TEST_MISSING`, the comma-separated names
 //! of what this machine lacks (see `packages`), and `DURIO_TEST_SKIPS`, a file to which a test
@@ -36,9 +39,9 @@ pub(crate) struct TestArguments {
     /// Leave out the slow black-box tests, the toys and fuzzing
     #[arg(long, conflicts_with = "long")]
     fast: bool,
-    /// Add what takes tens of minutes: timed devices and ZFS in the lab, a run of every built-in spec,
-    /// a million simulated cuts of the RAID engine, instructions per I/O against their goals, packages
-    /// in a fresh Debian, longer fuzzing, attacks of full scale on a release build
+    /// Add what takes tens of minutes: timed devices, ZFS and XFS on durio's mirror in the lab, a run of
+    /// every built-in spec, a million simulated cuts of the RAID engine, instructions per I/O against
+    /// their goals, packages in a fresh Debian, longer fuzzing, attacks of full scale on a release build
     #[arg(long)]
     long: bool,
 }
@@ -53,19 +56,11 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<ExitCode> {
     session.stage("tidy", stages::tidy);
     match session.timed("build of the tests", stages::build) {
         Ok(programs) => session.run_lanes(arguments, programs, &missing),
-        Err(error) => session.stage("build of the tests", || Err(error)),
+        Err(error) => {
+            session.stage("build of the tests", || Err(error));
+            session.run_last(arguments.long, &missing);
+        }
     }
-    if arguments.long {
-        session.stage("long tests", || stages::long_tests(&missing));
-        session.stage("bench instructions", stages::instructions);
-        session.stage("packages in a fresh Debian", stages::dist);
-    }
-    // The pages that are generated from the program, on the build that the tests made.
-    session.stage("book", stages::book);
-    // The existing build: the tests made the debug one, the long tests the release one.
-    let profile = if arguments.long { "release" } else { "debug" };
-    // Alone: it checks the whole machine for leftovers.
-    session.stage("attack", || stages::attack(profile, arguments.long));
     Ok(if session.print_summary() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -85,8 +80,8 @@ struct StageTime {
 }
 
 impl TestSession {
-    /// Runs independent stages concurrently: black-box tests mostly wait, for devices, for guests
-    /// and for the end of runs, while compilers never do.
+    /// Runs independent stages concurrently: black-box tests mostly wait, for devices and for the end
+    /// of runs, while compilers never do.
     fn run_lanes(
         &self,
         arguments: &TestArguments,
@@ -102,26 +97,51 @@ impl TestSession {
             }
         };
         thread::scope(|scope| {
-            scope.spawn(|| test(&black_box, false));
-            scope.spawn(|| {
+            let compilers = scope.spawn(|| self.compile(arguments, missing));
+            thread::scope(|tests| {
+                tests.spawn(|| {
+                    test(&black_box, false);
+                    test(&others, false);
+                });
                 if !arguments.fast {
-                    test(&black_box, true);
-                }
-                test(&others, false);
-            });
-            scope.spawn(|| {
-                // Tests have limits of time and compilers have none.
-                let _ = rustix::process::nice(10);
-                // One after the other: cargo locks the target folder, and another would wait.
-                self.stage("clippy", stages::clippy);
-                self.stage("doc tests", || stages::doc_tests(missing));
-                if !arguments.fast {
-                    self.stage("seams", stages::seams);
-                    self.stage("simulated cuts", || stages::simulated_cuts(arguments.long));
-                    self.stage("fuzz", || stages::fuzz(arguments.long));
+                    tests.spawn(|| test(&black_box, true));
                 }
             });
+            if arguments.long {
+                // They build too, and some of them are timed.
+                let _ = compilers.join();
+            }
+            self.run_last(arguments.long, missing);
         });
+    }
+
+    /// What computes all the time, one after the other: cargo locks the target folder, and another
+    /// would wait.
+    fn compile(&self, arguments: &TestArguments, missing: &str) {
+        // Tests have limits of time and compilers have none.
+        let _ = rustix::process::nice(10);
+        self.stage("clippy", stages::clippy);
+        self.stage("doc tests", || stages::doc_tests(missing));
+        if !arguments.fast {
+            self.stage("seams", stages::seams);
+            self.stage("simulated cuts", || stages::simulated_cuts(arguments.long));
+            self.stage("fuzz", || stages::fuzz(arguments.long));
+        }
+    }
+
+    /// After all tests.
+    fn run_last(&self, is_long: bool, missing: &str) {
+        if is_long {
+            self.stage("long tests", || stages::long_tests(missing));
+            self.stage("bench instructions", stages::instructions);
+            self.stage("packages in a fresh Debian", stages::dist);
+        }
+        // The pages that are generated from the program, on the build that the tests made.
+        self.stage("book", stages::book);
+        // The existing build: the tests made the debug one, the long tests the release one.
+        let profile = if is_long { "release" } else { "debug" };
+        // Without tests beside it: it checks the whole machine for leftovers.
+        self.stage("attack", || stages::attack(profile, is_long));
     }
 
     /// A stage that could not be carried out is one failure.

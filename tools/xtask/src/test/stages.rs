@@ -23,12 +23,15 @@ const SIMULATED_CUTS_LONG: u64 = 1_000_000;
 const FUZZ_SECONDS_LONG: u32 = 60;
 // Per core: a test waits for most of its time, and each measures on its own.
 const BLACK_BOX_THREADS: usize = 3;
+// Besides one per core: most slow tests boot a guest, which computes where KVM does not work.
+const SLOW_THREADS_MORE: usize = 1;
 /// Crates with examples in their documentation: rustdoc compiles every crate that it is given.
 const WITH_EXAMPLES: [&str; 2] = ["durio-base", "durio-fio"];
 /// The slow tests that take minutes each: left out of the everyday suite.
-const LONG: [&str; 3] = [
+const LONG: [&str; 4] = [
     "lab_timed::",
     "lab_zfs::",
+    "proving_guests::durios_own_mirror_keeps_its_word_below_xfs",
     "audit_own::every_built_in_spec_makes_runs_that_its_own_audit_believes",
 ];
 
@@ -121,7 +124,8 @@ pub(super) fn test_program(program: &TestProgram, is_slow: bool, missing: &str) 
     command.current_dir(&program.folder).stdin(Stdio::null());
     if program.is_black_box() {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        command.env("RUST_TEST_THREADS", (cores * BLACK_BOX_THREADS).to_string());
+        let threads = if is_slow { cores + SLOW_THREADS_MORE } else { cores * BLACK_BOX_THREADS };
+        command.env("RUST_TEST_THREADS", threads.to_string());
     }
     if program.can_time {
         command.args(TIMED_ARGUMENTS).env(TIMED.0, TIMED.1);
