@@ -353,5 +353,4 @@ fn single(name: &OsStr) -> io::Result<&OsStr> {
 }
 
 #[cfg(test)]
-#[path = "folder_tests.rs"]
 mod tests;

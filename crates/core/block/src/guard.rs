@@ -419,5 +419,4 @@ fn not_storage(path: &Path, reason: &str) -> BlockError {
 }
 
 #[cfg(test)]
-#[path = "guard_tests.rs"]
 mod tests;

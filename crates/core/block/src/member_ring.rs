@@ -566,5 +566,4 @@ fn entry_of(operation: &MemberOperation, pointer: *mut u8, is_registered: bool) 
 }
 
 #[cfg(test)]
-#[path = "member_ring_tests.rs"]
 mod tests;

@@ -386,5 +386,4 @@ fn append_host(
 }
 
 #[cfg(test)]
-#[path = "cpio_tests.rs"]
 mod tests;

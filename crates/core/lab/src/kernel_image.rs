@@ -221,8 +221,9 @@ mod tests {
     use flate2::Compression;
     use flate2::read::GzEncoder;
 
+    use durio_block::testkit::note_skip;
+
     use super::*;
-    use crate::skipped::skip;
 
     fn found(image: &[u8]) -> Result<String, &'static str> {
         release_of(image, image.len() as u64)
@@ -350,7 +351,7 @@ mod tests {
     fn the_kernels_of_this_machine_can_be_started_directly() {
         let kernels = crate::kernels::usable();
         if kernels.is_empty() {
-            return crate::skipped::skip("no kernel for the lab");
+            return note_skip("the_kernels_of_this_machine", &"no kernel for the lab");
         }
         for kernel in kernels {
             assert!(kernel_of_image(&kernel.image).is_some(), "{}", kernel.image.display());
@@ -371,7 +372,7 @@ mod tests {
             (0..20_000_u32).flat_map(|number| (number / 3).to_le_bytes()).collect();
         for program in ["gzip", "xz", "zstd"] {
             let Some(packed) = packed_by(program, &content) else {
-                skip(&format!("{program} is missing"));
+                note_skip("what_the_usual_programs_packed", &format_args!("{program} is missing"));
                 continue;
             };
             assert!(packed.len() < content.len());

@@ -188,14 +188,15 @@ fn trial_program() -> Vec<u8> {
 mod tests {
     use std::path::PathBuf;
 
+    use durio_block::testkit::note_skip;
+
     use super::*;
     use crate::Qemu;
-    use crate::skipped::skip;
 
     fn qemu() -> Option<PathBuf> {
         let qemu = Qemu::find().ok();
         if qemu.is_none() {
-            skip("qemu-system-x86_64 is not installed");
+            note_skip("kvm_trial", &"qemu-system-x86_64 is not installed");
         }
         qemu.map(|qemu| qemu.program().to_owned())
     }

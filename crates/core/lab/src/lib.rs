@@ -40,9 +40,6 @@ mod programs;
 mod qemu;
 mod request;
 mod run;
-#[cfg(test)]
-#[path = "tests/skipped.rs"]
-mod skipped;
 mod unpack;
 mod wire;
 

@@ -246,5 +246,4 @@ fn write_with_holes(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "unpack_tests.rs"]
 mod tests;

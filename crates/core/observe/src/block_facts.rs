@@ -267,7 +267,7 @@ pub(crate) fn path_facts(dir: &SystemDir, ways: &[NvmePath]) -> Vec<Fact> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     #[test]
     fn a_volume_is_no_local_disk_though_its_model_begins_like_one() {

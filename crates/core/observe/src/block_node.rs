@@ -113,7 +113,7 @@ pub(crate) fn linked(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     #[test]
     fn a_namespace_and_its_partition_are_told_apart() {

@@ -73,7 +73,7 @@ fn identify_copied(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
     use crate::{LayerKind, StackErrorKind};
 
     fn copied() -> Fixture {

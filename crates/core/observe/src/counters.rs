@@ -253,7 +253,7 @@ fn parse_cpu_line(stat: &str) -> Option<CpuCounters> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     const EARLIER: &str = "5 1 40 3 10 4 2047 5 1 14 43 3 0 41 2 131 68\n";
     const LATER: &str = "7 1 56 4 60 4 2447 9 2 20 50 3 0 41 2 181 90\n";

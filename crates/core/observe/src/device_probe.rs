@@ -227,7 +227,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     fn lines(facts: &[Fact]) -> Vec<String> {
         facts.iter().map(|fact| format!("{}={}", fact.name, fact.value)).collect()

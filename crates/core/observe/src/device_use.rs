@@ -332,5 +332,4 @@ fn command_of(process: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "device_use_tests.rs"]
 mod tests;

@@ -224,8 +224,8 @@ fn btrfs(root: &SystemDir, member: &str) -> Vec<Fact> {
 mod tests {
     use super::*;
     use crate::device_probe::CopiedDevices;
-    use crate::fixture::Fixture;
     use crate::mountinfo::parse_mountinfo;
+    use crate::tests::fixture::Fixture;
 
     #[test]
     fn options_that_bear_on_durability_or_speed_are_told_from_the_rest() {

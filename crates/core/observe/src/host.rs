@@ -408,7 +408,7 @@ pub(crate) fn lab_facts(root: &SystemDir) -> Option<LabFacts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     #[test]
     fn a_machine_that_shows_nothing_is_still_a_host() {

@@ -160,7 +160,7 @@ pub(crate) fn btrfs_of_member(root: &SystemDir, member: &str) -> Option<SystemDi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     fn name_of(fixture: &Fixture, source: &str) -> Option<String> {
         let identify = fixture.identify();

@@ -348,7 +348,7 @@ fn null_block(root: &SystemDir, dir: &SystemDir) -> Vec<Fact> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     fn values(facts: &[Fact]) -> Vec<(&str, &str)> {
         facts.iter().map(|fact| (fact.name.as_str(), fact.value.as_str())).collect()

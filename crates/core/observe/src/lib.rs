@@ -21,9 +21,6 @@ mod dm_facts;
 mod error;
 mod family;
 mod filesystem;
-#[cfg(test)]
-#[path = "tests/fixture.rs"]
-mod fixture;
 mod host;
 mod identity;
 mod layer;
@@ -73,3 +70,8 @@ pub use tracefs::{
     parse_buffer_stats, parse_trace,
 };
 pub use tuning::{LayerReadings, TuningReading, TuningReadings, read_readings, read_readings_in};
+
+#[cfg(test)]
+mod tests {
+    pub(crate) mod fixture;
+}

@@ -183,7 +183,7 @@ fn before_it_was_deleted(path: PathBuf, facts: &fs::Metadata, named: &Path) -> P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     #[test]
     fn a_family_is_a_process_with_all_that_descend_from_it() {

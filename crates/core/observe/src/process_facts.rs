@@ -189,7 +189,7 @@ fn io_limits(groups: &[SystemDir]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     #[test]
     fn a_machine_that_shows_nothing_has_no_facts() {

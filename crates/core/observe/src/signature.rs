@@ -294,5 +294,4 @@ pub(crate) fn is_claimed(device: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[path = "signature_tests.rs"]
 mod tests;

@@ -171,5 +171,4 @@ impl SuperblockFields<'_> {
 }
 
 #[cfg(test)]
-#[path = "superblock_tests.rs"]
 mod tests;

@@ -275,5 +275,4 @@ fn unknown(name: impl Into<String>) -> Layer {
 }
 
 #[cfg(test)]
-#[path = "survey_tests.rs"]
 mod tests;

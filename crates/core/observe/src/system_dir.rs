@@ -219,7 +219,7 @@ pub fn numbers_in_list(list: &str) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     #[test]
     fn the_choice_of_a_list_is_the_one_in_brackets() {

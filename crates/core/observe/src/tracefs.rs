@@ -106,7 +106,7 @@ fn what_is_on(folder: &SystemDir) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::tests::fixture::Fixture;
 
     const DEBUGFS: &str = "24 23 0:7 / /sys/kernel/debug rw shared:3 - debugfs none rw\n";
     const TRACEFS: &str = "25 23 0:12 / /sys/kernel/tracing rw - tracefs tracefs rw\n";

@@ -2,13 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod machine_file;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use durio_observe::{LayerKind, Stack, read_host_in, read_stack_in};
-use machine_file::{Entry, Machine, machines};
+use testkit::{Entry, Machine, machines};
 
 fn read(root: &Path, machine: &Machine) -> Option<Stack> {
     read_stack_in(root, &machine.target).ok()

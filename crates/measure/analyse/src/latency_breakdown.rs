@@ -270,7 +270,7 @@ mod tests {
     use durio_record::PathDevice;
 
     use super::*;
-    use crate::sample::sample;
+    use crate::tests::sample::sample;
 
     /// 100 operations of 10 to 1000 µs at the device and 5 µs before; 300 µs of them off the processor.
     fn traced(step: u32) -> PathTraced {

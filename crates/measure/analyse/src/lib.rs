@@ -41,10 +41,6 @@ pub mod steady_state;
 mod steering;
 mod step_state;
 
-#[cfg(test)]
-#[path = "tests/sample.rs"]
-mod sample;
-
 pub use analyser::{Analyser, Analysis, RunEvidence};
 pub use declined::{DeclinedAnalysis, DeclinedStep};
 pub use findings::{
@@ -61,3 +57,8 @@ pub use live::{LiveFigures, StepSoFar, live_figures};
 pub use rate_variation::{Agreement, RateVariation, Steadiness};
 pub use search::{RateTrial, SearchFindings};
 pub use step_state::{headline, is_cut_short};
+
+#[cfg(test)]
+mod tests {
+    pub(crate) mod sample;
+}

@@ -98,7 +98,7 @@ impl StepSoFar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::sample;
+    use crate::tests::sample::sample;
     use durio_base::Bytes;
     use durio_record::OperationName;
     use durio_workload::{PerMille, SyncPolicy};

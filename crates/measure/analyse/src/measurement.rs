@@ -229,7 +229,7 @@ mod tests {
     use durio_base::Nanos;
 
     use super::*;
-    use crate::sample::sample;
+    use crate::tests::sample::sample;
 
     /// Rows of step, stream and round, each with another rate.
     fn found(rows: &[(u32, u32, u32, f64)]) -> Vec<WorkloadFindings> {

@@ -178,7 +178,7 @@ mod tests {
     use durio_base::Nanos;
     use durio_workload::GroupCommit;
 
-    use crate::sample::sample;
+    use crate::tests::sample::sample;
 
     /// A point of seven clients: its log takes this share of the time, of which a write has 400 µs, and
     /// clients and database this share of four processors.

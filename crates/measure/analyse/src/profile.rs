@@ -162,7 +162,7 @@ fn wrapped(row: &Measurement<'_>) -> Option<String> {
 mod tests {
     use super::*;
     use crate::WorkloadFindings;
-    use crate::sample::sample;
+    use crate::tests::sample::sample;
     use durio_plan::Campaign;
 
     fn findings(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<ProfileFindings> {

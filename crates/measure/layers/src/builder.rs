@@ -318,5 +318,4 @@ impl Drop for Builder<'_> {
 }
 
 #[cfg(test)]
-#[path = "builder_tests.rs"]
 mod tests;

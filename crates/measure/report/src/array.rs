@@ -494,5 +494,4 @@ fn device(device: &ExaminedDevice) -> Section {
 }
 
 #[cfg(test)]
-#[path = "array_tests.rs"]
 mod tests;

@@ -104,5 +104,4 @@ fn is_equal(blocks: [&[u8]; SUPERBLOCKS as usize], pair: u8) -> bool {
 }
 
 #[cfg(test)]
-#[path = "claims_tests.rs"]
 mod tests;

@@ -419,5 +419,4 @@ fn id(from: &[u8], at: usize) -> Id {
 }
 
 #[cfg(test)]
-#[path = "superblock_tests.rs"]
 pub(crate) mod tests;

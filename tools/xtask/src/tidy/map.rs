@@ -129,7 +129,10 @@ pub(super) fn product_of(source: &SourceFile) -> &str {
 }
 
 pub(super) fn is_test_file(path: &str) -> bool {
-    path.contains("/tests/") || path.ends_with("/tests.rs") || path.ends_with("_tests.rs")
+    path.contains("/tests/")
+        || path.starts_with("tools/testkit/")
+        || path.ends_with("/tests.rs")
+        || path.ends_with("_tests.rs")
 }
 
 #[cfg(test)]

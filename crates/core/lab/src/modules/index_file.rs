@@ -134,5 +134,4 @@ impl Trie {
 }
 
 #[cfg(test)]
-#[path = "index_file_tests.rs"]
 mod tests;

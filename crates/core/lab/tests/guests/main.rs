@@ -7,8 +7,6 @@
 )]
 
 mod nbd_server;
-#[path = "../../src/tests/skipped.rs"]
-mod skipped;
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -16,6 +14,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use durio_block::testkit::note_skip;
 use durio_lab::{
     Boot, Cutter, GuestFrontEnd, LabDisk, LabError, LabExit, LabOutcome, LabRequest, LabTiming,
     PreparedGuest, Qemu, Streams, kernels,
@@ -62,7 +61,7 @@ fn prepared() -> Option<&'static PreparedGuest> {
         };
         Ok(PreparedGuest::new(request).unwrap())
     });
-    guest.as_ref().map_err(|reason| skipped::skip(reason)).ok()
+    guest.as_ref().map_err(|reason| note_skip("guests", reason)).ok()
 }
 
 /// The same guest with this script and these disks.

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::device_probe::CopiedDevices;
-use crate::fixture::Fixture;
 use crate::identity::{FileKind, ObservedSystem};
 use crate::survey::Survey;
+use crate::tests::fixture::Fixture;
 
 fn stack_of(fixture: &Fixture, path: &str) -> Stack {
     let (root, identify) = (fixture.root(), fixture.identify());

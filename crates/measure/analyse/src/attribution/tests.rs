@@ -15,7 +15,7 @@ use durio_workload::{Pattern, PerMille, SyncPolicy, Workload};
 use proptest::prelude::*;
 
 use super::*;
-use crate::sample::sample;
+use crate::tests::sample::sample;
 use crate::{Analyser, Findings, WorkloadFindings};
 
 /// The figures of the workload's row at a point.

@@ -12,7 +12,7 @@ use super::*;
 use crate::ladder::limits::LimitKind;
 use crate::ladder::{Knee, LadderPhase};
 use crate::raid_efficiency::ParityWrite;
-use crate::sample::{Sample, sample};
+use crate::tests::sample::{Sample, sample};
 use crate::{DeclinedAnalysis, IntervalPoint, OpenLoop, WorkloadFindings};
 
 fn level(axis: &str, value: f64) -> ParameterValue {

@@ -15,7 +15,7 @@ use durio_workload::{CacheMode, GroupCommit, PerMille, SyncMethod, SyncPolicy, W
 
 use super::*;
 use crate::measurement::Measurements;
-use crate::sample::sample;
+use crate::tests::sample::sample;
 use crate::{BatchFindings, RateVariation, WorkloadFindings};
 
 /// Steps of a run with what was found in them.

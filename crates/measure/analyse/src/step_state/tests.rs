@@ -8,7 +8,7 @@ use durio_record::ContextSwitches;
 use durio_workload::{Arrivals, PerMille, RegionRule, SyncPolicy};
 
 use super::*;
-use crate::sample::sample;
+use crate::tests::sample::sample;
 use crate::{DeviceTime, Distribution};
 
 /// So many latencies, 1 ns apart, the first 1 ns above `above`.

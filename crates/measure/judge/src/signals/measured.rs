@@ -383,5 +383,4 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
 ];
 
 #[cfg(test)]
-#[path = "measured_tests.rs"]
 mod tests;

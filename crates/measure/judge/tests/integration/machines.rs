@@ -1,15 +1,12 @@
 //! The signals of recorded and made-up machines: exactly those that their files expect.
 
-#[path = "../../../../core/observe/tests/machine_file/mod.rs"]
-mod machine_file;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use durio_analyse::Signal;
 use durio_judge::standing_signals;
 use durio_observe::{read_host_in, read_stack_in};
-use machine_file::{Machine, machines};
+use testkit::{Machine, machines};
 
 fn signals(root: &Path, machine: &Machine) -> Vec<Signal> {
     let host = read_host_in(root);

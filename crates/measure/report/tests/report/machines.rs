@@ -4,9 +4,6 @@
 //! The trees in `golden/` are compared whole. After a change that is meant, write them anew with
 //! `DURIO_WRITE_GOLDEN=1` in the environment and read what has changed.
 
-#[path = "../../../../core/observe/tests/machine_file/mod.rs"]
-mod machine_file;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use durio_observe::{Stack, read_stack_in};
 use durio_report::{Format, Options, STACK_SCHEMA, Stacks, write};
-use machine_file::{Entry, Machine, machines};
+use testkit::{Entry, Machine, machines};
 
 fn written(format: Format, stacks: &[Stack]) -> String {
     let mut out = Vec::new();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::device_probe::CopiedDevices;
-use crate::fixture::Fixture;
+use crate::tests::fixture::Fixture;
 use crate::{StackErrorKind, WriteCache, leaf_devices};
 
 const ROOT_ON_VDA1: &str = "27 1 254:1 / / rw,relatime - ext4 /dev/vda1 rw,discard\n";

@@ -3,8 +3,8 @@
 use std::io::{Seek, Write};
 
 use super::*;
-use crate::fixture::Fixture;
 use crate::identity::FileKind;
+use crate::tests::fixture::Fixture;
 
 fn usage(fixture: &Fixture, name: &str) -> DeviceUse {
     let dir = block_node::by_name(&fixture.root(), name).unwrap();

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use durio_block::testkit::note_skip;
+
 use super::*;
 use crate::modules::ModuleInfo;
-use crate::skipped::skip;
 
 fn module(path: &str, depends: &[&str], aliases: &[&str], soft: &[&str]) -> Module {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -53,7 +54,7 @@ fn loaded_by_kmod(root: &Path, name: &str) -> String {
 #[test]
 fn kmod_finds_modules_by_name_and_alias_with_all_that_they_need() {
     if !["/usr/sbin/modprobe", "/sbin/modprobe"].iter().any(|path| Path::new(path).exists()) {
-        return skip("modprobe is missing");
+        return note_skip("kmod_finds_modules", &"modprobe is missing");
     }
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("lib/modules/6.1.0");

@@ -1,6 +1,6 @@
 //! Machines as text: one file each, which is expanded to a tree of `/sys` and `/proc`.
 //!
-//! In: a file of `tests/machines`. Out: a [`Machine`], and its tree in a temporary directory.
+//! In: a file of `crates/core/observe/tests/machines`. Out: a [`Machine`], and its tree in a temporary directory.
 //! Not here: what is expected of reading it.
 //!
 //! The file: `name = value` lines. Before the first section they describe the machine: `about`,
@@ -12,6 +12,8 @@
 //! the kernel's links to it. Of an `origin` that was recorded, files that are not read are left out,
 //! and so are mounts of the guest's own.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -20,13 +22,13 @@ use tempfile::TempDir;
 
 /// One entry of the tree.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Entry {
+pub enum Entry {
     File { path: String, content: String },
     Link { path: String, target: String },
 }
 
 impl Entry {
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         match self {
             Self::File { path, .. } | Self::Link { path, .. } => path,
         }
@@ -35,19 +37,20 @@ impl Entry {
 
 /// A machine that is to be looked at.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Machine {
-    pub(crate) name: String,
-    pub(crate) about: String,
-    pub(crate) origin: String,
-    pub(crate) target: PathBuf,
+pub struct Machine {
+    pub name: String,
+    pub about: String,
+    pub origin: String,
+    pub target: PathBuf,
     /// `word id` each, sorted.
-    pub(crate) signals: Vec<String>,
-    pub(crate) entries: Vec<Entry>,
+    pub signals: Vec<String>,
+    pub entries: Vec<Entry>,
 }
 
 /// Every machine, in the order of names.
-pub(crate) fn machines() -> Vec<Machine> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../core/observe/tests/machines");
+pub fn machines() -> Vec<Machine> {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/core/observe/tests/machines");
     let mut paths: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -110,7 +113,7 @@ impl Machine {
     }
 
     /// The tree; `spoil` may change an entry's content, or leave the file out.
-    pub(crate) fn expand(&self, spoil: impl Fn(usize, &str) -> Option<Vec<u8>>) -> TempDir {
+    pub fn expand(&self, spoil: impl Fn(usize, &str) -> Option<Vec<u8>>) -> TempDir {
         let dir = TempDir::with_prefix("machine-").unwrap();
         for (index, entry) in self.entries.iter().enumerate() {
             let path = dir.path().join(entry.path().trim_start_matches('/'));
@@ -131,7 +134,7 @@ impl Machine {
     }
 
     /// The tree as it is described.
-    pub(crate) fn tree(&self) -> TempDir {
+    pub fn tree(&self) -> TempDir {
         self.expand(|_, content| Some(bytes_of(content)))
     }
 
