@@ -6,8 +6,7 @@ use std::cell::OnceCell;
 use std::fs;
 use std::path::PathBuf;
 
-use durio_analyse::proof::analyse_proof;
-use durio_record::proof::{CUTS, PROOF_MANIFEST, ProofFolder};
+use durio_record::proof::{CUTS, PROOF_MANIFEST, ProofFolder, analyse_proof};
 use durio_spec::impossible_series;
 
 const GOLDEN: &[u8] = include_bytes!("../../../crates/core/record/tests/golden/proof1/proof.json");

@@ -1,6 +1,6 @@
 //! The layers under a path, and this machine, as data: [`Stack`], [`Host`], the counters of a
-//! device and of the processors, whether a device is in use ([`DeviceUse`]), and the events of a
-//! trace of the kernel ([`TraceText`]).
+//! device and of the processors, whether a device is in use ([`DeviceUse`]), the state of an array of durio
+//! ([`ArrayStatus`]), and the events of a trace of the kernel ([`TraceText`]).
 //!
 //! Values come from `/sys`, `/proc`, statx and statvfs, and if a device may be read from its
 //! superblock and its answers; they can be saved and compared. Nothing is written or opened for
@@ -9,6 +9,7 @@
 //! A file of the kernel that is absent is a value (`None`), not an error: kernels, drivers and
 //! containers differ in what they show.
 
+mod array;
 mod block_facts;
 mod block_node;
 mod block_trace;
@@ -40,6 +41,10 @@ mod tuning;
 
 pub use durio_block::Alignment;
 
+pub use array::{
+    ArrayExamination, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
+    ExaminedMember, MemberStanding, MemberStatus, MismatchPlace,
+};
 pub use block_facts::{BlockFacts, CloudDisk, WriteCache, device_serial};
 pub use block_trace::read_block_trace;
 pub use capture_events::{CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile, WriteCallRates};

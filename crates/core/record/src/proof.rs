@@ -1,11 +1,15 @@
 //! A proof folder: the plan, and one [`CutRecord`] for each power cut.
 //!
 //! The folder of a killed proof can be read back too. docs/formats/proof-folder.md describes the
-//! format. durio-prove finds the losses, durio-analyse draws conclusions from many cuts.
+//! format. durio-prove finds the losses, [`analyse_proof`] makes verdicts of many cuts.
 //!
 //! A losing cut has what a picture of it needs ([`LossPicture`]): acknowledgements around it, and the
 //! target after it. It has a bounded size, however large the target and however many its writes.
 //! durio-prove makes it, durio-report draws it.
+
+pub mod crash_states;
+mod cuts;
+mod verdict;
 
 use std::fmt;
 use std::fs::File;
@@ -18,6 +22,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::folder::{FolderManifest, ManifestFolder, check_owner, open_folder};
 use crate::{Outcome, RecordError};
+
+pub use cuts::{ACKNOWLEDGED_MIN, Ineffective, LossFindings, LossShape, why_ineffective};
+pub use verdict::{
+    CONFIDENCE, CheckedCut, PROOF_SCHEMA, ProofFindings, ProofVerdict, SeriesFindings,
+    analyse_proof,
+};
 
 /// Version of the folder. A reader reads its own version and older ones.
 pub const PROOF_FOLDER_SCHEMA: u32 = 1;

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use durio_analyse::crash_states::CheckOutcome;
 use durio_base::{Bytes, Nanos, shell_word};
 use durio_bench::plan_power_proof;
 use durio_command::{CommandError, random_seed, random_token};
@@ -16,6 +15,7 @@ use durio_prove::{
     CrashStatesRequest, ProofStorage, WitnessTerms, be_agent, check_crash_state,
     check_crash_states, command_in_guest, keep_ledger, prove_in_guest, verify_target,
 };
+use durio_record::proof::crash_states::CheckOutcome;
 use durio_spec::{plan_proof, proof_spec_json_schema, shipped_proof_specs};
 
 use super::prove_run::{

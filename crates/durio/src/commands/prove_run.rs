@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
 use durio_base::{Bytes, Nanos};
 use durio_bench::{
     RunOptions, find_run, interrupted_power_proof, new_power_proof, plan_command_proof,
@@ -17,6 +16,7 @@ use durio_command::{CommandError, CommandErrorKind, Ending};
 use durio_lab::{LabRequest, LabRoot};
 use durio_plan::proof::{CommandGuest, CommandTarget, GuestFrontEnd, GuestLayers, ProofTarget};
 use durio_prove::{ProofOutcome, name_kernels, prove_power};
+use durio_record::proof::{ProofFindings, ProofVerdict, SeriesFindings};
 use durio_report::Format;
 
 use super::{lab, simdisk};

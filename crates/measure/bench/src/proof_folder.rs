@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use durio_analyse::proof::{ProofFindings, analyse_proof};
 use durio_command::{CommandError, command_line, random_seed, random_token};
 use durio_plan::proof::{CommandTarget, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget};
-use durio_record::proof::{PROOF_FOLDER_SCHEMA, ProofFolder, ProofManifest};
+use durio_record::proof::{
+    PROOF_FOLDER_SCHEMA, ProofFindings, ProofFolder, ProofManifest, analyse_proof,
+};
 use durio_spec::{impossible_series, plan_proof, shipped_proof_spec, shipped_proof_specs};
 
 use crate::execute::{Execution, RunOptions, save_findings};

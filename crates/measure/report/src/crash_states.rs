@@ -3,8 +3,8 @@
 //! Shows [`CrashStateFindings`]: the answer in a sentence, counts, the first states that failed.
 //! Power cuts are in `proof.rs`.
 
-use durio_analyse::crash_states::{CheckOutcome, CrashStateFinding, CrashStateFindings};
 use durio_base::counted;
+use durio_record::proof::crash_states::{CheckOutcome, CrashStateFinding, CrashStateFindings};
 
 use crate::Report;
 use crate::document::{

@@ -41,10 +41,6 @@ use std::io;
 use serde::Serialize;
 
 pub use advice::ShownAdvice;
-pub use array::{
-    ArrayExamination, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
-    ExaminedMember, MemberStanding, MemberStatus, MismatchPlace,
-};
 pub use audit::ShownAudit;
 pub use compare::{ShownShapes, gate_advice};
 pub use doctor::{Diagnosis, DiagnosisRow, DiagnosisState};

@@ -7,16 +7,15 @@
 mod loss;
 
 use durio_analyse::grouping::each_once;
-use durio_analyse::proof::{
-    CONFIDENCE, CheckedCut, LossFindings, ProofFindings, ProofVerdict, SeriesFindings,
-};
 use durio_observe::DriveCounters;
 use durio_plan::EngineKind;
 use durio_plan::proof::{
     CommandTarget, ExpectedVerdict, GuestTarget, ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_record::Outcome;
-use durio_record::proof::Inventory;
+use durio_record::proof::{
+    CONFIDENCE, CheckedCut, Inventory, LossFindings, ProofFindings, ProofVerdict, SeriesFindings,
+};
 
 use crate::Report;
 use crate::document::{

@@ -300,7 +300,7 @@ fn controls(history: &History, reading: &[ObservedCell]) -> Controls {
     Controls { written, lost: written - latest.iter().filter(is_there).count() as u64 }
 }
 
-/// Compares a machine's reports from before and after a cut. durio-analyse decides whether the evidence
+/// Compares a machine's reports from before and after a cut. durio-record decides whether the evidence
 /// is enough.
 #[must_use]
 pub fn compare_power(before: &PowerState, after: &PowerState) -> CutEvidence {

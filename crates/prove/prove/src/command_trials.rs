@@ -20,7 +20,6 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use durio_analyse::proof::ACKNOWLEDGED_MIN;
 use durio_base::Nanos;
 use durio_command::CommandError;
 use durio_lab::kernels::kernel_named;
@@ -29,7 +28,7 @@ use durio_lab::{
     PreparedGuest, Streams, find_program,
 };
 use durio_plan::proof::CommandTarget;
-use durio_record::proof::{CheckFindings, Controls, CutEvidence, CutFindings};
+use durio_record::proof::{ACKNOWLEDGED_MIN, CheckFindings, Controls, CutEvidence, CutFindings};
 use durio_simdisk::{Disk, DiskRequest, NamedProfile, Profile, SharedDisk, named};
 use durio_workload::job_seed;
 

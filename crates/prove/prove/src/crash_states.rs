@@ -15,10 +15,10 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::enumerate::{CutState, EnumerationLimits, StateName, visit, visit_one};
-use durio_analyse::crash_states::{CheckOutcome, CrashStateFinding, CrashStateFindings};
 use durio_base::{Bytes, Nanos};
 use durio_block::{ProgramAnswer, ask_stoppable, open_input};
 use durio_command::{CommandError, CommandErrorKind, ProgressObserver, ProgressTimer, StopFlag};
+use durio_record::proof::crash_states::{CheckOutcome, CrashStateFinding, CrashStateFindings};
 use durio_simdisk::{DiskEvent, Image, Recording, SECTOR, trace};
 
 /// A log is kept in memory, with all that was written.

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Takes an engine over a target and a means to cut its power; returns findings of each cut
-//! ([`durio_record::proof`]). durio-analyse gives verdicts over several cuts; durio-lab runs
+//! ([`durio_record::proof`]). its verdicts are over several cuts; durio-lab runs
 //! guests.
 //!
 //! | module | what carries a proof out |

@@ -1,7 +1,7 @@
 //! Proofs by power cuts: series after series, each until it is decided, into a folder.
 //!
 //! The folder of a new or an interrupted proof, with its plan, gives the findings. Verdicts are
-//! durio-analyse's.
+//! durio-record's.
 //!
 //! A simulated series begins from its seed, so an interrupted one is replayed up to the end of its
 //! record: the table is the same as without the interruption.
@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use crate::simulation::{ArrayDisks, Simulation};
 use crate::trial::{AgentTrials, Operator, TrialError};
 use crate::witness::WitnessError;
-use durio_analyse::proof::{ProofFindings, analyse_proof, why_ineffective};
 use durio_command::{
     CommandError, CommandErrorKind, Ending, ProgressObserver, ProgressTimer, StopFlag, error_chain,
 };
@@ -23,7 +22,10 @@ use durio_lab::Qemu;
 use durio_observe::{PowerState, read_host};
 use durio_plan::proof::{AgentTarget, Arm, ProofSeries, ProofTarget, SimulatedVia};
 use durio_record::Outcome;
-use durio_record::proof::{CutEvidence, CutFindings, CutRecord, CutWriter, Inventory, ProofFolder};
+use durio_record::proof::{
+    CutEvidence, CutFindings, CutRecord, CutWriter, Inventory, ProofFindings, ProofFolder,
+    analyse_proof, why_ineffective,
+};
 
 use crate::command_trials::CommandTrials;
 use crate::guest_trials::{GuestLab, GuestTrials};

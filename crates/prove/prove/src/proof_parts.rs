@@ -7,7 +7,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use durio_analyse::proof::{ProofFindings, analyse_proof};
 use durio_base::{Bytes, Nanos};
 use durio_command::{
     CommandError, CommandErrorKind, ProgressObserver, StopFlag, command_line, random_seed,
@@ -15,7 +14,9 @@ use durio_command::{
 use durio_nbd::Address;
 use durio_plan::proof::{AgentTarget, Arm, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget};
 use durio_record::Outcome;
-use durio_record::proof::{CutRecord, PROOF_FOLDER_SCHEMA, ProofManifest};
+use durio_record::proof::{
+    CutRecord, PROOF_FOLDER_SCHEMA, ProofFindings, ProofManifest, analyse_proof,
+};
 
 use crate::agent::{follow, introduce};
 use crate::classify::compare_power;

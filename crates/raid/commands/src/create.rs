@@ -7,10 +7,10 @@ use clap::Args;
 use durio_base::{Bytes, RaidLevel};
 use durio_block::TargetType;
 use durio_command::{CommandError, CommandErrorKind, LocatedPlaces, Permission, locate};
+use durio_observe::ArrayShape;
 use durio_raid::layout::{self, DATA_ALIGNMENT};
 use durio_raid::server::{leave_unsynced, write_metadata};
 use durio_raid::{Blocks, CreateError, Geometry, MEMBERS_MAX, Member, NAME_BYTES, create};
-use durio_report::ArrayShape;
 
 use super::devices::open_direct;
 use super::random_id;

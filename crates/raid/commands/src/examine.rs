@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use durio_block::{HeldTarget, OpenMode, TargetType};
 use durio_command::CommandError;
+use durio_observe::{ArrayExamination, ExaminedDevice, ExaminedMember, MemberStanding};
 use durio_raid::server::{find_member, marked_regions};
 use durio_raid::{AssembleError, AssembleOptions, Behind, FoundDevice, SuperblockError, assemble};
-use durio_report::{ArrayExamination, ExaminedDevice, ExaminedMember, MemberStanding};
 
 use super::{hexadecimal, shape_of, standing_of};
 

@@ -22,8 +22,8 @@ use std::fs::File;
 use std::io::Read;
 
 use durio_command::CommandError;
+use durio_observe::{ArrayShape, MemberStanding};
 use durio_raid::{Id, MemberTable};
-use durio_report::{ArrayShape, MemberStanding};
 
 pub use create::{CreateArray, create_array};
 pub use examine::examine_array;

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use durio_command::{CommandError, CommandErrorKind, Permission, error_chain};
 use durio_nbd::{ArrivedOrder, Socket, control_of, send_answer, send_order};
+use durio_observe::{
+    ArrayScrub, ArrayState, ArrayStatus, MemberStanding, MemberStatus, MismatchPlace,
+};
 use durio_raid::layout;
 use durio_raid::server::{ArrayHandle, DEVICES_MAX, ServerError, ServerStatus, make_blank};
 use durio_raid::{
     AddError, Geometry, JoinAs, MemberState, MemberTable, Mismatch, Newcomer, RoleStatus,
     ScrubStatus,
-};
-use durio_report::{
-    ArrayScrub, ArrayState, ArrayStatus, MemberStanding, MemberStatus, MismatchPlace,
 };
 use serde::{Deserialize, Serialize};
 

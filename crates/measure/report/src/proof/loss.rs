@@ -1,9 +1,10 @@
 //! What power cuts lost: each write with the data in its place, and pictures of the first cut that lost
 //! something.
 
-use durio_analyse::proof::{LossFindings, SeriesFindings};
 use durio_plan::proof::LossClass;
-use durio_record::proof::{CheckFindings, Finding, InPlace, LossPicture, TileState, TimeSlot};
+use durio_record::proof::{
+    CheckFindings, Finding, InPlace, LossFindings, LossPicture, SeriesFindings, TileState, TimeSlot,
+};
 
 use crate::document::chart::{
     AxisUnit, Chart, ChartSeries, Colour, Panel, Style, TileArea, TileKind,

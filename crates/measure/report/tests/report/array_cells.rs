@@ -1,10 +1,11 @@
 //! Each figure of an array, and of the superblocks of devices, is in its row, below its title or behind its
 //! name, with its unit: in every format.
 
-use durio_report::{
+use durio_observe::{
     ArrayExamination, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
-    ExaminedMember, Format, MemberStanding, MemberStatus, MismatchPlace,
+    ExaminedMember, MemberStanding, MemberStatus, MismatchPlace,
 };
+use durio_report::Format;
 
 use crate::cells::{assert_csv, assert_facts, assert_table, in_full};
 

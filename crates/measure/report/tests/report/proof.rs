@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use durio_analyse::proof::{ProofFindings, ProofVerdict, analyse_proof};
 use durio_base::{Bytes, Nanos};
 use durio_observe::{Host, PowerState};
 use durio_plan::proof::{
@@ -12,7 +11,8 @@ use durio_plan::proof::{
 use durio_record::Outcome;
 use durio_record::proof::{
     AcknowledgedWrite, CheckFindings, CutRecord, InPlace, Inventory, LossPicture, MapArea,
-    ProofFolder, ProofManifest, TileState, Tiles, TimeSlot,
+    ProofFindings, ProofFolder, ProofManifest, ProofVerdict, TileState, Tiles, TimeSlot,
+    analyse_proof,
 };
 use durio_report::{Format, Options, write};
 

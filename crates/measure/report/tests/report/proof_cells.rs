@@ -1,9 +1,5 @@
 //! Each figure of a proof is in its row, below its title, with its unit: in every format.
 
-use durio_analyse::crash_states::{CrashStateFinding, CrashStateFindings};
-use durio_analyse::proof::{
-    CheckedCut, Ineffective, LossFindings, LossShape, ProofFindings, ProofVerdict, SeriesFindings,
-};
 use durio_base::{Bytes, RaidLevel};
 use durio_observe::{DriveCounters, Host, PowerState};
 use durio_plan::EngineKind;
@@ -12,9 +8,11 @@ use durio_plan::proof::{
     GuestLayers, GuestTarget, LossClass, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_record::Outcome;
+use durio_record::proof::crash_states::{CrashStateFinding, CrashStateFindings};
 use durio_record::proof::{
-    AcknowledgedWrite, CheckFindings, Controls, Finding, InFlightWrites, InPlace, Inventory,
-    LossPicture, MapArea, TileState, Tiles, TimeSlot,
+    AcknowledgedWrite, CheckFindings, CheckedCut, Controls, Finding, InFlightWrites, InPlace,
+    Ineffective, Inventory, LossFindings, LossPicture, LossShape, MapArea, ProofFindings,
+    ProofVerdict, SeriesFindings, TileState, Tiles, TimeSlot,
 };
 use durio_report::Format;
 

@@ -5,10 +5,9 @@
 //! gives classes, order and cells of the loss.
 
 use durio_plan::proof::LossClass;
-use durio_record::proof::{
-    CheckFindings, CutEvidence, CutFindings, CutRecord, Finding, LATE_NS, LossPicture,
-};
 use serde::Serialize;
+
+use super::{CheckFindings, CutEvidence, CutFindings, CutRecord, Finding, LATE_NS, LossPicture};
 
 /// Acknowledged writes that a cut must find at risk, or in its life where the target is slow; below, it
 /// was idle.
@@ -191,7 +190,7 @@ fn listed(findings: &[Finding]) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use durio_record::proof::{CutEvidence, CutFindings, InPlace};
+    use crate::proof::{CutEvidence, CutFindings, InPlace};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The verdict of a user's check on the crash states of a recorded run.
 //!
 //! The result of each state gives counts, the first failures and a verdict. durio-prove makes
-//! states, durio-prove runs checks.
+//! the states and runs the check.
 //!
 //! A state is not a power cut: it was not drawn by chance, so their number gives no share of
 //! failing cuts.

@@ -5,19 +5,18 @@
 //! *effective* cuts count: the target was busy with acknowledged writes, and something shows that
 //! the power was gone. A loss counts in any cut.
 
-mod cuts;
-
 use durio_base::stats::binomial::clopper_pearson;
 use durio_plan::proof::{ExpectedVerdict, LossClass, ProofSeries, ProofTarget};
-use durio_record::Outcome;
-use durio_record::proof::{
+use serde::Serialize;
+
+use super::cuts::{
+    Ineffective, LossFindings, at_risk_of, has_counted, loss_findings, why_ineffective,
+};
+use super::{
     CheckFindings, Controls, CutEvidence, CutFindings, CutRecord, InFlightWrites, Inventory,
     ProofManifest,
 };
-use serde::Serialize;
-
-pub use cuts::{ACKNOWLEDGED_MIN, Ineffective, LossFindings, LossShape, why_ineffective};
-use cuts::{at_risk_of, has_counted, loss_findings};
+use crate::Outcome;
 
 /// The form of the JSON document.
 pub const PROOF_SCHEMA: &str = "durio-proof-1";
@@ -254,9 +253,10 @@ mod tests {
         Arm, DurablePath, GuestFrontEnd, GuestLayers, GuestTarget, ProofPlan, ProofTarget,
         SimulatedVia,
     };
-    use durio_record::proof::{Finding, InPlace};
 
     use super::*;
+    use crate::proof::cuts::{ACKNOWLEDGED_MIN, LossShape};
+    use crate::proof::{Finding, InPlace};
 
     fn series(expected: Option<ExpectedVerdict>) -> ProofSeries {
         let (profile, size, via) = ("x".into(), Bytes::from_mib(1), SimulatedVia::Process);
