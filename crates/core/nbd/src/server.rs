@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn all_words_of_a_handshake_together_have_10_seconds() {
         let (mine, mut client) = UnixStream::pair().unwrap();
-        let socket = Socket::Unix(mine);
+        let socket = Socket::from(mine);
         let begin = Instant::now();
         let time = Duration::from_millis(100);
         let mut stream = DeadlineSocket { socket: &socket, deadline: begin + time };

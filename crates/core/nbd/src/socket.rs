@@ -4,37 +4,40 @@
 
 use std::fs;
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{Shutdown, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, fchmod};
-use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
 use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, recv,
-    socket_with,
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, recv, socket_with,
 };
 
 use crate::{Address, NbdError, NbdErrorKind};
 
-/// A connected stream of bytes.
+/// A connected stream of bytes of either family: none of the calls of a `UnixStream` that are used here asks
+/// for the family.
 #[derive(Debug)]
-pub enum Socket {
-    Unix(UnixStream),
-    Tcp(TcpStream),
+pub struct Socket(UnixStream);
+
+impl From<UnixStream> for Socket {
+    fn from(stream: UnixStream) -> Self {
+        Self(stream)
+    }
 }
 
 impl Socket {
-    /// Has small answers leave at once.
-    pub(crate) fn without_delay(self) -> io::Result<Self> {
-        if let Self::Tcp(stream) = &self {
-            stream.set_nodelay(true)?;
-        }
-        Ok(self)
+    /// Small answers leave at once.
+    pub(crate) fn over_tcp(stream: impl Into<OwnedFd>) -> io::Result<Self> {
+        let stream = stream.into();
+        set_tcp_nodelay(&stream, true)?;
+        Ok(Self(stream.into()))
     }
 
     /// Limits how long to wait for the other side.
@@ -42,22 +45,12 @@ impl Socket {
     /// # Errors
     /// For a time of zero.
     pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Unix(stream) => {
-                stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout))
-            }
-            Self::Tcp(stream) => {
-                stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout))
-            }
-        }
+        self.0.set_read_timeout(timeout).and_then(|()| self.0.set_write_timeout(timeout))
     }
 
     /// Whether reading and writing wait.
     pub(crate) fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
-        match self {
-            Self::Unix(stream) => stream.set_nonblocking(is_nonblocking),
-            Self::Tcp(stream) => stream.set_nonblocking(is_nonblocking),
-        }
+        self.0.set_nonblocking(is_nonblocking)
     }
 
     /// Reads the bytes that have arrived, without waiting.
@@ -72,44 +65,29 @@ impl Socket {
     /// Ends the connection, also for a thread that waits on it.
     pub fn shut_down(&self) {
         // A socket that is already closed is fine.
-        let _ = match self {
-            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
-            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
-        };
+        let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Tcp(stream) => stream.as_fd(),
-        }
+        self.0.as_fd()
     }
 }
 
 impl Read for &Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Unix(stream) => (&*stream).read(buffer),
-            Socket::Tcp(stream) => (&*stream).read(buffer),
-        }
+        (&self.0).read(buffer)
     }
 }
 
 impl Write for &Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Unix(stream) => (&*stream).write(bytes),
-            Socket::Tcp(stream) => (&*stream).write(bytes),
-        }
+        (&self.0).write(bytes)
     }
 
     fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Socket::Unix(stream) => (&*stream).write_vectored(pieces),
-            Socket::Tcp(stream) => (&*stream).write_vectored(pieces),
-        }
+        (&self.0).write_vectored(pieces)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -216,12 +194,10 @@ const BACKLOG: i32 = 4096;
 
 /// A bound address. A unix socket is removed with it.
 #[derive(Debug)]
-pub struct Listener(BoundSocket);
-
-#[derive(Debug)]
-enum BoundSocket {
-    Unix(UnixListener, OwnSocket),
-    Tcp(TcpListener, SocketAddr),
+pub struct Listener {
+    listener: OwnedFd,
+    address: Address,
+    _own: Option<OwnSocket>,
 }
 
 impl Listener {
@@ -231,32 +207,30 @@ impl Listener {
     /// # Errors
     /// If a server answers there, if the file is not a socket, or if the system refuses.
     pub fn bind(address: &Address) -> Result<Self, NbdError> {
-        let listener = match address {
-            Address::Unix(path) => bind_unix(path),
-            Address::Tcp(wanted) => {
-                let bound = TcpListener::bind(wanted)
-                    .and_then(|listener| Ok((listener.local_addr()?, listener)))
-                    .map(|(address, listener)| BoundSocket::Tcp(listener, address));
-                bound.map_err(|error| NbdError::new(BIND, error))
-            }
+        let bound = match address {
+            Address::Unix(path) => remove_dead_socket(path).and_then(|()| {
+                let listener = listen_at(path).and_then(|own| Ok((own, OwnSocket::at(path)?)));
+                let (listener, own) = listener.map_err(|error| NbdError::new(BIND, error))?;
+                Ok(Self { listener, address: address.clone(), _own: Some(own) })
+            }),
+            Address::Tcp(wanted) => TcpListener::bind(wanted)
+                .and_then(|listener| {
+                    let address = Address::Tcp(listener.local_addr()?);
+                    Ok(Self { listener: listener.into(), address, _own: None })
+                })
+                .map_err(|error| NbdError::new(BIND, error)),
         };
-        let listener = listener.map_err(|error| error.about(address.to_string()))?;
+        let bound = bound.map_err(|error| error.about(address.to_string()))?;
         // A client may be gone when it is accepted: that must not hold up the others.
-        let set = match &listener {
-            BoundSocket::Unix(listener, _) => listener.set_nonblocking(true),
-            BoundSocket::Tcp(listener, _) => listener.set_nonblocking(true),
-        };
-        set.map_err(|error| NbdError::new(BIND, error).about(address.to_string()))?;
-        Ok(Self(listener))
+        rustix::io::ioctl_fionbio(&bound.listener, true)
+            .map_err(|error| NbdError::new(BIND, error).about(address.to_string()))?;
+        Ok(bound)
     }
 
     /// Its address, with the port that the system chose.
     #[must_use]
     pub fn address(&self) -> Address {
-        match &self.0 {
-            BoundSocket::Unix(_, own) => Address::Unix(own.path.clone()),
-            BoundSocket::Tcp(_, address) => Address::Tcp(*address),
-        }
+        self.address.clone()
     }
 
     /// Accepts a client.
@@ -264,47 +238,29 @@ impl Listener {
     /// # Errors
     /// With the kind "would block" if no client waits; else those of accept(2).
     pub fn accept(&self) -> io::Result<Socket> {
-        let socket = match &self.0 {
-            BoundSocket::Unix(listener, _) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(false)?;
-                Socket::Unix(stream)
-            }
-            BoundSocket::Tcp(listener, _) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(false)?;
-                Socket::Tcp(stream)
-            }
-        };
-        socket.without_delay()
+        let client = retry_on_intr(|| accept_with(&self.listener, SocketFlags::CLOEXEC))?;
+        match self.address {
+            Address::Unix(_) => Ok(Socket(client.into())),
+            Address::Tcp(_) => Socket::over_tcp(client),
+        }
     }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.0 {
-            BoundSocket::Unix(listener, _) => listener.as_fd(),
-            BoundSocket::Tcp(listener, _) => listener.as_fd(),
-        }
+        self.listener.as_fd()
     }
-}
-
-fn bind_unix(path: &Path) -> Result<BoundSocket, NbdError> {
-    remove_dead_socket(path)?;
-    let bound = listen_at(path).and_then(|listener| Ok((listener, OwnSocket::at(path)?)));
-    let (listener, own) = bound.map_err(|error| NbdError::new(BIND, error))?;
-    Ok(BoundSocket::Unix(listener, own))
 }
 
 /// A name gets the permissions of the socket that is bound to it, minus the umask. So others can
 /// never connect, as they could for a moment with a chmod of the name, and the umask, which all
 /// threads share, stays as it is.
-fn listen_at(path: &Path) -> io::Result<UnixListener> {
+fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     fchmod(&socket, SOCKET_MODE)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 /// Removes a socket without a listener, and nothing else.

@@ -57,14 +57,12 @@ impl Uri {
     /// If no server answers there.
     pub fn connect(&self) -> Result<Socket, NbdError> {
         let connected = match &self.endpoint {
-            Endpoint::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
+            Endpoint::Unix(path) => UnixStream::connect(path).map(Socket::from),
             Endpoint::Tcp { host, port } => {
-                TcpStream::connect((host.as_str(), *port)).map(Socket::Tcp)
+                TcpStream::connect((host.as_str(), *port)).and_then(Socket::over_tcp)
             }
         };
-        connected
-            .and_then(Socket::without_delay)
-            .map_err(|error| NbdError::new("connect to", error).about(self.to_string()))
+        connected.map_err(|error| NbdError::new("connect to", error).about(self.to_string()))
     }
 }
 

@@ -247,7 +247,7 @@ mod tests {
             let (client, server) = UnixStream::pair().unwrap();
             client.set_nonblocking(true).unwrap();
             clients.push(client);
-            open.push(handle.register(Arc::new(Socket::Unix(server))).unwrap());
+            open.push(handle.register(Arc::new(Socket::from(server))).unwrap());
             let mut read = || clients[0].read(&mut [0]).map_err(|error| error.kind());
             let expected = if open.len() <= 32 { Err(io::ErrorKind::WouldBlock) } else { Ok(0) };
             assert_eq!(read(), expected, "{} clients", open.len());

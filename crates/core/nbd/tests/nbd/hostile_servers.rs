@@ -40,7 +40,7 @@ fn engine(words: &[u8]) -> Result<NbdEngine<MonotonicClock>, NbdError> {
     // It takes what is said, so that nobody sees a broken pipe before an answer.
     thread::spawn(move || server.read_to_end(&mut Vec::new()));
     let buffers = Buffers::new(SLOTS as usize, 4096);
-    NbdEngine::over(Socket::Unix(own), "", MonotonicClock, buffers)
+    NbdEngine::over(Socket::from(own), "", MonotonicClock, buffers)
 }
 
 fn operations() -> Vec<Operation> {
@@ -177,7 +177,7 @@ fn a_late_answer_is_none_to_the_next_request_of_its_slot() {
     let (own, mut server) = UnixStream::pair().unwrap();
     server.write_all(&handshake(false)).unwrap();
     let buffers = Buffers::new(SLOTS as usize, 4096);
-    let mut engine = NbdEngine::over(Socket::Unix(own), "", MonotonicClock, buffers).unwrap();
+    let mut engine = NbdEngine::over(Socket::from(own), "", MonotonicClock, buffers).unwrap();
     let flush = Operation { slot: 0, ..operations()[3] };
     let mut answered = |cookie: u64| {
         let answer = [&[0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0][..], &cookie.to_be_bytes()].concat();

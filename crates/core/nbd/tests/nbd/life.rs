@@ -114,7 +114,7 @@ fn a_server_has_30_seconds_for_each_word_of_the_handshake_and_any_time_after_it(
         thread::scope(|scope| {
             let engine = scope.spawn(|| {
                 let buffers = Buffers::new(1, 4096);
-                NbdEngine::over(Socket::Unix(mine), "", MonotonicClock, buffers).map(|engine| {
+                NbdEngine::over(Socket::from(mine), "", MonotonicClock, buffers).map(|engine| {
                     assert_eq!(timeouts(&seen), (None, None));
                     drop(engine);
                 })
@@ -276,7 +276,7 @@ fn a_dropped_engine_waits_10_seconds_for_what_is_in_flight() {
             (&server).write_all(&script.output).unwrap();
         });
         let buffers = Buffers::new(1, 4096);
-        let mut engine = NbdEngine::over(Socket::Unix(mine), "", MonotonicClock, buffers).unwrap();
+        let mut engine = NbdEngine::over(Socket::from(mine), "", MonotonicClock, buffers).unwrap();
         served.join().unwrap();
         let now = engine.clock().now();
         let mut completions = [Completion::default()];
