@@ -169,7 +169,7 @@ fn print_faults(scenario: Scenario, cuts: u64) -> bool {
     for fault in Fault::ALL {
         let planted = scenario.planting(fault);
         let (_, violation) = simulate(planted, cuts);
-        let name = fault.name().to_owned();
+        let name = fault.word().to_owned();
         let Some(violation) = violation else {
             is_good = false;
             table.add_row([name, format!("not in {cuts}")]);

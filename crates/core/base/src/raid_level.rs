@@ -1,39 +1,26 @@
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-/// How an array spreads data over its members. The saved form is its word; [`as_number`] saves its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RaidLevel {
-    /// Chunks in turn over the members, one copy.
-    Raid0,
-    /// All members hold the same.
-    Raid1,
-    /// Stripes with a parity.
-    Raid5,
-    /// Stripes with two parities.
-    Raid6,
-    /// Chunks in turn over sets of copies, of durio's own arrays over pairs of neighbours.
-    Raid10,
+crate::worded! {
+    /// How an array spreads data over its members. The saved form is its word; [`as_number`] saves its number.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum RaidLevel {
+        /// Chunks in turn over the members, one copy.
+        Raid0 = "raid0",
+        /// All members hold the same.
+        Raid1 = "raid1",
+        /// Stripes with a parity.
+        Raid5 = "raid5",
+        /// Stripes with two parities.
+        Raid6 = "raid6",
+        /// Chunks in turn over sets of copies, of durio's own arrays over pairs of neighbours.
+        Raid10 = "raid10",
+    }
 }
 
 impl RaidLevel {
-    pub const ALL: [Self; 5] = [Self::Raid0, Self::Raid1, Self::Raid5, Self::Raid6, Self::Raid10];
     /// [`Self::ALL`] for a message.
     pub const NUMBERS: [u32; 5] = [0, 1, 5, 6, 10];
-
-    /// The word for it: `raid10`.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Raid0 => "raid0",
-            Self::Raid1 => "raid1",
-            Self::Raid5 => "raid5",
-            Self::Raid6 => "raid6",
-            Self::Raid10 => "raid10",
-        }
-    }
 
     #[must_use]
     pub const fn number(self) -> u8 {
@@ -92,13 +79,6 @@ impl RaidLevel {
     }
 }
 
-/// `RAID10`.
-impl fmt::Display for RaidLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RAID{}", self.number())
-    }
-}
-
 /// The saved form where a level is a number: `#[serde(with = "durio_base::raid_level::as_number")]`.
 pub mod as_number {
     use serde::de::{Error, Unexpected};
@@ -131,7 +111,7 @@ mod tests {
         assert_eq!(numbers, [0, 1, 5, 6, 10]);
         for level in RaidLevel::ALL {
             assert_eq!(level.word(), format!("raid{}", level.number()));
-            assert_eq!(level.to_string(), level.word().to_uppercase());
+            assert_eq!(RaidLevel::of_word(level.word()), Some(level));
         }
     }
 

@@ -1,4 +1,43 @@
-//! Lines and columns in a text that a person wrote, and suggestions for misspelt words.
+//! Enums with words; lines and columns in a text that a person wrote, and suggestions for misspelt words.
+
+/// Makes an enum of which every value has a word, for files and for people.
+#[macro_export]
+macro_rules! worded {
+    ($(#[$about:meta])* $visible:vis enum $name:ident {
+        $($(#[$doc:meta])* $value:ident = $word:literal,)*
+    }) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $(#[$about])*
+        $visible enum $name {
+            $($(#[$doc])* $value,)*
+        }
+
+        impl $name {
+            /// Every value, in this order.
+            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$value),*];
+
+            /// The word for it.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$value => $word,)*
+                }
+            }
+
+            /// The value with this word.
+            #[must_use]
+            pub fn of_word(word: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|value| value.word() == word)
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+    };
+}
 
 /// Line and column of a byte of `text`, both from 1; the column counts characters. A byte beyond
 /// the end, or within a character, is taken for the character's start.

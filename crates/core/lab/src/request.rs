@@ -16,59 +16,28 @@ use serde_json::json;
 use crate::LabError;
 use crate::kernels::Kernel;
 
-/// The guest's root directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LabRoot {
-    /// This machine's, read-only below a layer of memory: every installed program can be used,
-    /// changes are visible only in the guest and end with it. `/tmp`, `/run`, `/mnt` and `/var/tmp`
-    /// are empty.
-    Shared,
-    /// The guest's memory: durio, a shell, the usual programs, those that make filesystems and
-    /// arrays, and the requested files. The guest reads nothing of this machine while it runs.
-    Hermetic,
-}
-
-impl LabRoot {
-    pub const ALL: [Self; 2] = [Self::Shared, Self::Hermetic];
-
-    /// The word for it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::Hermetic => "hermetic",
-        }
+durio_base::worded! {
+    /// The guest's root directory.
+    pub enum LabRoot {
+        /// This machine's, read-only below a layer of memory: every installed program can be used,
+        /// changes are visible only in the guest and end with it. `/tmp`, `/run`, `/mnt` and `/var/tmp`
+        /// are empty.
+        Shared = "shared",
+        /// The guest's memory: durio, a shell, the usual programs, those that make filesystems and
+        /// arrays, and the requested files. The guest reads nothing of this machine while it runs.
+        Hermetic = "hermetic",
     }
 }
 
-/// How the guest's instructions are carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accelerator {
-    /// By KVM if the timing is the host's and a trial shows that it works, else by emulation.
-    Auto,
-    /// By KVM; an error if it does not work.
-    Kvm,
-    /// By emulation; KVM is not tried.
-    Tcg,
-}
-
-impl Accelerator {
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Kvm, Self::Tcg];
-
-    /// The word for it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Kvm => "kvm",
-            Self::Tcg => "tcg",
-        }
-    }
-}
-
-impl std::fmt::Display for Accelerator {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.word())
+durio_base::worded! {
+    /// How the guest's instructions are carried out.
+    pub enum Accelerator {
+        /// By KVM if the timing is the host's and a trial shows that it works, else by emulation.
+        Auto = "auto",
+        /// By KVM; an error if it does not work.
+        Kvm = "kvm",
+        /// By emulation; KVM is not tried.
+        Tcg = "tcg",
     }
 }
 

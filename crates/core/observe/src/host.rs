@@ -4,7 +4,6 @@
 //! durio's lab puts the file `run/durio/lab` into its guests; other machines have no [`LabFacts`].
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use durio_base::Bytes;
 use durio_block::tsc_is_reliable_by;
@@ -300,29 +299,20 @@ fn nodes_below(root: &SystemDir) -> BTreeMap<u32, Vec<u32>> {
     root.children("sys/devices/system/node").iter().filter_map(node).collect()
 }
 
-/// What the guest's clock counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LabTiming {
-    /// Instructions: results repeat on any machine, and are software cost without contention.
-    Counted,
-    /// The host's time: results are those of an emulation, or of a guest that shares the host with
-    /// other work.
-    Wall,
+durio_base::worded! {
+    /// What the guest's clock counts.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum LabTiming {
+        /// Instructions: results repeat on any machine, and are software cost without contention.
+        Counted = "counted",
+        /// The host's time: results are those of an emulation, or of a guest that shares the host with
+        /// other work.
+        Wall = "wall",
+    }
 }
 
 impl LabTiming {
-    pub const ALL: [Self; 2] = [Self::Counted, Self::Wall];
-
-    /// The word for it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Counted => "counted",
-            Self::Wall => "wall",
-        }
-    }
-
     /// The meaning of results from there, for a reader of the report.
     #[must_use]
     pub fn meaning(self) -> &'static str {
@@ -330,12 +320,6 @@ impl LabTiming {
             Self::Counted => "counted: software cost per I/O without contention, never speed",
             Self::Wall => "wall: time of a guest, as emulated or virtualised; no speed of hardware",
         }
-    }
-}
-
-impl fmt::Display for LabTiming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
     }
 }
 
@@ -388,7 +372,7 @@ impl LabFacts {
         };
         let timing = value("timing")?;
         Some(Self {
-            timing: LabTiming::ALL.into_iter().find(|known| known.word() == timing)?,
+            timing: LabTiming::of_word(&timing)?,
             accelerator: value("accelerator")?,
             without_kvm: value("without_kvm"),
             qemu_version: value("qemu_version")?,

@@ -213,50 +213,29 @@ pub struct CommandGuest {
     pub limit: Nanos,
 }
 
-/// What a disk looks like to a guest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GuestFrontEnd {
-    /// Without FUA: the guest's kernel sends a flush after the write.
-    VirtioBlk,
-    /// QEMU promises FUA, and drops it while the write cache is on.
-    Nvme,
-    /// QEMU makes a write and a flush of FUA.
-    Scsi,
-}
-
-impl GuestFrontEnd {
-    pub const ALL: [Self; 3] = [Self::VirtioBlk, Self::Nvme, Self::Scsi];
-
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::VirtioBlk => "virtio-blk",
-            Self::Nvme => "nvme",
-            Self::Scsi => "scsi",
-        }
+durio_base::worded! {
+    /// What a disk looks like to a guest.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum GuestFrontEnd {
+        /// Without FUA: the guest's kernel sends a flush after the write.
+        VirtioBlk = "virtio-blk",
+        /// QEMU promises FUA, and drops it while the write cache is on.
+        Nvme = "nvme",
+        /// QEMU makes a write and a flush of FUA.
+        Scsi = "scsi",
     }
 }
 
-/// How a simulated disk is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SimulatedVia {
-    /// By a call, on a virtual clock.
-    Process,
-    /// Over NBD, by a socket.
-    Nbd,
-}
-
-impl SimulatedVia {
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Process => "process",
-            Self::Nbd => "nbd",
-        }
+durio_base::worded! {
+    /// How a simulated disk is reached.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SimulatedVia {
+        /// By a call, on a virtual clock.
+        Process = "process",
+        /// Over NBD, by a socket.
+        Nbd = "nbd",
     }
 }
 
@@ -299,19 +278,21 @@ impl Arm {
     }
 }
 
-/// How a file of a filesystem is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileWrites {
-    /// Where it was written before. Devices allow only this.
-    #[default]
-    Overwrite,
-    /// Its log at its end, so that it grows: its new size must last too.
-    Append,
-    /// A new file is written, made durable, renamed over the old one, and the folder synced.
-    Replace,
-    /// The same without the folder's sync: nothing promises that the new name lasts.
-    Rename,
+durio_base::worded! {
+    /// How a file of a filesystem is written.
+    #[derive(Default, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FileWrites {
+        /// Where it was written before. Devices allow only this.
+        #[default]
+        Overwrite = "overwrite",
+        /// Its log at its end, so that it grows: its new size must last too.
+        Append = "append",
+        /// A new file is written, made durable, renamed over the old one, and the folder synced.
+        Replace = "replace",
+        /// The same without the folder's sync: nothing promises that the new name lasts.
+        Rename = "rename",
+    }
 }
 
 impl FileWrites {
@@ -326,47 +307,25 @@ impl FileWrites {
     pub const fn makes_files(self) -> bool {
         matches!(self, Self::Replace | Self::Rename)
     }
-
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Overwrite => "overwrite",
-            Self::Append => "append",
-            Self::Replace => "replace",
-            Self::Rename => "rename",
-        }
-    }
 }
 
-/// What makes a write durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DurablePath {
-    /// fsync after it.
-    Fsync,
-    /// fdatasync after it.
-    Fdatasync,
-    /// The write itself, by its flag `RWF_DSYNC`; NBD and simulated disks take it as FUA.
-    RwfDsync,
-    /// The write itself, because the target is open with `O_DSYNC`.
-    ODsync,
+durio_base::worded! {
+    /// What makes a write durable.
+    #[derive(Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DurablePath {
+        /// fsync after it.
+        Fsync = "fsync",
+        /// fdatasync after it.
+        Fdatasync = "fdatasync",
+        /// The write itself, by its flag `RWF_DSYNC`; NBD and simulated disks take it as FUA.
+        RwfDsync = "rwf_dsync",
+        /// The write itself, because the target is open with `O_DSYNC`.
+        ODsync = "o_dsync",
+    }
 }
 
 impl DurablePath {
-    pub const ALL: [Self; 4] = [Self::Fsync, Self::Fdatasync, Self::RwfDsync, Self::ODsync];
-
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Fsync => "fsync",
-            Self::Fdatasync => "fdatasync",
-            Self::RwfDsync => "rwf_dsync",
-            Self::ODsync => "o_dsync",
-        }
-    }
-
     /// True if a sync follows each write.
     #[must_use]
     pub const fn syncs(self) -> bool {
@@ -397,49 +356,35 @@ pub enum ExpectedVerdict {
     MayLose,
 }
 
-/// How a target broke its word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-// In order, the gravest first: the first that was found names what happened, the others may follow
-// from it.
-pub enum LossClass {
-    /// The target is gone, or smaller.
-    Gone,
-    /// It cannot be read.
-    Unreadable,
-    /// A write is in another's place.
-    Misdirected,
-    /// Data that was never written.
-    Corrupt,
-    /// A block has changed that was certain since an earlier cut and not written since.
-    Collateral,
-    /// Reads contradict each other.
-    Unstable,
-    /// An acknowledged write is not there; something older is.
-    Lost,
-    /// Only some sectors of an acknowledged write are there.
-    Torn,
-    /// The check of a user's command says so.
-    CheckFailed,
+durio_base::worded! {
+    /// How a target broke its word.
+    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    // In order, the gravest first: the first that was found names what happened, the others may follow
+    // from it.
+    pub enum LossClass {
+        /// The target is gone, or smaller.
+        Gone = "gone",
+        /// It cannot be read.
+        Unreadable = "unreadable",
+        /// A write is in another's place.
+        Misdirected = "misdirected",
+        /// Data that was never written.
+        Corrupt = "corrupt",
+        /// A block has changed that was certain since an earlier cut and not written since.
+        Collateral = "collateral",
+        /// Reads contradict each other.
+        Unstable = "unstable",
+        /// An acknowledged write is not there; something older is.
+        Lost = "lost",
+        /// Only some sectors of an acknowledged write are there.
+        Torn = "torn",
+        /// The check of a user's command says so.
+        CheckFailed = "check failed",
+    }
 }
 
 impl LossClass {
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Gone => "gone",
-            Self::Unreadable => "unreadable",
-            Self::Misdirected => "misdirected",
-            Self::Corrupt => "corrupt",
-            Self::Collateral => "collateral",
-            Self::Unstable => "unstable",
-            Self::Lost => "lost",
-            Self::Torn => "torn",
-            Self::CheckFailed => "check failed",
-        }
-    }
-
     /// What it means, after "the target".
     #[must_use]
     pub const fn meaning(self) -> &'static str {

@@ -3,60 +3,33 @@
 use durio_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// An operation whose latency is limited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TimedOperation {
-    /// The sync call alone.
-    Sync,
-    /// A record handed over until its acknowledgement.
-    Commit,
-    Read,
-    /// A write, its sync apart.
-    Write,
-}
-
-impl TimedOperation {
-    /// Every one, with its word in files.
-    pub const WORDS: [(&'static str, Self); 4] = [
-        ("sync", Self::Sync),
-        ("commit", Self::Commit),
-        ("read", Self::Read),
-        ("write", Self::Write),
-    ];
-
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        word_of(&Self::WORDS, &self)
+durio_base::worded! {
+    /// An operation whose latency is limited.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum TimedOperation {
+        /// The sync call alone.
+        Sync = "sync",
+        /// A record handed over until its acknowledgement.
+        Commit = "commit",
+        Read = "read",
+        /// A write, its sync apart.
+        Write = "write",
     }
 }
 
-/// The statistic of a distribution that is limited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LatencyFigure {
-    Mean,
-    P50,
-    P99,
-    #[serde(rename = "p99.9")]
-    P99_9,
-    /// The longest of all.
-    Max,
-}
-
-impl LatencyFigure {
-    /// Every one, with its word in files and reports.
-    pub const WORDS: [(&'static str, Self); 5] = [
-        ("mean", Self::Mean),
-        ("p50", Self::P50),
-        ("p99", Self::P99),
-        ("p99.9", Self::P99_9),
-        ("max", Self::Max),
-    ];
-
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        word_of(&Self::WORDS, &self)
+durio_base::worded! {
+    /// The statistic of a distribution that is limited.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum LatencyFigure {
+        Mean = "mean",
+        P50 = "p50",
+        P99 = "p99",
+        #[serde(rename = "p99.9")]
+        P99_9 = "p99.9",
+        /// The longest of all.
+        Max = "max",
     }
 }
 
@@ -90,46 +63,31 @@ pub enum ThresholdBound {
     Undocumented,
 }
 
-/// How a value is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Provenance {
-    /// The database's maker says so.
-    VendorDoc,
-    /// The database itself does so, under strace: docs/method/databases.md has the traces.
-    Traced,
-    /// The database's source code does so.
-    SourceCode,
-    /// People who run it say so; it is not the maker's word.
-    Practice,
-    /// An operator measured it in use.
-    Operator,
-    /// Chosen so that results computed from it come near to measurements.
-    Fitted,
-    /// Widely known; nothing was read again to confirm it.
-    GeneralKnowledge,
-    /// No source: a starting value of durio's, to be replaced by the user's.
-    DurioGuess,
+durio_base::worded! {
+    /// How a value is known.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Provenance {
+        /// The database's maker says so.
+        VendorDoc = "vendor-doc",
+        /// The database itself does so, under strace: docs/method/databases.md has the traces.
+        Traced = "traced",
+        /// The database's source code does so.
+        SourceCode = "source-code",
+        /// People who run it say so; it is not the maker's word.
+        Practice = "practice",
+        /// An operator measured it in use.
+        Operator = "operator",
+        /// Chosen so that results computed from it come near to measurements.
+        Fitted = "fitted",
+        /// Widely known; nothing was read again to confirm it.
+        GeneralKnowledge = "general-knowledge",
+        /// No source: a starting value of durio's, to be replaced by the user's.
+        DurioGuess = "durio-guess",
+    }
 }
 
 impl Provenance {
-    /// Every kind with its word in files and reports, the firmest first.
-    pub const WORDS: [(&'static str, Self); 8] = [
-        ("vendor-doc", Self::VendorDoc),
-        ("traced", Self::Traced),
-        ("source-code", Self::SourceCode),
-        ("practice", Self::Practice),
-        ("operator", Self::Operator),
-        ("fitted", Self::Fitted),
-        ("general-knowledge", Self::GeneralKnowledge),
-        ("durio-guess", Self::DurioGuess),
-    ];
-
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        word_of(&Self::WORDS, &self)
-    }
-
     /// True if a source of this kind must say who published it, and where.
     #[must_use]
     pub const fn is_published(self) -> bool {
@@ -173,9 +131,4 @@ impl Threshold {
         let (kind, publisher, document, url, note) = (None, None, None, None, None);
         Self { database, criterion, workload, bound, kind, publisher, document, url, note }
     }
-}
-
-/// The word of a value; every value has one.
-fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
-    words.iter().find(|(_, known)| known == value).map_or("", |(word, _)| word)
 }

@@ -15,7 +15,7 @@ use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
 
 use crate::SpecError;
 use crate::table::value::{
-    Amount, FormatVersion, KeyedValue, LevelValue, Name, Time, WordValue, parsed, words,
+    Amount, FormatVersion, KeyedValue, LevelValue, Name, Time, WordValue, own_words, parsed,
 };
 use crate::table::{
     Levels, OptionalValue, PlacedValue, ReferenceKey, SpecTable, SpecText, Texts, reference, table,
@@ -190,22 +190,7 @@ impl WordValue for ProvedLevel {
     }
 }
 
-words! {
-    GuestFrontEnd { "virtio-blk" => VirtioBlk, "nvme" => Nvme, "scsi" => Scsi }
-    FileWrites {
-        "overwrite" => Overwrite,
-        "append" => Append,
-        "replace" => Replace,
-        "rename" => Rename,
-    }
-    SimulatedVia { "process" => Process, "nbd" => Nbd }
-    DurablePath {
-        "fsync" => Fsync,
-        "fdatasync" => Fdatasync,
-        "rwf_dsync" => RwfDsync,
-        "o_dsync" => ODsync,
-    }
-}
+own_words! { GuestFrontEnd FileWrites SimulatedVia DurablePath }
 
 parsed! {
     GuestLayers str::parse, "\"ext4\"", "raw, ext4, xfs, btrfs, or an array such as md-raid1, or both: durio-raid1-ext4", LAYERS;

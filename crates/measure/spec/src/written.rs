@@ -101,27 +101,21 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
         }
         (_, true, operation) => {
             let known = |words: &[&str]| format!("expected {}", words.join(", "));
-            let figures = LatencyFigure::WORDS;
-            let found = figures.iter().find(|(word, _)| *word == figure).ok_or_else(|| {
-                let words: Vec<&str> = figures.iter().map(|(word, _)| *word).collect();
+            let found = LatencyFigure::of_word(figure).ok_or_else(|| {
+                let words = LatencyFigure::ALL.map(LatencyFigure::word);
                 let words = [words.as_slice(), &["rate", "bandwidth"]].concat();
                 wrong(format!("'{figure}' is no figure; {}", known(&words)))
             })?;
             let commits = workload.1.is_durable();
             let usual = if commits { TimedOperation::Commit } else { TimedOperation::Read };
-            let operations = TimedOperation::WORDS;
             let operation = match operation {
                 None => usual,
-                Some(named) => operations
-                    .iter()
-                    .find(|(word, _)| *word == named)
-                    .map(|found| found.1)
-                    .ok_or_else(|| {
-                        let words: Vec<&str> = operations.iter().map(|(word, _)| *word).collect();
-                        wrong(format!("'{named}' is no operation; {}", known(&words)))
-                    })?,
+                Some(named) => TimedOperation::of_word(named).ok_or_else(|| {
+                    let words = TimedOperation::ALL.map(TimedOperation::word);
+                    wrong(format!("'{named}' is no operation; {}", known(&words)))
+                })?,
             };
-            ThresholdBound::LatencyBelow { operation, figure: found.1, limit: time(value)? }
+            ThresholdBound::LatencyBelow { operation, figure: found, limit: time(value)? }
         }
     };
     Ok(Threshold::goal(text.trim().to_owned(), name.to_owned(), bound))

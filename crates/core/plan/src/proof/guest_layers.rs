@@ -33,26 +33,14 @@ pub enum GuestArrayKind {
     Durio,
 }
 
-/// A filesystem in a guest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GuestFilesystem {
-    Ext4,
-    Xfs,
-    /// It writes each block to a new place.
-    Btrfs,
-}
-
-impl GuestFilesystem {
-    const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
-
-    /// The type for mount(8).
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Ext4 => "ext4",
-            Self::Xfs => "xfs",
-            Self::Btrfs => "btrfs",
-        }
+durio_base::worded! {
+    /// A filesystem in a guest.
+    #[derive(PartialOrd, Ord)]
+    pub enum GuestFilesystem {
+        Ext4 = "ext4",
+        Xfs = "xfs",
+        /// It writes each block to a new place.
+        Btrfs = "btrfs",
     }
 }
 
@@ -124,25 +112,23 @@ impl FromStr for GuestLayers {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        let filesystem_of =
-            |word: &str| GuestFilesystem::ALL.into_iter().find(|known| known.word() == word);
         let array_of = |word: &str| {
             let (kind, level) = match word.split_once('-')? {
                 ("md", level) => (GuestArrayKind::Md, level),
                 ("durio", level) => (GuestArrayKind::Durio, level),
                 _ => return None,
             };
-            let level = RaidLevel::ALL.into_iter().find(|known| level == known.word())?;
+            let level = RaidLevel::of_word(level)?;
             Some(Self { array: Some(GuestArray { kind, level }), filesystem: None })
         };
-        let whole = match (word, filesystem_of(word)) {
+        let whole = match (word, GuestFilesystem::of_word(word)) {
             ("raw", _) => Some(Self::RAW),
             (_, Some(filesystem)) => Some(Self::RAW.with(filesystem)),
             _ => array_of(word),
         };
         let above = || {
             let (array, filesystem) = word.rsplit_once('-')?;
-            Some(array_of(array)?.with(filesystem_of(filesystem)?))
+            Some(array_of(array)?.with(GuestFilesystem::of_word(filesystem)?))
         };
         whole.or_else(above).ok_or_else(|| {
             format!(

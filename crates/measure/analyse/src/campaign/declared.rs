@@ -140,8 +140,8 @@ fn write_factors(declared: &DeclaredLayout, raid: Option<&RaidModel>) -> Vec<Wri
     let factor = |layer: String, writes: f64| WriteFactor { layer, writes_per_write: writes };
     // Replicas lie above an array: each of them writes to a separate one.
     let replicas = declared.replicas.map(|copies| factor("replicas".to_owned(), f64::from(copies)));
-    let level = declared.raid.map_or_else(|| "RAID".to_owned(), |level| level.to_string());
-    let raid = raid.map(|model| factor(level, model.writes_per_write));
+    let level = declared.raid.map_or_else(String::new, |level| level.number().to_string());
+    let raid = raid.map(|model| factor(format!("RAID{level}"), model.writes_per_write));
     replicas.into_iter().chain(raid).collect()
 }
 

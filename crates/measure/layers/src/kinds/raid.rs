@@ -101,7 +101,7 @@ impl RaidFront {
 impl BuildableLayer for Raid {
     fn label(&self) -> Vec<String> {
         let mut label = vec![
-            format!("durio {}", self.level),
+            format!("durio RAID{}", self.level.number()),
             format!("chunk {}", self.chunk),
             self.front.word().into(),
         ];

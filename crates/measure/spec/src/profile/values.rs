@@ -31,7 +31,7 @@ words! {
 
 impl WordValue for Provenance {
     fn words() -> Vec<(&'static str, Self)> {
-        Self::WORDS.to_vec()
+        Self::ALL.map(|value| (value.word(), value)).into()
     }
 }
 
@@ -154,8 +154,8 @@ fn figure(text: &str) -> Result<ThresholdFigure, String> {
     }
     let find = || {
         let (figure, operation) = text.split_once(" of ")?;
-        let figure = LatencyFigure::WORDS.iter().find(|(word, _)| *word == figure)?.1;
-        let operation = TimedOperation::WORDS.iter().find(|(word, _)| *word == operation)?.1;
+        let figure = LatencyFigure::of_word(figure)?;
+        let operation = TimedOperation::of_word(operation)?;
         Some(ThresholdFigure::Latency(figure, operation))
     };
     find().ok_or_else(|| {
@@ -362,8 +362,8 @@ mod tests {
         each_is_read::<ClientThreads>();
         each_is_read::<LogWriter>();
         each_is_read::<Provenance>();
-        for (word, meaning) in Provenance::WORDS {
-            assert_eq!(meaning.word(), word);
+        for meaning in Provenance::ALL {
+            assert_eq!(Provenance::of_word(meaning.word()), Some(meaning));
         }
         for method in SyncMethod::ALL {
             assert_eq!(read(&format!("\"{method}\"")), Ok(method));

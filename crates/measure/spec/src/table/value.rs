@@ -513,6 +513,17 @@ macro_rules! words {
     )*};
 }
 
+/// Gives enums of `durio_base::worded` the words that they have.
+macro_rules! own_words {
+    ($($type:ident)*) => {$(
+        impl $crate::table::value::WordValue for $type {
+            fn words() -> Vec<(&'static str, Self)> {
+                Self::ALL.map(|value| (value.word(), value)).into()
+            }
+        }
+    )*};
+}
+
 /// Makes enums that have no meaning but their words.
 macro_rules! word_enums {
     ($($(#[doc = $about:literal])* $type:ident { $($word:literal => $variant:ident),* })*) => {
@@ -524,4 +535,4 @@ macro_rules! word_enums {
     };
 }
 
-pub(crate) use {word_enums, words};
+pub(crate) use {own_words, word_enums, words};

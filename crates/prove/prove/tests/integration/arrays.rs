@@ -146,6 +146,6 @@ fn faults_of_the_engine_that_can_be_seen_from_outside_are_found() {
         let honest = disks(RaidLevel::Raid1, "write-back", None);
         let disks = ArrayDisks { fault: Some(fault), ..honest };
         let found = campaigns(4, |seed| campaign(&disks, 8, 60, seed));
-        assert!(found.iter().all(Option::is_some), "{}: {found:?}", fault.name());
+        assert!(found.iter().all(Option::is_some), "{}: {found:?}", fault.word());
     }
 }

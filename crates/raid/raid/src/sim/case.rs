@@ -41,7 +41,7 @@ impl fmt::Display for CutCase {
             Liars::Believed(name) => write!(f, " --lie {name} --believed")?,
         }
         if let Some(fault) = fault {
-            write!(f, " --fault {}", fault.name().replace(' ', "-"))?;
+            write!(f, " --fault {}", fault.word().replace(' ', "-"))?;
         }
         write!(f, " --cut {} --trace", self.cut)?;
         match self.reduction == Reduction::default() {
@@ -108,7 +108,7 @@ pub fn parse_liars(text: &str) -> Result<Liars, String> {
 /// # Errors
 /// The expected values.
 pub fn parse_fault(text: &str) -> Result<Fault, String> {
-    let dashed = |fault: Fault| fault.name().replace(' ', "-");
+    let dashed = |fault: Fault| fault.word().replace(' ', "-");
     let named = Fault::ALL.into_iter().find(|fault| dashed(*fault) == text);
     named.ok_or_else(|| format!("expected one of {}", Fault::ALL.map(dashed).join(", ")))
 }

@@ -56,7 +56,7 @@ fn every_planted_fault_is_found() {
         let named = FOUND_WITHIN.iter().find(|named| named.0 == fault);
         let cuts = named.map_or(OTHERS_WITHIN, |named| named.1);
         let (_, violation) = simulate(HONEST.planting(fault), cuts);
-        assert!(violation.is_some(), "{} is not found in {cuts} cuts", fault.name());
+        assert!(violation.is_some(), "{} is not found in {cuts} cuts", fault.word());
     }
 }
 
@@ -142,7 +142,7 @@ fn faults_are_found_beside_a_drive_that_lies() {
     for fault in of_copies.filter(|fault| !rest.contains(fault)) {
         let beside = Scenario { liars: Liars::Every, fault: Some(fault), ..HONEST };
         let (_, violation) = simulate(beside, FAULT_CUTS);
-        assert!(violation.is_some(), "{} is not found", fault.name());
+        assert!(violation.is_some(), "{} is not found", fault.word());
     }
 }
 

@@ -300,6 +300,6 @@ fn facts_are_shown_in_words_with_their_sources() {
         "rewrites_tail = { value = false, from = \"doc\" }\nsync_every = { value = 1,",
     );
     assert_eq!(shown(&[tail], "log", "rewrites_tail").0, "no");
-    let published = Provenance::WORDS.map(|(_, provenance)| provenance.is_published());
+    let published = Provenance::ALL.map(Provenance::is_published);
     assert_eq!(published, [true, false, true, true, false, false, false, false]);
 }
