@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
-use durio_command::{CommandError, CommandErrorKind, error_chain};
+use durio_command::{CommandError, error_chain};
 use durio_report::{Format, Options, Report, visible_lines};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ pub(crate) fn answer(bytes: &[u8]) -> Result<(), CommandError> {
         // The reader has closed the pipe: not an error of ours.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {
-            let error = CommandError::of(CommandErrorKind::CannotMeasure, error);
+            let error = CommandError::cannot(error);
             Err(error.context("cannot write to stdout"))
         }
     }

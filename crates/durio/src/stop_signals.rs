@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use durio_command::{CommandError, CommandErrorKind, StopFlag};
+use durio_command::{CommandError, StopFlag};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
@@ -64,7 +64,7 @@ pub(crate) fn outlive_file_limits() {
 
 fn cannot_handle(error: std::io::Error) -> CommandError {
     // Too few descriptors or threads.
-    CommandError::of(CommandErrorKind::CannotMeasure, error).context("cannot handle signals")
+    CommandError::cannot(error).context("cannot handle signals")
 }
 
 // Under nohup(1) hang-ups are ignored, and must stay so.

@@ -1,9 +1,12 @@
-//! The command line of this process, for records.
+//! The command line of this process, for records, and its program.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use durio_plan::RawPath;
+
+use crate::CommandError;
 
 static COMMAND_LINE: OnceLock<Vec<OsString>> = OnceLock::new();
 
@@ -20,4 +23,13 @@ pub fn command_line() -> Vec<String> {
 pub fn set_command_line(words: &[OsString]) {
     // Only the first counts, and there is but one.
     let _ = COMMAND_LINE.set(words.to_vec());
+}
+
+/// The program that runs, for a guest or another process: a durio in PATH may be another version.
+///
+/// # Errors
+/// If the system does not tell.
+pub fn own_program() -> Result<PathBuf, CommandError> {
+    std::env::current_exe()
+        .map_err(|error| CommandError::io("find durio's own program,", Path::new("durio"), error))
 }

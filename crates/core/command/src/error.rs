@@ -53,6 +53,12 @@ impl CommandError {
         Self::new(CommandErrorKind::CannotMeasure, message)
     }
 
+    /// The same, with the text of `source`.
+    #[must_use]
+    pub fn cannot(source: impl Error + Send + Sync + 'static) -> Self {
+        Self::of(CommandErrorKind::CannotMeasure, source)
+    }
+
     /// An error of this kind, with the text of `source`.
     #[must_use]
     pub fn of(kind: CommandErrorKind, source: impl Error + Send + Sync + 'static) -> Self {

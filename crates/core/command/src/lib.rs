@@ -12,7 +12,7 @@ mod observer;
 mod random;
 mod stop;
 
-pub use command_line::{command_line, set_command_line};
+pub use command_line::{command_line, own_program, set_command_line};
 pub use error::{CommandError, CommandErrorKind, Ending, error_chain};
 pub use locate::{LocatedPlaces, Permission, locate};
 pub use observer::{ProgressObserver, ProgressTimer};

@@ -305,7 +305,7 @@ fn disk_of(device: u64) -> Option<u64> {
 /// Bytes that this user may still allocate in `directory`.
 fn free(directory: &Path) -> Result<Bytes, CommandError> {
     let facts = rustix::fs::statvfs(directory).map_err(|errno| {
-        CommandError::of(CommandErrorKind::CannotMeasure, errno)
+        CommandError::cannot(errno)
             .context(format!("cannot ask for the free space of '{}'", directory.display()))
     })?;
     // f_bavail leaves out the blocks reserved for root, f_bfree does not (statvfs(3)).
@@ -314,7 +314,7 @@ fn free(directory: &Path) -> Result<Bytes, CommandError> {
 
 fn usage_of(target: &HeldTarget) -> Result<DeviceUse, CommandError> {
     use_of(target).map_err(|error| {
-        CommandError::of(CommandErrorKind::CannotMeasure, error)
+        CommandError::cannot(error)
             .context(format!("cannot find out whether '{}' is in use", target.path().display()))
     })
 }

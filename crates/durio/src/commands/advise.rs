@@ -6,7 +6,7 @@ use clap::Args;
 use durio_base::{Bytes, Nanos};
 use durio_bench::{AbTestOutcome, AbTestRequest, find_run, prove, read_run, restore_settings};
 use durio_block::{open_input, read_bounded};
-use durio_command::{CommandError, CommandErrorKind};
+use durio_command::CommandError;
 use durio_judge::advise::{
     AdviceRequest, AdviceRole, DatabaseSetting, DatabaseSettings, FactOrigin, advise as judge,
 };
@@ -117,8 +117,7 @@ pub(crate) fn advise(arguments: &Advise) -> Result<Exit, CommandError> {
         return proof(arguments, rule);
     }
     let unread = |error| {
-        CommandError::of(CommandErrorKind::CannotMeasure, error)
-            .hint("name an existing directory, file or block device")
+        CommandError::cannot(error).hint("name an existing directory, file or block device")
     };
     let stack = read_stack(&arguments.path).map_err(unread)?;
     let readings = read_readings(&stack);

@@ -11,7 +11,7 @@ use clap::Args;
 use durio_analyse::{FINDINGS_SCHEMA, Findings};
 use durio_bench::{find_run, read_run};
 use durio_block::open_input;
-use durio_command::{CommandError, CommandErrorKind};
+use durio_command::CommandError;
 use durio_fio::FioError;
 use durio_fio::json::{FioFile, FioOutput};
 use durio_judge::audit::{AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims};
@@ -143,7 +143,7 @@ fn unread(error: std::io::Error) -> CommandError {
 
 fn not_a_table(error: AuditError) -> CommandError {
     let hint = error.advice();
-    CommandError::of(CommandErrorKind::CannotMeasure, error).hint(hint)
+    CommandError::cannot(error).hint(hint)
 }
 
 fn of_run(findings: &Findings) -> Result<AuditFindings, CommandError> {
@@ -172,7 +172,7 @@ fn of_json(path: &Path, file: File) -> Result<AuditFindings, CommandError> {
 }
 
 fn not_audited(error: FioError) -> CommandError {
-    CommandError::of(CommandErrorKind::CannotMeasure, error)
+    CommandError::cannot(error)
         .hint("what can be audited: a table as CSV, a result of fio as JSON, a run folder of durio")
 }
 

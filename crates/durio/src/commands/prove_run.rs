@@ -316,8 +316,7 @@ pub(super) fn exec(arguments: &ProveExec) -> Result<Exit, CommandError> {
 fn target(arguments: &ProveExec) -> Result<CommandTarget, CommandError> {
     let ProveExec { check, setup, load, size, front_end, write_cache, .. } = arguments;
     let files = arguments.files.iter().map(|given| {
-        let file = lab::file(given)
-            .map_err(|error| CommandError::of(CommandErrorKind::CannotMeasure, error))?;
+        let file = lab::file(given).map_err(CommandError::cannot)?;
         Ok([written(&file.source.canonicalize().unwrap_or(file.source))?, written(&file.guest)?])
     });
     let guest = CommandGuest {

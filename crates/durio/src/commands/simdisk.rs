@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use durio_base::{Bytes, did_you_mean};
-use durio_command::{CommandError, CommandErrorKind, random_seed};
+use durio_command::{CommandError, random_seed};
 use durio_nbd::{Address, control_of};
 use durio_prove::serving::Advertisement;
 use durio_prove::serving::{DiskOrder, DiskState, OrderAnswer, Serving, order, serve_disk};
@@ -206,7 +206,7 @@ pub(super) fn known(name: &str) -> Result<&'static NamedProfile, CommandError> {
 }
 
 fn cannot(error: durio_prove::serving::ServingError) -> CommandError {
-    CommandError::of(CommandErrorKind::CannotMeasure, error)
+    CommandError::cannot(error)
 }
 
 fn ask(control: &Control, wanted: &DiskOrder) -> Result<DiskState, CommandError> {

@@ -232,7 +232,7 @@ fn conclude(mut failures: Vec<StackError>, root: Option<&Path>) -> Result<Exit, 
         (StackErrorKind::NotFound, None) => "for a file that is still to be made, give its folder",
         _ => "give a path that this user may look at",
     };
-    let failure = CommandError::of(CommandErrorKind::CannotMeasure, last);
+    let failure = CommandError::cannot(last);
     Err(failure.hint(hint))
 }
 

@@ -73,8 +73,7 @@ pub fn prove(
 ) -> Result<AbTestOutcome, CommandError> {
     let rule = rule_named(request.rule)?;
     let Some(prove) = &rule.prove else { return Err(not_provable(rule)) };
-    let stack = read_stack(request.path)
-        .map_err(|error| CommandError::of(CommandErrorKind::CannotMeasure, error))?;
+    let stack = read_stack(request.path).map_err(CommandError::cannot)?;
     let sides = sides(request, rule, prove, &stack)?;
     // Before anything else is made: the old value is on disk before the first change.
     let guard = match &sides.file {

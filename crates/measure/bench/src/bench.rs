@@ -20,7 +20,7 @@ pub use point::{Planning, PointEstimate, StackChoice, estimates};
 use std::path::{Path, PathBuf};
 
 use durio_analyse::attribution::StackFindings;
-use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag, command_line};
+use durio_command::{CommandError, Ending, StopFlag, command_line};
 use durio_layers::{
     BuildError, BuildOptions, BuildPlace, BuildProgress, Builder, CleanOutcome, DeclaredKind,
     DeclaredLayer, DeclaredStack, clean, missing,
@@ -301,6 +301,6 @@ fn refuse_if_nothing_can_be_built(stacks: &[DeclaredStack]) -> Result<(), Comman
         first.get_or_insert(BuildError::Missing { stack: stack.name.clone(), missing });
     }
     let Some(error) = first else { return Ok(()) };
-    Err(CommandError::of(CommandErrorKind::CannotMeasure, error)
+    Err(CommandError::cannot(error)
         .hint("--lab does the same in a throw-away virtual machine, as any user"))
 }

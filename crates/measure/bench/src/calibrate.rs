@@ -102,10 +102,7 @@ pub fn calibrate(
 /// If the kernel does not show it.
 #[expect(clippy::cast_precision_loss, reason = "ticks of a second")]
 pub fn busy_processors() -> Result<f64, CommandError> {
-    let counters = || {
-        read_cpu_counters()
-            .map_err(|error| CommandError::of(CommandErrorKind::CannotMeasure, error))
-    };
+    let counters = || read_cpu_counters().map_err(CommandError::cannot);
     let before = counters()?;
     sleep(LOOK);
     let since = counters()?.saturating_since(&before);

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use durio_analyse::{Analyser, Findings, WorkloadFindings};
 use durio_base::Nanos;
 use durio_block::{Folder, HeldTargets};
-use durio_command::{CommandError, CommandErrorKind, StopFlag, command_line};
+use durio_command::{CommandError, StopFlag, command_line};
 use durio_judge::judge;
 use durio_observe::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
 use durio_plan::{Plan, RawPath, Target};
@@ -414,8 +414,7 @@ fn environment(plan: &Plan) -> Result<Environment, CommandError> {
                 .filter(|parent| !parent.as_os_str().is_empty())
                 .unwrap_or(Path::new(".")),
         };
-        let stack = read_stack(existing)
-            .map_err(|error| CommandError::of(CommandErrorKind::CannotMeasure, error))?;
+        let stack = read_stack(existing).map_err(CommandError::cannot)?;
         let mut stack = Stack { target: location.to_string(), ..stack };
         stack.root.facts.extend(allocated(path));
         Ok(stack)

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use durio_base::Bytes;
 use durio_block::{Folder, rename_new};
-use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag};
+use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag, own_program};
 use durio_lab::kernels::{DriverState, kernel_named};
 use durio_lab::{
     Kernel, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams, find_program,
@@ -118,9 +118,7 @@ impl GuestBench<'_> {
         stacks: &[DeclaredStack],
     ) -> Result<LabRequest, CommandError> {
         let kernel = kernel_named(self.kernel, self.modules)?;
-        let program = std::env::current_exe().map_err(|error| {
-            CommandError::io("find durio's own program,", Path::new("durio"), error)
-        })?;
+        let program = own_program()?;
         let NamedNeeds { tools, modules } = guest_needs(stacks, &kernel);
         // A built-in spec is in the guest's durio too.
         let is_file = self.spec.exists();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use durio_analyse::attribution::{LabComparison, StackFindings, compare_labs};
 use durio_base::Nanos;
 use durio_block::rename_new;
-use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag, command_line};
+use durio_command::{CommandError, Ending, StopFlag, command_line};
 use durio_layers::DeclaredStack;
 use durio_record::Outcome;
 use durio_record::bench::BenchFolder;
@@ -210,10 +210,8 @@ pub fn read_lab_comparison(
         Ok(all)
     };
     let (before, after) = (side(LabCompareSide::A)?, side(LabCompareSide::B)?);
-    let findings = compare_labs(&before, &after).map_err(|error| {
-        CommandError::of(CommandErrorKind::CannotMeasure, error)
-            .context("the two cannot be compared")
-    })?;
+    let findings = compare_labs(&before, &after)
+        .map_err(|error| CommandError::cannot(error).context("the two cannot be compared"))?;
     Ok(ReadBack { findings, is_damaged })
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use durio_analyse::attribution::{StackFindings, attribution, bench_of};
 use durio_analyse::{Analyser, Findings};
-use durio_command::{CommandError, CommandErrorKind, error_chain};
+use durio_command::{CommandError, error_chain};
 use durio_judge::compare::{CompareSettings, ComparedRun, Comparison, RunReader, Side, compare};
 use durio_judge::judge;
 use durio_layers::DeclaredStack;
@@ -113,9 +113,8 @@ pub(crate) fn bench_findings(
         .find_map(|findings| findings.host.lab.as_ref())
         .map(|lab| lab.timing);
     let bench = bench_of(&folder.manifest, &findings, timing);
-    let findings = attribution(&bench).map_err(|error| {
-        CommandError::of(CommandErrorKind::CannotMeasure, error).context("nothing was measured")
-    })?;
+    let findings = attribution(&bench)
+        .map_err(|error| CommandError::cannot(error).context("nothing was measured"))?;
     Ok(ReadBack { findings, is_damaged })
 }
 

@@ -87,7 +87,7 @@ fn say(message: &AgentSays) -> Result<(), CommandError> {
     let port = File::options().write(true).open(path);
     let port = port.map_err(|error| CommandError::io("open the witness's port", path, error))?;
     let told = GuestPort::new(port).say(message);
-    told.map_err(|error| CommandError::of(CommandErrorKind::CannotMeasure, error))
+    told.map_err(CommandError::cannot)
 }
 
 fn run(order: &CommandOrder, command: &[String]) -> Result<u8, CommandError> {

@@ -21,7 +21,7 @@ use std::thread;
 use std::time::Duration;
 
 use durio_base::Nanos;
-use durio_command::CommandError;
+use durio_command::{CommandError, own_program};
 use durio_lab::kernels::kernel_named;
 use durio_lab::{
     Boot, Cutter, LabDisk, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabRoot, LabTiming,
@@ -29,12 +29,12 @@ use durio_lab::{
 };
 use durio_plan::proof::CommandTarget;
 use durio_record::proof::{ACKNOWLEDGED_MIN, CheckFindings, Controls, CutEvidence, CutFindings};
-use durio_simdisk::{Disk, DiskRequest, NamedProfile, Profile, SharedDisk, named};
+use durio_simdisk::{Disk, DiskRequest, NamedProfile, Profile, SharedDisk};
 use durio_workload::job_seed;
 
 use crate::background::BackgroundServer;
 use crate::command_in_guest::{ACKNOWLEDGED, CommandOrder, CommandTask};
-use crate::guest_trials::{self, cannot, said_failed, stopped, undecided};
+use crate::guest_trials::{self, profile_named, said_failed, stopped, undecided};
 use crate::serving::Advertisement;
 use crate::wire::{AgentSays, receive};
 use printed::{CommandLines, StdoutLines, Tail, lock, text};
@@ -88,9 +88,7 @@ impl GuestBoot {
 
 impl CommandTrials {
     pub(crate) fn new(target: &CommandTarget, seed: u64, cuts: u32) -> Result<Self, CommandError> {
-        let profile = named(&target.profile).ok_or_else(|| {
-            CommandError::cannot_measure(format!("there is no profile '{}'", target.profile))
-        })?;
+        let profile = profile_named(&target.profile)?;
         let guest =
             PreparedGuest::new(request(target)?).map_err(|error| undecided(error.into()))?;
         Ok(Self { target: target.clone(), guest, profile, seed, cuts: cuts.into(), begin: None })
@@ -155,7 +153,8 @@ impl CommandTrials {
         }
         drop(server);
         let mut disk = shared.lock().clone();
-        disk.carry_out(0, Nanos::ZERO, DiskRequest::Flush, &mut []).map_err(cannot)?;
+        disk.carry_out(0, Nanos::ZERO, DiskRequest::Flush, &mut [])
+            .map_err(CommandError::cannot)?;
         lying.lies.iter().for_each(|&lie| disk.add_lie(lie));
         Ok(disk)
     }
@@ -163,7 +162,7 @@ impl CommandTrials {
     fn serve(&self, shared: &SharedDisk) -> Result<BackgroundServer, CommandError> {
         // As the disk declares itself, also while it does not lie yet.
         let advertised = Advertisement::of(&self.profile.profile(self.target.size.get()));
-        BackgroundServer::start(shared, advertised).map_err(cannot)
+        BackgroundServer::start(shared, advertised).map_err(CommandError::cannot)
     }
 
     /// Runs the command, and takes the power away.
@@ -244,7 +243,7 @@ impl CommandTrials {
             disk: disk.path_in_guest(),
             directory: (&self.target.directory).into(),
         };
-        let order = serde_json::to_string(&order).map_err(cannot)?;
+        let order = serde_json::to_string(&order).map_err(CommandError::cannot)?;
         let own = ["durio", "prove", "command-in-guest", &order, "--"].map(str::to_owned);
         let command = own.into_iter().chain(words).map(Into::into).collect();
         Ok(LabRequest { command, disks: vec![disk], ..self.guest.request().clone() })
@@ -259,7 +258,7 @@ impl CommandTrials {
         mut watch: impl FnMut(&Cutter),
     ) -> Result<GuestBoot, CommandError> {
         let guest = self.guest.with_request(request).map_err(|error| undecided(error.into()))?;
-        let (reader, writer) = io::pipe().map_err(cannot)?;
+        let (reader, writer) = io::pipe().map_err(CommandError::cannot)?;
         let cutter = Cutter::new();
         let ended = thread::scope(|scope| {
             let booting = scope.spawn(|| {
@@ -288,9 +287,7 @@ impl CommandTrials {
 }
 
 fn request(target: &CommandTarget) -> Result<LabRequest, CommandError> {
-    let program = std::env::current_exe().map_err(|error| {
-        CommandError::io("find durio's own program,", Path::new("durio"), error)
-    })?;
+    let program = own_program()?;
     let guest = &target.guest;
     let kernel = kernel_named(guest.kernel.as_ref().map(Path::new), None).map_err(undecided)?;
     let mut tools = vec!["mkfs.ext4".to_owned()];

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use durio_base::RaidLevel;
 use durio_block::ask;
-use durio_command::{CommandError, CommandErrorKind, error_chain};
+use durio_command::{CommandError, CommandErrorKind, error_chain, own_program};
 use durio_layers::{
     Action, Btrfs, BtrfsProfile, BuildPlace, DeclaredKind, DeclaredLayer, DeclaredMd,
     DeclaredStack, Device, Ext4, MadeFilesystem, MdBitmap, NamedNeeds, Xfs, commands,
@@ -170,8 +170,7 @@ impl GuestStack<'_> {
     fn actions(&self) -> Result<Vec<Action>, CommandError> {
         let disks = DeclaredKind::Device(Device { paths: self.disk_words().collect() });
         let layers = std::iter::once(disks).chain(kinds(self.layers)).collect();
-        let steps = commands(&stack(layers), &place())
-            .map_err(|error| CommandError::of(CommandErrorKind::CannotMeasure, error))?;
+        let steps = commands(&stack(layers), &place()).map_err(CommandError::cannot)?;
         let above = steps.into_iter().filter(|step| step.layer > 0);
         Ok(above.map(|step| step.action).collect())
     }
@@ -251,8 +250,9 @@ fn carry_out(action: &Action) -> Result<(), CommandError> {
     }
 }
 
-fn run(program: &str, arguments: &[String]) -> Result<(), CommandError> {
-    let failed = |kind, why: &str| CommandError::new(kind, format!("{program}: {why}"));
+fn run(program: impl AsRef<Path>, arguments: &[String]) -> Result<(), CommandError> {
+    let program = program.as_ref();
+    let failed = |kind, why: &str| CommandError::new(kind, format!("{}: {why}", program.display()));
     let answer = ask(Command::new(program).args(arguments), COMMAND_MAX).map_err(|error| {
         let kind = match error.kind() {
             io::ErrorKind::TimedOut => CommandErrorKind::TimeLimit,
@@ -275,14 +275,14 @@ fn create_array(level: RaidLevel, disks: &[PathBuf]) -> Result<(), CommandError>
     let words = ["raid", "create", "proof", "--level", &level, "--assume-clean"].map(String::from);
     let named = disks.iter().map(|disk| disk.display().to_string());
     let permits = named.clone().flat_map(|disk| ["--destroy".to_owned(), disk]);
-    run(&durio()?, &words.into_iter().chain(permits).chain(named).collect::<Vec<_>>())
+    run(own_program()?, &words.into_iter().chain(permits).chain(named).collect::<Vec<_>>())
 }
 
 /// Serves the array of these disks, and says where, when it does.
 fn serve_array(disks: &[PathBuf], within: Duration) -> Result<PathBuf, CommandError> {
     let said = Path::new(SAID);
     let file = || File::create(said).map_err(|error| CommandError::io("make", said, error));
-    let mut command = Command::new(durio()?);
+    let mut command = Command::new(own_program()?);
     command.args(["raid", "start", "--front", "ublk", "--socket", SOCKET]).args(disks);
     let both = file()?;
     let errors = both.try_clone().map_err(|error| CommandError::io("share", said, error))?;
@@ -312,15 +312,7 @@ fn serve_array(disks: &[PathBuf], within: Duration) -> Result<PathBuf, CommandEr
 
 /// Ends it in order.
 fn stop_array() -> Result<(), CommandError> {
-    run(&durio()?, &["raid", "stop", "--socket", SOCKET].map(String::from))
-}
-
-fn durio() -> Result<String, CommandError> {
-    let program = std::env::current_exe();
-    let program = program.map_err(|error| {
-        CommandError::io("find durio's own program,", Path::new("durio"), error)
-    })?;
-    Ok(program.display().to_string())
+    run(own_program()?, &["raid", "stop", "--socket", SOCKET].map(String::from))
 }
 
 fn no_disk() -> CommandError {

@@ -29,11 +29,11 @@ use crate::stamp::StampOwner;
 use crate::verify::settle;
 use crate::wire::AgentSays;
 use durio_base::{Bytes, Nanos};
-use durio_command::{CommandError, CommandErrorKind};
+use durio_command::{CommandError, CommandErrorKind, own_program};
 use durio_lab::{LabDisk, LabRequest, LabTiming, PreparedGuest};
 use durio_plan::proof::{Arm, FileWrites, GuestFrontEnd, GuestTarget, ProofPlan, ProofTarget};
 use durio_record::proof::{CutEvidence, CutFindings};
-use durio_simdisk::named;
+use durio_simdisk::{NamedProfile, named};
 use durio_workload::job_seed;
 
 use crate::guest_layers;
@@ -91,9 +91,7 @@ impl GuestLab {
     }
 
     fn prepared(&self, kernel: Option<&String>) -> Result<PreparedGuest, CommandError> {
-        let program = std::env::current_exe().map_err(|error| {
-            CommandError::io("find durio's own program,", Path::new("durio"), error)
-        })?;
+        let program = own_program()?;
         let own = || self.targets.iter().filter(|target| target.kernel.as_ref() == kernel);
         let mut front_ends: Vec<GuestFrontEnd> = own().map(|target| target.front_end).collect();
         front_ends.sort_unstable();
@@ -178,9 +176,7 @@ impl GuestTrials {
         seed: u64,
         ledger: PathBuf,
     ) -> Result<Self, CommandError> {
-        let named = named(&target.profile).ok_or_else(|| {
-            CommandError::cannot_measure(format!("there is no profile '{}'", target.profile))
-        })?;
+        let named = profile_named(&target.profile)?;
         let disks = GuestDisks::new(target, named, seed)?;
         let in_lab = disks.in_lab(target);
         let mut run = [0; 16];
@@ -254,8 +250,8 @@ impl GuestTrials {
             .map_err(|error| CommandError::io("make the ledger", &self.ledger, error))?;
         let GuestOrder { owner, cells, arm, .. } = self.order;
         let head = LedgerHead::new(owner, cells, arm);
-        let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
-        book.record(LedgerLine::Prepared { at }).map_err(cannot)?;
+        let mut book = LedgerBook::begin(file, head).map_err(CommandError::cannot)?;
+        book.record(LedgerLine::Prepared { at }).map_err(CommandError::cannot)?;
         self.stamped.clone_from(&book.state.history);
         self.book = Some(book);
         Ok(())
@@ -284,7 +280,7 @@ impl GuestTrials {
                     record(book, at, said)?;
                 }
             }
-            book.record(LedgerLine::Cut { at: cut_at }).map_err(cannot)
+            book.record(LedgerLine::Cut { at: cut_at }).map_err(CommandError::cannot)
         })?;
         Ok(evidence)
     }
@@ -310,7 +306,7 @@ impl GuestTrials {
             let place = usize::try_from(cell - cells.start).unwrap_or(usize::MAX);
             Ok::<_, LedgerError>(third[place].clone())
         };
-        settle(self.book()?, &before, [&first, &second], again).map_err(cannot)
+        settle(self.book()?, &before, [&first, &second], again).map_err(CommandError::cannot)
     }
 
     fn book(&mut self) -> Result<&mut LedgerBook, CommandError> {
@@ -378,7 +374,15 @@ fn record(book: &mut LedgerBook, at: Nanos, said: AgentSays) -> Result<(), Comma
         AgentSays::Failed { reason } => return Err(said_failed(&reason)),
         _ => return Err(unexpected()),
     };
-    book.record(line).map_err(cannot)
+    book.record(line).map_err(CommandError::cannot)
+}
+
+pub(crate) fn profile_named(name: &str) -> Result<&'static NamedProfile, CommandError> {
+    named(name).ok_or_else(|| no_profile(name))
+}
+
+pub(crate) fn no_profile(name: &str) -> CommandError {
+    CommandError::cannot_measure(format!("there is no profile '{name}'"))
 }
 
 pub(crate) fn said_failed(reason: &str) -> CommandError {
@@ -391,8 +395,4 @@ fn unexpected() -> CommandError {
 
 fn not_stamped() -> CommandError {
     CommandError::new(CommandErrorKind::Fault, "the disk was not stamped")
-}
-
-pub(crate) fn cannot(error: impl std::error::Error + Send + Sync + 'static) -> CommandError {
-    CommandError::of(CommandErrorKind::CannotMeasure, error)
 }

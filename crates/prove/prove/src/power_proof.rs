@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::simulation::{ArrayDisks, Simulation};
 use crate::trial::{AgentTrials, Operator, TrialError};
 use crate::witness::WitnessError;
+use durio_base::Nanos;
 use durio_command::{
     CommandError, CommandErrorKind, Ending, ProgressObserver, ProgressTimer, StopFlag, error_chain,
 };
@@ -28,7 +29,7 @@ use durio_record::proof::{
 };
 
 use crate::command_trials::CommandTrials;
-use crate::guest_trials::{GuestLab, GuestTrials};
+use crate::guest_trials::{GuestLab, GuestTrials, no_profile, profile_named};
 
 /// Attempts for each effective cut that a series asks for; what fails more often will not come.
 const ATTEMPTS: u64 = 3;
@@ -255,7 +256,7 @@ fn series(
         if progress.cuts <= left.progress.cuts {
             continue;
         }
-        let took_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let took_ns = Nanos::from(begin.elapsed()).get();
         let cut = progress.cuts;
         let series = left.place;
         let record = CutRecord { series, cut, evidence, findings, took_ns, inventory };
@@ -275,7 +276,6 @@ fn trial(
     (ledger, done): (PathBuf, u32),
     lab: &GuestLab,
 ) -> Result<CutTrial, CommandError> {
-    let cannot = |error| CommandError::of(CommandErrorKind::CannotMeasure, error);
     let arm = || {
         let text = "nothing says how it is written to";
         series.arm.ok_or_else(|| CommandError::new(CommandErrorKind::Fault, text))
@@ -285,8 +285,10 @@ fn trial(
         ProofTarget::Array(target) => {
             let disks = ArrayDisks::of(target).ok_or_else(|| no_profile(&target.profile))?;
             let simulation = Simulation::of_array(&disks, arm()?, seed);
-            let mut simulation = simulation.map_err(cannot)?;
-            return Ok(Box::new(move |_| simulation.cut().map(simulated).map_err(cannot)));
+            let mut simulation = simulation.map_err(CommandError::cannot)?;
+            return Ok(Box::new(move |_| {
+                simulation.cut().map(simulated).map_err(CommandError::cannot)
+            }));
         }
         ProofTarget::Agent(target) => return agent_trial(target, arm()?, seed, ledger),
         ProofTarget::Guest(target) => {
@@ -298,22 +300,20 @@ fn trial(
             return Ok(in_guest(move |stop| trials.cut(stop)));
         }
     };
-    let named = durio_simdisk::named(profile).ok_or_else(|| no_profile(profile))?;
+    let named = profile_named(profile)?;
     let (profile, arm) = (named.profile(size.get()), arm()?);
     Ok(match via {
         SimulatedVia::Process => {
-            let mut simulation = Simulation::new(profile, arm, seed).map_err(cannot)?;
-            Box::new(move |_| simulation.cut().map(simulated).map_err(cannot))
+            let mut simulation =
+                Simulation::new(profile, arm, seed).map_err(CommandError::cannot)?;
+            Box::new(move |_| simulation.cut().map(simulated).map_err(CommandError::cannot))
         }
         SimulatedVia::Nbd => {
-            let mut simulation = Simulation::over_nbd(profile, arm, seed).map_err(cannot)?;
-            Box::new(move |_| simulation.cut().map(simulated).map_err(cannot))
+            let mut simulation =
+                Simulation::over_nbd(profile, arm, seed).map_err(CommandError::cannot)?;
+            Box::new(move |_| simulation.cut().map(simulated).map_err(CommandError::cannot))
         }
     })
-}
-
-fn no_profile(name: &str) -> CommandError {
-    CommandError::cannot_measure(format!("there is no profile '{name}'"))
 }
 
 fn simulated(findings: CutFindings) -> CutAttempt {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::agent::{AgentError, AgentStorage, TargetOpening, prepared_size};
+use crate::agent::{AgentStorage, TargetOpening, prepared_size};
 use crate::guest_agent::{GuestOrder, GuestPort, GuestTask, MailReader, carry_out};
 use crate::layout::{CELL, Layout};
 use crate::wire::AgentSays;
@@ -49,7 +49,7 @@ pub fn prove_in_guest(order: &str) -> Result<(), CommandError> {
         Err(Obstacle::NotAttached(error)) => Some(not_attached(error)),
         Err(Obstacle::Failed(error)) => Some(AgentSays::Failed { reason: error_chain(error) }),
     };
-    message.map_or(Ok(()), |message| port.say(&message)).map_err(failed)?;
+    message.map_or(Ok(()), |message| port.say(&message)).map_err(CommandError::cannot)?;
     match done {
         // The host has heard, and decides.
         Ok(()) | Err(Obstacle::Smaller | Obstacle::NotAttached(_)) => Ok(()),
@@ -90,7 +90,7 @@ fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle
     if order.task == GuestTask::Read && !fits(order, &storage) {
         return Err(Obstacle::Smaller);
     }
-    carry_out(order, &mut storage, port).map_err(failed)?;
+    carry_out(order, &mut storage, port).map_err(CommandError::cannot)?;
     drop(storage);
     if order.task == GuestTask::Prepare {
         stack.detach()?;
@@ -112,20 +112,22 @@ fn read_states(
     let mailbox = order.mailbox.as_deref().ok_or_else(missing)?;
     let mut mailbox = storage(order, mailbox)?;
     for number in 1.. {
-        while mailbox.open(TargetOpening::READING, MailReader).map_err(failed)? < number {
+        while mailbox.open(TargetOpening::READING, MailReader).map_err(CommandError::cannot)?
+            < number
+        {
             thread::sleep(LOOK);
         }
         // Cached data of the last state must not be taken for this one.
         let caches = Path::new("/proc/sys/vm/drop_caches");
         fs::write(caches, "3").map_err(|error| CommandError::io("write to", caches, error))?;
         match stack.attach() {
-            Err(error) => port.say(&not_attached(&error)).map_err(failed)?,
+            Err(error) => port.say(&not_attached(&error)).map_err(CommandError::cannot)?,
             Ok(path) => {
                 read_state(order, &path, port)?;
                 stack.detach()?;
             }
         }
-        port.say(&AgentSays::Released).map_err(failed)?;
+        port.say(&AgentSays::Released).map_err(CommandError::cannot)?;
     }
     Ok(())
 }
@@ -142,7 +144,7 @@ fn read_state(
         Ok(_) => port.say(&smaller()),
         Err(reason) => port.say(&AgentSays::Gone { reason }),
     }
-    .map_err(failed)
+    .map_err(CommandError::cannot)
 }
 
 fn storage(order: &GuestOrder, path: &Path) -> Result<ProofStorage, CommandError> {
@@ -206,10 +208,6 @@ fn fits(order: &GuestOrder, storage: &ProofStorage) -> bool {
 
 fn prepared(order: &GuestOrder) -> u64 {
     prepared_size(order.cells, order.arm.writes).unwrap_or(u64::MAX)
-}
-
-fn failed(error: AgentError) -> CommandError {
-    CommandError::of(CommandErrorKind::CannotMeasure, error)
 }
 
 #[cfg(test)]
@@ -294,7 +292,7 @@ mod tests {
             let mut storage = storage(&order, &self.path).unwrap();
             assert!(fits(&order, &storage));
             let done = carry_out(&order, &mut storage, &mut port);
-            assert!(matches!(done, Ok(()) | Err(AgentError::Witness(_))), "{done:?}");
+            assert!(matches!(done, Ok(()) | Err(crate::agent::AgentError::Witness(_))), "{done:?}");
             let mut heard = io::Cursor::new(port.into_inner().heard);
             std::iter::from_fn(|| {
                 (!heard.fill_buf().unwrap().is_empty()).then(|| receive(&mut heard))

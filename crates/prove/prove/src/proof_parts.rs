@@ -64,7 +64,7 @@ pub fn keep_ledger(
     let file = File::options().read(true).write(true).create_new(true).open(request.ledger);
     let file = file.map_err(|error| CommandError::io("make", request.ledger, error))?;
     let server = WitnessServer::bind(&Address::Tcp(request.listen), request.token, Nanos::ZERO);
-    let server = server.map_err(cannot)?;
+    let server = server.map_err(CommandError::cannot)?;
     observer.remark(&format!("durio: seed {}", request.seed));
     observer.remark(&format!("durio: the witness waits at {}", server.address()));
     let forever = Duration::from_secs(u64::MAX >> 2);
@@ -81,29 +81,29 @@ pub fn keep_ledger(
     run[8..].copy_from_slice(&random_seed().to_le_bytes());
     let (owner, arm) = (StampOwner { run, target: 1 }, request.arm);
     let head = LedgerHead { power: agent.power(), ..LedgerHead::new(owner, cells, arm) };
-    let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
-    link.say(&WitnessSays::Prepare { owner, cells, arm }).map_err(cannot)?;
+    let mut book = LedgerBook::begin(file, head).map_err(CommandError::cannot)?;
+    link.say(&WitnessSays::Prepare { owner, cells, arm }).map_err(CommandError::cannot)?;
     let patience = Patience { time: STAMPING, stop: &stopped };
     if link.answer(patience).map_err(ended)? != AgentSays::Prepared {
-        return Err(cannot(WitnessError::Unexpected));
+        return Err(CommandError::cannot(WitnessError::Unexpected));
     }
-    book.record(LedgerLine::Prepared { at: server.now() }).map_err(cannot)?;
+    book.record(LedgerLine::Prepared { at: server.now() }).map_err(CommandError::cannot)?;
     observer.remark("durio: the target is stamped; it is written to until its power goes");
     let load = WitnessSays::Load { owner, cells, arm, first_seq: 1, seed: request.seed };
-    link.say(&load).map_err(cannot)?;
+    link.say(&load).map_err(CommandError::cannot)?;
     let mut heard = LoadHeard::nothing_since(server.now());
     while !stop.is_set() {
         match hear_load(&mut link, &server, &mut book, &mut heard, LOOK) {
             Ok(true) => {}
             Ok(false) if heard.is_silent(server.now(), request.silence) => break,
             Ok(false) => {}
-            Err(WitnessError::Ledger(error)) => return Err(cannot(error)),
+            Err(WitnessError::Ledger(error)) => return Err(CommandError::cannot(error)),
             // Its power is gone, or its target: the event that the witness waits for.
             Err(_) => break,
         }
     }
-    book.record(LedgerLine::Cut { at: heard.last_at }).map_err(cannot)?;
-    book.sync().map_err(cannot)?;
+    book.record(LedgerLine::Cut { at: heard.last_at }).map_err(CommandError::cannot)?;
+    book.sync().map_err(CommandError::cannot)?;
     match heard.acknowledged {
         0 if stop.is_set() => Err(ended(WitnessError::Stopped)),
         0 => Err(CommandError::cannot_measure(
@@ -123,16 +123,17 @@ pub fn be_agent(
     token: &str,
 ) -> Result<(), CommandError> {
     let inventory = storage.inventory();
-    let introduction = introduce(&mut storage, inventory).map_err(cannot)?;
+    let introduction = introduce(&mut storage, inventory).map_err(CommandError::cannot)?;
     let reach = || -> io::Result<TcpStream> {
         let stream = TcpStream::connect(witness)?;
         // Each acknowledgement leaves at once.
         stream.set_nodelay(true)?;
         Ok(stream)
     };
-    let stream = reach()
-        .map_err(|error| cannot(error).context(format!("cannot reach the witness at {witness}")))?;
-    follow(&stream, &mut storage, token, introduction).map_err(cannot)
+    let stream = reach().map_err(|error| {
+        CommandError::cannot(error).context(format!("cannot reach the witness at {witness}"))
+    })?;
+    follow(&stream, &mut storage, token, introduction).map_err(CommandError::cannot)
 }
 
 /// Holds a target against a ledger.
@@ -145,15 +146,16 @@ pub fn verify_target(
     ledger: &Path,
 ) -> Result<ProofFindings, CommandError> {
     let file = File::open(ledger).map_err(|error| CommandError::io("read", ledger, error))?;
-    let state = read_ledger(&file)
-        .map_err(|error| cannot(error).context(format!("cannot read '{}'", ledger.display())))?;
+    let state = read_ledger(&file).map_err(|error| {
+        CommandError::cannot(error).context(format!("cannot read '{}'", ledger.display()))
+    })?;
     let Some(mut history) = state.history else {
         return Err(CommandError::cannot_measure("the ledger ends before the target was stamped"));
     };
     if history.cut_at().is_none() {
         // The witness was killed: the last entry is the nearest to the cut.
         let cut = crate::ledger::LedgerEntry::Cut { at: state.last_at };
-        history.take(cut).map_err(cannot)?;
+        history.take(cut).map_err(CommandError::cannot)?;
     }
     let inventory = storage.inventory();
     let findings = verify(&mut storage, state.head.owner, state.head.cells, history);
@@ -161,7 +163,7 @@ pub fn verify_target(
         series: 0,
         cut: 1,
         evidence: compare_power(&state.head.power, &inventory.power),
-        findings: findings.map_err(cannot)?,
+        findings: findings.map_err(CommandError::cannot)?,
         took_ns: 0,
         inventory: Some(Box::new(inventory)),
     };
@@ -199,10 +201,6 @@ fn manifest(name: &str, arm: Arm) -> ProofManifest {
 fn ended(error: WitnessError) -> CommandError {
     match error {
         WitnessError::Stopped => CommandError::of(CommandErrorKind::Interrupted, error),
-        error => cannot(error),
+        error => CommandError::cannot(error),
     }
-}
-
-fn cannot(error: impl std::error::Error + Send + Sync + 'static) -> CommandError {
-    CommandError::of(CommandErrorKind::CannotMeasure, error)
 }

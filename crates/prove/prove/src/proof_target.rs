@@ -85,7 +85,6 @@ impl ProofStorage {
     }
 
     fn of_nbd(target: &str, destroy: &[PathBuf]) -> Result<Self, CommandError> {
-        let cannot = |error| CommandError::of(CommandErrorKind::CannotMeasure, error);
         let uri: Uri =
             target.parse().map_err(|error| CommandError::of(CommandErrorKind::WrongUse, error))?;
         if let Some(other) = destroy.iter().find(|path| path.as_path() != Path::new(target)) {
@@ -93,7 +92,10 @@ impl ProofStorage {
             return Err(CommandError::wrong_use(text));
         }
         let buffers = Buffers::try_new(1, 4096)?;
-        let size = NbdEngine::connect(&uri, MonotonicClock, buffers).map_err(cannot)?.export().size;
+        let size = NbdEngine::connect(&uri, MonotonicClock, buffers)
+            .map_err(CommandError::cannot)?
+            .export()
+            .size;
         Ok(Self { kind: PlaceKind::Nbd(uri), size, may_write: !destroy.is_empty() })
     }
 

@@ -298,7 +298,7 @@ impl ServedDisk {
     }
 
     fn now(&self) -> Nanos {
-        Nanos::new(u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        self.begin.elapsed().into()
     }
 }
 

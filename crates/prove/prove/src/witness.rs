@@ -79,8 +79,7 @@ impl WitnessServer {
 
     #[must_use]
     pub fn now(&self) -> Nanos {
-        let elapsed = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        Nanos::new(self.offset.get().saturating_add(elapsed))
+        Nanos::from(Duration::from(self.offset).saturating_add(self.begin.elapsed()))
     }
 
     /// Waits for an agent. A client that does not know the token, speaks another protocol, or sends

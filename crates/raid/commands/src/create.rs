@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use durio_base::{Bytes, RaidLevel};
 use durio_block::TargetType;
-use durio_command::{CommandError, CommandErrorKind, LocatedPlaces, Permission, locate};
+use durio_command::{CommandError, LocatedPlaces, Permission, locate};
 use durio_observe::ArrayShape;
 use durio_raid::layout::{self, DATA_ALIGNMENT};
 use durio_raid::server::{leave_unsynced, write_metadata};
@@ -231,7 +231,7 @@ fn write_all(
         let access = located.held.find(path)?;
         let file = open_direct(&access, true)?;
         write_metadata(&file, blocks).map_err(|error| {
-            CommandError::of(CommandErrorKind::CannotMeasure, error)
+            CommandError::cannot(error)
                 .context(format!("cannot write superblocks to '{}'", path.display()))
         })?;
     }

@@ -12,8 +12,8 @@ use durio_block::{
     DirectIo, HeldTarget, OpenMode, TargetAccess, TargetType, WriteFlags, direct_io, drop_cached,
     probe_write_flags,
 };
-use durio_command::{CommandError, CommandErrorKind, Permission, locate};
-use durio_raid::server::{MemberFile, ServerError, find_member};
+use durio_command::{CommandError, Permission, locate};
+use durio_raid::server::{MemberFile, find_member};
 use durio_raid::{FoundDevice, SuperblockError};
 
 /// A device that this server holds.
@@ -119,7 +119,7 @@ fn refuse_without_flags(access: &TargetAccess, path: &Path) -> Result<(), Comman
     let opened = access.open(OpenMode::default())?;
     probe_write_flags(&opened.file, WriteFlags::Dsync).map_err(|error| {
         let text = format!("'{}' takes no writes that are durable (RWF_DSYNC)", path.display());
-        CommandError::of(CommandErrorKind::CannotMeasure, error).context(text)
+        CommandError::cannot(error).context(text)
     })
 }
 
@@ -127,8 +127,4 @@ fn refuse_without_flags(access: &TargetAccess, path: &Path) -> Result<(), Comman
 pub(super) fn open_direct(access: &TargetAccess, write: bool) -> Result<File, CommandError> {
     let opened = access.open(OpenMode { write, direct: true, ..OpenMode::default() })?;
     Ok(opened.file.into())
-}
-
-pub(super) fn server_error(error: ServerError) -> CommandError {
-    CommandError::of(CommandErrorKind::CannotMeasure, error)
 }

@@ -12,14 +12,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use durio_block::{ErrorKind, UBLK_NEEDS, UblkControl, UblkDevice, UblkShape, UblkState};
-use durio_command::{CommandError, CommandErrorKind};
+use durio_command::CommandError;
 use durio_nbd::{
     Address, Export, KernelClient, NBD_DEVICE_NEEDS, NbdDevice, NbdError, Server, Storage, Uri,
 };
 use durio_raid::server::{ArrayHandle, ServerError, THREADS_MAX};
 use durio_raid::{Id, MemberTable};
-
-use super::devices::server_error;
 
 /// Requests of a queue of a block device that are on their way.
 pub(super) const DEPTH: u16 = 128;
@@ -67,9 +65,10 @@ impl ArrayFront {
                     durio_nbd::NbdErrorKind::NotFound => {
                         kernel_lacks("NBD client", NBD_DEVICE_NEEDS).hint("modprobe nbd")
                     }
-                    _ => cannot(error),
+                    _ => CommandError::cannot(error),
                 })?;
-                let server = Server::bind(&Address::Unix(socket.to_owned())).map_err(cannot)?;
+                let server = Server::bind(&Address::Unix(socket.to_owned()))
+                    .map_err(CommandError::cannot)?;
                 Ok(Self::Nbd { server: Arc::new(server), serving: None, kernel, device: None })
             }
             FrontKind::Ublk => match UblkControl::open() {
@@ -104,14 +103,16 @@ impl ArrayFront {
                 let (served, storage) = (Arc::clone(server), handle.clone());
                 let thread = thread::Builder::new().name("nbd".to_owned());
                 let spawned = thread.spawn(move || served.serve(&storage));
-                *serving = Some(spawned.map_err(|error| server_error(ServerError::Thread(error)))?);
+                *serving = Some(
+                    spawned.map_err(|error| CommandError::cannot(ServerError::Thread(error)))?,
+                );
                 let Some(kernel) = kernel else { return Ok(()) };
                 let mark = mark_of(table.array);
                 free_device(kernel, mark)?;
                 // Whatever was answered is durable, and a kernel, unlike some clients, believes it.
                 let export = Export { flush: false, fua: false, ..handle.export() };
                 let uri = Uri::of(&server.address(), "");
-                *device = Some(kernel.attach(&uri, &export, mark).map_err(cannot)?);
+                *device = Some(kernel.attach(&uri, &export, mark).map_err(CommandError::cannot)?);
                 Ok(())
             }
             Self::Ublk { control, device } => {
@@ -127,7 +128,7 @@ impl ArrayFront {
                 match waiting_device(control, shape.mark)? {
                     Some(found) => {
                         control.begin_recovery(&found)?;
-                        handle.serve(control.queues(&found)?).map_err(server_error)?;
+                        handle.serve(control.queues(&found)?).map_err(CommandError::cannot)?;
                         control.end_recovery(&found)?;
                         *device = Some(found);
                     }
@@ -135,7 +136,7 @@ impl ArrayFront {
                         let added = control.add(&shape)?;
                         // It is taken away again, whatever comes.
                         *device = Some(added);
-                        handle.serve(control.queues(&added)?).map_err(server_error)?;
+                        handle.serve(control.queues(&added)?).map_err(CommandError::cannot)?;
                         control.start(&added)?;
                     }
                 }
@@ -182,7 +183,7 @@ impl ArrayFront {
                 let served = serving.take().map(JoinHandle::join);
                 let served = served.unwrap_or(Ok(Ok(())));
                 let served = served.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                detached.and(served).map_err(cannot)
+                detached.and(served).map_err(CommandError::cannot)
             }
             Self::Ublk { control, device } => match device {
                 Some(served) if served.is_in_use() => {
@@ -229,7 +230,7 @@ fn free_device(kernel: &KernelClient, mark: u64) -> Result<(), CommandError> {
     let fail = |error| CommandError::io("read", Path::new("/sys/block"), error);
     let find = || NbdDevice::find(mark).map_err(fail);
     while let Some(device) = find()? {
-        kernel.detach(&device).map_err(cannot)?;
+        kernel.detach(&device).map_err(CommandError::cannot)?;
         if device.is_in_use() || begin.elapsed() > PASSING {
             let text = format!("'{}' of an earlier server is in use", device.path().display());
             return Err(CommandError::cannot_measure(text)
@@ -250,8 +251,4 @@ fn mark_of(array: Id) -> u64 {
     #[expect(clippy::cast_possible_truncation, reason = "the half that is meant")]
     let first = u128::from_le_bytes(array.0) as u64;
     first.max(1)
-}
-
-fn cannot(error: NbdError) -> CommandError {
-    CommandError::of(CommandErrorKind::CannotMeasure, error)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use durio_command::{CommandError, CommandErrorKind, Permission, error_chain};
+use durio_command::{CommandError, Permission, error_chain};
 use durio_nbd::{ArrivedOrder, Socket, control_of, send_answer, send_order};
 use durio_observe::{
     ArrayScrub, ArrayState, ArrayStatus, MemberStanding, MemberStatus, MismatchPlace,
@@ -20,7 +20,7 @@ use durio_raid::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::devices::{ServerDevice, claim_devices, server_error};
+use super::devices::{ServerDevice, claim_devices};
 use super::front::ArrayFront;
 use super::{random_id, shape_of, standing_of};
 
@@ -122,7 +122,7 @@ impl EndOrder {
 /// If no array is served there, or the order fails.
 pub fn order_array(socket: &Path, order: &ArrayOrder) -> Result<ArrayStatus, CommandError> {
     let answer = send_order(&control_of(socket), order, PATIENCE).map_err(|error| {
-        CommandError::of(CommandErrorKind::CannotMeasure, error)
+        CommandError::cannot(error)
             .hint("is an array served there? durio raid start --socket PATH DEV... serves one")
     })?;
     match answer {
@@ -154,9 +154,9 @@ pub(super) fn obey(
         ArrayOrder::Add { path, consent } => add(served, path, *consent),
         ArrayOrder::Replace { old, new, consent } => replace(served, old, new, *consent),
         ArrayOrder::Remove { path } => remove(served, path),
-        ArrayOrder::Scrub { repair } => served.handle.scrub(*repair).map_err(server_error),
+        ArrayOrder::Scrub { repair } => served.handle.scrub(*repair).map_err(CommandError::cannot),
     };
-    let answer = match done.and_then(|()| served.handle.status().map_err(server_error)) {
+    let answer = match done.and_then(|()| served.handle.status().map_err(CommandError::cannot)) {
         Ok(status) => ArrayAnswer::Done { status: Box::new(status_of(served, &status)) },
         Err(error) => ArrayAnswer::Refused { reason: error_chain(&error), hints: error.hints },
     };
@@ -176,7 +176,7 @@ fn device_at<'a>(served: &'a ServedArray, path: &Path) -> Result<&'a ServerDevic
 
 fn fail(served: &ServedArray, path: &Path) -> Result<(), CommandError> {
     let number = device_at(served, path)?.number;
-    let status = served.handle.status().map_err(server_error)?;
+    let status = served.handle.status().map_err(CommandError::cannot)?;
     let copies = served.table.geometry.set_members();
     let set_of = |(at, role): (usize, &RoleStatus)| {
         role_of(served, at).or(role.replaces).map(|role| role / copies)
@@ -196,7 +196,7 @@ fn fail(served: &ServedArray, path: &Path) -> Result<(), CommandError> {
                 .hint("add or replace it by another device, and wait until that is in sync"));
         }
     }
-    served.handle.fail(number).map_err(server_error)
+    served.handle.fail(number).map_err(CommandError::cannot)
 }
 
 /// The role of an entry in the table; `None` for a spare or a replacement.
@@ -206,7 +206,7 @@ fn role_of(served: &ServedArray, at: usize) -> Option<u8> {
 
 fn remove(served: &mut ServedArray, path: &Path) -> Result<(), CommandError> {
     let number = device_at(served, path)?.number;
-    let status = served.handle.status().map_err(server_error)?;
+    let status = served.handle.status().map_err(CommandError::cannot)?;
     let roles = status.engine.roles;
     let at = roles.iter().position(|role| role.device == Some(number));
     if at.is_some_and(|place| role_of(served, place).is_some() || roles[place].replaces.is_some()) {
@@ -215,9 +215,9 @@ fn remove(served: &mut ServedArray, path: &Path) -> Result<(), CommandError> {
     }
     if at.is_some() {
         // A spare.
-        served.handle.fail(number).map_err(server_error)?;
+        served.handle.fail(number).map_err(CommandError::cannot)?;
     }
-    when_passed(|| served.handle.forget(number)).map_err(server_error)?;
+    when_passed(|| served.handle.forget(number)).map_err(CommandError::cannot)?;
     served.devices.retain(|device| device.number != number);
     Ok(())
 }
@@ -238,7 +238,7 @@ fn when_passed(mut attempt: impl FnMut() -> Result<(), ServerError>) -> Result<(
 }
 
 fn add(served: &mut ServedArray, path: &Path, consent: EraseConsent) -> Result<(), CommandError> {
-    let status = served.handle.status().map_err(server_error)?;
+    let status = served.handle.status().map_err(CommandError::cannot)?;
     let is_free = |(at, role): &(usize, &RoleStatus)| {
         role.state == MemberState::Faulty && role.device.is_none() && role_of(served, *at).is_some()
     };
@@ -262,7 +262,7 @@ fn replace(
     consent: EraseConsent,
 ) -> Result<(), CommandError> {
     let number = device_at(served, old)?.number;
-    let status = served.handle.status().map_err(server_error)?;
+    let status = served.handle.status().map_err(CommandError::cannot)?;
     let at = status.engine.roles.iter().position(|role| role.device == Some(number));
     let role = at.and_then(|at| role_of(served, at)).ok_or_else(|| {
         let text = format!("'{}' is no member that works", old.display());
@@ -329,7 +329,7 @@ fn open_device(
         let text = format!("'{path}' takes blocks of {asked} bytes, and users may write {given}");
         return Err(CommandError::cannot_measure(text).hint("give a device with smaller blocks"));
     }
-    served.handle.open(&device.member_file()?).map_err(server_error)?;
+    served.handle.open(&device.member_file()?).map_err(CommandError::cannot)?;
     served.devices.push(device);
     Ok(served.devices.len() - 1)
 }
@@ -347,7 +347,7 @@ fn join(
         device if device.in_flight > 0 => Err(ServerError::Draining),
         _ => Ok(()),
     };
-    when_passed(is_idle).map_err(server_error)?;
+    when_passed(is_idle).map_err(CommandError::cannot)?;
     let (id, found) = match destroy {
         true => (random_id()?, None),
         false => {
@@ -360,8 +360,9 @@ fn join(
         }
     };
     let newcomer = Newcomer { device: number, device_bytes: bytes, id, found };
-    let refused =
-        |error| server_error(error).context(format!("'{}' is not added", device.path.display()));
+    let refused = |error| {
+        CommandError::cannot(error).context(format!("'{}' is not added", device.path.display()))
+    };
     let mut refusal = ServerError::Add(AddError::Doubled);
     for &what in wishes {
         match when_passed(|| served.handle.refuse_newcomer(what, newcomer.clone())) {

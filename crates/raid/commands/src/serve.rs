@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use durio_base::Nanos;
 use durio_block::lock_memory;
-use durio_command::{CommandError, CommandErrorKind, Permission, error_chain};
+use durio_command::{CommandError, Permission, error_chain};
 use durio_nbd::{ControlServer, control_of};
 use durio_raid::server::{ArrayHandle, ArrayServer};
 use durio_raid::{
@@ -18,7 +18,7 @@ use durio_raid::{
     assemble,
 };
 
-use super::devices::{ServerDevice, claim_devices, server_error};
+use super::devices::{ServerDevice, claim_devices};
 use super::examine::assemble_words;
 use super::front::{ArrayFront, DEPTH, FrontKind};
 use super::orders::{EndOrder, ServedArray, obey};
@@ -106,7 +106,7 @@ pub fn serve_array(
         .map_err(|error| CommandError::io("find", &request.socket, error))?;
     let devices = claim_devices(&request.devices, Permission::Members, 0)?;
     let front = ArrayFront::prepare(front, &socket)?;
-    let mut control = ControlServer::bind(control_of(&socket)).map_err(cannot)?;
+    let mut control = ControlServer::bind(control_of(&socket)).map_err(CommandError::cannot)?;
     let (array, mut served) = start(request, force, devices, front, remark)?;
     if let Err(error) = lock_memory() {
         remark(&format!("{}; it may have to wait for storage", error_chain(&error)));
@@ -126,7 +126,7 @@ pub fn serve_array(
         true => Ok(()),
         false => opened.and_then(|()| refuse_stopped(&served.handle)),
     };
-    let ended = array.stop().map_err(server_error);
+    let ended = array.stop().map_err(CommandError::cannot);
     let removed = served.front.remove();
     ending.answer();
     stopped.and(ended).and(closed).and(removed)
@@ -230,8 +230,8 @@ fn start(
     let requests_max = default.requests_max.max(DEPTH * u16::from(threads));
     let requests_max = requests_max.min(stripes_max(&table.geometry));
     let config = Config { timeout: request.timeout, requests_max, ..default };
-    let array =
-        ArrayServer::start(plan, config, alignment, &files, threads).map_err(server_error)?;
+    let array = ArrayServer::start(plan, config, alignment, &files, threads)
+        .map_err(CommandError::cannot)?;
     remarks.iter().for_each(|line| remark(line));
     let handle = array.handle();
     Ok((array, ServedArray { handle, table, devices, alignment, front }))
@@ -286,7 +286,7 @@ fn damage_words((device, words): &(u8, String), plan: &StartPlan) -> String {
 /// Until its first superblocks are stored.
 fn wait_until_it_runs(handle: &ArrayHandle, stop: &dyn Fn() -> bool) -> Result<(), CommandError> {
     loop {
-        let status = handle.status().map_err(server_error)?;
+        let status = handle.status().map_err(CommandError::cannot)?;
         if status.engine.is_running || stop() {
             return Ok(());
         }
@@ -296,7 +296,7 @@ fn wait_until_it_runs(handle: &ArrayHandle, stop: &dyn Fn() -> bool) -> Result<(
 }
 
 fn refuse_stopped(handle: &ArrayHandle) -> Result<(), CommandError> {
-    let status = handle.status().map_err(server_error)?;
+    let status = handle.status().map_err(CommandError::cannot)?;
     match status.engine.stopped {
         None => Ok(()),
         Some(reason) => {
@@ -305,8 +305,4 @@ fn refuse_stopped(handle: &ArrayHandle) -> Result<(), CommandError> {
                 .hint("bring its members back, and start it again"))
         }
     }
-}
-
-fn cannot(error: durio_nbd::NbdError) -> CommandError {
-    CommandError::of(CommandErrorKind::CannotMeasure, error)
 }

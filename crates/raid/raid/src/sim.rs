@@ -185,7 +185,7 @@ pub fn simulate(scenario: Scenario, cuts: u64) -> (Tally, Option<Violation>) {
         let first = number * CUTS_PER_CAMPAIGN;
         let mut campaign = CutCampaign::new(scenario, number, Reduction::default());
         let violation = campaign.run_caught(CUTS_PER_CAMPAIGN.min(cuts - first));
-        tally.add(&campaign.tally());
+        tally.add(&campaign.tally);
         if let Err((life, what)) = violation {
             return (tally, Some(Violation { cut: first + life, what }));
         }
@@ -200,11 +200,11 @@ pub fn replay(case: &CutCase) -> (Vec<String>, Option<Violation>) {
     let CutCase { scenario, cut, ref reduction } = *case;
     let mut campaign = CutCampaign::new(scenario, cut / CUTS_PER_CAMPAIGN, reduction.clone());
     let life = cut % CUTS_PER_CAMPAIGN;
-    campaign.trace_life(life);
+    campaign.traced = Some(life);
     let violation = campaign.run_caught(life + 1);
     let violation = violation.err().map(|(life, what)| Violation {
         cut: cut / CUTS_PER_CAMPAIGN * CUTS_PER_CAMPAIGN + life,
         what,
     });
-    (campaign.take_trace(), violation)
+    (std::mem::take(&mut campaign.trace), violation)
 }

@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime};
 
 use durio_analyse::{Findings, RunState, WarningFinding};
 use durio_bench::RunOutcome;
-use durio_command::{CommandError, CommandErrorKind};
+use durio_command::CommandError;
 use durio_fio::import::{ResultShape, StreamPlace};
 use durio_fio::job_file::{PrintSettings, Question, option_help};
 use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
@@ -176,8 +176,7 @@ fn write_logs(findings: &Findings, imported: &ImportedJobs) -> Result<(), Comman
 }
 
 fn cannot_write(name: &str, error: io::Error) -> CommandError {
-    CommandError::of(CommandErrorKind::CannotMeasure, error)
-        .context(format!("cannot write '{name}'"))
+    CommandError::cannot(error).context(format!("cannot write '{name}'"))
 }
 
 #[cfg(test)]

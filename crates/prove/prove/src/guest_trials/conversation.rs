@@ -16,7 +16,7 @@ use durio_lab::{
     Boot, Cutter, LabDisk, LabError, LabExit, LabOutcome, LabRequest, PreparedGuest, Streams,
 };
 
-use super::{cannot, undecided, unexpected};
+use super::{undecided, unexpected};
 
 /// How often the wish to stop is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -48,7 +48,7 @@ impl GuestMachine {
     }
 
     pub(super) fn now(&self) -> Nanos {
-        Nanos::new(u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        self.begin.elapsed().into()
     }
 
     /// Boots the guest with an order, and listens to it. When the listener has enough, the guest is
@@ -61,7 +61,7 @@ impl GuestMachine {
     ) -> Result<T, CommandError> {
         let request = self.request(order)?;
         let guest = self.guest.with_request(request).map_err(|error| undecided(error.into()))?;
-        let (reader, writer) = io::pipe().map_err(cannot)?;
+        let (reader, writer) = io::pipe().map_err(CommandError::cannot)?;
         let (sender, words) = sync_channel(WAITING_MAX);
         let conversation = Conversation { machine: self, words, cutter: Cutter::new() };
         let (listened, ended) = thread::scope(|scope| {
@@ -85,7 +85,7 @@ impl GuestMachine {
     }
 
     fn request(&self, order: &GuestOrder) -> Result<LabRequest, CommandError> {
-        let order = serde_json::to_string(order).map_err(cannot)?;
+        let order = serde_json::to_string(order).map_err(CommandError::cannot)?;
         let words = ["durio", "prove", "in-guest", &order];
         Ok(LabRequest {
             command: words.map(Into::into).to_vec(),
@@ -145,7 +145,7 @@ impl Conversation<'_> {
                 Ok(Ok(news)) => return Ok(Some(news)),
                 // A cut leaves half a line.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-                Ok(Err(error)) => return Err(cannot(error)),
+                Ok(Err(error)) => return Err(CommandError::cannot(error)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) if stop() => return Err(stopped()),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -11,7 +11,6 @@ use durio_plan::proof::{GuestFrontEnd, GuestTarget};
 use durio_simdisk::{Disk, DiskRequest, Lie, NamedProfile, Profile, SharedDisk};
 use durio_workload::job_seed;
 
-use super::cannot;
 use crate::background::BackgroundServer;
 use crate::serving::Advertisement;
 use crate::simulation;
@@ -43,7 +42,7 @@ impl GuestDisks {
         let disk = |seed| SharedDisk::new(Disk::new(honest.clone(), seed));
         let disks: Vec<SharedDisk> = seeds.map(disk).collect();
         let servers = disks.iter().map(|disk| BackgroundServer::start(disk, advertised));
-        let servers = servers.collect::<Result<_, _>>().map_err(cannot)?;
+        let servers = servers.collect::<Result<_, _>>().map_err(CommandError::cannot)?;
         Ok(Self { disks, servers, lies: lying.lies, liar: target.liar })
     }
 
@@ -68,7 +67,8 @@ impl GuestDisks {
             let disk = &mut *disk.lock();
             if self.lies.contains(&Lie::ClaimsWriteThrough) {
                 // A disk that claims write-through gets no flushes later.
-                disk.carry_out(0, now, DiskRequest::Flush, &mut []).map_err(cannot)?;
+                disk.carry_out(0, now, DiskRequest::Flush, &mut [])
+                    .map_err(CommandError::cannot)?;
             }
             self.lies.iter().for_each(|&lie| disk.add_lie(lie));
         }

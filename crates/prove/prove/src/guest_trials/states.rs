@@ -23,7 +23,7 @@ use durio_simdisk::{Disk, DiskRequest, Image, Profile, Recording, SECTOR, Shared
 use durio_workload::job_seed;
 
 use super::conversation::{Conversation, GuestReadings};
-use super::{GuestTrials, cannot, lab_disk, load_for, not_stamped, said_failed, span_of};
+use super::{GuestTrials, lab_disk, load_for, not_stamped, said_failed, span_of};
 use crate::background::BackgroundServer;
 use crate::classify::{classify, gone};
 use crate::enumerate::{EnumerationLimits, visit};
@@ -70,7 +70,8 @@ impl StateMailbox {
         let profile = Profile::honest(1 << 20);
         let advertised = Advertisement::of(&profile);
         let contents = SharedDisk::new(Disk::new(profile, 0));
-        let server = BackgroundServer::start(&contents, advertised).map_err(cannot)?;
+        let server =
+            BackgroundServer::start(&contents, advertised).map_err(CommandError::cannot)?;
         let disk =
             LabDisk { serial: SERIAL.to_owned(), ..lab_disk(server.socket(), front_end, true) };
         Ok(Self { contents, disk, _server: server })
@@ -80,7 +81,7 @@ impl StateMailbox {
         let mut data = [0; SECTOR];
         data[..8].copy_from_slice(&number.to_le_bytes());
         let request = DiskRequest::Write { sector: 0, data: &data, fua: true };
-        self.contents.lock().carry_out(0, now, request, &mut []).map_err(cannot)
+        self.contents.lock().carry_out(0, now, request, &mut []).map_err(CommandError::cannot)
     }
 }
 
@@ -185,7 +186,10 @@ impl WitnessedLife {
 
     /// A state may hold everything announced in this life: later writes are not on the disk.
     fn announced(&self, mut history: History) -> Result<History, CommandError> {
-        self.intents.iter().try_for_each(|&intent| history.take(intent)).map_err(cannot)?;
+        self.intents
+            .iter()
+            .try_for_each(|&intent| history.take(intent))
+            .map_err(CommandError::cannot)?;
         Ok(history)
     }
 
@@ -197,7 +201,7 @@ impl WitnessedLife {
         until: usize,
     ) -> Result<Nanos, CommandError> {
         for &(entry, _) in &self.acknowledged[*taken..until] {
-            history.take(entry).map_err(cannot)?;
+            history.take(entry).map_err(CommandError::cannot)?;
         }
         *taken = until;
         Ok(until.checked_sub(1).map_or(Nanos::ZERO, |last| self.acknowledged[last].1))
@@ -247,7 +251,7 @@ fn judge(
     reading: Option<&[ObservedCell]>,
 ) -> Result<CutFindings, CommandError> {
     let Some(reading) = reading else { return Ok(gone(Some(&history))) };
-    history.take(LedgerEntry::Cut { at }).map_err(cannot)?;
+    history.take(LedgerEntry::Cut { at }).map_err(CommandError::cannot)?;
     let begin = history.cells().start;
     let again = |cell: u64| {
         let place = usize::try_from(cell - begin).unwrap_or(usize::MAX);

@@ -10,8 +10,6 @@
 
 use std::time::{Duration, Instant};
 
-use durio_base::Nanos;
-
 use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
 use crate::{
     Config, Engine, EngineOutput, JoinAs, MemberOp, Newcomer, OpBuffer, OpOutcome, OpTag,
@@ -121,8 +119,7 @@ impl LockedArray {
         self.looked = now;
         if self.now - self.told >= TICK {
             self.told = self.now;
-            let now = u64::try_from(self.now.as_nanos()).unwrap_or(u64::MAX);
-            self.engine.tick(Nanos::new(now), &mut self.out);
+            self.engine.tick(self.now.into(), &mut self.out);
         }
     }
 

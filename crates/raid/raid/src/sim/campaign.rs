@@ -75,11 +75,13 @@ pub(super) struct CutCampaign {
     /// Nothing comes back before the next cut.
     pub(super) keeps_out: bool,
     pub(super) tally: Tally,
-    traced: Option<u64>,
+    /// This life is traced, or all if only some are run.
+    pub(super) traced: Option<u64>,
     pub(super) is_tracing: bool,
-    trace: Vec<String>,
-    events: u64,
-    events_max: u64,
+    pub(super) trace: Vec<String>,
+    /// Those that a trace has, of all lives; it gives up when there were more than the most.
+    pub(super) events: u64,
+    pub(super) events_max: u64,
     idle_events: u64,
 }
 
@@ -208,20 +210,6 @@ impl CutCampaign {
         Drive::blank(profile, flushes, self.drives_made, self.chance.bits())
     }
 
-    pub(super) fn tally(&self) -> Tally {
-        self.tally
-    }
-
-    /// Traces this life, or all if only some are run.
-    pub(super) fn trace_life(&mut self, life: u64) {
-        self.traced = Some(life);
-    }
-
-    /// Those that a trace has, of all lives.
-    pub(super) fn events(&self) -> u64 {
-        self.events
-    }
-
     /// Discards steps that had no effect, so that they do not make a case larger.
     pub(super) fn forget_events(&mut self, before: u64) {
         (self.events, self.idle_events) = (before, self.events - before);
@@ -230,10 +218,6 @@ impl CutCampaign {
     /// The number of events so far.
     pub(super) fn effort(&self) -> u64 {
         self.events + self.idle_events
-    }
-
-    pub(super) fn take_trace(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.trace)
     }
 
     pub(super) fn trace(&mut self, line: impl FnOnce() -> String) {
@@ -259,11 +243,6 @@ impl CutCampaign {
     /// The generator of those decisions of this life that later cases must not change.
     pub(super) fn chance_of_its_own(&self, purpose: u64) -> Chance {
         Chance::new(self.seed ^ purpose ^ self.life.wrapping_mul(0x2545_f491_4f6c_dd1d))
-    }
-
-    /// Gives up when there were more events.
-    pub(super) fn limit_events(&mut self, limit: u64) {
-        self.events_max = limit;
     }
 
     /// Runs `lives` lives; an error has the life in which a promise was broken, and how.

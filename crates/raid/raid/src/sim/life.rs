@@ -257,7 +257,7 @@ impl<'a> Life<'a> {
     /// Until nothing is left to do.
     pub(super) fn run_until_idle(&mut self) -> Result<(), String> {
         let mut steps = 0;
-        let before = self.campaign.events();
+        let before = self.campaign.events;
         // A stopped array is idle at once.
         while !self.engine.is_idle() {
             self.campaign.next_further_step();

@@ -82,11 +82,11 @@ impl Shrinker {
         }
         let scenario = self.best.case.scenario;
         let mut campaign = CutCampaign::new(scenario, number, reduction.clone());
-        campaign.limit_events(self.best.events);
+        campaign.events_max = self.best.events;
         let result = campaign.run_caught(CUTS_PER_CAMPAIGN);
         self.effort = self.effort.saturating_sub(campaign.effort());
         let Err((life, what)) = result else { return false };
-        let events = campaign.events();
+        let events = campaign.events;
         if kind_of(&what) != self.kind || events > self.best.events {
             return false;
         }
