@@ -34,31 +34,26 @@ pub struct Bytes(u64);
 impl Bytes {
     pub const ZERO: Self = Self(0);
 
-    #[must_use]
     pub const fn new(count: u64) -> Self {
         Self(count)
     }
 
     /// `count` × 1024 bytes.
-    #[must_use]
     pub const fn from_kib(count: u64) -> Self {
         Self(count.saturating_mul(KIB))
     }
 
     /// `count` × 1024² bytes.
-    #[must_use]
     pub const fn from_mib(count: u64) -> Self {
         Self(count.saturating_mul(MIB))
     }
 
     /// `count` × 1024³ bytes.
-    #[must_use]
     pub const fn from_gib(count: u64) -> Self {
         Self(count.saturating_mul(GIB))
     }
 
     /// The count of bytes.
-    #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -73,7 +68,6 @@ impl Bytes {
     }
 
     /// True if this count is a whole multiple of `unit`; nothing is a multiple of zero.
-    #[must_use]
     pub const fn is_multiple_of(self, unit: Self) -> bool {
         unit.0 != 0 && self.0.is_multiple_of(unit.0)
     }

@@ -6,6 +6,7 @@
 mod bytes;
 mod nanos;
 mod number;
+mod operation;
 pub mod raid_level;
 pub mod stats;
 mod text;
@@ -15,6 +16,7 @@ pub use bytes::Bytes;
 pub use nanos::Nanos;
 pub use nanos::Rate;
 pub use number::{ParseErrorKind, ParseQuantityError};
+pub use operation::OperationKind;
 pub use raid_level::RaidLevel;
 pub use text::{counted, percent, shell_word};
 pub use words::{did_you_mean, line_and_column, nearest_word};

@@ -28,36 +28,30 @@ pub struct Nanos(u64);
 impl Nanos {
     pub const ZERO: Self = Self(0);
 
-    #[must_use]
     pub const fn new(count: u64) -> Self {
         Self(count)
     }
 
     // A longer time, as in a mutated document, saturates at 584 years.
 
-    #[must_use]
     pub const fn from_micros(count: u64) -> Self {
         Self(count.saturating_mul(1_000))
     }
 
-    #[must_use]
     pub const fn from_millis(count: u64) -> Self {
         Self(count.saturating_mul(1_000_000))
     }
 
-    #[must_use]
     pub const fn from_secs(count: u64) -> Self {
         Self(count.saturating_mul(1_000_000_000))
     }
 
     /// The count of nanoseconds.
-    #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
     /// In seconds, for rates and axes.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "exact to 53 bits, 104 days")]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
@@ -146,7 +140,6 @@ pub struct Rate(f64);
 
 impl Rate {
     /// `count` events in `span`; zero if the span is empty.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate is a quotient")]
     pub fn of(count: u64, span: Nanos) -> Self {
         match span.get() {
@@ -156,7 +149,6 @@ impl Rate {
         }
     }
 
-    #[must_use]
     pub const fn per_second(self) -> f64 {
         self.0
     }

@@ -5,7 +5,6 @@
 /// ```
 /// assert_eq!(durio_base::percent(0.125), "12 %");
 /// ```
-#[must_use]
 pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
@@ -16,7 +15,6 @@ pub fn percent(share: f64) -> String {
 /// assert_eq!(durio_base::counted(1, "step"), "1 step");
 /// assert_eq!(durio_base::counted(0, "more step"), "0 more steps");
 /// ```
-#[must_use]
 pub fn counted(count: u64, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
@@ -25,7 +23,6 @@ pub fn counted(count: u64, noun: &str) -> String {
 }
 
 /// A word as a user would type it: quoted if the shell gives one of its characters a meaning.
-#[must_use]
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=,:+@%{}".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

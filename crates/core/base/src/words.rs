@@ -41,7 +41,6 @@ macro_rules! worded {
 
 /// Line and column of a byte of `text`, both from 1; the column counts characters. A byte beyond
 /// the end, or within a character, is taken for the character's start.
-#[must_use]
 pub fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
     let mut end = byte.min(text.len());
     while !text.is_char_boundary(end) {
@@ -79,7 +78,6 @@ pub fn nearest_word<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) ->
 const BEGIN_MIN: usize = 3;
 
 /// `did you mean 'etcd'?`, or `others` and all of `known` where none is near.
-#[must_use]
 pub fn did_you_mean(word: &str, known: &[&str], others: &str) -> String {
     match nearest_word(word, known.iter().copied()) {
         Some(meant) => format!("did you mean '{meant}'?"),

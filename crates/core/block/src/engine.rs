@@ -1,31 +1,8 @@
 //! What every engine does: take operations, give completions.
 
+use durio_base::OperationKind;
+
 use crate::{BlockError, Clock, Ticks};
-
-/// What an operation does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OperationKind {
-    /// Read into the slot.
-    Read,
-    /// Write from the slot.
-    Write,
-    Fsync,
-    Fdatasync,
-    /// Return the range to the preallocated state (fallocate, FALLOC_FL_ZERO_RANGE).
-    Reallocate,
-    /// sync_file_range of the range, waited for (WAIT_BEFORE, WRITE and WAIT_AFTER): its pages are
-    /// handed to the device and taken by it. No metadata, no flush.
-    SyncFileRange,
-}
-
-impl OperationKind {
-    /// True if data moves between the slot and the target.
-    #[inline]
-    #[must_use]
-    pub const fn is_transfer(self) -> bool {
-        matches!(self, Self::Read | Self::Write)
-    }
-}
 
 /// Per-write flags of pwritev2(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -82,9 +82,8 @@ pub use device_identity::{
     CachingPage, DmSegment, DmTable, NvmeIdentity, NvmePowerCounters, caching_page, dm_table,
     loop_backing, nvme_identity, nvme_power_counters, parse_dm_table,
 };
-pub use engine::{
-    Capabilities, Completion, Engine, EngineFacts, Operation, OperationKind, WriteFlags,
-};
+pub use durio_base::OperationKind;
+pub use engine::{Capabilities, Completion, Engine, EngineFacts, Operation, WriteFlags};
 pub use engines::{
     AioEngine, EngineDescriptor, EngineKind, EngineSetup, EngineUser, LookGap, MmapEngine,
     NullAnswers, NullEngine, Ring, SyncEngine, UringEngine,

@@ -11,7 +11,6 @@ use crate::CommandError;
 static COMMAND_LINE: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// The command line; bytes that are not UTF-8 are replaced.
-#[must_use]
 pub fn command_line() -> Vec<String> {
     let words = COMMAND_LINE.get().cloned();
     let words = words.unwrap_or_else(|| std::env::args_os().collect());

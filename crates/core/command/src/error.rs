@@ -36,19 +36,16 @@ pub struct CommandError {
 
 impl CommandError {
     /// An error that has no other cause.
-    #[must_use]
     pub fn new(kind: CommandErrorKind, message: impl Into<String>) -> Self {
         Self { kind, context: Some(message.into()), source: None, hints: Vec::new() }
     }
 
     /// A wish that cannot be followed.
-    #[must_use]
     pub fn wrong_use(message: impl Into<String>) -> Self {
         Self::new(CommandErrorKind::WrongUse, message)
     }
 
     /// Something that this machine does not permit.
-    #[must_use]
     pub fn cannot_measure(message: impl Into<String>) -> Self {
         Self::new(CommandErrorKind::CannotMeasure, message)
     }
@@ -60,20 +57,17 @@ impl CommandError {
     }
 
     /// An error of this kind, with the text of `source`.
-    #[must_use]
     pub fn of(kind: CommandErrorKind, source: impl Error + Send + Sync + 'static) -> Self {
         Self { kind, context: None, source: Some(Box::new(source)), hints: Vec::new() }
     }
 
     /// `doing` what could not be done with a file or folder, as in "cannot make the folder 'x'".
-    #[must_use]
     pub fn io(doing: &str, path: &std::path::Path, error: std::io::Error) -> Self {
         Self::of(CommandErrorKind::CannotMeasure, error)
             .context(format!("cannot {doing} '{}'", path.display()))
     }
 
     /// A report that could not be written down, which only a fault prevents.
-    #[must_use]
     pub fn unmade(error: std::io::Error) -> Self {
         Self::of(CommandErrorKind::Fault, error).context("cannot make the report")
     }
@@ -121,7 +115,6 @@ impl Error for CommandError {
 }
 
 /// An error with its causes, in one line.
-#[must_use]
 pub fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -151,7 +144,6 @@ pub enum Ending {
 
 impl Ending {
     /// The kind of an exit code of a durio started from here; `None` if a signal ended it.
-    #[must_use]
     pub const fn of_durio(code: Option<i32>) -> Self {
         match code {
             Some(0) => Self::Complete,

@@ -23,7 +23,6 @@ impl ProgressTimer {
     const LATEST: Duration = Duration::from_secs(60);
 
     /// A timer of work that begins now.
-    #[must_use]
     #[expect(clippy::new_without_default, reason = "it starts a clock")]
     pub fn new() -> Self {
         let begin = Instant::now();

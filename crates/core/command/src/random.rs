@@ -4,7 +4,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::SystemTime;
 
 /// A token that cannot be guessed.
-#[must_use]
 pub fn random_token() -> String {
     // The standard library has the system's random numbers for its hash tables alone.
     let word = || RandomState::new().hash_one(0);
@@ -12,7 +11,6 @@ pub fn random_token() -> String {
 }
 
 /// A seed. Commands that start at the same moment differ by their process.
-#[must_use]
 pub fn random_seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // Small enough to be typed again.

@@ -16,19 +16,16 @@ impl StopFlag {
 
     /// True if the command was asked to end.
     #[inline]
-    #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// The flag itself, for loops that look at it between operations.
-    #[must_use]
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
 
     /// The flag itself, for signal handlers.
-    #[must_use]
     pub fn as_atomic(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }

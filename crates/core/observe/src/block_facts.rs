@@ -120,7 +120,6 @@ pub(crate) fn from_sectors(sectors: u64) -> Bytes {
 }
 
 /// The serial number of the block device with this folder in sysfs, such as `/sys/block/sda`.
-#[must_use]
 pub fn device_serial(folder: &Path) -> Option<String> {
     serial_of(&SystemDir::at(folder))
 }
@@ -193,7 +192,6 @@ pub enum CloudDisk {
 
 impl CloudDisk {
     /// The provider, by the names it gives its disks; none if no known cloud uses the names.
-    #[must_use]
     pub fn of(vendor: &str, model: &str) -> Option<Self> {
         // SCSI pads vendors with blanks, and Azure's model alone is a plain `Virtual Disk`.
         let both = format!("{} {model}", vendor.trim());

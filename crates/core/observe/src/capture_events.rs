@@ -81,13 +81,11 @@ pub(crate) const OPEN_FLAGS: [(&str, u32); 4] = [
 
 impl CapturedFile {
     /// True if it was opened with this flag, such as `O_DIRECT`; O_SYNC has O_DSYNC in it.
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         OPEN_FLAGS.iter().any(|(known, flag)| *known == name && self.flags & flag == *flag)
     }
 
     /// Names of the relevant flags that it was opened with.
-    #[must_use]
     pub fn flag_names(&self) -> Vec<&'static str> {
         OPEN_FLAGS.iter().map(|flag| flag.0).filter(|name| self.has(name)).collect()
     }

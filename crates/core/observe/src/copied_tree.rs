@@ -36,7 +36,6 @@ pub fn read_stack_in(root: &Path, path: &Path) -> Result<Stack, StackError> {
 }
 
 /// The machine whose `/sys` and `/proc` are copied below `root`; its architecture is this one's.
-#[must_use]
 pub fn read_host_in(root: &Path) -> Host {
     host_in(&SystemDir::at(root))
 }

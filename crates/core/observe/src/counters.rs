@@ -67,7 +67,6 @@ impl DeviceCounters {
     /// The counts after `earlier`; zero where a counter has gone back.
     ///
     /// `in_flight` stays as it is, for it is a level.
-    #[must_use]
     pub fn saturating_since(&self, earlier: &Self) -> Self {
         let (mut since, mut earlier) = (self.clone(), earlier.clone());
         // A device that is attached again under the name starts at zero.
@@ -114,7 +113,6 @@ impl DeviceCounters {
     }
 
     /// True if no read, write or flush was completed, and no time was spent on any.
-    #[must_use]
     pub fn is_zero(&self) -> bool {
         let counts = [self.reads_completed, self.writes_completed, self.io_ms];
         counts == [0; 3] && self.flushes_completed.unwrap_or(0) == 0
@@ -185,7 +183,6 @@ pub struct CpuCounters {
 
 impl CpuCounters {
     /// The counts after `earlier`; zero where a counter has gone back.
-    #[must_use]
     pub fn saturating_since(&self, earlier: &Self) -> Self {
         let both = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         let mut since = Self {
@@ -200,7 +197,6 @@ impl CpuCounters {
     }
 
     /// All ticks, idle ones included.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.clone().ticks().into_iter().fold(0, |sum, ticks| sum.saturating_add(*ticks))
     }

@@ -63,13 +63,11 @@ pub struct DeviceUse {
 
 impl DeviceUse {
     /// True if another user would be harmed by a write.
-    #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.claimed || !self.users().is_empty()
     }
 
     /// Its users, a clause each; may be empty though it is claimed.
-    #[must_use]
     pub fn users(&self) -> Vec<String> {
         let mounted =
             |mount: &MountUse| format!("{} is mounted on {}", mount.device, mount.mount_point);
@@ -82,7 +80,6 @@ impl DeviceUse {
     }
 
     /// What the guard asks before it permits a write.
-    #[must_use]
     pub fn usage(&self) -> Usage {
         let mut users = self.users();
         if users.is_empty() && self.claimed {
@@ -94,7 +91,6 @@ impl DeviceUse {
     }
 
     /// The names of its signatures, each once.
-    #[must_use]
     pub fn signature_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for signature in &self.signatures {
@@ -146,7 +142,6 @@ pub fn use_of(target: &HeldTarget) -> Result<DeviceUse, StackError> {
 
 /// True if the directory is one in which the system keeps its device nodes (devtmpfs, or in a
 /// container the mount at /dev): a file that is made there is in memory.
-#[must_use]
 pub fn holds_device_nodes(directory: &Path) -> bool {
     let Ok(identity) = identify(directory) else { return false };
     let text = fs::read("/proc/self/mountinfo").unwrap_or_default();

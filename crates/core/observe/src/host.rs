@@ -72,7 +72,6 @@ pub struct Host {
 }
 
 /// Reads what the machine shows; never fails, for every part may be absent.
-#[must_use]
 pub fn read_host() -> Host {
     host_in(&SystemDir::live_root())
 }
@@ -286,7 +285,6 @@ pub(crate) fn dmi(root: &SystemDir, name: &str) -> Option<String> {
 }
 
 /// The processors of each NUMA node that has some; empty where the kernel shows none.
-#[must_use]
 pub fn read_nodes() -> BTreeMap<u32, Vec<u32>> {
     nodes_below(&SystemDir::live_root())
 }
@@ -314,7 +312,6 @@ durio_base::worded! {
 
 impl LabTiming {
     /// The meaning of results from there, for a reader of the report.
-    #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Counted => "counted: software cost per I/O without contention, never speed",
@@ -348,7 +345,6 @@ impl LabFacts {
     pub const PATH: &'static str = "/run/durio/lab";
 
     /// The file's text: a line `NAME VALUE` for each fact.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let Self { timing, accelerator, without_kvm, qemu_version, cpu_model, .. } = self;
         let Self { icount_shift, root, .. } = self;
@@ -363,7 +359,6 @@ impl LabFacts {
     }
 
     /// Reads the file's text; none if it is not of this form.
-    #[must_use]
     pub fn of_text(text: &str) -> Option<Self> {
         let value = |name: &str| {
             let mut values =

@@ -79,7 +79,6 @@ impl Layer {
     }
 
     /// The value of the fact of this name.
-    #[must_use]
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.as_str())
     }
@@ -124,13 +123,11 @@ impl Stack {
     }
 
     /// True if all that is written ends in memory, and nothing survives a power cut.
-    #[must_use]
     pub fn is_in_memory(&self) -> bool {
         self.root.ends_in_memory()
     }
 
     /// The topmost filesystem, which is what a file's I/O meets first.
-    #[must_use]
     pub fn filesystem(&self) -> Option<&FilesystemFacts> {
         self.walk().find_map(|(_, layer)| layer.filesystem.as_ref())
     }
@@ -140,7 +137,6 @@ impl Stack {
 ///
 /// Their counters show the I/O that reaches the hardware. A loop device on a filesystem without a
 /// device (tmpfs, NFS) is one of them.
-#[must_use]
 pub fn leaf_devices(stack: &Stack) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (_, layer) in stack.walk() {

@@ -46,7 +46,6 @@ pub struct MountedThing {
 }
 
 /// Mounts at the directory, the topmost last.
-#[must_use]
 pub fn mounted_at(mount_point: &Path) -> Vec<MountedThing> {
     let mount_point = fs::canonicalize(mount_point).unwrap_or(mount_point.to_owned());
     let text = fs::read("/proc/self/mountinfo").unwrap_or_default();

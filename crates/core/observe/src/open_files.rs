@@ -36,7 +36,6 @@ fn processes(root: &Path) -> Vec<u32> {
 }
 
 /// The threads of a process; none if the process does not exist.
-#[must_use]
 pub fn threads_of(root: &Path, process: u32) -> Vec<u32> {
     numbers(&root.join(format!("proc/{process}/task")))
 }
@@ -47,21 +46,18 @@ fn status(root: &Path, task: u32, key: &str) -> Option<u32> {
 }
 
 /// The process of a thread.
-#[must_use]
 pub fn process_of(root: &Path, thread: u32) -> Option<u32> {
     status(root, thread, "Tgid:")
 }
 
 /// Write calls of a process so far, which the kernel counts with or without a trace; none if it
 /// does not count (CONFIG_TASK_IO_ACCOUNTING), or the process may not be looked at.
-#[must_use]
 pub fn write_calls(root: &Path, process: u32) -> Option<u64> {
     let text = fs::read_to_string(root.join(format!("proc/{process}/io"))).ok()?;
     text.lines().find_map(|line| line.strip_prefix("syscw:")?.trim().parse().ok())
 }
 
 /// A process and all that descend from it and live.
-#[must_use]
 pub fn family_of(root: &Path, process: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = processes(root)
         .into_iter()
@@ -82,7 +78,6 @@ pub fn family_of(root: &Path, process: u32) -> Vec<u32> {
 
 /// The processes of a unit of systemd, by the folder of its control group; none if no such unit
 /// runs.
-#[must_use]
 pub fn processes_of_unit(root: &Path, unit: &str) -> Option<Vec<u32>> {
     let has_type = UNIT_TYPES.iter().any(|suffix| unit.ends_with(suffix));
     let name = if has_type { unit.to_owned() } else { format!("{unit}.service") };
@@ -121,7 +116,6 @@ fn group_processes(folder: &Path, found: &mut Vec<u32>) {
 }
 
 /// The processes that hold regular files below a directory open.
-#[must_use]
 pub fn holders_below(root: &Path, directory: &Path) -> Vec<u32> {
     let holds = |process: &u32| {
         descriptors(root, *process).into_iter().any(|fd| {
@@ -134,13 +128,11 @@ pub fn holders_below(root: &Path, directory: &Path) -> Vec<u32> {
 }
 
 /// The descriptors of a process.
-#[must_use]
 pub fn descriptors(root: &Path, process: u32) -> Vec<u32> {
     numbers(&root.join(format!("proc/{process}/fd")))
 }
 
 /// The open file of a process's descriptor; none if it is closed or not a file.
-#[must_use]
 pub fn open_file(root: &Path, process: u32, fd: u32) -> Option<OpenFile> {
     let link = root.join(format!("proc/{process}/fd/{fd}"));
     let mut path = fs::read_link(&link).ok()?;

@@ -46,13 +46,11 @@ pub struct DriveCounters {
 
 impl PowerState {
     /// True if it shows nothing.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// State of a target whose drives cannot be asked.
-    #[must_use]
     pub fn of_machine() -> Self {
         let boot_id = SystemDir::live_root().text("proc/sys/kernel/random/boot_id");
         Self { boot_id, drives: Vec::new() }
@@ -60,7 +58,6 @@ impl PowerState {
 }
 
 /// What this machine and the drives below a path show of their power.
-#[must_use]
 pub fn read_power_state(stack: &Stack) -> PowerState {
     let drives = leaf_devices(stack).into_iter().map(|name| {
         let layer = stack.walk().map(|(_, layer)| layer).find(|layer| layer.name == name);

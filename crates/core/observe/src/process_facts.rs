@@ -52,7 +52,6 @@ pub(crate) fn process_facts(root: &SystemDir) -> ProcessFacts {
 }
 
 /// The names of the processes that this one may see, as far as the kernel keeps them: 15 bytes.
-#[must_use]
 pub fn process_names() -> BTreeSet<String> {
     names_of_processes(&SystemDir::live_root())
 }

@@ -202,7 +202,6 @@ fn ends_of_range(range: &str) -> Option<(u32, u32)> {
 const PROCESSORS_MAX: u32 = 1 << 16;
 
 /// The processors or nodes in a list such as `0-3,8`; none if the text is not such a list.
-#[must_use]
 pub fn numbers_in_list(list: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for range in list.split(',') {

@@ -33,7 +33,6 @@ pub use text::{
 /// The folder of the tracing files of a system whose root is `root`; none if they are not mounted.
 ///
 /// A mount of tracefs comes first; then the folder `tracing` that debugfs holds.
-#[must_use]
 pub fn find_tracefs(root: &Path) -> Option<PathBuf> {
     let content = SystemDir::at(root).bytes("proc/self/mountinfo")?;
     let mounts = parse_mountinfo(&content);
@@ -49,7 +48,6 @@ pub fn find_tracefs(root: &Path) -> Option<PathBuf> {
 
 /// The number of the block device that the kernel calls `name`, major and minor; none if the device
 /// does not exist.
-#[must_use]
 pub fn block_device_number(root: &Path, name: &str) -> Option<(u32, u32)> {
     let dir = block_node::by_name(&SystemDir::at(root), name)?;
     let number = block_node::number_of(&dir)?;
@@ -58,7 +56,6 @@ pub fn block_device_number(root: &Path, name: &str) -> Option<(u32, u32)> {
 
 /// True if the kernel gives the device requests (blk-mq); false if its driver takes queued I/O as
 /// it is: zram, pmem, brd, and the heads of NVMe multipath.
-#[must_use]
 pub fn has_request_queue(root: &Path, name: &str) -> bool {
     block_node::by_name(&SystemDir::at(root), name).is_some_and(|dir| dir.contains("mq"))
 }

@@ -66,7 +66,6 @@ pub struct TuningReadings {
 
 impl TuningReadings {
     /// The settings of the device of this name.
-    #[must_use]
     pub fn of(&self, device: &str) -> Option<&LayerReadings> {
         self.layers.iter().find(|layer| layer.name == device)
     }
@@ -74,7 +73,6 @@ impl TuningReadings {
 
 impl LayerReadings {
     /// The setting of this name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&TuningReading> {
         self.readings.iter().find(|reading| reading.name == name)
     }
@@ -82,13 +80,11 @@ impl LayerReadings {
 
 /// Reads the settings of this machine and of the devices of `stack`; never fails, for every part
 /// may be absent.
-#[must_use]
 pub fn read_readings(stack: &Stack) -> TuningReadings {
     read_readings_in(Path::new("/"), stack)
 }
 
 /// As [`read_readings`], below another root than `/`.
-#[must_use]
 pub fn read_readings_in(root: &Path, stack: &Stack) -> TuningReadings {
     let root = SystemDir::at(root);
     let mut layers: Vec<LayerReadings> = Vec::new();

@@ -148,7 +148,6 @@ pub struct PlanSection {
 
 impl PlanSection {
     /// The indices of its steps.
-    #[must_use]
     pub fn range(&self) -> std::ops::Range<usize> {
         let first = self.first_step as usize;
         first..first + self.steps as usize

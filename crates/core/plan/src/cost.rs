@@ -36,7 +36,6 @@ impl Cost {
 
 impl Plan {
     /// What it costs at most.
-    #[must_use]
     pub fn cost(&self) -> Cost {
         let layout = self.targets.iter().map(|target| match &target.kind {
             TargetKind::NewFile { layout, .. } => {
@@ -71,7 +70,6 @@ impl Plan {
     }
 
     /// The rounds in which a step is repeated.
-    #[must_use]
     pub fn rounds_of(&self, step: &Step) -> Option<&Rounds> {
         self.section_of(step)?.rounds.as_ref()
     }
@@ -80,7 +78,6 @@ impl Plan {
 impl Step {
     /// The time of one round that is known before: only the pause, if the step ends by bytes or
     /// operations.
-    #[must_use]
     pub fn span(&self) -> Nanos {
         let limit = match self.limit {
             Limit::Duration(span) | Limit::VolumeWithin { duration: span, .. } => {

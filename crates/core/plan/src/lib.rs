@@ -24,7 +24,7 @@ pub use step::{
     ClockChoice, JobPlace, Limit, Load, NullScript, ParameterValue, Placement, Role, Step,
 };
 pub use target::{FileLayout, Location, LocationFacts, RawPath, Target, TargetKind};
-pub use threshold::{LatencyFigure, Provenance, Threshold, ThresholdBound, TimedOperation};
+pub use threshold::{LatencyFigure, OperationName, Provenance, Threshold, ThresholdBound};
 
 use durio_base::Nanos;
 use serde::{Deserialize, Serialize};
@@ -80,13 +80,11 @@ impl Plan {
     ///
     /// # Panics
     /// If the load names a target that the plan does not have: a bug in the plan's builder.
-    #[must_use]
     pub fn target_of(&self, load: &Load) -> &Target {
         &self.targets[load.target]
     }
 
     /// The section of `step`.
-    #[must_use]
     pub fn section_of(&self, step: &Step) -> Option<&PlanSection> {
         self.campaign.as_ref()?.sections.get(step.section? as usize)
     }
@@ -108,7 +106,6 @@ impl Plan {
     }
 
     /// The locations that the user named, each once, in order.
-    #[must_use]
     pub fn locations(&self) -> Vec<&RawPath> {
         let mut locations: Vec<&RawPath> = Vec::new();
         for location in self.targets.iter().filter_map(|target| target.location.as_ref()) {
@@ -125,7 +122,6 @@ impl Plan {
     }
 
     /// The time at most of all steps that are bounded by time, without layout and further rounds.
-    #[must_use]
     pub fn duration(&self) -> Nanos {
         // Layout and further rounds depend on measurements.
         let nanos = self.steps.iter().filter_map(|step| match step.limit {

@@ -100,7 +100,6 @@ impl ArrayTarget {
         [RaidLevel::Raid1, RaidLevel::Raid5, RaidLevel::Raid6, RaidLevel::Raid10];
 
     /// The words for it: `raid1/fua-ignored@0`.
-    #[must_use]
     pub fn words(&self) -> String {
         let (level, profile) = (self.level.word(), &self.profile);
         match self.liar {
@@ -241,7 +240,6 @@ durio_base::worded! {
 
 impl ProofTarget {
     /// Whether crash states are read instead of cutting the power.
-    #[must_use]
     pub const fn is_enumerated(&self) -> bool {
         matches!(self, Self::Guest(GuestTarget { enumerated: true, .. }))
     }
@@ -263,13 +261,11 @@ pub struct Arm {
 
 impl Arm {
     /// Overwrites of a cell each.
-    #[must_use]
     pub const fn new(path: DurablePath, depth: u32) -> Self {
         Self { path, depth, write_cells: 1, writes: FileWrites::Overwrite }
     }
 
     /// The words for how a write is made durable: `fdatasync`, `append/fdatasync`.
-    #[must_use]
     pub fn words(&self) -> String {
         match self.writes {
             FileWrites::Overwrite => self.path.word().to_owned(),
@@ -297,13 +293,11 @@ durio_base::worded! {
 
 impl FileWrites {
     /// True if nothing but data changes.
-    #[must_use]
     pub fn is_overwrite(&self) -> bool {
         *self == Self::Overwrite
     }
 
     /// True if each write makes a new file.
-    #[must_use]
     pub const fn makes_files(self) -> bool {
         matches!(self, Self::Replace | Self::Rename)
     }
@@ -327,7 +321,6 @@ durio_base::worded! {
 
 impl DurablePath {
     /// True if a sync follows each write.
-    #[must_use]
     pub const fn syncs(self) -> bool {
         matches!(self, Self::Fsync | Self::Fdatasync)
     }
@@ -386,7 +379,6 @@ durio_base::worded! {
 
 impl LossClass {
     /// What it means, after "the target".
-    #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Gone => "did not come back whole",

@@ -23,7 +23,6 @@ pub struct SharedWalk {
 
 impl Plan {
     /// The targets that several sequential jobs of `step` walk from the same block on, ascending.
-    #[must_use]
     pub fn shared_walks(&self, step: &Step) -> Vec<SharedWalk> {
         let mut begins: BTreeMap<(usize, Bytes), u32> = BTreeMap::new();
         // Random jobs meet at a block by chance alone.

@@ -141,7 +141,6 @@ pub struct Load {
 
 impl Load {
     /// A load of `workload` on `target` in a closed loop, with defaults for the rest.
-    #[must_use]
     pub fn new(target: usize, workload: Workload, engine: EngineKind) -> Self {
         Self {
             target,
@@ -165,7 +164,6 @@ impl Load {
 
     /// The load with one job, and one operation in flight as soon as the last is done, on its first
     /// target: what one operation of it is by itself.
-    #[must_use]
     pub fn alone(&self) -> Self {
         let mut workload = self.workload.clone();
         (workload.jobs, workload.depth, workload.region) = (1, 1, RegionRule::Shared);
@@ -184,7 +182,6 @@ impl Load {
 
     /// The target of job `job`, or the first of several, that job's place among the target's jobs,
     /// and how many those are.
-    #[must_use]
     pub fn place_of(&self, job: u32) -> JobPlace {
         let count = self.groups();
         let index = job % count;
@@ -209,7 +206,6 @@ impl Load {
     }
 
     /// The bytes of all buffers of all jobs.
-    #[must_use]
     pub fn buffer_bytes(&self) -> Bytes {
         let slots = u64::from(self.workload.in_flight_max()) * u64::from(self.slots_each());
         // The sum is reported before anything is allocated, so it must not wrap around.
@@ -218,7 +214,6 @@ impl Load {
 
     /// Buffers for each operation in flight: two for a log whose next batch is filled while the
     /// last is flushed, else one.
-    #[must_use]
     pub fn slots_each(&self) -> u32 {
         let policy = self.workload.group_commit;
         if policy.is_some_and(|policy| policy.double_buffered) { 2 } else { 1 }
@@ -366,7 +361,6 @@ pub struct ParameterValue {
 
 impl ParameterValue {
     /// The label with its axis, where it is a bare number: `jobs 4`, `o_dsync`.
-    #[must_use]
     pub fn words(&self) -> String {
         // The label `o_dsync` explains itself, 4 does not.
         match self.label.starts_with(|first: char| first.is_ascii_digit()) {
@@ -443,7 +437,6 @@ const fn is_one(value: &u32) -> bool {
 
 impl Step {
     /// A step of one load, with nothing out of the ordinary; the plan's maker numbers it.
-    #[must_use]
     pub fn new(role: Role, load: Load, limit: Limit, interval: Nanos) -> Self {
         Self {
             index: 0,
@@ -471,33 +464,28 @@ impl Step {
     }
 
     /// The load of a stream of the record.
-    #[must_use]
     pub fn stream(&self, stream: u32) -> Option<&Load> {
         self.loads().nth(stream as usize)
     }
 
     /// All workers of all loads.
-    #[must_use]
     pub fn jobs(&self) -> u32 {
         // A damaged plan may have any sum until it is refused.
         self.loads().map(|load| load.workload.jobs).fold(0, u32::saturating_add)
     }
 
     /// The bytes of all buffers of all jobs.
-    #[must_use]
     pub fn buffer_bytes(&self) -> Bytes {
         let bytes = self.loads().map(|load| load.buffer_bytes().get());
         Bytes::new(bytes.fold(0, u64::saturating_add))
     }
 
     /// True if any load writes to `target`.
-    #[must_use]
     pub fn writes_to(&self, target: usize) -> bool {
         self.loads().any(|load| load.workload.writes() && load.targets().any(|used| used == target))
     }
 
     /// Bytes that it will write at most; none if time alone bounds it.
-    #[must_use]
     pub fn write_bytes_max(&self) -> Option<Bytes> {
         let of = |load: &Load| {
             let limit = load.own_limit.unwrap_or(self.limit);

@@ -71,7 +71,6 @@ pub struct Target {
 
 impl Target {
     /// True if steps may write to this target.
-    #[must_use]
     pub fn may_be_written(&self) -> bool {
         match self.kind {
             // durio may write to what it makes; existing targets need the user's permission.
@@ -121,7 +120,6 @@ pub struct Location {
 
 impl Location {
     /// The target that it is: what exists, or a file that durio makes, in a directory as `file_name`.
-    #[must_use]
     pub fn target(
         &self,
         name: String,
@@ -148,7 +146,6 @@ impl Location {
     }
 
     /// The directory in which it is, or would be.
-    #[must_use]
     pub fn parent(&self) -> RawPath {
         let parent = self.path.as_path().parent();
         // The parent of a bare name is an empty path, which no call takes.
@@ -163,7 +160,6 @@ impl Location {
 pub struct RawPath(PathBuf);
 
 impl RawPath {
-    #[must_use]
     pub fn as_path(&self) -> &Path {
         &self.0
     }

@@ -3,18 +3,38 @@
 use durio_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-durio_base::worded! {
-    /// An operation whose latency is limited.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    pub enum TimedOperation {
-        /// The sync call alone.
-        Sync = "sync",
-        /// A record handed over until its acknowledgement.
-        Commit = "commit",
-        Read = "read",
-        /// A write, its sync apart.
-        Write = "write",
+/// The kind of operation that a latency is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationName {
+    Read,
+    /// Writes, without a sync call that follows.
+    Write,
+    /// Sync calls alone; the workload says which.
+    Sync,
+    /// From a record handed to the log until its acknowledgement: write and sync together.
+    Commit,
+    /// Returns of a log segment to the preallocated state.
+    Reallocate,
+}
+
+impl OperationName {
+    /// Every name, in the order of reports.
+    pub const ALL: [Self; 5] =
+        [Self::Commit, Self::Read, Self::Write, Self::Sync, Self::Reallocate];
+
+    /// Those whose latency can be limited, in the order of messages.
+    pub const LIMITED: [Self; 4] = [Self::Sync, Self::Commit, Self::Read, Self::Write];
+
+    /// As users read and write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+            Self::Commit => "commit",
+            Self::Reallocate => "reallocate",
+        }
     }
 }
 
@@ -39,7 +59,7 @@ durio_base::worded! {
 pub enum ThresholdBound {
     /// A latency must be below.
     LatencyBelow {
-        operation: TimedOperation,
+        operation: OperationName,
         /// The statistic of its distribution.
         figure: LatencyFigure,
         #[serde(rename = "limit_ns")]
@@ -89,7 +109,6 @@ durio_base::worded! {
 
 impl Provenance {
     /// True if a source of this kind must say who published it, and where.
-    #[must_use]
     pub const fn is_published(self) -> bool {
         matches!(self, Self::VendorDoc | Self::SourceCode | Self::Practice)
     }
@@ -125,7 +144,6 @@ impl Threshold {
     pub const GOAL: &str = "goal";
 
     /// A limit that the user sets.
-    #[must_use]
     pub fn goal(criterion: String, workload: String, bound: ThresholdBound) -> Self {
         let database = Self::GOAL.to_owned();
         let (kind, publisher, document, url, note) = (None, None, None, None, None);

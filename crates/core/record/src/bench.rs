@@ -31,7 +31,6 @@ impl<S: Serialize + DeserializeOwned> FolderManifest for BenchManifest<S> {
 
 impl<S: Serialize + DeserializeOwned> BenchFolder<S> {
     /// The path of a run folder of this bench; none for a name that leads out of it.
-    #[must_use]
     pub fn run(&self, name: &str) -> Option<PathBuf> {
         within(self.path(), name)
     }
@@ -153,7 +152,6 @@ pub enum TearDown {
 
 impl<S> BenchStack<S> {
     /// A stack before its turn; `layers` are its layers' words and labels.
-    #[must_use]
     pub fn waiting(declared: S, layers: Vec<(String, String)>) -> Self {
         let of = |(word, label)| BenchLayer {
             word,

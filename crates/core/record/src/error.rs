@@ -106,7 +106,6 @@ impl RecordError {
     }
 
     /// True if the record's storage refused: it is there, and its contents cannot be known now.
-    #[must_use]
     pub fn is_of_storage(&self) -> bool {
         let source = self.source.downcast_ref::<io::Error>().map(io::Error::kind);
         let is_absent =
@@ -115,7 +114,6 @@ impl RecordError {
     }
 
     /// True if the record's own disk is full.
-    #[must_use]
     pub fn is_disk_full(&self) -> bool {
         let source = self.source.downcast_ref::<io::Error>();
         source.is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)

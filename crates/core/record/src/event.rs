@@ -18,9 +18,9 @@ use step::{QUANTITY_MAX, is_zero};
 use crate::Latency;
 
 pub use step::{
-    Accounting, Batches, ContextSwitches, Interval, JobEnded, MemoryMeasured, OperationName,
-    OperationRecord, Outcome, Pacing, Phase, ProcessGap, RoundDecision, RoundEnded, RunEnded,
-    RunResumed, StepDeclined, StepEnded, StepStarted, StoppedBy, StreamStarted, TargetPreparation,
+    Accounting, Batches, ContextSwitches, Interval, JobEnded, MemoryMeasured, OperationRecord,
+    Outcome, Pacing, Phase, ProcessGap, RoundDecision, RoundEnded, RunEnded, RunResumed,
+    StepDeclined, StepEnded, StepStarted, StoppedBy, StreamStarted, TargetPreparation,
     TargetPrepared, Warning,
 };
 

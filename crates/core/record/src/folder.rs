@@ -76,7 +76,6 @@ pub struct FolderName(String);
 
 impl FolderName {
     /// The name of a run of `command` by process `process` that starts `now`.
-    #[must_use]
     pub fn new(command: &str, now: SystemTime, process: u32) -> Self {
         // Two runs in the same millisecond differ by their process.
         let time = Self::rfc3339(now);
@@ -85,7 +84,6 @@ impl FolderName {
     }
 
     /// A name that [`FolderName::new`] gave.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (time, own) = text.split_once("Z-")?;
         let form = "dddd-dd-ddTdddddd-ddd";
@@ -102,25 +100,21 @@ impl FolderName {
     }
 
     /// A time as manifests have it.
-    #[must_use]
     pub fn rfc3339(time: SystemTime) -> String {
         humantime::format_rfc3339_millis(time).to_string()
     }
 
     /// True for a run of this command.
-    #[must_use]
     pub fn is_of(&self, command: &str) -> bool {
         let own = self.0.split_once("Z-").and_then(|(_, own)| own.rsplit_once('-'));
         own.is_some_and(|(own, _)| own == command)
     }
 
     /// True for a time as [`FolderName::rfc3339`] writes it.
-    #[must_use]
     pub fn is_rfc3339(text: &str) -> bool {
         humantime::parse_rfc3339(text).is_ok()
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -161,7 +155,6 @@ impl StatePart {
     ];
 
     /// Its name in the state folder.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Runs => "runs",
@@ -196,7 +189,6 @@ impl StateFolder {
         Ok(Self(Arc::new(Folder::make_own_path(path)?)))
     }
 
-    #[must_use]
     pub fn folder(&self) -> &Folder {
         &self.0
     }
@@ -249,7 +241,6 @@ pub struct ManifestFolder<M> {
 
 impl<M: FolderManifest> ManifestFolder<M> {
     /// True if there is such a folder at the path.
-    #[must_use]
     pub fn is_at(path: &Path) -> bool {
         path.join(M::FILE).is_file()
     }
@@ -291,7 +282,6 @@ impl<M: FolderManifest> ManifestFolder<M> {
         replace_bytes(&self.folder, name, contents)
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -52,7 +52,6 @@ pub struct MadeFile {
 
 impl MadeFile {
     /// A file of this mark that is about to be made.
-    #[must_use]
     pub fn announced(path: &Path, mark: FileMark) -> Self {
         let path = RawPath::from(path);
         Self { path, identity: None, mark: Some(mark), size: None, removed: false, kept: false }
@@ -68,13 +67,11 @@ pub struct Leftovers(StateFolder);
 
 impl Leftovers {
     /// The leftovers in durio's state folder.
-    #[must_use]
     pub fn below(state: &StateFolder) -> Self {
         Self(state.clone())
     }
 
     /// True if there is a pointer to the journal in the folder of this name, or that cannot be known.
-    #[must_use]
     pub fn has(&self, run: &OsStr) -> bool {
         match self.0.part(StatePart::Leftovers) {
             Ok(Some(pointers)) => pointers.has(run).unwrap_or(true),

@@ -67,7 +67,6 @@ impl LabCompareSide {
     pub const BOTH: [Self; 2] = [Self::A, Self::B];
 
     /// Its letter, in upper case.
-    #[must_use]
     pub const fn letter(self) -> &'static str {
         match self {
             Self::A => "A",
@@ -76,7 +75,6 @@ impl LabCompareSide {
     }
 
     /// The name of the folder of one of its benches, `repeat` from 1: `b2`.
-    #[must_use]
     pub fn folder(self, repeat: u32) -> String {
         format!("{}{repeat}", self.letter().to_lowercase())
     }

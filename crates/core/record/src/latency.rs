@@ -53,7 +53,6 @@ impl Exact {
     }
 
     /// The mean in nanoseconds; `None` without a latency.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean is a quotient")]
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
@@ -75,7 +74,6 @@ impl SparseHistogram {
     /// The bucket that counts a latency; one beyond the last bucket (73 minutes) counts as 1 h, as
     /// HdrHistogram's saturating record does.
     #[inline(always)]
-    #[must_use]
     pub fn bucket_of(nanos: u64) -> usize {
         let bucket = unbounded_bucket(nanos);
         if bucket < Self::BUCKETS { bucket } else { unbounded_bucket(LATENCY_NS_MAX) }
@@ -116,13 +114,11 @@ impl SparseHistogram {
     }
 
     /// How many latencies there are; saturates.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(bucket.1))
     }
 
     /// How many latencies lie in buckets up to that of `nanos`; saturates.
-    #[must_use]
     pub fn count_up_to(&self, nanos: u64) -> u64 {
         let last = unbounded_bucket(nanos);
         let counted = self.buckets.iter().take_while(|bucket| usize::from(bucket.0) <= last);
@@ -139,7 +135,6 @@ impl SparseHistogram {
 
     /// The latency in nanoseconds at or below which this share of them lies, 0 to 1, as
     /// HdrHistogram has it: the largest of the bucket, and of quantile 0 the smallest. 0 if empty.
-    #[must_use]
     pub fn value_at_quantile(&self, quantile: f64) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "as the crate for full histograms counts")]
         let wanted = (quantile.min(1.0) * self.count() as f64).ceil();
@@ -204,7 +199,6 @@ pub struct Latency {
 
 impl Latency {
     /// The histogram; none without latencies, or if the record lost it.
-    #[must_use]
     pub fn histogram(&self) -> Option<&SparseHistogram> {
         self.histogram.as_ref()
     }
@@ -231,7 +225,6 @@ impl Latency {
 
     /// Latencies of which only `exact` is exact, and `counts` says how many are about as long as a
     /// value in nanoseconds.
-    #[must_use]
     pub fn about(exact: Exact, counts: impl IntoIterator<Item = (u64, u64)>) -> Self {
         if exact.count == 0 {
             return Self::default();

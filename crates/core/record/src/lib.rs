@@ -19,14 +19,16 @@ mod resume;
 mod setting_journal;
 mod writer;
 
+// The name of what is measured is a part of the plan, where its limits are, and of every event.
+pub use durio_plan::OperationName;
 pub use error::{RecordError, RecordErrorKind};
 pub use event::{
     Accounting, Batches, CommitsTraced, ContextSwitches, Event, Interval, JobEnded,
-    LatencyComponents, MemoryMeasured, OperationName, OperationPath, OperationRecord, Outcome,
-    Pacing, PathDevice, PathIo, PathTraced, Phase, ProbedCalls, ProcessGap, RoundDecision,
-    RoundEnded, RunEnded, RunResumed, StepDeclined, StepEnded, StepStarted, StoppedBy,
-    StreamStarted, SyncCaller, SyncCallsProbed, TargetPreparation, TargetPrepared, TimedEvent,
-    TracedRequest, TracedSequence, Warning,
+    LatencyComponents, MemoryMeasured, OperationPath, OperationRecord, Outcome, Pacing, PathDevice,
+    PathIo, PathTraced, Phase, ProbedCalls, ProcessGap, RoundDecision, RoundEnded, RunEnded,
+    RunResumed, StepDeclined, StepEnded, StepStarted, StoppedBy, StreamStarted, SyncCaller,
+    SyncCallsProbed, TargetPreparation, TargetPrepared, TimedEvent, TracedRequest, TracedSequence,
+    Warning,
 };
 pub use folder::{
     Environment, FolderManifest, FolderName, Manifest, ManifestFolder, RUN_FOLDER_SCHEMA,

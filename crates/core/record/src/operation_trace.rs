@@ -36,7 +36,6 @@ pub struct TracedOperation {
 }
 
 impl TracedOperation {
-    #[must_use]
     pub const fn end(&self) -> u64 {
         self.begin.saturating_add(self.nanos)
     }
@@ -93,7 +92,6 @@ const BYTES_MAX: u64 = 0x7fff_f000;
 
 impl OperationTrace {
     /// A trace of operations in any order, at times of any begin.
-    #[must_use]
     pub fn new(
         capture: Value,
         files: Vec<CapturedFile>,

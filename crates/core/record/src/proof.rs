@@ -247,7 +247,6 @@ pub struct CheckFindings {
 
 impl CutFindings {
     /// What happened, in a word: the gravest class that was found.
-    #[must_use]
     pub fn class(&self) -> Option<LossClass> {
         let of_check = self.check.as_ref().and_then(|check| match check.exit_code {
             Some(0) => None,
@@ -258,7 +257,6 @@ impl CutFindings {
     }
 
     /// Whether something is not as it must be.
-    #[must_use]
     pub fn is_loss(&self) -> bool {
         self.class().is_some()
     }
@@ -490,7 +488,6 @@ impl TileState {
     ];
 
     /// Its letter; upper case for what must not be.
-    #[must_use]
     pub const fn letter(self) -> char {
         match self {
             Self::Wrong(LossClass::Gone) => 'G',

@@ -45,7 +45,6 @@ impl RunFolder {
         Ok(Self { folder, manifest, plan, environment })
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -100,7 +99,6 @@ impl std::fmt::Debug for EventReader {
 
 impl EventReader {
     /// The length of the events that were read, from the start of their file.
-    #[must_use]
     pub const fn whole_bytes(&self) -> u64 {
         self.whole_bytes
     }

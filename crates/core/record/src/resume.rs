@@ -22,7 +22,6 @@ pub struct ResumePoint {
 }
 
 /// Finds where to continue; none if the run is finished.
-#[must_use]
 pub fn resume_point<'e>(
     plan: &Plan,
     events: impl IntoIterator<Item = &'e TimedEvent>,

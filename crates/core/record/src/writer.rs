@@ -78,7 +78,6 @@ impl RecordWriter {
         Ok(Self { folder, events, histograms, part })
     }
 
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -167,7 +166,6 @@ impl Event {
     /// The end of a step that only prepared a target need not last: the resulting state must not
     /// settle while the record waits for its disk, and no results can be lost. The step after
     /// it syncs for both.
-    #[must_use]
     pub fn must_last(&self, plan: &Plan) -> bool {
         match self {
             Self::StepEnded(ended) => {

@@ -38,13 +38,11 @@ const NANOS_PER_SECOND: f64 = 1e9;
 
 impl Arrivals {
     /// True for a closed loop.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         *self == Self::Closed
     }
 
     /// The offered rate per second, all jobs together; none in a closed loop.
-    #[must_use]
     pub fn rate_per_second(&self) -> Option<f64> {
         match self {
             Self::Closed => None,
@@ -97,7 +95,6 @@ impl ArrivalSchedule {
     ///
     /// # Panics
     /// If [`Arrivals::validate`] rejects the rate.
-    #[must_use]
     pub fn new(arrivals: &Arrivals, job: u32, jobs: u32, seed: u64) -> Option<Self> {
         let rate = arrivals.rate_per_second()?;
         assert!(arrivals.validate().is_ok(), "a rate of {rate}");

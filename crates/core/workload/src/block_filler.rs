@@ -24,7 +24,6 @@ pub struct BlockFiller {
 
 impl BlockFiller {
     /// A filler for one job of `workload`; the same seed gives the same bytes.
-    #[must_use]
     pub fn new(workload: &Workload, seed: u64) -> Self {
         let share = workload.duplicates;
         let repeats = share > PerMille::NONE && workload.has_new_blocks();
@@ -38,13 +37,11 @@ impl BlockFiller {
     }
 
     /// A filler of incompressible blocks, every one unique.
-    #[must_use]
     pub fn unique(seed: u64) -> Self {
         Self::new(&Workload::default(), seed)
     }
 
     /// True if [`BlockFiller::fill`] has anything to do for a write.
-    #[must_use]
     #[inline]
     pub fn renews(&self) -> bool {
         self.renews

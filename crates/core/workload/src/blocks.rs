@@ -96,7 +96,6 @@ pub enum Contents {
 
 impl Contents {
     /// The share of a block that is random bytes.
-    #[must_use]
     pub fn random_share(&self) -> PerMille {
         match self {
             Self::Incompressible => PerMille::ALL,
@@ -106,7 +105,6 @@ impl Contents {
     }
 
     /// True if any byte is random; else all blocks are equal.
-    #[must_use]
     pub fn is_random(&self) -> bool {
         self.random_share() > PerMille::NONE
     }
@@ -134,7 +132,6 @@ impl Renewal {
 
 impl Workload {
     /// What it writes, in words: "incompressible, every block unique". None if it only reads.
-    #[must_use]
     pub fn data_words(&self) -> Option<String> {
         if !self.writes() {
             return None;

@@ -27,7 +27,6 @@ fn workload(name: &str, summary: &str) -> Workload {
 }
 
 /// The workloads of `durio check`, in the order in which they run.
-#[must_use]
 pub fn check_workloads() -> Vec<(WorkloadFile, Workload)> {
     vec![
         (WorkloadFile::Log, commit()),
@@ -124,7 +123,6 @@ fn mixed() -> Workload {
 }
 
 /// Reads that a null target answers at once: their cost is durio's.
-#[must_use]
 pub fn self_cost_workload(depth: u32) -> Workload {
     Workload {
         pattern: Pattern::Random,

@@ -39,7 +39,6 @@ pub enum RegionRule {
 impl RegionRule {
     /// The default region of jobs on one target. Sequential jobs have a share each: a job behind
     /// another would find every block in a cache, or overwrite a block that was just written.
-    #[must_use]
     pub fn default_of(pattern: Pattern, jobs: u32) -> Self {
         match pattern {
             Pattern::Sequential if jobs > 1 => Self::ShareEach,
@@ -279,38 +278,32 @@ const BLOCK_SIZE_MAX: Bytes = Bytes::from_gib(1);
 
 impl Workload {
     /// True if there is any read.
-    #[must_use]
     pub fn reads(&self) -> bool {
         self.read_share > PerMille::NONE
     }
 
     /// True if there is any write.
-    #[must_use]
     pub fn writes(&self) -> bool {
         self.read_share < PerMille::ALL
     }
 
     /// True if every write, or every N-th, is made durable.
-    #[must_use]
     pub fn is_durable(&self) -> bool {
         self.writes() && self.sync.method != SyncMethod::None
     }
 
     /// True if each single write is made durable before the next: then it is a commit.
-    #[must_use]
     pub fn commits_each_write(&self) -> bool {
         self.is_durable() && self.sync.every == 1
     }
 
     /// True if the latency of a commit is taken: of each durable write, or of each record that is
     /// handed to a log.
-    #[must_use]
     pub fn has_commits(&self) -> bool {
         self.commits_each_write() || (self.writes() && self.group_commit.is_some())
     }
 
     /// The largest read or write, in bytes: a block, or a batch of records.
-    #[must_use]
     pub fn transfer_max(&self) -> Bytes {
         self.group_commit.map_or(self.block_size, |policy| policy.write_max(self.block_size))
     }
@@ -323,7 +316,6 @@ impl Workload {
     }
 
     /// Operations in flight over all jobs.
-    #[must_use]
     pub fn in_flight_max(&self) -> u32 {
         // At most 2^27, by the bounds of both.
         self.jobs * self.depth
@@ -466,19 +458,16 @@ impl Workload {
     }
 
     /// True if writes have bytes that no other write has, but for the duplicates asked for.
-    #[must_use]
     pub fn has_new_blocks(&self) -> bool {
         self.renewal == Renewal::EachWrite && self.contents.is_random()
     }
 
     /// True if accesses are of several sizes.
-    #[must_use]
     pub fn has_mix(&self) -> bool {
         !self.block_mix.is_empty() || !self.write_block_mix.is_empty()
     }
 
     /// Every size that occurs, each once, ascending.
-    #[must_use]
     pub fn block_sizes(&self) -> Vec<Bytes> {
         let mut sizes: Vec<Bytes> = self.mix(false).iter().map(|share| share.size).collect();
         sizes.extend(self.mix(true).iter().map(|share| share.size));

@@ -32,7 +32,6 @@ impl FileOrder {
     pub const EACH_IN_TURN: Self = Self { choice: FileChoice::InTurn, run: 1, open_max: 0 };
 
     /// True for [`FileOrder::EACH_IN_TURN`].
-    #[must_use]
     pub fn is_each_in_turn(&self) -> bool {
         *self == Self::EACH_IN_TURN
     }

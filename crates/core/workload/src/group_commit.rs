@@ -83,7 +83,6 @@ impl GroupCommit {
     pub const BATCH_MAX_DEFAULT: Bytes = Bytes::from_mib(1);
 
     /// `committers` on one log, multiplexed, with no delay, padded to 4 KiB, double-buffered.
-    #[must_use]
     pub const fn of(committers: u32) -> Self {
         Self {
             committers,
@@ -99,7 +98,6 @@ impl GroupCommit {
     }
 
     /// The threads that commit.
-    #[must_use]
     pub const fn thread_count(&self) -> u32 {
         match self.threads {
             CommitterThreads::Multiplexed => 1,
@@ -109,7 +107,6 @@ impl GroupCommit {
 
     /// The largest write of a batch, in bytes: its bound, or a record of every committer if that is
     /// less, filled up; with the block that it begins in, where that is written again.
-    #[must_use]
     pub fn write_max(&self, record_max: Bytes) -> Bytes {
         let of_all = record_max.get().saturating_mul(self.committers.into());
         // A record is written whatever its size, so the bound may be less than one.
@@ -120,7 +117,6 @@ impl GroupCommit {
 
     /// The bytes that a batch of `bytes` writes: filled up to a multiple of `pad_to`.
     #[inline]
-    #[must_use]
     pub fn padded(&self, bytes: Bytes) -> Bytes {
         Bytes::new(match self.pad_to.get() {
             0 => bytes.get(),

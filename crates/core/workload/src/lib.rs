@@ -28,5 +28,5 @@ pub use definition::{
 pub use file_order::{FileChoice, FileOrder};
 pub use group_commit::{ClientThreads, CommitterThreads, GroupCommit, LogWriter, Software};
 pub use skew::{ByteZone, Skew, Zone};
-pub use stream::{Access, AccessKind, Stream, job_seed};
+pub use stream::{Access, Stream, job_seed};
 pub use sync::{SyncMethod, SyncPolicy};

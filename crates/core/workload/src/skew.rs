@@ -72,7 +72,6 @@ pub enum Skew {
 
 impl Skew {
     /// True if all blocks are alike.
-    #[must_use]
     pub fn is_uniform(&self) -> bool {
         *self == Self::Uniform
     }

@@ -1,6 +1,6 @@
 //! A job's endless, seeded sequence of accesses.
 
-use durio_base::Bytes;
+use durio_base::{Bytes, OperationKind};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -9,26 +9,15 @@ use crate::file_order::{FileOrder, FileTurns};
 use crate::varied::VariedAccesses;
 use crate::{AtEnd, Coverage, Pattern, Region, SyncMethod, Workload};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessKind {
-    Read,
-    Write,
-    Fsync,
-    Fdatasync,
-    /// Return the region to the preallocated state.
-    Reallocate,
-    /// sync_file_range of the written range, waited for.
-    SyncFileRange,
-    /// Nothing for an engine: a pass over this region begins, and its clean pages are dropped first.
-    DropCache,
-}
-
 /// One access: kind, place and length. File, offset and length are zero for syncs; a caller that
 /// knows the write before a sync gives the sync the file of the write, and a `SyncFileRange` its
 /// range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    pub kind: AccessKind,
+    pub kind: OperationKind,
+    /// Nothing for an engine, and of no kind: a pass over this region begins, and its clean pages
+    /// are dropped first.
+    pub drops_cache: bool,
     /// Which of the files of the job, from 0.
     pub file: u32,
     /// First byte within the target.
@@ -40,7 +29,6 @@ pub struct Access {
 /// The seed of one job, from the plan's seed and the positions of step and job.
 ///
 /// Neighbouring inputs give unrelated seeds.
-#[must_use]
 pub fn job_seed(plan_seed: u64, step: u64, job: u64) -> u64 {
     spread(
         plan_seed
@@ -88,7 +76,7 @@ impl AccessOrder {
     }
 
     fn other(kind: OtherKind) -> Self {
-        Self::Other(Box::new(OtherOrder { kind, access: of_file(AccessKind::Read) }))
+        Self::Other(Box::new(OtherOrder { kind, access: of_file(OperationKind::Read) }))
     }
 }
 
@@ -101,7 +89,7 @@ impl OtherOrder {
             OtherKind::Files { files, turns } => {
                 let access = next_of(files, turns.next(random));
                 // The pass that the file is to begin has an access in this very turn.
-                if access.kind == AccessKind::DropCache {
+                if access.drops_cache {
                     turns.keep();
                 }
                 access
@@ -127,7 +115,7 @@ pub struct Stream {
     block_count: u64,
     region: Region,
     next_block: u64,
-    sync: Option<AccessKind>,
+    sync: Option<OperationKind>,
     sync_every: u32,
     writes_since_sync: u32,
 }
@@ -137,7 +125,6 @@ impl Stream {
     ///
     /// # Panics
     /// If the region holds no block: [`Workload::region_of`] gives only regions that do.
-    #[must_use]
     pub fn new(workload: &Workload, region: Region, seed: u64) -> Self {
         let block_count = region.length.get() / workload.block_size.get();
         assert!(block_count > 0, "region {region:?} holds no block of {}", workload.block_size);
@@ -152,9 +139,9 @@ impl Stream {
             region,
             next_block: 0,
             sync: match workload.sync.method {
-                SyncMethod::Fsync => Some(AccessKind::Fsync),
-                SyncMethod::Fdatasync => Some(AccessKind::Fdatasync),
-                SyncMethod::FileRange => Some(AccessKind::SyncFileRange),
+                SyncMethod::Fsync => Some(OperationKind::Fsync),
+                SyncMethod::Fdatasync => Some(OperationKind::Fdatasync),
+                SyncMethod::FileRange => Some(OperationKind::SyncFileRange),
                 // The others are in the write, or linked to it.
                 _ => None,
             },
@@ -168,7 +155,6 @@ impl Stream {
     ///
     /// # Panics
     /// As [`Stream::new`].
-    #[must_use]
     pub fn over_files(
         workload: &Workload,
         region: Region,
@@ -192,12 +178,11 @@ impl Stream {
 
     /// True if a pass over the region needs preparation at its start: the region is returned to the
     /// preallocated state, or its cached pages are dropped.
-    #[must_use]
     pub fn has_passes(&self) -> bool {
         self.at_end == AtEnd::Reallocate || self.drops_cache
     }
 
-    /// The next access; never a sync. A [`AccessKind::DropCache`] is for the caller to do, and the
+    /// The next access; never a sync. One that drops the cache is for the caller to do, and the
     /// next access follows it.
     #[inline(always)]
     pub fn next_access(&mut self) -> Access {
@@ -214,12 +199,12 @@ impl Stream {
     /// covers it in every engine. After a `SyncFileRange` comes an fdatasync. A linked sync is not
     /// a follow-up: it is submitted with its write ([`SyncMethod::linked_sync`]).
     #[inline]
-    pub fn follow_up(&mut self, kind: AccessKind) -> Option<Access> {
+    pub fn follow_up(&mut self, kind: OperationKind) -> Option<Access> {
         let sync = self.sync?;
         match kind {
-            AccessKind::Write => {}
+            OperationKind::Write => {}
             // It flushes no cache and writes no metadata, so durability comes with what follows.
-            AccessKind::SyncFileRange => return Some(of_file(AccessKind::Fdatasync)),
+            OperationKind::SyncFileRange => return Some(of_file(OperationKind::Fdatasync)),
             _ => return None,
         }
         self.writes_since_sync += 1;
@@ -238,10 +223,10 @@ impl Stream {
             // where fdatasync has no extent to convert: a quarter faster on ext4
             // (docs/design/0003).
             if self.at_end == AtEnd::Reallocate {
-                return self.region_access(AccessKind::Reallocate);
+                return self.region_access(false);
             }
             if self.drops_cache {
-                return self.region_access(AccessKind::DropCache);
+                return self.region_access(true);
             }
         }
         let block = self.next_block;
@@ -264,32 +249,33 @@ impl Stream {
         self.read_threshold == 0 || self.read_threshold == 1 << 32
     }
 
-    fn pure_kind(&self) -> AccessKind {
-        if self.read_threshold == 0 { AccessKind::Write } else { AccessKind::Read }
+    fn pure_kind(&self) -> OperationKind {
+        if self.read_threshold == 0 { OperationKind::Write } else { OperationKind::Read }
     }
 
-    fn mixed_kind(&mut self) -> AccessKind {
+    fn mixed_kind(&mut self) -> OperationKind {
         let draw = self.random.next_u64();
         self.kind_of(draw)
     }
 
     #[inline(always)]
-    fn kind_of(&self, draw: u64) -> AccessKind {
+    fn kind_of(&self, draw: u64) -> OperationKind {
         match draw & 0xFFFF_FFFF < self.read_threshold {
-            true => AccessKind::Read,
-            false => AccessKind::Write,
+            true => OperationKind::Read,
+            false => OperationKind::Write,
         }
     }
 
     #[inline(always)]
-    fn block_access(&self, kind: AccessKind, block: u64) -> Access {
+    fn block_access(&self, kind: OperationKind, block: u64) -> Access {
         let offset = self.region.offset.get() + block * self.block_size;
-        Access { kind, file: 0, offset, length: self.block_size }
+        Access { kind, drops_cache: false, file: 0, offset, length: self.block_size }
     }
 
-    fn region_access(&self, kind: AccessKind) -> Access {
+    fn region_access(&self, drops_cache: bool) -> Access {
         Access {
-            kind,
+            kind: OperationKind::Reallocate,
+            drops_cache,
             file: 0,
             offset: self.region.offset.get(),
             length: Bytes::new(self.block_count * self.block_size).get(),
@@ -297,8 +283,8 @@ impl Stream {
     }
 }
 
-const fn of_file(kind: AccessKind) -> Access {
-    Access { kind, file: 0, offset: 0, length: 0 }
+const fn of_file(kind: OperationKind) -> Access {
+    Access { kind, drops_cache: false, file: 0, offset: 0, length: 0 }
 }
 
 fn next_of(files: &mut [Stream], file: usize) -> Access {

@@ -3,11 +3,12 @@
 //! [`SyncMethod`] and [`SyncPolicy`] are plain data that is saved with every result. The calls are
 //! in `durio-block`, their order in `durio-run`.
 
+use durio_base::OperationKind;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AccessKind, DefinitionError};
+use crate::DefinitionError;
 
 /// How a write is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +55,6 @@ impl SyncMethod {
     ];
 
     /// The name that users write and read.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -72,31 +72,27 @@ impl SyncMethod {
 
     /// True if the method is one or two separate calls after the write is complete: then their time
     /// is a separate latency.
-    #[must_use]
     pub const fn is_separate_call(self) -> bool {
         matches!(self, Self::Fsync | Self::Fdatasync | Self::FileRange)
     }
 
     /// True if the sync is submitted together with its write, and starts in the kernel: that moment
     /// is not visible, so it has no separate latency, and there is one for each commit.
-    #[must_use]
     pub const fn is_linked(self) -> bool {
         self.linked_sync().is_some()
     }
 
     /// The sync that is linked to each write, if one is.
-    #[must_use]
-    pub const fn linked_sync(self) -> Option<AccessKind> {
+    pub const fn linked_sync(self) -> Option<OperationKind> {
         match self {
-            Self::LinkedFsync => Some(AccessKind::Fsync),
-            Self::LinkedFdatasync => Some(AccessKind::Fdatasync),
+            Self::LinkedFsync => Some(OperationKind::Fsync),
+            Self::LinkedFdatasync => Some(OperationKind::Fdatasync),
             _ => None,
         }
     }
 
     /// True if durability comes of a sync, separate or linked, that asks the storage to flush; the
     /// others ask for it in the write, which can reach the storage as a write past its cache (FUA).
-    #[must_use]
     pub const fn is_sync_call(self) -> bool {
         self.is_separate_call() || self.is_linked()
     }
@@ -112,7 +108,6 @@ impl SyncMethod {
     }
 
     /// The name of what a sync's latency is the latency of.
-    #[must_use]
     pub const fn call_name(self) -> &'static str {
         match self {
             Self::FileRange => "sync_file_range + fdatasync",
@@ -144,7 +139,6 @@ impl SyncPolicy {
     pub const NONE: Self = Self { method: SyncMethod::None, every: 1 };
 
     /// Every write is made durable by `method`.
-    #[must_use]
     pub const fn each(method: SyncMethod) -> Self {
         Self { method, every: 1 }
     }
@@ -218,8 +212,8 @@ mod tests {
         assert_eq!(SyncMethod::LinkedFsync.unlinked(), SyncMethod::Fsync);
         assert_eq!(SyncMethod::LinkedFdatasync.unlinked(), SyncMethod::Fdatasync);
         assert_eq!(SyncMethod::ODsync.unlinked(), SyncMethod::ODsync);
-        assert_eq!(SyncMethod::LinkedFsync.linked_sync(), Some(AccessKind::Fsync));
-        assert_eq!(SyncMethod::LinkedFdatasync.linked_sync(), Some(AccessKind::Fdatasync));
+        assert_eq!(SyncMethod::LinkedFsync.linked_sync(), Some(OperationKind::Fsync));
+        assert_eq!(SyncMethod::LinkedFdatasync.linked_sync(), Some(OperationKind::Fdatasync));
         assert_eq!(SyncMethod::Fsync.linked_sync(), None);
         let names = SyncMethod::ALL.map(SyncMethod::call_name);
         let calls = ["none", "fsync", "fdatasync", "o_dsync", "o_sync", "rwf_dsync", "rwf_sync"];

@@ -1,13 +1,14 @@
 //! Accesses that are more than blocks of one size in plain order: size mixes, skew, runs of blocks
 //! between jumps, holes, a place for reads and one for writes, and blocks that each come once.
 
+use durio_base::OperationKind;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::blocks::SizeChoice;
 use crate::each_once::{Permutation, TouchedUnits};
 use crate::skew::BlockDistribution;
-use crate::{Access, AccessKind, Coverage, JumpShares, Pattern, Region, Workload};
+use crate::{Access, Coverage, JumpShares, Pattern, Region, Workload};
 
 /// Where the next place comes from.
 #[derive(Debug)]
@@ -128,21 +129,21 @@ impl VariedAccesses {
     pub(crate) fn next(&mut self, random: &mut Xoshiro256PlusPlus, read_threshold: u64) -> Access {
         let draw = random.next_u64();
         let kind = match draw & 0xFFFF_FFFF < read_threshold {
-            true => AccessKind::Read,
-            false => AccessKind::Write,
+            true => OperationKind::Read,
+            false => OperationKind::Write,
         };
-        let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
+        let sizes = if kind == OperationKind::Read { &self.reads } else { &self.writes };
         let length = sizes.choose(draw >> 32);
         let mut found = self.find(kind, length, random);
         if matches!(found, PassPlace::NewPass) {
             if self.drops_cache {
-                return self.region_access(AccessKind::DropCache);
+                return self.drop_of_cache();
             }
             found = self.find(kind, length, random);
         }
         let PassPlace::Place { place, length } = found else {
             // A pass that has started has a place.
-            return self.region_access(AccessKind::DropCache);
+            return self.drop_of_cache();
         };
         let mut end = place + length;
         if let PlaceSource::Sequential { hole } = self.places {
@@ -150,21 +151,29 @@ impl VariedAccesses {
         }
         self.cursors[self.cursor_of(kind)] = end;
         self.pass_left = self.pass_left.saturating_sub(length);
-        Access { kind, file: 0, offset: self.region.offset.get() + place, length }
+        Access {
+            kind,
+            drops_cache: false,
+            file: 0,
+            offset: self.region.offset.get() + place,
+            length,
+        }
     }
 
-    fn cursor_of(&self, kind: AccessKind) -> usize {
-        usize::from(self.own_cursors && kind == AccessKind::Write)
+    fn cursor_of(&self, kind: OperationKind) -> usize {
+        usize::from(self.own_cursors && kind == OperationKind::Write)
     }
 
-    fn region_access(&self, kind: AccessKind) -> Access {
-        Access { kind, file: 0, offset: self.region.offset.get(), length: self.region.length.get() }
+    fn drop_of_cache(&self) -> Access {
+        let Region { offset, length } = self.region;
+        let (offset, length) = (offset.get(), length.get());
+        Access { kind: OperationKind::Read, drops_cache: true, file: 0, offset, length }
     }
 
     /// The place of an access of `length`, or of another length that fits, from the region's start.
     fn find(
         &mut self,
-        kind: AccessKind,
+        kind: OperationKind,
         length: u64,
         random: &mut Xoshiro256PlusPlus,
     ) -> PassPlace {
@@ -193,12 +202,12 @@ impl VariedAccesses {
     /// The place after the last access; none at the region's end, and where this pass has been there.
     fn go_on(
         &mut self,
-        kind: AccessKind,
+        kind: OperationKind,
         length: u64,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<PassPlace> {
         let cursor = self.cursor_of(kind);
-        let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
+        let sizes = if kind == OperationKind::Read { &self.reads } else { &self.writes };
         let size = self.region.length.get();
         if size.saturating_sub(self.cursors[cursor]) < sizes.smallest() {
             if !self.wraps {
@@ -223,7 +232,7 @@ impl VariedAccesses {
     /// A jump for lack of a place to continue; no map of blocks counts it.
     fn leave_the_end(
         &mut self,
-        kind: AccessKind,
+        kind: OperationKind,
         length: u64,
         random: &mut Xoshiro256PlusPlus,
     ) -> PassPlace {
@@ -242,21 +251,21 @@ impl VariedAccesses {
     }
 
     /// Whether a random access continues where the previous one of its kind ended.
-    fn stays(&self, kind: AccessKind, random: &mut Xoshiro256PlusPlus) -> bool {
+    fn stays(&self, kind: OperationKind, random: &mut Xoshiro256PlusPlus) -> bool {
         let Some(jumps) = self.jumps else { return false };
-        let threshold = if kind == AccessKind::Read { jumps.reads } else { jumps.writes };
+        let threshold = if kind == OperationKind::Read { jumps.reads } else { jumps.writes };
         random.next_u64() >> 32 >= threshold
     }
 
     /// In sequence the last size before the region's end is one that fits.
     fn follow(
         &mut self,
-        kind: AccessKind,
+        kind: OperationKind,
         (cursor, length): (u64, u64),
         random: &mut Xoshiro256PlusPlus,
     ) -> PassPlace {
         let left = self.region.length.get().saturating_sub(cursor);
-        let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
+        let sizes = if kind == OperationKind::Read { &self.reads } else { &self.writes };
         if left < sizes.smallest() {
             let cursor = self.cursor_of(kind);
             self.cursors[cursor] = 0;
@@ -267,11 +276,11 @@ impl VariedAccesses {
 
     fn jump(
         &mut self,
-        kind: AccessKind,
+        kind: OperationKind,
         length: u64,
         random: &mut Xoshiro256PlusPlus,
     ) -> PassPlace {
-        let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
+        let sizes = if kind == OperationKind::Read { &self.reads } else { &self.writes };
         let last = (self.region.length.get() - length) / self.unit;
         let unit = self.unit;
         let place = match &mut self.places {
@@ -287,7 +296,7 @@ impl VariedAccesses {
             PlaceSource::Uniform => uniform(random, last + 1) * unit,
             // A large block at the end of the region begins where it just fits.
             PlaceSource::Hot { reads, writes } => {
-                let hot = if kind == AccessKind::Write { writes.as_ref() } else { None };
+                let hot = if kind == OperationKind::Write { writes.as_ref() } else { None };
                 hot.unwrap_or(reads).draw(random).min(last) * unit
             }
             PlaceSource::EachOnce { permutation, key, next, groups, group_length } => {

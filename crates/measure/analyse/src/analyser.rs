@@ -66,7 +66,6 @@ pub struct Analyser {
 
 impl Analyser {
     /// An analyser of the run that the manifest names.
-    #[must_use]
     pub fn new(manifest: Manifest, plan: Plan, environment: Environment) -> Self {
         Self {
             manifest,
@@ -201,13 +200,11 @@ impl Analyser {
     }
 
     /// The findings so far of a step's round.
-    #[must_use]
     pub fn so_far(&self, step: u32, round: u32) -> &[WorkloadFindings] {
         self.done.get(&(step, round)).map_or(&[], Vec::as_slice)
     }
 
     /// The findings of everything seen. A record without an end is marked as partial.
-    #[must_use]
     pub fn finish(mut self, run_folder: String) -> Analysis {
         // A step without an end was killed: its intervals are valid, but it is not complete.
         for (key, streams) in std::mem::take(&mut self.open) {

@@ -60,7 +60,6 @@ pub struct Factor {
 impl CalibrationPoint {
     /// The calibrated model's rate divided by the database's in the last round, which ran next to
     /// it.
-    #[must_use]
     pub fn ratio(&self) -> f64 {
         self.real.last().map_or(f64::NAN, |real| self.calibrated / real)
     }
@@ -79,7 +78,6 @@ impl CalibrationPoint {
 
 impl CalibrationFindings {
     /// Rounds or numbers of clients disagree so much that the factor is doubtful.
-    #[must_use]
     pub fn scatters(&self) -> bool {
         let (least, most) = self.factor_range;
         most > least * SCATTER_MAX
@@ -87,7 +85,6 @@ impl CalibrationFindings {
 }
 
 /// The value in the middle, of two the higher; 0 of none.
-#[must_use]
 pub fn median(values: &[f64]) -> f64 {
     sorted(values.iter().copied()).get(values.len() / 2).copied().unwrap_or(0.0)
 }

@@ -284,7 +284,6 @@ impl Capture {
         }
     }
 
-    #[must_use]
     pub fn finish(mut self, end: &CaptureEnd, source: CaptureSource) -> CaptureFindings {
         let seconds = float(end.duration_ns) / 1e9;
         for (number, place) in self.places.iter().enumerate() {

@@ -29,7 +29,6 @@ pub struct SizeCost {
 impl SizeCost {
     /// From the bandwidth of one writer that waits for each write (dd's MB is 10⁶ bytes, others'
     /// 2²⁰).
-    #[must_use]
     pub fn of_bandwidth(size_bytes: f64, bytes_per_second: f64) -> Self {
         Self { size_bytes, latency_ns: size_bytes / bytes_per_second * 1e9 }
     }
@@ -45,20 +44,17 @@ pub struct Estimate {
 
 impl Estimate {
     /// The ends of the interval; `None` without one.
-    #[must_use]
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.plus_minus.map(|half| (self.value - half, self.value + half))
     }
 
     /// True unless either half of the interval exceeds half of the value, which would mislead.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         self.value > 0.0 && self.plus_minus.is_none_or(|half| half <= KNOWN_WITHIN * self.value)
     }
 
     /// One over it, with the ends of its interval turned over: a bandwidth of a cost per byte. The
     /// upper end is `None` where the interval reaches zero: then any larger value is possible.
-    #[must_use]
     pub fn inverse(&self) -> InverseEstimate {
         let end = |value: f64| (value > 0.0).then(|| 1.0 / value);
         let ends = self.interval();
@@ -111,7 +107,6 @@ pub struct CostModel {
 
 impl CostModel {
     /// Time of a write of this size by the model.
-    #[must_use]
     pub fn latency_ns(&self, size_bytes: f64) -> f64 {
         let bent = self.bend.as_ref().map_or(0.0, |bend| {
             let change = bend.ns_per_byte_above.value - self.ns_per_byte.value;

@@ -184,7 +184,6 @@ pub struct KeptLatencies {
 
 impl OperationFindings {
     /// The response latency at a percentile, from the curve; `None` with too few samples for it.
-    #[must_use]
     pub fn response_curve_at(&self, percentile: f64) -> Option<u64> {
         let response = self.response.as_ref()?;
         let tail = float(response.count) * (1.0 - percentile / 100.0);
@@ -222,7 +221,6 @@ pub struct OpenLoop {
 
 impl OpenLoop {
     /// True if at least 99 % of the arrivals were started: else the point is not part of a curve.
-    #[must_use]
     pub fn keeps_up(&self) -> bool {
         self.started_share >= 0.99
     }
@@ -482,14 +480,12 @@ pub struct WorkloadFindings {
 
 impl WorkloadFindings {
     /// The findings of one kind of operation.
-    #[must_use]
     pub fn operation(&self, name: OperationName) -> Option<&OperationFindings> {
         self.operations.iter().find(|operation| operation.operation == name)
     }
 
     /// Why it has no results, if no operation completed after the ramp; its rates of 0 are not
     /// measurements.
-    #[must_use]
     pub fn unmeasured(&self) -> Option<String> {
         let ramped = self.intervals.iter().any(|point| point.phase == Phase::Ramp);
         let nothing = "no operation was completed";
@@ -501,14 +497,12 @@ impl WorkloadFindings {
     }
 
     /// Commits per second where there are any, else accesses per second.
-    #[must_use]
     pub fn headline_rate(&self) -> f64 {
         self.operation(OperationName::Commit).map_or(self.iops, |commit| commit.rate)
     }
 
     /// Completed syncs: calls, or syncs linked to a write, one for each commit; `None` if the
     /// writes themselves are durable, or nothing is. The device's flushes are compared with this.
-    #[must_use]
     pub fn sync_count(&self) -> Option<u64> {
         let linked = self.definition.sync.method.is_linked();
         let calls = self.operation(OperationName::Sync);

@@ -40,7 +40,6 @@ pub struct RunRow {
 
 impl RunRow {
     /// Whether the run measured `workload` more than once at one location, as a ladder does.
-    #[must_use]
     pub fn has_levels_of(&self, workload: &str) -> bool {
         let mut locations: Vec<&str> = Vec::new();
         let same = self.figures.iter().filter(|figures| figures.workload == workload);
@@ -87,7 +86,6 @@ impl RunFigure {
     pub const ALL: [Self; 4] = [Self::Rate, Self::P50, Self::P99, Self::P99_9];
 
     /// As users write it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -147,7 +145,6 @@ const POINTS_MAX: usize = 500;
 
 /// The history of `metric` at `target`, or where the latest run measured it, on the machine of the
 /// latest such run; `None` if no run has it. `rows` has the latest first.
-#[must_use]
 pub fn history(rows: &[RunRow], target: Option<&str>, metric: &Metric) -> Option<FigureHistory> {
     let is_it = |figures: &&RunFigures| {
         figures.workload == metric.workload

@@ -59,7 +59,6 @@ pub struct LadderPoint {
 
 impl LadderPoint {
     /// A level of one kind of operation, of which only means are known.
-    #[must_use]
     pub fn of_means(level: f64, in_flight: f64, part: RateAndLatency) -> Self {
         Self {
             level,
@@ -74,7 +73,6 @@ impl LadderPoint {
     }
 
     /// A mixed level: rates are added, latencies weighed by their rates.
-    #[must_use]
     pub fn of_mix(level: f64, in_flight: f64, read: RateAndLatency, write: RateAndLatency) -> Self {
         let rate = read.rate_per_second + write.rate_per_second;
         let waited = read.rate_per_second * read.latency_ns_mean

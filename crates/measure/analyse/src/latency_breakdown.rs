@@ -38,7 +38,6 @@ impl LatencyComponent {
         [Self::Program, Self::Entry, Self::Queued, Self::Device, Self::Between, Self::Exit];
 
     /// As readers know it.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Program => "program",
@@ -138,7 +137,6 @@ pub struct LatencyBreakdown {
 
 impl LatencyBreakdown {
     /// The time of a component.
-    #[must_use]
     pub fn component(&self, component: LatencyComponent) -> Option<&ComponentTime> {
         self.components.iter().find(|time| time.component == component)
     }

@@ -23,7 +23,6 @@ pub struct LiveFigures {
 }
 
 /// The results of an interval event; `None` for other events and intervals too short for a rate.
-#[must_use]
 pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
     let Event::Interval(interval) = event else { return None };
     let step = plan.steps.get(interval.step as usize)?;
@@ -60,7 +59,6 @@ pub struct StepSoFar {
 
 impl StepSoFar {
     /// The state of step `step`.
-    #[must_use]
     pub fn new(step: u32) -> Self {
         Self { step, operations: 0.0, measured: Nanos::ZERO, service: Latency::default() }
     }
@@ -82,7 +80,6 @@ impl StepSoFar {
     }
 
     /// Its results; `None` before the first interval that counts.
-    #[must_use]
     pub fn figures(&self) -> Option<LiveFigures> {
         let seconds = self.measured.as_secs_f64();
         (seconds > 0.0).then(|| LiveFigures {

@@ -12,7 +12,6 @@ use crate::{Analyser, DeclinedAnalysis, WorkloadFindings};
 
 impl Analyser {
     /// Decides on a round of a section, from the observations of it so far.
-    #[must_use]
     pub fn decide(&self, section: u32, round: u32) -> RoundDecision {
         let campaign = self.plan().campaign.as_ref();
         let section = campaign.and_then(|campaign| campaign.sections.get(section as usize));
@@ -45,7 +44,6 @@ impl Analyser {
     }
 
     /// First rate of a section's search, from its closed-loop ceiling; `None` to use the plan's.
-    #[must_use]
     pub fn first_rate(&self, section: u32) -> Option<f64> {
         let section = self.plan().campaign.as_ref()?.sections.get(section as usize)?;
         let at = |step: u32, round: u32| self.so_far(step, round).first();

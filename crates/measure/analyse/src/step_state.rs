@@ -88,7 +88,6 @@ fn add(latency: Option<&Latency>, total: &mut Option<Latency>) {
 
 /// The operation that a load is about. fio measures a write and the sync call after it apart, and
 /// so knows no single commit of them.
-#[must_use]
 pub fn headline(load: &Load) -> OperationName {
     let workload = &load.workload;
     let is_known = load.engine != EngineKind::Fio || !workload.sync.method.is_separate_call();
@@ -446,7 +445,6 @@ fn kept_interval(record: &OperationRecord) -> KeptInterval {
 const ACCESSES: [OperationName; 2] = [OperationName::Read, OperationName::Write];
 
 /// True for an interval, other than the only one, that is too short for a rate.
-#[must_use]
 pub fn is_cut_short(interval: &Interval, step: &Step) -> bool {
     let span = interval.to.saturating_sub(interval.from);
     // The only interval of a short step counts, however short.

@@ -93,7 +93,6 @@ impl<'a> Bench<'a> {
     }
 
     /// What measuring every layer costs at most.
-    #[must_use]
     pub fn cost(&self) -> Cost {
         self.estimates.iter().map(|estimate| estimate.plan.cost()).fold(Cost::default(), Cost::and)
     }

@@ -17,7 +17,6 @@ use durio_report::{Diagnosis, DiagnosisRow, DiagnosisState};
 use directory::DirectorySurvey;
 
 /// Tries what can be done in `directory` and on this machine.
-#[must_use]
 pub fn diagnose(directory: &Path) -> Diagnosis {
     let host = read_host();
     let DirectorySurvey { mut rows, plan, stack } = directory::survey(directory, &host);

@@ -114,13 +114,11 @@ impl Execution {
     }
 
     /// The folder that it makes.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Where run folders are made.
-    #[must_use]
     pub fn runs(&self) -> &Path {
         self.folder.parent().unwrap_or(Path::new("."))
     }
@@ -136,7 +134,6 @@ impl Execution {
     }
 
     /// The name of files on filesystems without unnamed files.
-    #[must_use]
     pub fn file_name(&self) -> String {
         format!(".durio-{}", self.name)
     }
@@ -255,7 +252,6 @@ pub struct RunOutcome {
 
 /// A warning before a run starts: it needs much memory. The runner refuses a run that cannot get
 /// its memory at all.
-#[must_use]
 pub fn memory_remark(plan: &Plan) -> Option<String> {
     let (step, need, available) = durio_run::large_step(plan)?;
     let jobs: u64 = step.loads().map(|load| u64::from(load.workload.jobs)).sum();

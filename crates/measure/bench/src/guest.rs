@@ -269,7 +269,6 @@ fn ending_of(request: &LabRequest, outcome: &LabOutcome) -> Result<Ending, Comma
 }
 
 /// The guest took too long.
-#[must_use]
 pub fn time_limit(request: &LabRequest) -> CommandError {
     let seconds = request.limit.as_secs_f64();
     let text = format!("the guest was ended after its time limit of {seconds} s");
@@ -277,20 +276,17 @@ pub fn time_limit(request: &LabRequest) -> CommandError {
 }
 
 /// The error for a guest that died before its command ended.
-#[must_use]
 pub fn guest_failed(reason: &str) -> CommandError {
     CommandError::new(CommandErrorKind::LabFailed, format!("the guest failed: {reason}"))
 }
 
 /// A user who asks for the host's time may expect the host's processor.
-#[must_use]
 pub fn emulation_remark(outcome: &LabOutcome) -> Option<String> {
     let reason = outcome.facts.without_kvm.as_ref()?;
     Some(format!("durio: the guest was emulated; KVM does not work here: {reason}"))
 }
 
 /// The remark on an incomplete folder from a guest.
-#[must_use]
 pub fn left_out_remark(outcome: &LabOutcome) -> Option<String> {
     let first = outcome.skipped.first.as_ref()?;
     Some(format!(

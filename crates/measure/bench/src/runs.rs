@@ -75,7 +75,6 @@ impl KeptRuns {
     }
 
     /// The folder of the runs; `None` if there is none.
-    #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.held.as_ref().map(|(_, runs)| runs.path())
     }
@@ -230,7 +229,6 @@ fn hold_journals(folder: &Folder, depth: u32) -> io::Result<Vec<fs::File>> {
 
 /// The runs to remove, from a list with the latest first: older than `age` and not among the latest
 /// `keep`. Runs with a label stay, and damaged ones, whose age is unknown.
-#[must_use]
 pub fn to_prune(rows: &[RunRow], keep: usize, age: Duration, now: SystemTime) -> Vec<&RunRow> {
     // Times in one format sort as text; a wrong clock makes a run old or new, and the latest `keep`
     // stay whatever it said.
@@ -329,7 +327,6 @@ fn label_of(folder: &Path) -> Option<String> {
 }
 
 /// The row of the run in `folder`.
-#[must_use]
 pub fn read_run_row(folder: &Path) -> RunRow {
     row(folder, &folder.file_name().unwrap_or_default().to_string_lossy())
 }

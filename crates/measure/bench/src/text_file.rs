@@ -14,7 +14,6 @@ const LENGTH_READ: u64 = (1 << 20) + 1;
 
 /// The path as a possible name of a built-in text: it does not exist, or it is a folder, which is
 /// never meant as a file.
-#[must_use]
 pub fn name_if_no_file(path: &Path) -> Option<&str> {
     path.to_str().filter(|_| !path.exists() || path.is_dir())
 }

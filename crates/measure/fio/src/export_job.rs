@@ -46,7 +46,6 @@ pub const ENGINES: [&str; 8] =
     ["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio"];
 
 /// The ioengine of a load: the one it names, or else psync for depth 1 and io_uring for more.
-#[must_use]
 pub fn engine_of(load: &Load) -> &str {
     match &load.fio_engine {
         Some(engine) => engine,
@@ -56,7 +55,6 @@ pub fn engine_of(load: &Load) -> &str {
 }
 
 /// True if a job of this ioengine can have several accesses in flight.
-#[must_use]
 pub fn is_asynchronous(engine: &str) -> bool {
     matches!(engine, "libaio" | "io_uring" | "posixaio")
 }

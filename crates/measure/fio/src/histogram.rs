@@ -18,7 +18,6 @@ const GROUP_BUCKETS: u16 = 1 << BUCKET_BITS;
 pub const BUCKETS: u16 = 29 * GROUP_BUCKETS;
 
 /// The bucket of a latency, 0 to 1855; all from 2^34 ns (17.2 s) share the last one.
-#[must_use]
 pub fn bucket(latency_ns: u64) -> u16 {
     let dropped_bits = latency_ns.checked_ilog2().unwrap_or(0).saturating_sub(BUCKET_BITS);
     // With d dropped bits the value is 64..=127 shifted by d: group d + 1, or group 0 and 1 exactly.
@@ -27,7 +26,6 @@ pub fn bucket(latency_ns: u64) -> u16 {
 }
 
 /// The latency in ns that fio prints for a bucket: its middle; `None` from 1856.
-#[must_use]
 pub fn middle_ns(bucket: u16) -> Option<u64> {
     if bucket >= BUCKETS {
         return None;
@@ -91,13 +89,11 @@ impl FioBins {
     }
 
     /// True if nothing was counted.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
     /// How many latencies were counted; `u64::MAX` if more.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.values().fold(0, |total, &count| total.saturating_add(count))
     }
@@ -118,7 +114,6 @@ impl FioBins {
     /// far reach `percent` / 100 × total, computed as fio does on x86-64 (`calc_clat_percentiles`
     /// in fio's stat.c). It may exceed the largest latency, as fio's does. `None` if nothing was
     /// counted, or unless 0 < `percent` <= 100.
-    #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
         // Written so that NaN is refused too.
         if !(percent > 0.0 && percent <= 100.0) {

@@ -122,7 +122,6 @@ pub struct JobFile {
 
 impl JobFile {
     /// The options of global sections that have a value, in order, as fio lists them.
-    #[must_use]
     pub fn global_options(&self) -> Vec<(String, String)> {
         let globals = self.sections.iter().filter(|section| section.is_global);
         globals.flat_map(JobSection::valued_options).collect()

@@ -19,7 +19,6 @@ pub struct RowFacts {
 const FIGURES: usize = 4;
 
 /// The text; `rows` has the facts of each job, in order.
-#[must_use]
 pub fn write(output: &FioOutput, rows: &[RowFacts]) -> String {
     let time = output.time.as_deref().unwrap_or_default();
     let mut text = "\n".to_owned();
@@ -53,7 +52,6 @@ pub struct JobHead {
 }
 
 /// The lines before a run.
-#[must_use]
 pub fn head(version: &str, jobs: &[JobHead]) -> String {
     let mut text = String::new();
     for job in jobs {

@@ -18,7 +18,6 @@ const MICROSECONDS: usize = 10;
 const MILLISECONDS: usize = 12;
 
 /// A line per job; `percentiles` has those that each job shows also where it has no latency.
-#[must_use]
 pub fn write(output: &FioOutput, version: u8, percentiles: &[Vec<f64>]) -> String {
     let lists = percentiles.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
     let line = |(job, list): (&FioJob, &[f64])| line(output, job, version, list);

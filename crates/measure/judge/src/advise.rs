@@ -25,7 +25,6 @@ macro_rules! word_enum {
 
         impl $name {
             /// As users read it.
-            #[must_use]
             pub const fn $how(self) -> &'static str {
                 match self {
                     $(Self::$case => $word,)*

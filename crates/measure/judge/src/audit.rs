@@ -51,7 +51,6 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -77,7 +76,6 @@ impl Auditor {
     }
 
     /// Compares the claims with each other, and ends.
-    #[must_use]
     pub fn finish(mut self) -> AuditFindings {
         let compared = std::mem::take(&mut self.compared);
         for rule in RULES {
@@ -126,7 +124,6 @@ impl Auditor {
 }
 
 /// Audits claims that are in memory.
-#[must_use]
 pub fn audit(claims: &[Claim]) -> AuditFindings {
     let mut auditor = Auditor::new();
     for claim in claims {

@@ -34,7 +34,6 @@ pub use side::{ComparedRun, RunReader, Side};
 ///
 /// Sides without a run have no step in common with anything. The same sides and settings give the
 /// same comparison, to the last bit.
-#[must_use]
 pub fn compare(sides: &[Side], settings: &CompareSettings) -> Comparison {
     let mut comparison = Comparison {
         schema: COMPARE_SCHEMA.to_owned(),

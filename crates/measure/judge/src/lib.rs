@@ -31,7 +31,6 @@ use durio_plan::Plan;
 use durio_record::{Environment, ProcessGap, SyncCallsProbed};
 
 /// The findings of an analysis, judged by every rule.
-#[must_use]
 pub fn judge(Analysis { findings, evidence }: Analysis) -> Findings {
     let environment = Environment { host: findings.host.clone(), stacks: findings.stack.clone() };
     let input = RuleInput {

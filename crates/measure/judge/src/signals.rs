@@ -111,7 +111,6 @@ pub(crate) fn explanations() -> impl Iterator<Item = Explanation> {
 }
 
 /// The signals of layers, machine and process alone, most severe first: no run is needed.
-#[must_use]
 pub fn standing_signals(stacks: &[Stack], host: &Host) -> Vec<Signal> {
     let mut found: Vec<Signal> = Vec::new();
     let mut seen: Vec<&Layer> = Vec::new();

@@ -7,7 +7,7 @@ use durio_analyse::{Distribution, ThresholdSource, Verdict, VerdictWord, Workloa
 use durio_base::stats::least_squares::float;
 use durio_base::{Nanos, Rate};
 use durio_observe::Host;
-use durio_plan::{LatencyFigure, Purpose, Threshold, ThresholdBound, TimedOperation};
+use durio_plan::{LatencyFigure, Purpose, Threshold, ThresholdBound};
 use durio_record::OperationName;
 use durio_spec::profile::check_thresholds;
 
@@ -263,16 +263,10 @@ fn compared(
     }
 }
 
-fn latencies_of(workload: &WorkloadFindings, operation: TimedOperation) -> Option<&Distribution> {
-    let name = match operation {
-        TimedOperation::Sync => OperationName::Sync,
-        TimedOperation::Commit => OperationName::Commit,
-        TimedOperation::Read => OperationName::Read,
-        TimedOperation::Write => OperationName::Write,
-    };
-    let findings = workload.operation(name)?;
+fn latencies_of(workload: &WorkloadFindings, operation: OperationName) -> Option<&Distribution> {
+    let findings = workload.operation(operation)?;
     // Who commits at a rate of its own waits from when the commit was due.
-    let since_due = findings.response.as_ref().filter(|_| name == OperationName::Commit);
+    let since_due = findings.response.as_ref().filter(|_| operation == OperationName::Commit);
     Some(since_due.unwrap_or(&findings.service))
 }
 
@@ -305,7 +299,7 @@ fn over(latencies: &Distribution, limit: f64) -> Option<f64> {
 fn in_short(bound: ThresholdBound, limit: f64) -> String {
     match bound {
         ThresholdBound::LatencyBelow { operation, figure, limit } => {
-            format!("{} of {} < {limit}", figure.word(), operation.word())
+            format!("{} of {} < {limit}", figure.word(), operation.name())
         }
         ThresholdBound::OperationsPerCpu { .. } | ThresholdBound::RateAtLeast { .. } => {
             format!("rate ≥ {}", Rate::of(limit as u64, Nanos::from_secs(1)))
@@ -449,7 +443,7 @@ mod tests {
         let strict = verdict_on_etcd(|sample| {
             let mut threshold = check_thresholds().unwrap().remove(0);
             threshold.bound = ThresholdBound::LatencyBelow {
-                operation: TimedOperation::Sync,
+                operation: OperationName::Sync,
                 figure: LatencyFigure::P99,
                 limit: Nanos::new(1),
             };

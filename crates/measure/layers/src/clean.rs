@@ -52,7 +52,6 @@ pub enum CleanState {
 
 /// Undoes the steps of dead builders whose journals are in the folder; a folder that is not there
 /// has none.
-#[must_use]
 pub fn clean(journals: &Path) -> Vec<CleanOutcome> {
     clean_with(journals, &|lock| Box::new(RealSystem::new(lock)))
 }

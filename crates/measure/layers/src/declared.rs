@@ -51,7 +51,6 @@ const fn is_yes(value: &bool) -> bool {
 
 impl DeclaredLayer {
     /// The layer in a line: `md RAID10 n2 chunk 16 KiB bitmap none`.
-    #[must_use]
     pub fn label(&self) -> String {
         let words = self.kind.layer().label().into_iter().filter(|word| !word.is_empty());
         let label = words.collect::<Vec<_>>().join(" ");
@@ -63,7 +62,6 @@ impl DeclaredStack {
     /// The approximate sizes of the devices after each layer: the space a layer keeps for itself is
     /// not known before it exists. For a filesystem, nine tenths of the sizes below. `existing`
     /// gives the size of an existing device.
-    #[must_use]
     pub fn device_sizes(&self, existing: impl Fn(&str) -> Option<Bytes>) -> Vec<Vec<Bytes>> {
         let mut all: Vec<Vec<Bytes>> = Vec::new();
         for layer in &self.layers {

@@ -337,25 +337,21 @@ layer_kinds! {
 
 impl DeclaredKind {
     /// Its word in a spec: `md`, `ext4`.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         self.facts().word
     }
 
     /// True if it is a mounted filesystem and no device: nothing can lie above it.
-    #[must_use]
     pub const fn is_filesystem(&self) -> bool {
         matches!(self.facts().role, LayerRole::Filesystem)
     }
 
     /// True if it lies on nothing that is declared.
-    #[must_use]
     pub const fn is_source(&self) -> bool {
         matches!(self.facts().role, LayerRole::Source)
     }
 
     /// The devices that durio makes for it out of nothing.
-    #[must_use]
     pub fn made(&self) -> Option<NewDevices> {
         // A copy is cheap, and spares every kind a second method.
         self.clone().made_mut().copied()
@@ -374,7 +370,6 @@ impl DeclaredKind {
 }
 
 /// The words that programs may be handed, as Markdown, for docs/formats/stack-spec.md.
-#[must_use]
 pub fn tool_words_reference() -> String {
     let tools = KINDS.iter().flat_map(|kind| kind.tools).copied();
     crate::tool_words::reference(&tools.collect::<Vec<_>>())

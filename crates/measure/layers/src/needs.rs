@@ -16,7 +16,6 @@ use crate::error::Missing;
 use crate::kinds::KINDS;
 
 /// The needs that this machine lacks to build the stack, each once.
-#[must_use]
 pub fn missing(stack: &DeclaredStack) -> Vec<Missing> {
     let here = Here {
         is_root: rustix::process::geteuid().is_root(),
@@ -27,7 +26,6 @@ pub fn missing(stack: &DeclaredStack) -> Vec<Missing> {
 }
 
 /// All programs and drivers that a machine must have to build the stack, each once.
-#[must_use]
 pub fn requirements(stack: &DeclaredStack) -> Vec<Missing> {
     let mut found = Vec::new();
     for need in stack.layers.iter().flat_map(|layer| layer.kind.layer().needs()) {
@@ -48,7 +46,6 @@ pub struct NamedNeeds {
 
 impl NamedNeeds {
     /// All that a machine must have to build any of the stacks.
-    #[must_use]
     pub fn of_stacks(stacks: &[DeclaredStack]) -> Self {
         stacks.iter().flat_map(requirements).collect()
     }

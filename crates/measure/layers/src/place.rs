@@ -31,13 +31,11 @@ pub(super) const ID_LENGTH: usize = 7;
 
 impl BuildPlace {
     /// A place with a fresh id, mounts below /run/durio, files in `files`.
-    #[must_use]
     pub fn new(files: &Path) -> Self {
         Self::with_id(&fresh_id(), files)
     }
 
     /// As [`BuildPlace::new`] with a given id, of small letters and digits; for a plan that is only shown.
-    #[must_use]
     pub fn with_id(id: &str, files: &Path) -> Self {
         Self {
             id: id.to_owned(),
@@ -50,7 +48,6 @@ impl BuildPlace {
     }
 
     /// `durio` and the id: the beginning of every name.
-    #[must_use]
     pub fn tag(&self) -> String {
         tag_of(&self.id)
     }

@@ -108,7 +108,6 @@ impl Action {
     }
 
     /// True if it only looks.
-    #[must_use]
     pub const fn is_check(&self) -> bool {
         matches!(self, Self::Check(_))
     }

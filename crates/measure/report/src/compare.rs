@@ -372,7 +372,6 @@ fn rule(comparison: &Comparison) -> String {
 
 /// What would decide a gate that is undecided, as a sentence; none if nothing is, or if more runs do
 /// not help.
-#[must_use]
 pub fn gate_advice(comparison: &Comparison) -> Option<String> {
     let needed = comparison.gate.as_ref()?.repeats_needed?;
     // As the option takes it, in tenths.
@@ -491,7 +490,6 @@ pub struct ShownShapes<'a> {
 
 impl<'a> ShownShapes<'a> {
     /// Shapes with their schema.
-    #[must_use]
     pub const fn new(against: &'a [AgainstPublished]) -> Self {
         Self { schema: "durio-compare-published-1", tolerance: TOLERANCE, against }
     }

@@ -59,7 +59,6 @@ pub struct Diagnosis {
 
 impl Diagnosis {
     /// The rows in the order in which they are shown; `directory` as it was named.
-    #[must_use]
     pub fn new(directory: String, rows: Vec<DiagnosisRow>) -> Self {
         let can_check = !rows.iter().any(DiagnosisRow::prevents_check);
         Self { schema: DOCTOR_SCHEMA, directory, can_check, rows }

@@ -21,13 +21,11 @@ pub struct ShownExplanations {
 
 impl ShownExplanations {
     /// Each in a line, by kind.
-    #[must_use]
     pub fn listed(explanations: Vec<Explanation>) -> Self {
         Self { schema: EXPLAIN_SCHEMA, explanations, whole: false }
     }
 
     /// Each with reason, advice and sources.
-    #[must_use]
     pub fn whole(explanations: Vec<Explanation>) -> Self {
         Self { whole: true, ..Self::listed(explanations) }
     }
@@ -78,7 +76,6 @@ fn whole(it: &Explanation) -> Section {
 }
 
 /// What the words of reports mean that are neither warnings nor rules.
-#[must_use]
 pub fn word_explanations() -> Vec<Explanation> {
     WORDS.iter().map(|words| Explanation::new(ExplanationKind::Word, *words)).collect()
 }

@@ -38,7 +38,6 @@ pub use logs::{FioLog, fio_logs, has_unrecorded_parts};
 
 /// The version in the results: a parser finds the fio whose format it is, a reader learns which
 /// program wrote it.
-#[must_use]
 pub fn fio_version(durio_version: &str) -> String {
     format!("fio-3.33-durio-{durio_version}")
 }

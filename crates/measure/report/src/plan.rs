@@ -350,7 +350,6 @@ fn is_by_volume(step: &Step) -> bool {
 }
 
 /// A span in the units of a day: "2 h 30 min", "90 s".
-#[must_use]
 pub fn clock(span: Nanos) -> String {
     let seconds = span.get() / 1_000_000_000;
     // Two units are enough for a plan: the seconds of a day do not matter.

@@ -28,7 +28,6 @@ pub struct ProfileList<'a> {
 
 impl<'a> ProfileList<'a> {
     /// A list of these.
-    #[must_use]
     pub fn new(profiles: &'a [Profile]) -> Self {
         let listed = |profile: &'a Profile| ListedProfile {
             name: &profile.name,

@@ -44,7 +44,6 @@ macro_rules! formats {
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$format),*];
 
             /// The name that users write and read.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$format => $name,)*
@@ -79,7 +78,6 @@ formats! {
 
 impl Format {
     /// True if it shows histograms, which the analyser keeps only on request.
-    #[must_use]
     pub const fn shows_histograms(self) -> bool {
         matches!(self, Self::FioJson)
     }

@@ -28,7 +28,6 @@ pub struct ShownRuns<'a> {
 
 impl<'a> ShownRuns<'a> {
     /// Runs with the schema of their document.
-    #[must_use]
     pub const fn new(runs: &'a [RunRow]) -> Self {
         Self { schema: SCHEMA, runs }
     }

@@ -35,7 +35,6 @@ pub struct Stacks<'a> {
 
 impl<'a> Stacks<'a> {
     /// Stacks with the schema of their document.
-    #[must_use]
     pub const fn new(stacks: &'a [Stack]) -> Self {
         Self { schema: STACK_SCHEMA, stacks }
     }

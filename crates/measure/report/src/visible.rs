@@ -13,13 +13,11 @@
 use std::fmt;
 
 /// The text on one line, as a cell or a label needs it.
-#[must_use]
 pub fn visible(text: &str) -> String {
     spelt_out(text, is_hidden)
 }
 
 /// The text with its lines and tabs, as a page of text or a message has them.
-#[must_use]
 pub fn visible_lines(text: &str) -> String {
     spelt_out(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'))
 }

@@ -49,7 +49,6 @@ pub struct WatchedLocation {
 
 impl WatchedLocation {
     /// Before the first probe.
-    #[must_use]
     pub fn new(location: String) -> Self {
         Self {
             location,

@@ -24,7 +24,7 @@ use durio_block::{
 };
 use durio_plan::{CompletionTime, DrainPolicy};
 use durio_record::{Accounting, OperationName};
-use durio_workload::{Access, AccessKind, BlockFiller, Stream, SyncMethod};
+use durio_workload::{Access, BlockFiller, Stream, SyncMethod};
 
 use crate::grid::{IntervalClock, JobBounds};
 use crate::recorder::JobRecorder;
@@ -44,7 +44,7 @@ struct Slot {
     file: u32,
     offset: u64,
     length: u64,
-    kind: AccessKind,
+    kind: OperationKind,
 }
 
 /// Where the operation in a place comes from, if that is not its own start.
@@ -142,8 +142,13 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     pub(crate) fn new(engine: &'a mut E, bounds: JobBounds, input: LoopInput<'a>) -> Self {
         let depth = input.depth as usize;
         let operations_each = slots_per_operation(input.sync);
-        let idle =
-            Slot { start: Ticks::default(), file: 0, offset: 0, length: 0, kind: AccessKind::Read };
+        let idle = Slot {
+            start: Ticks::default(),
+            file: 0,
+            offset: 0,
+            length: 0,
+            kind: OperationKind::Read,
+        };
         Self {
             engine,
             bounds,
@@ -298,7 +303,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             return false;
         }
         let access = self.input.stream.next_access();
-        if access.kind == AccessKind::DropCache {
+        if access.drops_cache {
             self.next_pass = Some(access);
             return false;
         }
@@ -321,14 +326,14 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     fn start(&mut self, slot: usize, access: Access, now: Ticks) {
-        let Access { kind, file, offset, length } = access;
+        let Access { kind, file, offset, length, .. } = access;
         self.slots[slot] = Slot { start: now, offset, length, file, kind };
         // A depth is at most 2¹⁵ (durio-workload).
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
         let index = slot as u32;
         // Flags are the same for all.
         let operation = &mut self.queue[self.queued];
-        operation.kind = kind_of(kind);
+        operation.kind = kind;
         operation.link = false;
         operation.file = file;
         operation.slot = index;
@@ -336,7 +341,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         operation.offset = offset;
         operation.intended_start = now;
         self.queued += 1;
-        if kind == AccessKind::Write {
+        if kind == OperationKind::Write {
             self.unfilled = self.input.filler.renews();
             if let Follows::Linked(sync) = self.follows {
                 self.link_sync(slot, sync);
@@ -410,10 +415,10 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     #[inline]
     fn record_commit(&mut self, slot: usize, now: Ticks, nanos: u64) {
         match (self.slots[slot].kind, self.follows) {
-            (AccessKind::Write, Follows::Nothing) => {
+            (OperationKind::Write, Follows::Nothing) => {
                 self.input.recorder.record(OperationName::Commit, nanos);
             }
-            (AccessKind::Fsync | AccessKind::Fdatasync, _) => {
+            (OperationKind::Fsync | OperationKind::Fdatasync, _) => {
                 let nanos = self.engine.clock().nanos(now.since(self.origins[slot].commit_start));
                 self.input.recorder.record(OperationName::Commit, nanos);
             }
@@ -435,7 +440,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         self.remaining = 0;
         self.input.failed.store(true, Ordering::Relaxed);
         // Nothing is tried again: after a failed sync the kernel may have dropped dirty pages.
-        self.result.ending.keep(JobFailure { kind: kind_of(kind), offset, length, result });
+        self.result.ending.keep(JobFailure { kind: kind, offset, length, result });
     }
 
     /// Closes the interval that is over, and passes those in which nothing completed; true if the
@@ -499,38 +504,25 @@ impl Slot {
         match self.kind {
             // A short transfer is a failure: it would be counted as a whole block, with the latency
             // of a part.
-            AccessKind::Read | AccessKind::Write => i64::from(result) == self.length.cast_signed(),
-            AccessKind::Fsync
-            | AccessKind::Fdatasync
-            | AccessKind::Reallocate
-            | AccessKind::SyncFileRange
-            | AccessKind::DropCache => result >= 0,
+            OperationKind::Read | OperationKind::Write => {
+                i64::from(result) == self.length.cast_signed()
+            }
+            OperationKind::Fsync
+            | OperationKind::Fdatasync
+            | OperationKind::Reallocate
+            | OperationKind::SyncFileRange => result >= 0,
         }
     }
 }
 
-#[inline]
-pub(crate) fn kind_of(kind: AccessKind) -> OperationKind {
-    match kind {
-        AccessKind::Read => OperationKind::Read,
-        AccessKind::Write => OperationKind::Write,
-        AccessKind::Fsync => OperationKind::Fsync,
-        AccessKind::Fdatasync => OperationKind::Fdatasync,
-        // No engine is given the last one: `passes` does it.
-        AccessKind::Reallocate | AccessKind::DropCache => OperationKind::Reallocate,
-        AccessKind::SyncFileRange => OperationKind::SyncFileRange,
-    }
-}
-
-/// How each kind of access is recorded, in the order of [`AccessKind`].
-const RECORDED_AS: [OperationName; 7] = [
+/// How each kind of operation is recorded, in the order of [`OperationKind`].
+const RECORDED_AS: [OperationName; 6] = [
     OperationName::Read,
     OperationName::Write,
     OperationName::Sync,
     OperationName::Sync,
     OperationName::Reallocate,
     OperationName::Sync,
-    OperationName::Reallocate,
 ];
 
 /// Slots of the engine for each operation of the depth: one, and another if a sync is linked to it.

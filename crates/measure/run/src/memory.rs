@@ -40,7 +40,6 @@ fn available_on(host: &Host) -> Option<Bytes> {
 
 /// The step of a plan that takes most memory, how much that is at most, and how much can be had now;
 /// none if it is little. Those that fio runs take none of ours.
-#[must_use]
 pub fn large_step(plan: &Plan) -> Option<(&Step, Bytes, Option<Bytes>)> {
     let is_ours = |step: &&Step| step.loads().all(|load| load.engine != EngineKind::Fio);
     let steps = plan.steps.iter().filter(is_ours).map(|step| (step, memory_of(step)));
@@ -54,7 +53,6 @@ fn is_large(need: Bytes) -> bool {
 
 /// Memory that a step takes while it is measured: blocks in flight, and the latencies of each job.
 /// Those take a page for each stretch of latencies that occur, so most steps take far less.
-#[must_use]
 pub fn memory_of(step: &Step) -> Bytes {
     let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
     needed(step.buffer_bytes(), &workloads)

@@ -5,15 +5,16 @@
 use std::os::fd::OwnedFd;
 
 use durio_block::{
-    BlockError, Buffers, Clock, Completion, Engine, EngineSetup, EngineUser, Operation, WriteFlags,
+    BlockError, Buffers, Clock, Completion, Engine, EngineSetup, EngineUser, Operation,
+    OperationKind, WriteFlags,
 };
 use durio_plan::EngineKind;
-use durio_workload::{Access, AccessKind, BlockFiller, Region, Stream, Workload};
+use durio_workload::{Access, BlockFiller, Region, Stream, Workload};
 
 use crate::error::RunError;
 use crate::job_input::write_flags;
 use crate::measured_loop::{
-    EarlyEnding, JobFailure, blank_operation, is_done, kind_of, slots_per_operation,
+    EarlyEnding, JobFailure, blank_operation, is_done, slots_per_operation,
 };
 
 /// An operation did not come to its end; why is in [`EarlyEnding`].
@@ -78,7 +79,7 @@ impl<'a> OneByOne<'a> {
     /// The next access; if it writes, its data is made.
     pub(crate) fn next<C: Clock>(&mut self, engine: &mut dyn Engine<Clock = C>) -> Access {
         let access = self.stream.next_access();
-        if access.kind == AccessKind::Write {
+        if access.kind == OperationKind::Write {
             let data = engine.slot_mut(0);
             let length = usize::try_from(access.length).unwrap_or(usize::MAX).min(data.len());
             self.filler.fill(&mut data[..length]);
@@ -93,8 +94,9 @@ impl<'a> OneByOne<'a> {
         access: Access,
     ) -> Result<(), EndedEarly> {
         let method = self.workload.sync.method;
-        let linked = method.linked_sync().filter(|_| access.kind == AccessKind::Write);
-        let sync = linked.map(|kind| Access { kind, file: 0, offset: 0, length: 0 });
+        let linked = method.linked_sync().filter(|_| access.kind == OperationKind::Write);
+        let sync =
+            linked.map(|kind| Access { kind, drops_cache: false, file: 0, offset: 0, length: 0 });
         let both: Vec<Access> = std::iter::once(access).chain(sync).collect();
         self.perform(engine, write_flags(method), &both)
     }
@@ -108,7 +110,7 @@ impl<'a> OneByOne<'a> {
         self.access(engine, access)?;
         let mut kind = access.kind;
         while let Some(mut sync) = self.stream.follow_up(kind) {
-            if sync.kind == AccessKind::SyncFileRange {
+            if sync.kind == OperationKind::SyncFileRange {
                 (sync.offset, sync.length) = (access.offset, access.length);
             }
             self.perform(engine, WriteFlags::None, &[sync])?;
@@ -126,7 +128,7 @@ impl<'a> OneByOne<'a> {
     ) -> Result<(), EndedEarly> {
         let last = accesses.len().saturating_sub(1);
         let operation = |(slot, access): (u32, &Access)| Operation {
-            kind: kind_of(access.kind),
+            kind: access.kind,
             link: (slot as usize) < last,
             file: access.file,
             slot,

@@ -45,7 +45,6 @@ pub struct RunContext<'a> {
 
 impl<'a> RunContext<'a> {
     /// For a plan that has no targets that exist, on a machine of which nothing is known.
-    #[must_use]
     pub fn new(journal: &'a mut Journal, stop: StopFlag) -> Self {
         Self {
             journal,

@@ -20,11 +20,11 @@ mod tests;
 
 use std::path::Path;
 
-use durio_block::{Engine, MonotonicClock};
+use durio_block::{Engine, MonotonicClock, OperationKind};
 use durio_observe::{block_device_number, has_request_queue};
 use durio_plan::EngineKind;
 use durio_record::{CommitsTraced, Event, Outcome, Warning};
-use durio_workload::{Access, AccessKind, Workload, job_seed};
+use durio_workload::{Access, Workload, job_seed};
 use rustix::io::Errno;
 use sequences::{Sequences, TracedDevice, trace_requests};
 
@@ -239,7 +239,7 @@ impl TracedCommits<'_> {
     ) -> Result<Access, EndedEarly> {
         loop {
             let access = self.operations.next(engine);
-            if access.kind == AccessKind::Write {
+            if access.kind == OperationKind::Write {
                 return Ok(access);
             }
             self.operations.access(engine, access)?;

@@ -282,7 +282,6 @@ struct OwnerProcess {
 }
 
 /// The name of this process's trace instance of this number.
-#[must_use]
 pub fn trace_instance_name(root: &Path, number: u32) -> String {
     let process = std::process::id();
     let started = start_ticks(root, process).unwrap_or_default();
@@ -293,7 +292,6 @@ pub fn trace_instance_name(root: &Path, number: u32) -> String {
 ///
 /// Whether a process of another container lives cannot be seen. But a tracing process holds a file
 /// of its instance open, and the kernel keeps such an instance (EBUSY).
-#[must_use]
 pub fn remove_dead_trace_instances(root: &Path) -> Vec<PathBuf> {
     find_tracefs(root).map_or_else(Vec::new, |tracefs| remove_dead_in(&tracefs, root))
 }

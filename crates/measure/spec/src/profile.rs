@@ -94,7 +94,6 @@ pub struct ProfileSource {
 
 impl ProfileSource {
     /// In one line: kind, publisher, document.
-    #[must_use]
     pub fn line(&self) -> String {
         match &self.publisher {
             Some(publisher) => format!("{}: {publisher}, {}", self.kind.word(), self.document),
@@ -134,7 +133,6 @@ impl Profile {
     }
 
     /// The source of this name; every one that a field names is there.
-    #[must_use]
     pub fn source(&self, name: &str) -> Option<&ProfileSource> {
         self.sources.iter().find(|source| source.name == name)
     }

@@ -205,13 +205,11 @@ impl LevelValue for GuestLayers {
 }
 
 /// The JSON schema (draft 2020-12) of proof specs, for editors that check TOML by one.
-#[must_use]
 pub fn proof_spec_json_schema() -> String {
     format!("{:#}\n", reference::file("durio proof spec", &ProofFile::all_keys(), &[]))
 }
 
 /// The keys of a proof spec, in Markdown.
-#[must_use]
 pub fn proof_spec_reference() -> String {
     reference::tables(&sections())
 }
@@ -304,7 +302,6 @@ fn is_too_small(series: &ProofSeries) -> bool {
 
 /// The first series of a plan from a folder that no spec could have asked for: another version of
 /// durio, or anything else, may have written the folder.
-#[must_use]
 pub fn impossible_series(plan: &ProofPlan) -> Option<&ProofSeries> {
     let is_possible = |series: &ProofSeries| {
         let is_disk = match &series.target {

@@ -67,38 +67,32 @@ const STACKS: &[ShippedSpec] = shipped![
 const PROOFS: &[ShippedSpec] = shipped!["specs/proofs/": "prove-smoke", "prove-array", "prove-vm", "prove-files", "prove-matrix"];
 
 /// All proof specs, in the order in which they are listed.
-#[must_use]
 pub fn shipped_proof_specs() -> &'static [ShippedSpec] {
     PROOFS
 }
 
 /// The proof spec of this name, with or without `specs/proofs/` or `specs/` and `.toml`.
-#[must_use]
 pub fn shipped_proof_spec(name: &str) -> Option<ShippedSpec> {
     let name = name.strip_prefix("specs/").unwrap_or(name);
     find(PROOFS, name.strip_prefix("proofs/").unwrap_or(name))
 }
 
 /// All campaigns, in the order in which they are listed.
-#[must_use]
 pub fn shipped_specs() -> &'static [ShippedSpec] {
     CAMPAIGNS
 }
 
 /// The campaign of this name, with or without `specs/` and `.toml`.
-#[must_use]
 pub fn shipped_spec(name: &str) -> Option<ShippedSpec> {
     find(CAMPAIGNS, name.strip_prefix("specs/").unwrap_or(name))
 }
 
 /// All stack specs, in the order in which they are listed.
-#[must_use]
 pub fn shipped_stack_specs() -> &'static [ShippedSpec] {
     STACKS
 }
 
 /// The stack spec of this name, with or without `specs/stacks/` and `.toml`.
-#[must_use]
 pub fn shipped_stack_spec(name: &str) -> Option<ShippedSpec> {
     find(STACKS, name.strip_prefix("specs/stacks/").unwrap_or(name))
 }

@@ -101,14 +101,12 @@ impl StackBench {
     }
 
     /// The campaign for a mounted filesystem (true) or for devices; its one target is `data`.
-    #[must_use]
     pub const fn campaign(&self, is_filesystem: bool) -> &CampaignSpec {
         if is_filesystem { &self.on_filesystem } else { &self.on_devices }
     }
 
     /// How much of a device of `size` is touched, from its begin, if bytes are in so many
     /// thousandths of what the spec says.
-    #[must_use]
     pub fn region_of(&self, size: Bytes, size_scale_per_mille: u32) -> Bytes {
         match self.region {
             None => size,

@@ -3,7 +3,7 @@
 //! Parses rates, goals and thousandths. Bytes and times are parsed in durio-base.
 
 use durio_base::{Bytes, Nanos, did_you_mean};
-use durio_plan::{Goal, LatencyFigure, Threshold, ThresholdBound, TimedOperation};
+use durio_plan::{Goal, LatencyFigure, OperationName, Threshold, ThresholdBound};
 use durio_workload::{Arrivals, check_workloads};
 
 /// A rate per second: `1000`, `2.5k`, `1M`, `20k/s`; k and M are thousands and millions.
@@ -107,13 +107,16 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
                 wrong(format!("'{figure}' is no figure; {}", known(&words)))
             })?;
             let commits = workload.1.is_durable();
-            let usual = if commits { TimedOperation::Commit } else { TimedOperation::Read };
+            let usual = if commits { OperationName::Commit } else { OperationName::Read };
+            let operations = OperationName::LIMITED;
             let operation = match operation {
                 None => usual,
-                Some(named) => TimedOperation::of_word(named).ok_or_else(|| {
-                    let words = TimedOperation::ALL.map(TimedOperation::word);
-                    wrong(format!("'{named}' is no operation; {}", known(&words)))
-                })?,
+                Some(named) => {
+                    operations.into_iter().find(|known| known.name() == named).ok_or_else(|| {
+                        let words = operations.map(OperationName::name);
+                        wrong(format!("'{named}' is no operation; {}", known(&words)))
+                    })?
+                }
             };
             ThresholdBound::LatencyBelow { operation, figure: found, limit: time(value)? }
         }
@@ -167,7 +170,6 @@ pub(crate) fn has_unit(text: &str, such_as: &str, is_zero: bool) -> Result<(), S
 }
 
 /// `0.99` as 990; below 10 000, at most three decimals, nothing is rounded.
-#[must_use]
 pub fn thousandths(text: &str) -> Option<u32> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str, most: usize| {
@@ -208,7 +210,7 @@ mod tests {
     fn goals_of_check_name_a_workload_a_figure_and_a_limit() {
         let bound = |text| check_goal(text).unwrap().bound;
         let commit = ThresholdBound::LatencyBelow {
-            operation: TimedOperation::Commit,
+            operation: OperationName::Commit,
             figure: LatencyFigure::P99,
             limit: Nanos::from_millis(5),
         };
@@ -216,12 +218,12 @@ mod tests {
         let read = bound("lookup p99.9 < 5ms");
         assert!(matches!(
             read,
-            ThresholdBound::LatencyBelow { operation: TimedOperation::Read, .. }
+            ThresholdBound::LatencyBelow { operation: OperationName::Read, .. }
         ));
         let sync = bound("commit sync mean < 1ms");
         assert!(matches!(
             sync,
-            ThresholdBound::LatencyBelow { operation: TimedOperation::Sync, .. }
+            ThresholdBound::LatencyBelow { operation: OperationName::Sync, .. }
         ));
         assert_eq!(
             bound("commit rate > 2k"),

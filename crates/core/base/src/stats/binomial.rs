@@ -5,7 +5,6 @@ use statrs::distribution::{Beta, ContinuousCDF};
 /// The interval that holds the probability of a failure with this confidence, after `failures` in
 /// `trials` (Clopper and Pearson, 1934): exact, so never narrower than it claims. Without a failure
 /// it is one-sided, and its upper end 1 - (1 - confidence)^(1 / trials). None without trials.
-#[must_use]
 pub fn clopper_pearson(failures: u64, trials: u64, confidence: f64) -> Option<[f64; 2]> {
     if trials == 0 || failures > trials {
         return None;

@@ -33,14 +33,12 @@ pub struct TraceField(FieldPlace);
 
 impl EventFormat {
     /// Reads `events/SYSTEM/EVENT/format`; none if it is not of that form.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
         Some(Self { id, fields: text.lines().filter_map(field).collect() })
     }
 
     /// The field of this name.
-    #[must_use]
     pub fn field(&self, name: &str) -> Option<TraceField> {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, place)| TraceField(*place))
     }
@@ -63,7 +61,6 @@ impl TraceField {
     }
 
     /// An unsigned number; of a signed one its bits.
-    #[must_use]
     pub fn unsigned(self, event: &[u8]) -> Option<u64> {
         let number = match *self.bytes(event)? {
             [byte] => u64::from(byte),
@@ -78,13 +75,11 @@ impl TraceField {
         Some(number)
     }
 
-    #[must_use]
     pub fn signed(self, event: &[u8]) -> Option<i64> {
         self.unsigned(event).map(u64::cast_signed)
     }
 
     /// Text of a fixed length, up to its first zero.
-    #[must_use]
     pub fn text(self, event: &[u8]) -> Option<String> {
         let bytes = self.bytes(event)?.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(bytes).into_owned())
@@ -123,7 +118,6 @@ const STAMP_BITS: u32 = 59;
 
 impl SubBuffer {
     /// Reads `events/header_page`; none if it is not of that form.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         // `field: u64 timestamp;` has a space that an event's field has not.
         let fields: Vec<_> = text.lines().filter_map(field).collect();
@@ -331,7 +325,6 @@ impl CaptureFormats {
     }
 
     /// The contents of an event, with the number of its task; none for events of other kinds.
-    #[must_use]
     pub fn read(&self, event: &[u8]) -> Option<(u32, CaptureEventKind)> {
         let id = u16::from_ne_bytes(*event.first_chunk()?);
         let (_, reader) = self.readers.iter().find(|(known, _)| *known == id)?;

@@ -40,7 +40,6 @@ pub enum TraceClock {
 
 impl TraceClock {
     /// As the file `trace_clock` names it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Monotonic => "mono",
@@ -107,7 +106,6 @@ pub struct TraceText {
 }
 
 /// Reads a trace. Comments, and events other than those of [`TraceEventKind`], are passed over.
-#[must_use]
 pub fn parse_trace(text: &[u8], clock: TraceClock) -> TraceText {
     let mut trace = TraceText::default();
     for line in text.split(|byte| *byte == b'\n') {
@@ -271,7 +269,6 @@ pub struct BufferStats {
 
 /// Reads the text of a `stats` file; a missing line counts as zero, for kernels differ in the lines
 /// that they show.
-#[must_use]
 pub fn parse_buffer_stats(text: &str) -> BufferStats {
     let value = |name: &str| {
         text.lines().find_map(|line| {

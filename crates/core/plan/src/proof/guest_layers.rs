@@ -51,13 +51,11 @@ impl GuestLayers {
     pub const BTRFS: Self = Self { filesystem: Some(GuestFilesystem::Btrfs), ..Self::RAW };
 
     /// An array of the kernel's md alone.
-    #[must_use]
     pub const fn md(level: RaidLevel) -> Self {
         Self { array: Some(GuestArray { kind: GuestArrayKind::Md, level }), filesystem: None }
     }
 
     /// An array of durio alone.
-    #[must_use]
     pub const fn durio(level: RaidLevel) -> Self {
         Self { array: Some(GuestArray { kind: GuestArrayKind::Durio, level }), filesystem: None }
     }
@@ -69,7 +67,6 @@ impl GuestLayers {
     }
 
     /// Disks that it takes: as few as the level is used with.
-    #[must_use]
     pub const fn disks(self) -> u32 {
         match self.array {
             None => 1,
@@ -78,13 +75,11 @@ impl GuestLayers {
     }
 
     /// True if a device is written to, and no file.
-    #[must_use]
     pub const fn is_device(self) -> bool {
         self.filesystem.is_none()
     }
 
     /// The RAID level of a durio array.
-    #[must_use]
     pub const fn durio_level(self) -> Option<RaidLevel> {
         match self.array {
             Some(GuestArray { kind: GuestArrayKind::Durio, level }) => Some(level),

@@ -3,44 +3,11 @@
 
 use durio_base::{Bytes, Nanos};
 use durio_observe::{CpuCounters, DeviceCounters};
-use durio_plan::EngineKind;
+use durio_plan::{EngineKind, OperationName};
 use durio_workload::{Arrivals, CacheMode, RegionRule};
 use serde::{Deserialize, Serialize};
 
 use crate::Latency;
-
-/// What kind of operation a latency is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OperationName {
-    Read,
-    /// Writes, without a sync call that follows.
-    Write,
-    /// Sync calls alone; the workload says which.
-    Sync,
-    /// From a record handed to the log until its acknowledgement: write and sync together.
-    Commit,
-    /// Returns of a log segment to the preallocated state.
-    Reallocate,
-}
-
-impl OperationName {
-    /// Every name, in the order of reports.
-    pub const ALL: [Self; 5] =
-        [Self::Commit, Self::Read, Self::Write, Self::Sync, Self::Reallocate];
-
-    /// As users read it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Sync => "sync",
-            Self::Commit => "commit",
-            Self::Reallocate => "reallocate",
-        }
-    }
-}
 
 /// Results count in the measured phase alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +47,6 @@ pub(super) const QUANTITY_MAX: u64 = 1 << 56;
 
 impl OperationRecord {
     /// No operation of this kind so far.
-    #[must_use]
     pub fn new(operation: OperationName) -> Self {
         Self {
             operation,

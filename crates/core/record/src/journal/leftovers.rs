@@ -39,7 +39,6 @@ pub enum Leftover {
 
 /// Removes the files of dead runs that are proved to be theirs, and forgets each run without an
 /// open question.
-#[must_use]
 pub fn remove_leftovers(leftovers: &Leftovers) -> Vec<Leftover> {
     let Ok(Some(pointers)) = leftovers.0.part(StatePart::Leftovers) else { return Vec::new() };
     let mut found = Vec::new();

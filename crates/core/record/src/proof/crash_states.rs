@@ -68,7 +68,6 @@ pub enum CheckOutcome {
 }
 
 impl CrashStateFindings {
-    #[must_use]
     pub fn new(log: String, seed: u64) -> Self {
         Self {
             schema: CRASH_STATES_SCHEMA,
@@ -105,7 +104,6 @@ impl CrashStateFindings {
     }
 
     /// Failed if any state did; passed if all did.
-    #[must_use]
     pub const fn verdict(&self) -> CheckOutcome {
         if self.failed > 0 {
             CheckOutcome::Failed

@@ -29,7 +29,6 @@ pub enum Ineffective {
 
 impl Ineffective {
     /// Why the cut does not count.
-    #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
             Self::NotCut => "acknowledgements came after the cut",
@@ -45,7 +44,6 @@ impl Ineffective {
 }
 
 /// Why a cut does not count; `None` if it does.
-#[must_use]
 pub fn why_ineffective(evidence: &CutEvidence, findings: &CutFindings) -> Option<Ineffective> {
     if evidence.state.is_some() {
         // Every moment is tried, busy or not.
@@ -135,7 +133,6 @@ pub enum LossShape {
 }
 
 impl LossShape {
-    #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Total => "nothing that was acknowledged since power-on is there",

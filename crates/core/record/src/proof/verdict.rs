@@ -107,7 +107,6 @@ pub enum ProofVerdict {
 }
 
 /// The findings of a proof, from its folder.
-#[must_use]
 pub fn analyse_proof(manifest: &ProofManifest, cuts: &[CutRecord]) -> ProofFindings {
     let plan = &manifest.plan;
     let is_complete = manifest.outcome == Some(Outcome::Complete);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{BlockShare, ByteZone, FileChoice, JumpShares, PerMille, Skew, SyncPolicy, Zone};
+use durio_base::OperationKind;
 
 const KIB: u64 = 1024;
 
@@ -136,11 +137,11 @@ fn orders() -> Vec<(&'static str, Workload, u64)> {
 
 fn word(it: &Access) -> String {
     let letter = match it.kind {
-        AccessKind::Read => 'r',
-        AccessKind::Write => 'w',
-        AccessKind::Reallocate => 'a',
-        AccessKind::DropCache => 'd',
-        AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::SyncFileRange => 's',
+        _ if it.drops_cache => 'd',
+        OperationKind::Read => 'r',
+        OperationKind::Write => 'w',
+        OperationKind::Reallocate => 'a',
+        OperationKind::Fsync | OperationKind::Fdatasync | OperationKind::SyncFileRange => 's',
     };
     let file = if it.file > 0 { format!("{}:", it.file) } else { String::new() };
     format!("{letter}{file}{:x}+{:x}", it.offset, it.length)
@@ -221,9 +222,9 @@ fn each_of_several_files_begins_its_own_pass_in_its_own_turn() {
     let told: Vec<String> = (0..16)
         .map(|_| {
             let access = stream.next_access();
-            match access.kind {
-                AccessKind::DropCache => format!("drop {} of {}", access.length >> 10, access.file),
-                _ => format!("{} of {}", access.offset >> 10, access.file),
+            match access.drops_cache {
+                true => format!("drop {} of {}", access.length >> 10, access.file),
+                false => format!("{} of {}", access.offset >> 10, access.file),
             }
         })
         .collect();
@@ -236,7 +237,7 @@ fn each_of_several_files_begins_its_own_pass_in_its_own_turn() {
 
 #[test]
 fn a_sync_follows_by_its_method_and_after_as_many_writes() {
-    let follows = |method, every: u32, kinds: &[AccessKind]| {
+    let follows = |method, every: u32, kinds: &[OperationKind]| {
         let sync = SyncPolicy { method, every };
         let workload = Workload { sync, ..base(Pattern::Sequential, 0) };
         let region = Region { offset: Bytes::ZERO, length: Bytes::from_kib(64) };
@@ -246,7 +247,7 @@ fn a_sync_follows_by_its_method_and_after_as_many_writes() {
             .map(|&kind| stream.follow_up(kind).map(|access| access.kind))
             .collect::<Vec<_>>()
     };
-    use AccessKind::{Fdatasync, Fsync, Read, SyncFileRange, Write};
+    use OperationKind::{Fdatasync, Fsync, Read, SyncFileRange, Write};
     let syncs = follows(SyncMethod::Fsync, 3, &[Write, Read, Write, Write, Write, Write, Write]);
     assert_eq!(syncs, [None, None, None, Some(Fsync), None, None, Some(Fsync)]);
     assert_eq!(follows(SyncMethod::Fdatasync, 1, &[Write, Fdatasync]), [Some(Fdatasync), None]);

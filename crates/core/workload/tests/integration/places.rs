@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use durio_base::Bytes;
+use durio_base::{Bytes, OperationKind};
 use durio_workload::{
-    Access, AccessKind, BlockShare, ByteZone, Coverage, JumpShares, Pattern, PerMille, Region,
-    Skew, Stream, Workload, Zone,
+    Access, BlockShare, ByteZone, Coverage, JumpShares, Pattern, PerMille, Region, Skew, Stream,
+    Workload, Zone,
 };
 
 const OFFSET: u64 = 192 << 10;
@@ -45,8 +45,8 @@ fn random_and_sequential(reads: u16, writes: u16) -> Option<JumpShares> {
 #[test]
 fn writes_in_sequence_do_not_ask_which_blocks_random_reads_had() {
     for (seed, jumps, sequential) in [
-        (1, random_and_sequential(1000, 0), AccessKind::Write),
-        (2, random_and_sequential(0, 1000), AccessKind::Read),
+        (1, random_and_sequential(1000, 0), OperationKind::Write),
+        (2, random_and_sequential(0, 1000), OperationKind::Read),
     ] {
         let workload = Workload { jumps, cursors_wrap: true, ..mixed() };
         let (mut next, mut touched) = (0, BTreeSet::new());
@@ -73,7 +73,7 @@ fn runs_of_reads_and_of_writes_go_on_at_their_own_places_and_count_together() {
     let all = accesses(&workload, 1000, 3, 800);
     let (mut reads, mut writes, mut jumps) = (0, 0, BTreeSet::new());
     for (number, access) in all.iter().enumerate() {
-        let place = if access.kind == AccessKind::Read { &mut reads } else { &mut writes };
+        let place = if access.kind == OperationKind::Read { &mut reads } else { &mut writes };
         let found = block(access);
         if number % 4 == 0 {
             assert!(jumps.insert(found), "jumped to {found} twice");
@@ -136,7 +136,7 @@ fn the_last_size_before_the_end_of_a_run_fits() {
 /// How many reads, and how many writes, are in each of these parts of blocks.
 fn counts(all: &[Access], bounds: &[u64]) -> Vec<[usize; 2]> {
     let parts = bounds.windows(2).map(|bounds| {
-        [AccessKind::Read, AccessKind::Write].map(|kind| {
+        [OperationKind::Read, OperationKind::Write].map(|kind| {
             let within = |access: &&Access| {
                 access.kind == kind && (bounds[0]..bounds[1]).contains(&block(access))
             };

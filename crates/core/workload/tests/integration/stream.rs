@@ -1,9 +1,9 @@
 //! Streams against their definition: bounds, shares, order, repeatability.
 
-use durio_base::Bytes;
+use durio_base::{Bytes, OperationKind};
 use durio_workload::{
-    Access, AccessKind, AtEnd, BlockShare, Coverage, FileOrder, JumpShares, Pattern, PerMille,
-    Region, RegionRule, Skew, Stream, SyncMethod, SyncPolicy, Workload, check_workloads, job_seed,
+    Access, AtEnd, BlockShare, Coverage, FileOrder, JumpShares, Pattern, PerMille, Region,
+    RegionRule, Skew, Stream, SyncMethod, SyncPolicy, Workload, check_workloads, job_seed,
 };
 use proptest::prelude::*;
 
@@ -79,7 +79,7 @@ fn the_first_hundred_accesses_of_seed_1_are_as_they_always_were() {
     let mut lines = String::new();
     for _ in 0..100 {
         let access = stream.next_access();
-        let kind = if access.kind == AccessKind::Read { 'r' } else { 'w' };
+        let kind = if access.kind == OperationKind::Read { 'r' } else { 'w' };
         lines.push_str(&format!("{kind} {}\n", (access.offset - 65536) / 4096));
     }
     assert_eq!(lines, GOLDEN_SEED_1);
@@ -91,7 +91,7 @@ fn reads_have_their_share_and_offsets_are_uniform() {
     let (mut reads, mut counts) = (0_u32, [0_u32; 16]);
     for _ in 0..160_000 {
         let access = stream.next_access();
-        reads += u32::from(access.kind == AccessKind::Read);
+        reads += u32::from(access.kind == OperationKind::Read);
         counts[usize::try_from((access.offset - 65536) / 4096).unwrap()] += 1;
     }
     // Five standard deviations: sqrt(160000 × 0.7 × 0.3) = 183, sqrt(160000 × 15/256) = 97.
@@ -111,7 +111,7 @@ fn a_preallocated_segment_is_reallocated_at_its_end() {
     let workload = Workload { at_end: AtEnd::Reallocate, ..definition(Pattern::Sequential, 0) };
     let mut stream = Stream::new(&workload, region(2), 1);
     let kinds: Vec<_> = (0..6).map(|_| stream.next_access().kind).collect();
-    use AccessKind::{Reallocate, Write};
+    use OperationKind::{Reallocate, Write};
     assert_eq!(kinds, [Write, Write, Reallocate, Write, Write, Reallocate]);
 }
 
@@ -121,11 +121,11 @@ fn a_sync_follows_every_nth_write_and_no_read() {
     let workload = Workload { sync, ..definition(Pattern::Sequential, 0) };
     let mut stream = Stream::new(&workload, region(8), 1);
     let follow_ups: Vec<_> =
-        (0..6).map(|_| stream.follow_up(AccessKind::Write).map(|access| access.kind)).collect();
-    let sync = Some(AccessKind::Fdatasync);
+        (0..6).map(|_| stream.follow_up(OperationKind::Write).map(|access| access.kind)).collect();
+    let sync = Some(OperationKind::Fdatasync);
     assert_eq!(follow_ups, [None, None, sync, None, None, sync]);
-    assert_eq!(stream.follow_up(AccessKind::Read), None);
-    assert_eq!(stream.follow_up(AccessKind::Fdatasync), None);
+    assert_eq!(stream.follow_up(OperationKind::Read), None);
+    assert_eq!(stream.follow_up(OperationKind::Fdatasync), None);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_range_is_synced_before_its_file_and_a_linked_sync_follows_nothing() {
         let mut stream = Stream::new(&workload, region(8), 1);
         stream.follow_up(after).map(|access| access.kind)
     };
-    use AccessKind::{Fdatasync, SyncFileRange, Write};
+    use OperationKind::{Fdatasync, SyncFileRange, Write};
     assert_eq!(kinds(SyncMethod::FileRange, Write), Some(SyncFileRange));
     assert_eq!(kinds(SyncMethod::FileRange, SyncFileRange), Some(Fdatasync));
     assert_eq!(kinds(SyncMethod::FileRange, Fdatasync), None);
@@ -220,7 +220,7 @@ fn reads_and_writes_can_have_sizes_of_their_own() {
     };
     let all = accesses(&workload, region(1000), 1000);
     for access in &all {
-        let expected = if access.kind == AccessKind::Read { 16_384 } else { 4096 };
+        let expected = if access.kind == OperationKind::Read { 16_384 } else { 4096 };
         assert_eq!(access.length, expected);
     }
     let follows =
@@ -317,7 +317,7 @@ fn contradictions_of_order_and_sizes_are_refused() {
 }
 
 /// The blocks of all reads, or of all writes.
-fn blocks_of(all: &[Access], kind: AccessKind) -> Vec<u64> {
+fn blocks_of(all: &[Access], kind: OperationKind) -> Vec<u64> {
     let kept = all.iter().filter(|access| access.kind == kind);
     kept.map(|access| (access.offset - 65_536) / 4096).collect()
 }
@@ -326,7 +326,7 @@ fn blocks_of(all: &[Access], kind: AccessKind) -> Vec<u64> {
 fn reads_and_writes_in_sequence_have_a_place_each() {
     let workload = Workload { own_cursors: true, ..definition(Pattern::Sequential, 500) };
     let all = accesses(&workload, region(100), 120);
-    for kind in [AccessKind::Read, AccessKind::Write] {
+    for kind in [OperationKind::Read, OperationKind::Write] {
         let blocks = blocks_of(&all, kind);
         assert!(blocks.len() > 30, "{}", blocks.len());
         assert!((0..).zip(&blocks).all(|(index, &block)| block == index % 100), "{blocks:?}");
@@ -339,7 +339,7 @@ fn some_random_accesses_follow_the_one_before_of_their_kind() {
     let random = definition(Pattern::Random, 500);
     let workload = Workload { jumps, own_cursors: true, ..random };
     let all = accesses(&workload, region(100_000), 4000);
-    for (kind, expected) in [(AccessKind::Read, 0.75), (AccessKind::Write, 0.0)] {
+    for (kind, expected) in [(OperationKind::Read, 0.75), (OperationKind::Write, 0.0)] {
         let blocks = blocks_of(&all, kind);
         let follow = blocks.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
         let share = follow as f64 / blocks.len() as f64;
@@ -353,7 +353,7 @@ fn each_block_comes_once_a_pass_also_where_accesses_follow_the_one_before() {
     let random = definition(Pattern::Random, 1000);
     let coverage = Coverage::EachOnce;
     let workload = Workload { jumps, coverage, own_cursors: true, ..random };
-    let mut blocks = blocks_of(&accesses(&workload, region(100), 100), AccessKind::Read);
+    let mut blocks = blocks_of(&accesses(&workload, region(100), 100), OperationKind::Read);
     blocks.sort_unstable();
     assert!((0..).zip(&blocks).all(|(index, &block)| block == index), "{blocks:?}");
 }
@@ -379,7 +379,7 @@ fn each_pass_begins_with_a_cache_that_is_dropped() {
     for workload in [sequential, random, each, split] {
         let workload = Workload { drops_cache_each_pass: true, ..workload };
         let all = accesses(&workload, region(16), 60);
-        let mut passes = all.split(|access| access.kind == AccessKind::DropCache);
+        let mut passes = all.split(|access| access.drops_cache);
         let bytes: u64 = passes.next().unwrap().iter().map(|access| access.length).sum();
         assert_eq!(bytes, 16 * 4096, "{workload:?}");
         assert!(passes.count() >= 2);

@@ -298,7 +298,6 @@ pub enum WaterfallBasis {
 
 impl WaterfallBasis {
     /// As readers know it.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::LatencyP50 => "median service latency",

@@ -20,7 +20,6 @@ use crate::raid_efficiency::{ArrayLayout, MemberLayout};
 ///
 /// A layer that was not to be measured gives no point: the layers above it are compared with the
 /// next measured one below. A layer that could not be built or measured is a point with the reason.
-#[must_use]
 pub fn bench_of<'a>(
     manifest: &BenchManifest<DeclaredStack>,
     findings: &'a [Vec<Option<Findings>>],

@@ -100,7 +100,6 @@ pub struct StackPoint<'a> {
 
 impl StackPoint<'_> {
     /// Stack and layer, as they are named to the reader.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{} in stack {}", self.layer, self.stack)
     }
@@ -185,7 +184,6 @@ impl StepKey {
     }
 
     /// For the reader: section, workload and levels; the section only if it says more.
-    #[must_use]
     pub fn label(&self) -> String {
         let mut label = self.workload.clone();
         if let Some(section) = self.section.as_ref().filter(|section| **section != self.workload) {

@@ -132,7 +132,6 @@ pub struct CampaignRow {
 
 impl CampaignRow {
     /// The level on an axis.
-    #[must_use]
     pub fn level(&self, axis: &str) -> Option<&ParameterValue> {
         self.levels.iter().find(|level| level.axis == axis)
     }

@@ -84,13 +84,11 @@ pub struct CapturedFileFindings {
 
 impl CapturedFileFindings {
     /// Syncs, and writes that are durable by themselves.
-    #[must_use]
     pub fn durable(&self) -> u64 {
         self.sync_calls() + self.durable_writes
     }
 
     /// Syncs; a hint of when to write back (sync_file_range) makes nothing durable.
-    #[must_use]
     pub fn sync_calls(&self) -> u64 {
         self.syncs
             .iter()
@@ -100,20 +98,17 @@ impl CapturedFileFindings {
     }
 
     /// The share of writes that go on where the one before ended, or write its tail again.
-    #[must_use]
     pub fn in_order(&self) -> f64 {
         let OffsetPattern { continued, tail_rewritten, elsewhere, .. } = self.pattern;
         quotient(continued + tail_rewritten, continued + tail_rewritten + elsewhere)
     }
 
     /// The files' growth as a share of the new bytes, if known.
-    #[must_use]
     pub fn growth(&self) -> Option<f64> {
         self.grown_bytes.map(|bytes| quotient(bytes, self.new_bytes))
     }
 
     /// True if they are known to have grown by most of it.
-    #[must_use]
     pub fn grows(&self) -> bool {
         self.growth().is_some_and(|growth| growth > 0.5)
     }
@@ -440,7 +435,6 @@ pub enum FileClass {
 }
 
 impl FileClass {
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Log => "log",

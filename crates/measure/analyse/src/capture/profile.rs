@@ -38,7 +38,6 @@ fn log(findings: &CaptureFindings) -> Option<&CapturedFileFindings> {
 }
 
 /// The profile as TOML; `None` if no durable writes were seen.
-#[must_use]
 pub fn profile_text(findings: &CaptureFindings) -> Option<String> {
     let log = log(findings);
     let beside = |file: &&CapturedFileFindings| file.writes > 0 && log != Some(*file);

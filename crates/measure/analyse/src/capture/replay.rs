@@ -80,7 +80,6 @@ impl ReplayedTrace<'_> {
 impl CaptureFindings {
     /// The findings of a replay, compared with the capture of its trace
     /// ([`EarlierCapture::parse`]).
-    #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -65,7 +65,6 @@ impl ArmSetting {
     }
 
     /// True if every write, or every N-th, is made durable.
-    #[must_use]
     pub fn is_durable(&self) -> bool {
         self.method != SyncMethod::None
     }
@@ -76,7 +75,6 @@ impl ArmSetting {
     }
 
     /// Concurrent committers, or independent writers.
-    #[must_use]
     pub fn committers(&self) -> u32 {
         let each = self.group_commit.map_or(1, |policy| policy.committers);
         self.jobs.saturating_mul(each)

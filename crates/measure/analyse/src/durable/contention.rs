@@ -50,7 +50,6 @@ pub struct Law {
 
 impl Law {
     /// Throughput by the law.
-    #[must_use]
     pub fn total_per_second(&self, writers: f64) -> f64 {
         let (sigma, kappa) = (self.contention.value, self.coherency.value);
         let slowed = 1.0 + (writers - 1.0) * (sigma + kappa * writers);

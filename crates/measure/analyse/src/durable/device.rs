@@ -35,7 +35,6 @@ pub struct CommandsFindings {
 /// Which requests the block layer's letters stand for (blk_fill_rwbs in the kernel's blktrace.c): a
 /// first F before another letter is a flush before it, the operation's letter follows, a later F is
 /// FUA.
-#[must_use]
 pub fn request_words(request: &TracedRequest) -> String {
     let flags = request.flags.as_str();
     if is_flush(request) {

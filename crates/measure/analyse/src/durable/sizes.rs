@@ -205,7 +205,6 @@ pub enum BoundaryKind {
 
 impl BoundaryKind {
     /// As users read it.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::LargestRequest => "the largest request",

@@ -36,7 +36,6 @@ pub enum SlopeShape {
 
 impl SlopeShape {
     /// As users read it.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Rises => "rises",

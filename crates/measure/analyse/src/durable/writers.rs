@@ -206,7 +206,6 @@ pub enum LimitedBy {
 
 impl LimitedBy {
     /// As users read it.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Number => "number of writes",
@@ -239,7 +238,6 @@ pub struct SizeRate {
 /// Below a third of the growth in size the time follows the number of writes, above two thirds the
 /// bytes. By the cost model the elasticity is the share of the bytes in the time of a write: the
 /// bounds are those where one part is twice the other.
-#[must_use]
 pub fn limited_by(elasticity: f64) -> LimitedBy {
     if elasticity < 1.0 / 3.0 {
         LimitedBy::Number
@@ -251,7 +249,6 @@ pub fn limited_by(elasticity: f64) -> LimitedBy {
 }
 
 /// The elasticity between two sizes; `None` for values that are not above zero or equal sizes.
-#[must_use]
 pub fn elasticity(small: SizeRate, large: SizeRate) -> Option<f64> {
     let grown = (large.size_bytes / small.size_bytes).ln();
     // Time is writers × size ÷ bandwidth: with equal writers, what bandwidth gains of the growth in

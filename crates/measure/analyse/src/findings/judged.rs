@@ -18,7 +18,6 @@ pub enum VerdictWord {
 
 impl VerdictWord {
     /// As users read it.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Fit => "fit",
@@ -105,7 +104,6 @@ pub enum SignalWord {
 
 impl SignalWord {
     /// As users read it.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::UnsafeConfig => "unsafe-config",
@@ -189,7 +187,6 @@ pub enum ExplanationKind {
 
 impl ExplanationKind {
     /// As users read it.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Word => "word of a report",
@@ -203,7 +200,6 @@ impl ExplanationKind {
 
 impl ExplanationFact {
     /// A fact without an address.
-    #[must_use]
     pub fn new(label: &str, text: &str) -> Self {
         Self { label: label.to_owned(), text: text.to_owned(), url: String::new() }
     }
@@ -211,7 +207,6 @@ impl ExplanationFact {
 
 impl Explanation {
     /// Id, when it is said, why it matters, what to do.
-    #[must_use]
     pub fn new(kind: ExplanationKind, [id, what, why, advice]: [&str; 4]) -> Self {
         let [id, what, why, advice] = [id, what, why, advice].map(str::to_owned);
         Self { id, kind, what, why, advice, facts: Vec::new() }

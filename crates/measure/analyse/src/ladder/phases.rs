@@ -57,7 +57,6 @@ pub struct Phases {
 
 impl Phases {
     /// The phase of a level; at a sharp knee, where linear meets saturated, it is linear.
-    #[must_use]
     pub fn of(&self, level: f64) -> LadderPhase {
         if level <= self.linear_to_level {
             LadderPhase::Linear

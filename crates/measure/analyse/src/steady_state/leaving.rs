@@ -32,7 +32,6 @@ const CHANGE_MIN: f64 = 0.05;
 const SERIES_MAX: usize = 512;
 
 /// The lasting changes of a series of at most a few hundred values, such as one of each run.
-#[must_use]
 pub fn lasting_changes(series: &[f64]) -> Vec<Change> {
     change_points::changes(series, 1)
 }

@@ -9,7 +9,6 @@ use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState, Tea
 use durio_report::visible;
 
 /// What became of each stack and layer, as text; with `whole` also of those that went well.
-#[must_use]
 pub fn listing(manifest: &BenchManifest<DeclaredStack>, folder: &Path, whole: bool) -> String {
     let mut text = String::new();
     line(&mut text, &format!("BENCH {}: {}", manifest.name, state(manifest.outcome)));

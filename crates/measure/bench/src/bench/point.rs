@@ -44,7 +44,6 @@ pub struct PointEstimate {
 
 impl PointEstimate {
     /// How long its timed steps take.
-    #[must_use]
     pub fn time(&self) -> Nanos {
         self.plan.duration()
     }

@@ -110,7 +110,6 @@ fn directory(target: &TargetOptions, copy: u32) -> Option<&str> {
 
 /// The paths that must be examined: named files, and directories of files that durio makes; each
 /// once, in the order of the jobs. `is_device` looks at a path.
-#[must_use]
 pub fn named_paths(jobs: &[ResolvedJob], is_device: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
     let mut known: HashSet<PathBuf> = HashSet::new();

@@ -56,7 +56,6 @@ impl Default for PrintSettings {
 
 impl PrintSettings {
     /// True if a format is for people, so that lines about the start belong before it.
-    #[must_use]
     pub fn is_for_people(&self) -> bool {
         self.formats.contains(&OutputFormat::Normal)
     }

@@ -65,7 +65,6 @@ object! {
 
 impl DirectionFigures {
     /// Operations per second as fio's texts have them: from the counts, rounded down.
-    #[must_use]
     pub fn whole_iops(&self) -> u64 {
         self.total_ios.saturating_mul(1000).checked_div(self.runtime).unwrap_or(0)
     }
@@ -177,7 +176,6 @@ pub struct LatencySearch {
 
 impl FioJob {
     /// The job's option, or the global one.
-    #[must_use]
     pub fn option<'a>(&'a self, name: &str, global: &'a OptionPairs) -> Option<&'a str> {
         // If an option is given twice, fio takes the later one.
         let own = self.options.iter().flatten().rev();
@@ -275,13 +273,11 @@ object! {
 
 impl LatencyBlock {
     /// The number of samples: fio's count, or else that of the bins.
-    #[must_use]
     pub fn samples(&self) -> u64 {
         self.n.unwrap_or_else(|| self.bins.total())
     }
 
     /// The percentile that fio printed for exactly this percentage, in ns.
-    #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
         let printed = self.percentiles.iter().find(|&&(printed, _)| printed == percent);
         printed.map(|&(_, value_ns)| value_ns)

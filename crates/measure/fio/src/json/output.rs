@@ -91,7 +91,6 @@ impl Object for FioOutput {
 /// let output = FioOutput { version: "fio-3.33".to_owned(), ..FioOutput::default() };
 /// assert_eq!(read(write(&output).as_bytes()).unwrap().output, output);
 /// ```
-#[must_use]
 pub fn write(output: &FioOutput) -> String {
     let mut printer = Printer::default();
     printer.object(None, |printer| output.fields(printer));

@@ -54,7 +54,6 @@ pub struct Conditions {
 
 impl Evidence {
     /// One line: the word, the numbers, and their source.
-    #[must_use]
     pub fn line(&self) -> String {
         let word = self.outcome.words();
         let Some(conditions) = &self.measured else {

@@ -128,7 +128,6 @@ word_enum! {
 
 impl Switch {
     /// The file in a block device's sysfs directory; `None` for an option of durio.
-    #[must_use]
     pub const fn file(self) -> Option<&'static str> {
         match self {
             Self::ReadAheadKb => Some("queue/read_ahead_kb"),

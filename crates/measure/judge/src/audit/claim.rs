@@ -142,13 +142,11 @@ impl Claim {
     }
 
     /// Most operations that can be in flight: jobs × depth.
-    #[must_use]
     pub fn slots(&self) -> Option<f64> {
         Some(f64::from(self.jobs?) * f64::from(self.depth?))
     }
 
     /// Reads and writes per second, where at least one is known.
-    #[must_use]
     pub fn rate(&self) -> Option<Figure> {
         sum(self.read.rate, self.write.rate)
     }
@@ -156,7 +154,6 @@ impl Claim {
     /// Mean number in flight by Little's law: the sum of rate × latency. A kind of operation that
     /// has a rate and no latency leaves it unknown. Where a sync call follows writes, both are waited
     /// for; syncs whose rate is unknown are left out.
-    #[must_use]
     pub fn in_flight(&self) -> Option<Figure> {
         let read = in_flight_of(&self.read, self.read.rate)?;
         let write = in_flight_of(&self.write, self.write.rate)?;
@@ -169,7 +166,6 @@ impl Claim {
     }
 
     /// The part of the number in flight that is known where a latency is missing: no more than all of it.
-    #[must_use]
     pub fn in_flight_at_least(&self) -> Option<Figure> {
         let known = |operations, rate| in_flight_of(operations, rate).flatten();
         let (read, write) =
@@ -209,14 +205,12 @@ impl Claim {
     }
 
     /// True if something was written.
-    #[must_use]
     pub fn writes(&self) -> bool {
         self.write.rate.is_some_and(|rate| rate.value > 0.0)
             || self.read_share.is_some_and(|share| share < 1.0)
     }
 
     /// How long it ran at least, as stated or by its volume; nanoseconds and whether it was stated.
-    #[must_use]
     pub fn ran_ns(&self) -> Option<(f64, bool)> {
         if let Some(runtime) = self.runtime {
             return Some((float(runtime.get()), true));
@@ -231,7 +225,6 @@ impl Claim {
     }
 
     /// A label for people: the workload and its load.
-    #[must_use]
     pub fn label(&self) -> String {
         let jobs = self.jobs.map(|jobs| match (jobs, self.depth) {
             (1, None | Some(1)) => "1 job".to_owned(),

@@ -15,20 +15,17 @@ pub struct Figure {
 
 impl Figure {
     /// A value that was not rounded, such as one from a machine-readable document.
-    #[must_use]
     pub const fn exact(value: f64) -> Self {
         Self { value, low: value, high: value }
     }
 
     /// A count, a time or a size of a machine-readable document.
-    #[must_use]
     pub fn of(count: u64) -> Self {
         Self::exact(float(count))
     }
 
     /// A value whose last digit counts `unit`: half a unit less if it was rounded up, a whole one
     /// more if its further digits were cut off. Both habits are found in print.
-    #[must_use]
     pub fn printed(value: f64, unit: f64) -> Self {
         Self { value, low: (value - unit / 2.0).max(0.0), high: value + unit }
     }
@@ -59,7 +56,6 @@ impl Figure {
     }
 
     /// True if the two can stand for the same quantity, up to `share` of it.
-    #[must_use]
     pub fn agrees_with(self, other: Self, share: f64) -> bool {
         self.low <= other.high * (1.0 + share) && other.low <= self.high * (1.0 + share)
     }

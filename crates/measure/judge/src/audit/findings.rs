@@ -86,7 +86,6 @@ impl TierCounts {
     }
 
     /// Findings of one tier.
-    #[must_use]
     pub const fn of(&self, tier: Tier) -> u64 {
         match tier {
             Tier::Impossible => self.impossible,
@@ -96,7 +95,6 @@ impl TierCounts {
         }
     }
 
-    #[must_use]
     pub const fn total(&self) -> u64 {
         self.impossible + self.shortfall + self.doubtful + self.method
     }
@@ -125,7 +123,6 @@ pub struct AuditFindings {
 
 impl AuditFindings {
     /// True if some value cannot be right.
-    #[must_use]
     pub const fn has_impossible(&self) -> bool {
         self.counts.impossible > 0
     }

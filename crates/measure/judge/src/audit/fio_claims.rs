@@ -12,7 +12,6 @@ use durio_fio::json::{DirectionFigures, FioJob, FioOutput, LatencyBlock, OptionP
 use super::{Claim, ClaimPlace, Durability, Figure, Operations, describe};
 
 /// The claims of a result, in its order.
-#[must_use]
 pub fn fio_claims(output: &FioOutput) -> Vec<Claim> {
     let claims = (1_usize..).zip(&output.jobs);
     claims.map(|(number, job)| claim(output, job, number)).collect()

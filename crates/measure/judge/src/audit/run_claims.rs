@@ -14,7 +14,6 @@ use super::claim::{Claim, ClaimPlace, Durability, Operations};
 use super::figure::Figure;
 
 /// The claims of a run, in the order of its steps; rounds and streams are separate claims.
-#[must_use]
 pub fn run_claims(findings: &Findings) -> Vec<Claim> {
     findings.workloads.iter().map(|workload| claim(findings, workload)).collect()
 }

@@ -440,7 +440,6 @@ pub enum AuditError {
 
 impl AuditError {
     /// What to do about it.
-    #[must_use]
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Read(_) => "check the path and the rights",

@@ -99,14 +99,12 @@ pub struct Pair {
 
 impl Pair {
     /// True if both sides have any result, whether its word is open or not.
-    #[must_use]
     pub fn is_any_compared(&self) -> bool {
         let mut figures = self.steps.iter().flat_map(|step| &step.figures);
         figures.any(|figure| figure.effect.is_some())
     }
 
     /// How many rates and 99th percentiles have this word.
-    #[must_use]
     pub fn gated_with(&self, word: SideWord) -> usize {
         let figures = self.steps.iter().flat_map(|step| &step.figures);
         figures.filter(|compared| compared.figure.is_gated() && compared.word == word).count()
@@ -153,13 +151,11 @@ pub struct StepComparison {
 
 impl StepComparison {
     /// The comparison of one result.
-    #[must_use]
     pub fn figure(&self, name: FigureName) -> Option<&FigureComparison> {
         self.figures.iter().find(|compared| compared.figure == name)
     }
 
     /// The step in words: name, and location where there is one.
-    #[must_use]
     pub fn title(&self) -> String {
         match &self.locations {
             [a, b] if a.is_empty() && b.is_empty() => self.name.clone(),
@@ -214,7 +210,6 @@ impl FigureName {
     ];
 
     /// As users read it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -232,13 +227,11 @@ impl FigureName {
     }
 
     /// True where more is better.
-    #[must_use]
     pub const fn is_more_better(self) -> bool {
         matches!(self, Self::Rate | Self::Bandwidth)
     }
 
     /// True for the results that `--fail-over` looks at.
-    #[must_use]
     pub const fn is_gated(self) -> bool {
         // Each further result would make Holm's procedure stricter for all the others.
         matches!(self, Self::Rate | Self::P99)
@@ -307,7 +300,6 @@ pub struct FigureComparison {
 
 impl FigureComparison {
     /// The share by which the other side is worse; negative if it is better.
-    #[must_use]
     pub fn worse_by(&self) -> Option<f64> {
         let effect = self.effect?;
         Some(if self.figure.is_more_better() { -effect } else { effect })

@@ -123,7 +123,6 @@ fn table(row: &PublishedLine, operation: OperationName, point: RatePoint) -> Pub
 }
 
 /// The tables that have every word of `name`, in any case.
-#[must_use]
 pub fn named(tables: &[PublishedTable], name: &str) -> Vec<PublishedTable> {
     let wanted: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
     let is_it = |table: &&PublishedTable| {
@@ -145,7 +144,6 @@ pub struct AgainstPublished {
 
 /// Every ladder of the run (the same operation at a location, by load) against every table of the
 /// same pattern and mix. Steps that did not run to their limit are left out.
-#[must_use]
 pub fn against(findings: &Findings, tables: &[PublishedTable]) -> Vec<AgainstPublished> {
     let mut found = Vec::new();
     for table in tables {
@@ -209,7 +207,6 @@ pub enum ShapeWord {
 
 impl ShapeWord {
     /// As users read it.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Reference => "reference",
@@ -247,7 +244,6 @@ pub struct ShapeComparison {
 
 impl ShapeComparison {
     /// True if both tables share at least one level other than the reference.
-    #[must_use]
     pub fn is_any_compared(&self) -> bool {
         self.levels
             .iter()
@@ -260,7 +256,6 @@ pub const TOLERANCE: f64 = 0.10;
 
 /// Sets the shapes of two tables against each other. Rates that are not positive are passed over;
 /// of several rates at one level the first counts.
-#[must_use]
 pub fn shape(measured: &[RatePoint], published: &[RatePoint], tolerance: f64) -> ShapeComparison {
     let all = measured.iter().chain(published).filter(|point| point.rate > 0.0);
     let mut levels: Vec<u32> = all.map(|point| point.level).collect();

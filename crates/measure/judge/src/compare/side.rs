@@ -22,7 +22,6 @@ pub struct RunReader {
 
 impl RunReader {
     /// A reader of the run that the manifest names.
-    #[must_use]
     pub fn new(manifest: Manifest, plan: Plan, environment: Environment) -> Self {
         let analyser = Analyser::new(manifest, plan.clone(), environment);
         Self { analyser, plan, series: BTreeMap::new() }
@@ -49,7 +48,6 @@ impl RunReader {
     }
 
     /// The run up to the last event seen.
-    #[must_use]
     pub fn finish(self, run_folder: String) -> ComparedRun {
         ComparedRun { findings: self.analyser.finish(run_folder).findings, series: self.series }
     }
@@ -62,7 +60,6 @@ pub struct ComparedRun {
 }
 
 impl ComparedRun {
-    #[must_use]
     pub fn findings(&self) -> &Findings {
         &self.findings
     }

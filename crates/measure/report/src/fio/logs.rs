@@ -23,7 +23,6 @@ pub struct FioLog {
 }
 
 /// The logs that are asked for; copies that share a file stand in it one after the other.
-#[must_use]
 pub fn fio_logs(findings: &Findings, requests: &[LogRequest]) -> Vec<FioLog> {
     let mut logs: Vec<FioLog> = Vec::new();
     for request in requests {
@@ -42,7 +41,6 @@ pub fn fio_logs(findings: &Findings, requests: &[LogRequest]) -> Vec<FioLog> {
 
 /// Whether a log of latencies is asked for of an engine whose submit and completion latencies have
 /// no series, only totals: fio's `_slat` and `_clat` are not written then.
-#[must_use]
 pub fn has_unrecorded_parts(findings: &Findings, requests: &[LogRequest]) -> bool {
     let of_latency = requests.iter().filter(|request| request.kind == LogKind::Latency);
     let mut workloads = of_latency.filter_map(|request| workload_at(findings, request.place));

@@ -19,7 +19,6 @@ use crate::job_input::StartSignal;
 use crate::log::LogBatch;
 use crate::measured_loop::{
     EarlyEnding, InFlightCount, JobFailure, Lateness, MISSED_MAX, Pacer, blank_operation, is_done,
-    kind_of,
 };
 
 // The longest sleep without a look whether the run is over.
@@ -360,7 +359,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
             state.join();
         }
         let (offset, length) = state.log.place(taken.bytes);
-        let sync = state.sync_after_write().map(kind_of);
+        let sync = state.sync_after_write();
         Some(Batch { taken, offset, length, sync, delayed })
     }
 

@@ -17,9 +17,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::yield_now;
 
 use durio_base::Nanos;
-use durio_block::{Clock, SyncEngine, Ticks};
+use durio_block::{Clock, OperationKind, SyncEngine, Ticks};
 use durio_record::OperationName;
-use durio_workload::{AccessKind, BlockFiller, Stream, Workload};
+use durio_workload::{BlockFiller, Stream, Workload};
 
 use super::{CommitterTeam, Leader};
 use crate::grid::{IntervalClock, JobBounds};
@@ -135,8 +135,8 @@ impl<C: Clock> CommitterState<C> {
     }
 
     /// The separate call that makes a batch durable after its write, if any.
-    pub(super) fn sync_after_write(&mut self) -> Option<AccessKind> {
-        self.stream.follow_up(AccessKind::Write).map(|access| access.kind)
+    pub(super) fn sync_after_write(&mut self) -> Option<OperationKind> {
+        self.stream.follow_up(OperationKind::Write).map(|access| access.kind)
     }
 
     /// Ends the handing over.

@@ -5,7 +5,7 @@
 //! depend only on the time of the look run once.
 
 use durio_block::{Clock, Completion, Engine, OperationKind, Ticks};
-use durio_workload::{Access, AccessKind};
+use durio_workload::Access;
 
 use super::{MeasuredLoop, RECORDED_AS, Slot};
 use crate::recorder::JobRecorder;
@@ -18,7 +18,7 @@ pub(super) struct Alike {
     pub(super) start: Ticks,
     pub(super) submitted: Ticks,
     pub(super) seen: Ticks,
-    pub(super) kind: AccessKind,
+    pub(super) kind: OperationKind,
     pub(super) count: u64,
 }
 
@@ -27,7 +27,7 @@ impl Alike {
         start: Ticks(0),
         submitted: Ticks(0),
         seen: Ticks(0),
-        kind: AccessKind::Read,
+        kind: OperationKind::Read,
         count: 0,
     };
 }
@@ -83,7 +83,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             // Flags are the same for all, there is one file, and nothing is linked.
             let operation = &mut self.queue[self.queued];
             // A plain job has no third kind.
-            let is_write = kind == AccessKind::Write;
+            let is_write = kind == OperationKind::Write;
             operation.kind = if is_write { OperationKind::Write } else { OperationKind::Read };
             operation.slot = completion.slot;
             operation.length = length;
@@ -112,7 +112,7 @@ impl Alike {
     #[inline(always)]
     fn count<E: Engine>(
         &mut self,
-        (start, submitted, kind): (Ticks, Ticks, AccessKind),
+        (start, submitted, kind): (Ticks, Ticks, OperationKind),
         engine: &E,
         recorder: &mut JobRecorder,
     ) {

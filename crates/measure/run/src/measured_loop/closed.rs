@@ -8,11 +8,11 @@
 //! `iodepth_batch_complete_max`, `iodepth_low` and `thinktime`. As in fio, completions are taken only
 //! when the queue is full, nothing more is to start or a pause is due.
 
-use durio_block::{Clock, Completion, Engine, Operation, Ticks};
+use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks};
 use durio_plan::{CompletionTime, DrainPolicy};
-use durio_workload::{Access, AccessKind};
+use durio_workload::Access;
 
-use super::{LoopResult, MeasuredLoop, RECORDED_AS, Slot, blank_operation, kind_of};
+use super::{LoopResult, MeasuredLoop, RECORDED_AS, Slot, blank_operation};
 
 impl<E: Engine> MeasuredLoop<'_, E> {
     /// Runs to the limit, to the first error or until it is stopped.
@@ -31,9 +31,9 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             let Access { kind, offset, length, .. } = self.input.stream.next_access();
             self.remaining -= 1;
             // The data first: its making is the generator's work and in no latency (docs/design/0010).
-            let start = if kind == AccessKind::Write { self.fill_one(length, now) } else { now };
+            let start = if kind == OperationKind::Write { self.fill_one(length, now) } else { now };
             let operation = Operation {
-                kind: kind_of(kind),
+                kind: kind,
                 length,
                 offset,
                 intended_start: start,
@@ -65,9 +65,9 @@ impl<E: Engine> MeasuredLoop<'_, E> {
 
     /// Makes the data of a write that would start at `now`; gives the time when it starts.
     fn fill_one(&mut self, length: u64, now: Ticks) -> Ticks {
-        self.slots[0] = Slot { start: now, file: 0, offset: 0, length, kind: AccessKind::Write };
+        self.slots[0] = Slot { start: now, file: 0, offset: 0, length, kind: OperationKind::Write };
         let operation = &mut self.queue[0];
-        (operation.kind, operation.slot) = (kind_of(AccessKind::Write), 0);
+        (operation.kind, operation.slot) = (OperationKind::Write, 0);
         operation.length = length;
         self.queued = 1;
         self.unfilled = self.input.filler.renews();

@@ -23,12 +23,12 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use durio_block::{Clock, Completion, Engine, Ticks};
+use durio_block::{Clock, Completion, Engine, OperationKind, Ticks};
 use durio_record::{OperationName, Pacing};
-use durio_workload::{Access, AccessKind, ArrivalSchedule};
+use durio_workload::{Access, ArrivalSchedule};
 
 use super::open::DueSchedule;
-use super::{Lateness, LoopResult, MeasuredLoop, Pacer, RECORDED_AS, kind_of};
+use super::{Lateness, LoopResult, MeasuredLoop, Pacer, RECORDED_AS};
 use crate::log::{Log, LogBatch, Record, put_record};
 
 /// What the log does.
@@ -221,7 +221,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         self.flying = self.filling;
         // With two slots records join the next batch while this one is in flight.
         self.filling = (self.filling + 1) % self.slots;
-        self.start(AccessKind::Write, now);
+        self.start(OperationKind::Write, now);
         let nanos = self.base.engine.clock().reference_nanos();
         self.base.in_flight.change(1, nanos);
         self.stage = Stage::Busy;
@@ -238,14 +238,14 @@ impl<E: Engine> LogLoop<'_, '_, E> {
 
     /// Queues the batch's write, or what makes it durable.
     #[inline]
-    fn start(&mut self, kind: AccessKind, now: Ticks) {
+    fn start(&mut self, kind: OperationKind, now: Ticks) {
         let Batch { offset, length, .. } = self.batch;
         let place = &mut self.base.slots[0];
         (place.start, place.kind) = (now, kind);
         (place.offset, place.length) = (offset, length);
-        let is_write = kind == AccessKind::Write;
+        let is_write = kind == OperationKind::Write;
         let operation = &mut self.base.queue[0];
-        operation.kind = kind_of(kind);
+        operation.kind = kind;
         operation.slot = self.flying;
         // A sync is of the whole file: it has neither a place nor a length.
         operation.length = if is_write { length } else { 0 };

@@ -5,9 +5,9 @@
 //! one: that is the storage's doing, and in its response. The time by which an arrival started late
 //! though a place was free is the generator's doing, and counted apart ([`Pacer`]).
 
-use durio_block::{Clock, Completion, Engine, Ticks};
+use durio_block::{Clock, Completion, Engine, OperationKind, Ticks};
 use durio_record::OperationName;
-use durio_workload::{AccessKind, ArrivalSchedule};
+use durio_workload::ArrivalSchedule;
 
 use super::syncs::Follows;
 use super::{Lateness, LoopResult, MISSED_MAX, MeasuredLoop, Origin, Pacer};
@@ -102,7 +102,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             let Some(&(_, free_since)) = self.free.first() else { break };
             let access = self.input.stream.next_access();
             // The arrival is not lost: it stays due until the pass has started.
-            if access.kind == AccessKind::DropCache {
+            if access.drops_cache {
                 self.next_pass = Some(access);
                 break;
             }
@@ -160,23 +160,22 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         }
     }
 
-    fn record_response(&mut self, kind: AccessKind, nanos: u64) {
+    fn record_response(&mut self, kind: OperationKind, nanos: u64) {
         match kind {
-            AccessKind::Read => self.input.recorder.record_response(OperationName::Read, nanos),
-            AccessKind::Write => {
+            OperationKind::Read => self.input.recorder.record_response(OperationName::Read, nanos),
+            OperationKind::Write => {
                 self.input.recorder.record_response(OperationName::Write, nanos);
                 if self.input.commits && self.follows == Follows::Nothing {
                     self.input.recorder.record_response(OperationName::Commit, nanos);
                 }
             }
-            AccessKind::Fsync | AccessKind::Fdatasync if self.input.commits => {
+            OperationKind::Fsync | OperationKind::Fdatasync if self.input.commits => {
                 self.input.recorder.record_response(OperationName::Commit, nanos);
             }
-            AccessKind::Fsync
-            | AccessKind::Fdatasync
-            | AccessKind::Reallocate
-            | AccessKind::SyncFileRange
-            | AccessKind::DropCache => {}
+            OperationKind::Fsync
+            | OperationKind::Fdatasync
+            | OperationKind::Reallocate
+            | OperationKind::SyncFileRange => {}
         }
     }
 

@@ -23,9 +23,9 @@ use std::os::fd::AsFd;
 
 use durio_block::{Clock, Completion, Engine, OperationKind, drop_cached};
 use durio_record::OperationName;
-use durio_workload::{Access, AccessKind, SyncMethod};
+use durio_workload::{Access, SyncMethod};
 
-use super::{MeasuredLoop, Origin, Slot, kind_of};
+use super::{MeasuredLoop, Origin, Slot};
 
 /// The sync after a write, or with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) enum Follows {
     /// A sync of its range, then of the file: recorded as one sync.
     RangeThenFile,
     /// This sync, linked to it.
-    Linked(AccessKind),
+    Linked(OperationKind),
 }
 
 impl Follows {
@@ -67,7 +67,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             self.fail(slot, completion.result);
             return Some(slot);
         }
-        if self.follows == Follows::RangeThenFile && place.kind != AccessKind::Write {
+        if self.follows == Follows::RangeThenFile && place.kind != OperationKind::Write {
             self.record_range_sync(slot, completion);
         } else {
             self.record(slot, completion);
@@ -75,11 +75,11 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let Some(mut access) = self.input.stream.follow_up(place.kind) else { return Some(slot) };
         // The file that was written. fio syncs another one where a job has several (fio#1904).
         access.file = place.file;
-        if access.kind == AccessKind::SyncFileRange {
+        if access.kind == OperationKind::SyncFileRange {
             (access.offset, access.length) = (place.offset, place.length);
         }
         self.start(slot, access, completion.completed_at);
-        if place.kind == AccessKind::SyncFileRange {
+        if place.kind == OperationKind::SyncFileRange {
             // The two calls are one sync.
             self.slots[slot].start = place.start;
         }
@@ -90,8 +90,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     /// access.
     fn record_range_sync(&mut self, slot: usize, completion: &Completion) {
         match self.slots[slot].kind {
-            AccessKind::SyncFileRange => {}
-            AccessKind::Fdatasync => {
+            OperationKind::SyncFileRange => {}
+            OperationKind::Fdatasync => {
                 let now = completion.completed_at;
                 let nanos = self.engine.clock().nanos(now.since(self.slots[slot].start));
                 self.input.recorder.record(OperationName::Sync, nanos);
@@ -116,12 +116,12 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         }
         match slot.checked_sub(self.places) {
             Some(of_write) => Some(of_write),
-            None => (place.kind != AccessKind::Write).then_some(slot),
+            None => (place.kind != OperationKind::Write).then_some(slot),
         }
     }
 
     /// Puts the sync behind the write that was queued last, and links the two.
-    pub(super) fn link_sync(&mut self, slot: usize, kind: AccessKind) {
+    pub(super) fn link_sync(&mut self, slot: usize, kind: OperationKind) {
         let behind = slot + self.places;
         let write = self.slots[slot];
         self.slots[behind] = Slot { kind, offset: 0, length: 0, ..write };
@@ -131,7 +131,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         // complete.
         write.link = true;
         *sync = *write;
-        sync.kind = kind_of(kind);
+        sync.kind = kind;
         sync.link = false;
         // A depth is at most 2¹⁴ with links (durio-workload).
         sync.slot = u32::try_from(behind).unwrap_or(u32::MAX);
@@ -162,7 +162,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     /// Syncs a file when nothing else is in flight. What it takes is part of the job's time.
     #[cold]
     pub(super) fn sync_at_end(&mut self, file: u32) {
-        let fsync = Access { kind: AccessKind::Fsync, file, offset: 0, length: 0 };
+        let fsync =
+            Access { kind: OperationKind::Fsync, drops_cache: false, file, offset: 0, length: 0 };
         let begin = self.engine.clock().now();
         let nanos = self.engine.clock().reference_nanos();
         self.in_flight.change(1, nanos);

@@ -23,14 +23,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use durio_base::Nanos;
-use durio_block::{Clock, Engine, MonotonicClock};
+use durio_block::{Clock, Engine, MonotonicClock, OperationKind};
 use durio_observe::{
     Layer, LayerKind, Stack, TraceClock, TraceEventKind, TraceText, has_request_queue,
     leaf_devices, parse_trace, read_stack,
 };
 use durio_plan::EngineKind;
 use durio_record::{Event, Outcome, PathDevice, PathTraced};
-use durio_workload::{AccessKind, job_seed};
+use durio_workload::job_seed;
 use rustix::thread::gettid;
 use timeline::timelines;
 
@@ -193,7 +193,7 @@ impl TracedOperations<'_> {
         let begin = engine.clock().now().0;
         self.operations.access_and_syncs(engine, access)?;
         let end = engine.clock().now().0;
-        let is_access = matches!(access.kind, AccessKind::Read | AccessKind::Write);
+        let is_access = matches!(access.kind, OperationKind::Read | OperationKind::Write);
         Ok(is_access.then_some(Stamps { begin, end }))
     }
 }

@@ -377,13 +377,11 @@ impl CampaignSpec {
         Ok(spec)
     }
 
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.file.head.name.0
     }
 
     /// Its summary and its sources.
-    #[must_use]
     pub fn summary(&self) -> String {
         let summary = self.file.head.summary.get().unwrap_or_default();
         match self.file.head.source.one() {
@@ -394,7 +392,6 @@ impl CampaignSpec {
     }
 
     /// Its targets, in order.
-    #[must_use]
     pub fn targets(&self) -> Vec<SpecTarget> {
         let targets = self.file.target.iter();
         let paths = targets.clone().map(|target| target.path.get().unwrap_or_default().to_vec());
@@ -501,14 +498,12 @@ pub(crate) fn shared_keys() -> Vec<ReferenceKey> {
 }
 
 /// The JSON schema (draft 2020-12) of spec files, for editors that check TOML by one.
-#[must_use]
 pub fn spec_json_schema() -> String {
     let keys = CampaignFile::all_keys();
     format!("{:#}\n", reference::file("durio campaign spec", &keys, &shared_keys()))
 }
 
 /// Tables of all keys, as Markdown.
-#[must_use]
 pub fn spec_reference() -> String {
     reference::tables(&sections())
 }

@@ -168,7 +168,6 @@ printed!(Bytes, Nanos, NonZeroU32, String);
 impl Profile {
     /// Every field with its source: the log's, the software's, then the other streams', then the
     /// profile's own.
-    #[must_use]
     pub fn facts(&self) -> Vec<ShownFact> {
         let log = self.log.iter().map(|log| ("log", log.facts()));
         let software = self.software.iter().map(|software| ("software", software.facts()));

@@ -40,7 +40,6 @@ const SHIPPED: &[(&str, &str)] = shipped![
 ];
 
 /// Their names, in the order in which they are listed.
-#[must_use]
 pub fn profile_names() -> Vec<&'static str> {
     SHIPPED.iter().map(|(name, _)| *name).collect()
 }

@@ -33,7 +33,6 @@ pub enum FileHandling {
 
 impl FileHandling {
     /// True if a write leaves the file in another state: a second step needs a new file.
-    #[must_use]
     pub const fn is_used_up(self) -> bool {
         matches!(self, Self::Extend | Self::Preallocated)
     }
@@ -159,7 +158,6 @@ facts_table! {
 
 impl SoftwareProfile {
     /// As it is run.
-    #[must_use]
     pub fn software(&self) -> Software {
         Software {
             clients: self.clients.value,
@@ -240,13 +238,11 @@ facts_table! {
 
 impl StreamProfile {
     /// True if it runs also where the log is measured idle.
-    #[must_use]
     pub fn runs_always(&self) -> bool {
         self.with_every_commit.as_ref().is_some_and(|always| always.value)
     }
 
     /// How its file is there; readers read the data file.
-    #[must_use]
     pub fn file_handling(&self) -> FileHandling {
         self.file.as_ref().map_or(FileHandling::Recycled, |file| file.value)
     }
@@ -327,7 +323,6 @@ impl FactField for StreamKind {}
 impl LogProfile {
     /// What the log does, by the name `log`. Without group commit a record is a write, filled up to
     /// the padding; with it, batches are filled up.
-    #[must_use]
     pub fn workload(&self) -> Workload {
         let grouped = self.group_commit();
         let padding = if grouped.is_some() { Bytes::ZERO } else { self.padding.value.0 };
@@ -355,7 +350,6 @@ impl LogProfile {
     }
 
     /// The log's workload for `clients` clients of a database with this software.
-    #[must_use]
     pub fn transactions(&self, clients: u32, software: Software) -> Workload {
         let policy = GroupCommit {
             committers: clients,
@@ -402,7 +396,6 @@ impl LogProfile {
     }
 
     /// Records of a rate in bytes come at equal distances, of a rate per second at random.
-    #[must_use]
     pub fn arrivals(&self) -> Arrivals {
         arrivals(self.rate.value, &self.records.value.0)
     }
@@ -410,7 +403,6 @@ impl LogProfile {
 
 impl StreamProfile {
     /// What the stream does, by its name.
-    #[must_use]
     pub fn workload(&self) -> Workload {
         let (block_size, block_mix) = sizes(&self.sizes.value.0);
         let writes = self.kind == StreamKind::Write;
@@ -439,7 +431,6 @@ impl StreamProfile {
     }
 
     /// When its accesses start.
-    #[must_use]
     pub fn arrivals(&self) -> Arrivals {
         arrivals(self.rate.value, &self.sizes.value.0)
     }

@@ -4,7 +4,7 @@ mod meaning;
 
 use std::collections::BTreeSet;
 
-use durio_plan::{LatencyFigure, Threshold, ThresholdBound, TimedOperation};
+use durio_plan::{LatencyFigure, OperationName, Threshold, ThresholdBound};
 use durio_workload::{CacheMode, SyncMethod};
 
 use super::*;
@@ -154,7 +154,7 @@ fn what_is_documented_is_what_the_project_cites() {
         all.iter().filter(|threshold| threshold.database == name).collect()
     };
     let sync = |limit| ThresholdBound::LatencyBelow {
-        operation: TimedOperation::Sync,
+        operation: OperationName::Sync,
         figure: LatencyFigure::P99,
         limit: durio_base::Nanos::from_millis(limit),
     };

@@ -81,7 +81,6 @@ impl Field for Vec<ProfileThreshold> {
 impl Profile {
     /// The limits for a run of the profile: those of its streams, and those that a workload of
     /// `durio check` has to show.
-    #[must_use]
     pub fn run_thresholds(&self) -> Vec<Threshold> {
         let one = |limit: &ProfileThreshold| {
             let (workload, note) = match (&limit.of, &limit.check) {
@@ -103,7 +102,6 @@ impl Profile {
     }
 
     /// The limits for `durio check`, or else one entry that says that the profile has none.
-    #[must_use]
     pub(super) fn thresholds_of_check(&self) -> Vec<Threshold> {
         let one = |limit: &ProfileThreshold| {
             Some(self.threshold(limit, limit.check.as_ref()?, &limit.check_note))

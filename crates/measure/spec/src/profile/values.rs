@@ -1,7 +1,7 @@
 //! Values of a profile, how they are written and shown.
 
 use durio_base::{Bytes, Nanos};
-use durio_plan::{LatencyFigure, Provenance, ThresholdBound, TimedOperation};
+use durio_plan::{LatencyFigure, OperationName, Provenance, ThresholdBound};
 use durio_workload::{Arrivals, BlockShare, ClientThreads, LogWriter, Pattern, Skew};
 
 use super::facts::FactText;
@@ -141,7 +141,7 @@ impl FactText for SizesByWeight {
 /// What a threshold limits: "p99 of sync", "operations per cpu", "bytes per cpu".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThresholdFigure {
-    Latency(LatencyFigure, TimedOperation),
+    Latency(LatencyFigure, OperationName),
     OperationsPerCpu,
     BytesPerCpu,
 }
@@ -155,7 +155,7 @@ fn figure(text: &str) -> Result<ThresholdFigure, String> {
     let find = || {
         let (figure, operation) = text.split_once(" of ")?;
         let figure = LatencyFigure::of_word(figure)?;
-        let operation = TimedOperation::of_word(operation)?;
+        let operation = OperationName::LIMITED.into_iter().find(|name| name.name() == operation)?;
         Some(ThresholdFigure::Latency(figure, operation))
     };
     find().ok_or_else(|| {
@@ -308,9 +308,9 @@ mod tests {
 
     #[test]
     fn figures_and_their_limits_belong_together() {
-        let latency = ThresholdFigure::Latency(LatencyFigure::P99_9, TimedOperation::Write);
+        let latency = ThresholdFigure::Latency(LatencyFigure::P99_9, OperationName::Write);
         assert_eq!(read::<ThresholdFigure>("\"p99.9 of write\""), Ok(latency));
-        let mean = ThresholdFigure::Latency(LatencyFigure::Mean, TimedOperation::Sync);
+        let mean = ThresholdFigure::Latency(LatencyFigure::Mean, OperationName::Sync);
         assert_eq!(read::<ThresholdFigure>("\"mean of sync\""), Ok(mean));
         assert_eq!(
             read::<ThresholdFigure>("\"operations per cpu\""),
@@ -323,7 +323,7 @@ mod tests {
         let least = |text: &str| Some(text.to_owned());
         let limit = Nanos::new(1);
         let below = ThresholdBound::LatencyBelow {
-            operation: TimedOperation::Write,
+            operation: OperationName::Write,
             figure: LatencyFigure::P99_9,
             limit,
         };

@@ -126,7 +126,6 @@ impl KeyedValue for MatrixAxes {
 }
 
 /// The JSON schema (draft 2020-12) of stack specs, for editors that check TOML by one.
-#[must_use]
 pub fn stack_spec_json_schema() -> String {
     let keys = StackFile::all_keys();
     let mut schema = reference::file("durio stack spec", &keys, &shared_keys());
@@ -152,7 +151,6 @@ fn with_axes(schema: &mut Json) {
 
 /// Tables of all keys that are not those of campaigns, and of the words that programs are given, as
 /// Markdown.
-#[must_use]
 pub fn stack_spec_reference() -> String {
     let words = tool_words_reference();
     format!("{}\n### Words for mkfs, mount and ZFS\n{words}", reference::tables(&sections()))

@@ -80,8 +80,7 @@ fn accesses(workload: &Workload, count: usize) -> Vec<(OperationKind, u64, u64)>
     let region = workload.region_of(0, Bytes::from_mib(1)).unwrap();
     let mut stream = Stream::new(workload, region, 1);
     let accesses = std::iter::repeat_with(|| stream.next_access());
-    let made =
-        accesses.map(|access| (super::super::kind_of(access.kind), access.offset, access.length));
+    let made = accesses.map(|access| (access.kind, access.offset, access.length));
     made.take(count).collect()
 }
 

@@ -239,7 +239,7 @@ fn thresholds_of_a_run_are_of_its_streams_and_those_of_check_of_its_workloads() 
         criterion: "p99 below 10 ms".to_owned(),
         workload: workload.to_owned(),
         bound: ThresholdBound::LatencyBelow {
-            operation: TimedOperation::Sync,
+            operation: OperationName::Sync,
             figure: LatencyFigure::P99,
             limit: durio_base::Nanos::from_millis(10),
         },
@@ -271,7 +271,7 @@ fn thresholds_of_a_run_are_of_its_streams_and_those_of_check_of_its_workloads() 
     unlogged.streams.clear();
     assert_eq!(unlogged.run_thresholds(), []);
     assert_eq!(Threshold::GOAL, "goal");
-    assert_eq!((TimedOperation::Read.word(), LatencyFigure::P99_9.word()), ("read", "p99.9"));
+    assert_eq!((OperationName::Read.name(), LatencyFigure::P99_9.word()), ("read", "p99.9"));
 }
 
 #[test]
