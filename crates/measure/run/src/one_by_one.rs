@@ -71,7 +71,9 @@ pub(crate) struct OneByOne<'a> {
 
 impl<'a> OneByOne<'a> {
     pub(crate) fn new(workload: &'a Workload, region: Region, seed: u64) -> Self {
-        let stream = Stream::new(workload, region, seed);
+        // An engine would take the access that drops the cache for one that zeroes the region.
+        let kept = Workload { drops_cache_each_pass: false, ..workload.clone() };
+        let stream = Stream::new(&kept, region, seed);
         let filler = BlockFiller::new(workload, seed);
         Self { stream, filler, workload, ending: EarlyEnding::default() }
     }
@@ -161,5 +163,23 @@ impl<'a> OneByOne<'a> {
             }
         }
         if self.ending.failure.is_some() { Err(EndedEarly) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_base::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_traced_workload_reads_pass_after_pass_and_never_zeroes_its_region() {
+        let workload =
+            Workload { drops_cache_each_pass: true, jobs: 1, depth: 1, ..Workload::default() };
+        let region = Region { offset: Bytes::new(0), length: Bytes::new(65_536) };
+        let mut traced = OneByOne::new(&workload, region, 1);
+        // A pass has 16 blocks.
+        let kinds: Vec<_> = (0..100).map(|_| traced.stream.next_access().kind).collect();
+        assert!(!kinds.contains(&OperationKind::Reallocate), "{kinds:?}");
     }
 }
