@@ -129,7 +129,7 @@ impl TestSession {
         }
     }
 
-    /// After all tests.
+    /// What comes after all tests, since it looks at the whole machine or is timed.
     fn run_last(&self, is_long: bool, missing: &str) {
         if is_long {
             self.stage("long tests", || stages::long_tests(missing));
@@ -140,7 +140,7 @@ impl TestSession {
         self.stage("book", stages::book);
         // The existing build: the tests made the debug one, the long tests the release one.
         let profile = if is_long { "release" } else { "debug" };
-        // Without tests beside it: it checks the whole machine for leftovers.
+        // It checks the whole machine for leftovers, those of tests too.
         self.stage("attack", || stages::attack(profile, is_long));
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn bootable(programs: &[&str]) -> Option<Sandbox> {
 }
 
 /// A command of durio that looks for kernels where the user's are. An emulated guest computes all the
-/// time and is waited for: what is measured beside it comes first.
+/// time and is waited for: measurements of other tests come first.
 pub(crate) fn with_kernels(sandbox: &Sandbox, line: &str) -> Durio {
     let of_ours = |name: &str| std::env::var_os(name).unwrap_or_default();
     let line = sandbox.durio(line).within(["nice", "-n", "5"]);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::arena::{Arena, is_root, take_down};
@@ -24,7 +24,7 @@ const END_LIMIT: Duration = Duration::from_secs(5);
 const RESULTS: &str = "results.json";
 
 /// The outcome of a row.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RowOutcome {
     pub(crate) row: String,
     pub(crate) tried: usize,
@@ -52,8 +52,7 @@ pub(super) fn carry_out(
     interrupt.check()?;
     ensure!(status.success(), "the suite itself failed: {status}");
     let text = fs::read(scratch.path().join(RESULTS)).context("the suite left no results")?;
-    let results: Vec<Value> = serde_json::from_slice(&text)?;
-    Ok(results.iter().map(RowOutcome::of_json).collect())
+    Ok(serde_json::from_slice(&text)?)
 }
 
 /// Waits for the inner process, which Ctrl-C reaches too, and kills it if it does not end after an
@@ -146,8 +145,7 @@ pub(super) fn run_inside(arguments: &AttackArguments, scratch: &Path) -> Result<
     let arena = Arena::enter(scratch)?;
     let mut outcomes = Vec::new();
     for row in chosen(&arguments.only)? {
-        let outcome = run_row(&arena, &row, arguments)?;
-        outcomes.push(outcome.to_json());
+        outcomes.push(run_row(&arena, &row, arguments)?);
     }
     let text = serde_json::to_vec(&outcomes)?;
     fs::write(scratch.join(RESULTS), text).context("cannot write the results")
@@ -188,36 +186,6 @@ fn run_row(arena: &Arena, row: &AttackRow, arguments: &AttackArguments) -> Resul
     Ok(outcome)
 }
 
-impl RowOutcome {
-    fn to_json(&self) -> Value {
-        json!({ "row": self.row, "tried": self.tried, "violations": self.violations,
-            "not_run": self.not_run })
-    }
-
-    fn of_json(value: &Value) -> Self {
-        let number = |count: &Value| {
-            count.as_u64().and_then(|whole| usize::try_from(whole).ok()).unwrap_or(0)
-        };
-        let texts = |list: &Value| -> Vec<String> {
-            list.as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect()
-        };
-        let violations = value["violations"].as_array().into_iter().flatten();
-        Self {
-            row: value["row"].as_str().unwrap_or_default().to_owned(),
-            tried: number(&value["tried"]),
-            violations: violations
-                .map(|violation| (number(&violation[0]), texts(&violation[1])))
-                .collect(),
-            not_run: value["not_run"].as_str().map(str::to_owned),
-        }
-    }
-}
-
 fn all() -> Vec<AttackRow> {
     [
         inputs::rows(),
@@ -249,6 +217,10 @@ fn chosen(names: &[String]) -> Result<Vec<AttackRow>> {
 mod tests {
     use super::*;
 
+    fn sent(outcome: &RowOutcome) -> RowOutcome {
+        serde_json::from_slice(&serde_json::to_vec(outcome).unwrap()).unwrap()
+    }
+
     #[test]
     fn an_outcome_arrives_as_it_was_sent() {
         let outcome = RowOutcome {
@@ -257,9 +229,9 @@ mod tests {
             violations: vec![(3, vec!["left: x".to_owned(), "hangs".to_owned()])],
             not_run: None,
         };
-        assert_eq!(RowOutcome::of_json(&outcome.to_json()), outcome);
+        assert_eq!(sent(&outcome), outcome);
         let skipped = RowOutcome { not_run: Some("no root".to_owned()), ..RowOutcome::default() };
-        assert_eq!(RowOutcome::of_json(&skipped.to_json()), skipped);
+        assert_eq!(sent(&skipped), skipped);
     }
 
     #[test]

@@ -23,7 +23,7 @@ const SIMULATED_CUTS_LONG: u64 = 1_000_000;
 const FUZZ_SECONDS_LONG: u32 = 60;
 // Per core: a test waits for most of its time, and each measures on its own.
 const BLACK_BOX_THREADS: usize = 3;
-// Besides one per core: most slow tests boot a guest, which computes where KVM does not work.
+// More than one per core: most slow tests boot a guest, which computes where KVM does not work.
 const SLOW_THREADS_MORE: usize = 1;
 /// Crates with examples in their documentation: rustdoc compiles every crate that it is given.
 const WITH_EXAMPLES: [&str; 2] = ["durio-base", "durio-fio"];
