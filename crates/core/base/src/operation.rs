@@ -3,9 +3,7 @@
 /// What an operation does, as workloads ask for it and engines do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationKind {
-    /// Into a buffer.
     Read,
-    /// From a buffer.
     Write,
     Fsync,
     Fdatasync,

@@ -1,3 +1,5 @@
+//! The level of a RAID array, with its word, its number, and the members that it needs and can lose.
+
 use serde::{Deserialize, Serialize};
 
 crate::worded! {

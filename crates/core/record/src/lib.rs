@@ -19,7 +19,7 @@ mod resume;
 mod setting_journal;
 mod writer;
 
-// The name of what is measured is a part of the plan, where its limits are, and of every event.
+// A name of an operation belongs to the plan, where its limits are, and to every event.
 pub use durio_plan::OperationName;
 pub use error::{RecordError, RecordErrorKind};
 pub use event::{
