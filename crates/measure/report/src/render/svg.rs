@@ -318,3 +318,33 @@ fn draw_tiles(tiles: &TileArea) -> String {
     }
     sheet.finish("", top + TILES_TOP)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::chart::TileKind;
+
+    #[test]
+    fn an_area_of_several_lines_has_its_label_at_the_first_alone() {
+        let kind = |letter: char, colour: Colour, fill: f64| {
+            let name = letter.to_string();
+            TileKind { letter, name, colour, fill }
+        };
+        let tiles = TileArea {
+            kinds: vec![kind('k', Colour::Third, 1.0), kind('w', Colour::Alarm, 0.5)],
+            areas: vec![("journal".to_owned(), vec![0; 33]), ("data".to_owned(), vec![0, 1])],
+        };
+        let svg = draw_tiles(&tiles);
+        assert!(svg.starts_with("<svg role=\"img\" viewBox=\"0 0 1120 136\">"), "{svg}");
+        let texts: Vec<&str> = svg.split("<text").skip(1).collect();
+        let expected = [
+            " x=\"136\" y=\"32\" dy=\".35em\" text-anchor=\"end\" font-size=\"31\">journal</text>",
+            " x=\"136\" y=\"112\" dy=\".35em\" text-anchor=\"end\" font-size=\"31\">data</text></svg>",
+        ];
+        assert_eq!(texts, expected);
+        // The last of 32 pieces, the 33rd below the first, and the first of the other area.
+        let whole = "M1080 17h30v30h-30zM150 53h30v30h-30zM150 97h30v30h-30z\"";
+        assert!(svg.contains(whole), "{svg}");
+        assert!(svg.contains(" d=\"M187.5 104.5h15v15h-15z\""), "{svg}");
+    }
+}

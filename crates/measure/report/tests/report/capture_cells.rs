@@ -8,7 +8,7 @@ use durio_analyse::capture::{
     ReplayFindings,
 };
 use durio_observe::WriteCallRates;
-use durio_report::Format;
+use durio_report::{Format, Options, write};
 
 use crate::cells::{assert_csv, assert_facts, assert_table, bars, in_full};
 
@@ -196,6 +196,30 @@ fn a_captured_file_has_its_own_figures() {
         ],
     ];
     assert_csv(&capture(), &expected);
+}
+
+#[test]
+fn eight_files_of_a_capture_are_shown_and_the_others_with_verbose() {
+    let file = |number: u64| {
+        file(number, &format!("/data/file-{number}"), FileClass::Log, pattern(700, 200, 101, 0))
+    };
+    let found = CaptureFindings { files: (1..=11).map(file).collect(), ..capture() };
+    let shown = |verbose: bool| {
+        let mut out = Vec::new();
+        let options = Options { width: 1000, verbose, ..Options::default() };
+        write(Format::Text, &found, &options, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let rows = |text: &str| -> Vec<String> {
+        let first = text.lines().filter_map(|line| line.split_whitespace().next());
+        first.filter(|word| word.starts_with("file-")).map(str::to_owned).collect()
+    };
+    let names = |most: u64| -> Vec<String> { (1..=most).map(|at| format!("file-{at}")).collect() };
+    let text = shown(false);
+    assert_eq!(rows(&text), names(8), "{text}");
+    assert!(text.contains("\n  3 more with --verbose\n"), "{text}");
+    let text = shown(true);
+    assert_eq!(rows(&text), names(11), "{text}");
 }
 
 #[test]

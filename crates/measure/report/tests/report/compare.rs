@@ -11,6 +11,7 @@ use durio_judge::compare::{
 use durio_record::OperationName;
 use durio_report::{Format, Options, ShownShapes, write};
 
+use crate::cells::grids;
 use crate::sample::HOSTILE;
 
 fn written(format: Format, comparison: &Comparison) -> String {
@@ -144,17 +145,35 @@ fn what_is_not_comparable_says_why_in_every_format() {
     for format in [Format::Text, Format::Json, Format::Html, Format::Markdown, Format::Csv] {
         assert!(written(format, &comparison).contains("B did not run to its limit"), "{format}");
     }
+    // A table of names alone has no column for figures that no step has.
+    for format in [Format::Text, Format::Html, Format::Markdown] {
+        let tables = grids(format, &written(format, &comparison));
+        let titles: Vec<_> = tables.iter().map(|table| &table.titles[..]).collect();
+        assert_eq!(titles, [["step"]], "{format}");
+    }
 }
 
 #[test]
 fn many_steps_are_one_table_in_the_terminal() {
-    let steps = (0..500).map(|number| step(&format!("step-{number}"))).collect();
-    let comparison = comparison(steps);
+    // These two differ, and come first.
+    let differing = [30, 499];
+    let steps = (0..500).map(|number| {
+        let mut step = step(&format!("step-{number}"));
+        if !differing.contains(&number) {
+            step.figures.iter_mut().for_each(|figure| figure.word = SideWord::NoDifference);
+        }
+        step
+    });
+    let comparison = comparison(steps.collect());
     let mut page = Vec::new();
     write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
     assert!(page.contains("step-0 ") && !page.contains("p50"), "{page}");
     assert!(page.lines().count() <= 50, "{page}");
+    let first = page.lines().filter_map(|line| line.split_whitespace().next());
+    let shown: Vec<&str> = first.filter(|word| word.starts_with("step-")).collect();
+    let expected = differing.into_iter().chain(0..23).map(|number| format!("step-{number}"));
+    assert_eq!(shown, expected.collect::<Vec<_>>(), "25 steps: {page}");
     let html = written(Format::Html, &comparison);
     assert_eq!(html.matches("<svg").count(), 60);
     assert!(html.contains("drawn for 60 steps") && html.len() < 3 << 20, "{}", html.len());

@@ -4,9 +4,9 @@ use durio_analyse::Findings;
 use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint};
 use durio_analyse::prediction::{PredictionFindings, PredictionPoint, RateBound};
 
-use durio_report::Format;
+use durio_report::{Format, Options, write};
 
-use crate::cells::{assert_table, in_full};
+use crate::cells::{Grid, assert_table, grids, in_full};
 use crate::sample;
 
 fn prediction(points: Vec<PredictionPoint>) -> Findings {
@@ -121,6 +121,67 @@ fn a_number_of_clients_has_its_own_prediction() {
         ],
     ];
     assert_table(&prediction(points), &expected);
+}
+
+/// The predictions as a terminal shows them unasked.
+fn in_short(points: Vec<PredictionPoint>) -> Grid {
+    let mut out = Vec::new();
+    let options = Options { width: 1000, ..Options::default() };
+    write(Format::Text, &prediction(points), &options, &mut out).unwrap();
+    let grids = grids(Format::Text, std::str::from_utf8(&out).unwrap());
+    let is_it = |grid: &Grid| grid.titles.first().is_some_and(|first| first == "clients");
+    grids.into_iter().find(is_it).unwrap()
+}
+
+#[test]
+fn a_summary_says_what_is_offered_where_one_of_the_predictions_is_for_a_rate() {
+    let found = in_short(vec![
+        point(1, RateBound::Storage),
+        PredictionPoint { offered_per_second: Some(2600.0), ..point(2, RateBound::Offered) },
+    ]);
+    let titles = [
+        "clients",
+        "offered",
+        "commits/s",
+        "expected",
+        "p50",
+        "p99",
+        "per sync",
+        "CPU",
+        "bound by",
+        "disk ×2",
+    ];
+    assert_eq!(found.titles, titles);
+    let rows = [
+        [
+            "10",
+            "max",
+            "1.5 k",
+            "1.3 k to 1.7 k",
+            "101 µs",
+            "201 µs",
+            "1.25",
+            "71 %",
+            "storage",
+            "≤ 1.88 k",
+        ],
+        [
+            "20",
+            "2.6 k",
+            "2.5 k",
+            "2.3 k to 2.7 k",
+            "102 µs",
+            "202 µs",
+            "2.25",
+            "72 %",
+            "offered",
+            "≤ 2.88 k",
+        ],
+    ];
+    assert_eq!(found.rows, rows);
+    let found = in_short(vec![point(1, RateBound::Storage), point(2, RateBound::Waiting)]);
+    let titles: Vec<&str> = titles.into_iter().filter(|title| *title != "offered").collect();
+    assert_eq!(found.titles, titles);
 }
 
 fn calibration(calibrated: f64, others: f64) -> CalibrationFindings {

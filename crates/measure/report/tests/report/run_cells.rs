@@ -3,11 +3,14 @@
 use std::sync::LazyLock;
 
 use durio_analyse::Findings;
-use durio_base::Nanos;
+use durio_base::{Bytes, Nanos};
 use durio_record::Phase;
 use durio_report::Format;
 
-use crate::cells::{assert_csv, assert_table, chart_texts, in_full, plain, spans, without_tags};
+use crate::cells::{
+    assert_csv, assert_facts, assert_table, chart_texts, in_full, plain, spans, without_tags,
+};
+use crate::sample;
 use crate::unique_sample::{at_two_places, unique};
 
 static RUN: LazyLock<Findings> = LazyLock::new(unique);
@@ -273,12 +276,14 @@ fn the_chart_over_time_has_seconds_across_and_rate_above_latencies() {
         &["0 s", "1 s", "2 s", "3 s"],
     ];
     assert_eq!(shown, expected.concat());
-    // The higher a figure, the nearer to the top; the later, the farther right.
-    let heights: Vec<f64> = texts[..5].iter().map(|(_, y, _)| *y).collect();
-    assert!(heights.is_sorted_by(|one, next| one > next), "{texts:?}");
-    assert!(texts[5].1 > texts[6].1 && texts[6].1 > texts[7].1, "{texts:?}");
-    assert!(texts[7].1 > heights[0], "{texts:?}");
-    assert!(texts[8..].is_sorted_by(|one, next| one.0 < next.0), "{texts:?}");
+    // The higher a figure, the nearer to the top; the later, the farther right. The labels lie left of
+    // the grid, which begins at 136, and below it, which ends at 600 of 660.
+    let places: Vec<(f64, f64)> = texts.iter().map(|(x, y, _)| (*x, *y)).collect();
+    let rates = [270.0, 210.6, 151.1, 91.7, 32.3].map(|y| (122.0, y));
+    let latencies = [587.2, 487.7, 356.1].map(|y| (122.0, y));
+    let seconds = [136.0, 400.0, 664.0, 928.0].map(|x| (x, 634.0));
+    assert_eq!(places, [&rates[..], &latencies[..], &seconds[..]].concat());
+    assert!(html.contains("viewBox=\"0 0 1120 660\""));
     let chart = panels(&html, 2);
     let line = |panel: usize, at: usize| &chart[panel]["lines"][at];
     let points = |values: [f64; 4]| {
@@ -406,4 +411,40 @@ fn bars_of_a_commit_say_the_percentile_of_each_part() {
         }
         assert_eq!(texts[..expected.len()], expected);
     }
+}
+
+#[test]
+fn the_machine_the_command_and_the_way_back_to_the_page_are_facts_of_a_run() {
+    let mut findings = sample::complete();
+    let host = &mut findings.host;
+    (host.cpus_online, host.cpus_allowed, host.numa_nodes) = (6, 5, 3);
+    host.swap = Bytes::from_gib(7);
+    host.dmi_vendor = Some("a vendor".into());
+    host.dmi_product = Some("a model".into());
+    host.governor = Some("powersave".into());
+    findings.run.command =
+        ["durio", "check", "/srv/db", "--size", "8MiB"].map(str::to_owned).into();
+    let facts = [
+        ("kernel", "6.18.1-amd64 (x86_64)"),
+        ("system", "Debian GNU/Linux 12 (bookworm)"),
+        ("CPU", "AMD EPYC 7B13, 6 online, 5 usable"),
+        ("governor", "powersave"),
+        ("memory", "8 GiB, 6 GiB available"),
+        ("hypervisor", "kvm"),
+        ("clock source", "kvm-clock, time-stamp counter reliable"),
+        ("cgroup limits", "memory 4 GiB"),
+        ("machine vendor", "a vendor"),
+        ("machine model", "a model"),
+        ("memory nodes", "3"),
+        ("swap", "7 GiB"),
+        ("control group", "/user.component"),
+        ("vm/dirty_ratio", "20"),
+        ("memory of durio, at most", "31 MiB"),
+        ("command", "durio check /srv/db --size 8MiB"),
+        (
+            "this page again",
+            "durio report /home/anna/.local/share/durio/runs/2026-11-21T100900-000Z-check-4711 --format html",
+        ),
+    ];
+    assert_facts(&findings, &facts);
 }

@@ -317,6 +317,21 @@ mod tests {
     }
 
     #[test]
+    fn columns_closer_than_a_step_are_as_narrow_as_their_gap_and_stand_on_the_axis() {
+        let points = [(10.0, 5.0), (10.5, 2.5), (12.0, 4.0)];
+        let series = vec![ChartSeries::new("s", Colour::First, Style::Columns, points)];
+        let (x, y) = (AxisUnit::Number.linear(), AxisUnit::Number.linear());
+        let svg = draw(&[Panel { x, y, series }]);
+        let columns: Vec<&str> = svg.split("<rect").skip(1).collect();
+        let expected = [
+            " x=\"850.8\" y=\"49.8\" width=\"23.2\" height=\"530.2\" fill=\"#2563EB\"/>",
+            " x=\"887.1\" y=\"314.9\" width=\"23.2\" height=\"265.1\" fill=\"#2563EB\"/>",
+            " x=\"996.1\" y=\"155.8\" width=\"23.2\" height=\"424.2\" fill=\"#2563EB\"/></svg>",
+        ];
+        assert_eq!(columns, expected);
+    }
+
+    #[test]
     fn panels_share_what_is_across() {
         let upper = panel(Style::Dots, vec![(1.0, 1.0), (8.0, 2.0)]);
         let lower = panel(Style::Dots, vec![(2.0, 1.0), (64.0, 2.0)]);
