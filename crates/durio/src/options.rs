@@ -467,3 +467,49 @@ impl Choosing {
         StackChoice { only: self.only.clone(), scale }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Arguments, DurioCommand};
+
+    fn policy(options: &str) -> Option<GroupCommit> {
+        let line = format!("durio run --rw write {options}");
+        let arguments = Arguments::try_parse_from(line.split_whitespace()).unwrap();
+        match arguments.command {
+            DurioCommand::Run(run) => run.job.committing.policy(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_option_of_group_commit_sets_its_own_part_of_the_policy() {
+        assert_eq!(policy(""), None);
+        let defaults = GroupCommit {
+            committers: 7,
+            threads: CommitterThreads::Multiplexed,
+            delay: Nanos::ZERO,
+            siblings: 0,
+            batch_max: Bytes::from_mib(1),
+            pad_to: Bytes::from_kib(4),
+            rewrites_tail: false,
+            double_buffered: true,
+            software: None,
+        };
+        assert_eq!(policy("--committers 7"), Some(defaults));
+        let given = "--committers 7 --committer-threads --commit-delay 2ms --commit-siblings 3 \
+                     --batch-max 64KiB --pad-to 512 --no-double-buffer";
+        let expected = GroupCommit {
+            threads: CommitterThreads::OneEach,
+            delay: Nanos::from_millis(2),
+            siblings: 3,
+            batch_max: Bytes::from_kib(64),
+            pad_to: Bytes::new(512),
+            double_buffered: false,
+            ..defaults
+        };
+        assert_eq!(policy(given), Some(expected));
+    }
+}

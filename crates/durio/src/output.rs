@@ -222,3 +222,15 @@ pub(crate) fn named_as_file(path: &Path) -> String {
     let shown = path.display().to_string();
     if is_plain && !shown.contains('/') { format!("./{shown}") } else { shown }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_a_command_would_take_for_a_built_in_profile_gets_a_slash() {
+        let paths = ["mine", "mine.conf", "mine.toml", "there/mine", "./mine", "/there/mine"];
+        let named = ["./mine", "./mine.conf", "mine.toml", "there/mine", "./mine", "/there/mine"];
+        assert_eq!(paths.map(|path| named_as_file(Path::new(path))), named);
+    }
+}

@@ -1,5 +1,6 @@
 //! `durio advise`: what it says, and that what it switches always comes back.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -26,6 +27,31 @@ fn rules_are_judged_and_the_exit_code_asks_nothing() {
     assert_eq!(document["schema"], "durio-advice-1");
     assert!(document["advice"].as_array().unwrap().len() >= 45);
     assert!(sandbox.runs().is_empty(), "nothing is measured");
+}
+
+#[test]
+fn rules_about_what_is_not_here_are_shown_with_all_alone() {
+    let sandbox = Sandbox::new();
+    let document = sandbox.durio("advise data --format json").run().expect_exit(0).json();
+    let rules = document["advice"].as_array().unwrap();
+    let named = |is_absent: bool| -> BTreeSet<String> {
+        let those = rules.iter().filter(|it| (it["state"] == "not_applicable") == is_absent);
+        let name = |it: &serde_json::Value| {
+            format!("{} {}", it["rule"].as_str().unwrap(), it["name"].as_str().unwrap())
+        };
+        those.map(name).collect()
+    };
+    // A rule may be about one device here and not about another.
+    let (absent, here) = (named(true), named(false));
+    let absent: Vec<String> = absent.difference(&here).cloned().collect();
+    // Those of databases, of which none was named, are among them.
+    assert!(absent.iter().any(|rule| rule.starts_with("P08 ")), "{absent:?}");
+    let shown = |line: &str| -> Vec<String> {
+        let text = sandbox.durio(line).run().expect_exit(0).text();
+        absent.iter().filter(|rule| text.contains(rule.as_str())).cloned().collect()
+    };
+    assert_eq!(shown("advise data --verbose"), [""; 0]);
+    assert_eq!(shown("advise data --verbose --all"), absent);
 }
 
 #[test]

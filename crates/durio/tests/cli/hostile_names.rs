@@ -79,6 +79,19 @@ fn messages_about_arguments_send_no_escape_on() {
     }
 }
 
+#[test]
+fn escapes_in_a_wrong_word_are_spelt_out_and_not_left_out() {
+    let sandbox = Sandbox::new();
+    let of_value = r"invalid value 'red\u{1b}[31m' for '--rw";
+    for (line, word, expected) in [
+        ("", "red\x1b[31m", r"unrecognized subcommand 'red\u{1b}[31m'"),
+        ("run --rw", "red\x1b[31m", of_value),
+        ("run", "--rw=red\x1b[31m", of_value),
+    ] {
+        sandbox.durio(line).word(word).run().expect_exit(2).expect_stderr(expected);
+    }
+}
+
 /// Where a file with this text is read, and what tells that it is wrong.
 fn of_files(sandbox: &Sandbox, command: &str, name: &str, text: &str) {
     let path = sandbox.root().join(name);
