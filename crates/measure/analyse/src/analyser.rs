@@ -328,3 +328,48 @@ fn provisional(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::Step;
+
+    use super::*;
+    use crate::tests::sample::sample;
+
+    /// An analyser of a run with so many steps.
+    fn analyser(steps: u32) -> Analyser {
+        let mut made = sample();
+        let step = made.plan.steps.remove(0);
+        made.plan.steps = (0..steps).map(|index| Step { index, ..step.clone() }).collect();
+        let manifest = Manifest {
+            label: None,
+            schema: 1,
+            run: "made".into(),
+            durio_version: "0".into(),
+            started: "2026-11-21T10:09:00Z".into(),
+            command: vec!["durio".into()],
+        };
+        Analyser::new(manifest, made.plan, made.environment)
+    }
+
+    #[test]
+    fn a_refusal_of_a_step_that_is_done_again_is_forgotten() {
+        let mut analyser = analyser(5);
+        let refuse = |analyser: &mut Analyser, step: u32, message: &str| {
+            let (round, message, errno) = (0, message.to_owned(), None);
+            let declined = StepDeclined { step, round, message, errno };
+            analyser.observe(&Event::StepDeclined(declined));
+        };
+        for step in 0..4 {
+            refuse(&mut analyser, step, "before");
+        }
+        // Step 1 comes again, and everything from step 3 on.
+        let (repeated, resumed) = (vec![1], "2026-11-21T11:00:00Z".to_owned());
+        analyser.observe(&Event::RunResumed(RunResumed { step: 3, repeated, resumed }));
+        refuse(&mut analyser, 3, "after");
+        let findings = analyser.finish(String::new()).findings;
+        let declined: Vec<(u32, &str)> =
+            findings.declined_steps.iter().map(|it| (it.step, it.reason.as_str())).collect();
+        assert_eq!(declined, [(0, "before"), (2, "before"), (3, "after")]);
+    }
+}

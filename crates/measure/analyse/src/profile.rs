@@ -171,7 +171,13 @@ mod tests {
 
     fn in_state(value: f64, p99: u64) -> WorkloadFindings {
         let mut log = sample().workloads.remove(0);
-        log.levels = vec![ParameterValue { axis: "state".into(), value, label: String::new() }];
+        let level = |axis: &str, value| ParameterValue {
+            axis: axis.to_owned(),
+            value,
+            label: String::new(),
+        };
+        // One job, which is no load beside it.
+        log.levels = vec![level("state", value), level("jobs", 1.0)];
         for operation in &mut log.operations {
             operation.service.p99_ns = Some(p99);
             operation.service.p99_9_ns = None;

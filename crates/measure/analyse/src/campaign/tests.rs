@@ -252,6 +252,9 @@ fn raid5() -> Made {
     let mut made = Made::new();
     let levels = || vec![level("jobs", 1.0)];
     made.section("writes", ladder("jobs"));
+    // Reads of the same size, with which no write is compared.
+    let step = made.step(&random(PerMille::ALL, 1), levels(), 0);
+    made.measured(step, 50_000.0, 20.0).target = "drive".into();
     let step = made.step(&random(PerMille::NONE, 1), levels(), 0);
     made.measured(step, 10_000.0, 100.0).target = "drive".into();
     let workload = Workload { jobs: 3, ..random(PerMille::NONE, 1) };
@@ -274,7 +277,8 @@ fn raid5() -> Made {
 fn an_array_stands_beside_its_drives_with_its_model() {
     let found = raid5().findings();
     let beside = &found.sections[1].baselines[0];
-    assert_eq!((beside.baseline_section, beside.drives, beside.baseline_drives), (0, 3, 1));
+    assert_eq!((beside.baseline_section, beside.baseline_row), (0, 1));
+    assert_eq!((beside.drives, beside.baseline_drives), (3, 1));
     assert_eq!(beside.raw_rate_per_second, 30_000.0);
     let raid = beside.raid.as_ref().unwrap();
     assert_eq!(

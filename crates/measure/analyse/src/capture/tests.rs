@@ -134,10 +134,14 @@ fn each_call_that_succeeded_is_an_operation_of_the_trace() {
     let log = script.file("/d/log", O_APPEND, 100, None);
     script.call(1, "write", log, None, 20);
     script.call(1, "write", log, None, -28);
+    script.call(1, "write", log, None, 0);
     script.call(1, "fsync", log, None, -5);
     let offsets: Vec<_> =
         script.operations.iter().map(|operation| (operation.offset, operation.bytes)).collect();
-    assert_eq!(offsets, [(Some(100), 20)], "it goes to the end, and what failed is none");
+    let why = "it goes to the end, and what failed or wrote nothing is none";
+    assert_eq!(offsets, [(Some(100), 20)], "{why}");
+    let findings = script.finish(CaptureEnd::default());
+    assert_eq!((findings.writes, findings.written_bytes), (1, 20));
 }
 
 #[test]
@@ -171,6 +175,8 @@ fn the_profile_has_what_a_sync_made_durable_and_is_read_by_durio() {
         ("data-base", 5)
     );
     assert_eq!(profile.sources[0].kind.word(), "traced");
+    // Reads and committers, which no trace has; nothing was lost or left out.
+    assert_eq!(profile.notes.len(), 2, "{:?}", profile.notes);
 }
 
 #[test]
@@ -478,8 +484,12 @@ fn a_log_whose_tail_is_written_again_at_odd_bytes_makes_a_profile_that_is_read()
         }
         parsed(&script.finish(CaptureEnd::default())).log.unwrap()
     };
-    let (odd, whole) = (tail(1023), tail(1024));
+    let (odd, sector, whole) = (tail(1023), tail(512), tail(1024));
     assert_eq!((odd.padding.value.0.get(), odd.rewrites_tail.map(|tail| tail.value)), (0, None));
+    assert_eq!(
+        (sector.padding.value.0.get(), sector.rewrites_tail.map(|tail| tail.value)),
+        (512, Some(true))
+    );
     assert_eq!(
         (whole.padding.value.0.get(), whole.rewrites_tail.map(|tail| tail.value)),
         (1024, Some(true))

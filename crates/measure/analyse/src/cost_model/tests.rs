@@ -190,6 +190,19 @@ fn an_error_loses_weight_beyond_1_345_times_the_scatter() {
 }
 
 #[test]
+fn beside_a_far_value_the_interval_is_that_of_errors_held_within_the_bound() {
+    let found = relative_fit(&[[1.0]; 5], &[100.0, 100.0, 100.0, 100.0, 200.0]).unwrap();
+    let [Estimate { value, plus_minus }] = found.estimates;
+    // The bound is 1.345 × 0.005 = 0.006725, the far value's error times its weight: the four others pull
+    // as much, 4 × (value ÷ 100 − 1) ÷ 100 = 0.006725 ÷ 200.
+    assert!((value - 100.084_062_5).abs() < 1e-6, "{value}");
+    // Squares of 4 × 0.000840625² + 0.006725², a mean slope of 4 ÷ 5, K = 1.05 and four degrees make a
+    // variance of 2.0694e-5; that of the design is 1 ÷ 4.25e-4, Student's quantile 2.7764.
+    let half = plus_minus.unwrap();
+    assert!((half - 0.612_66).abs() < 1e-4, "{half}");
+}
+
+#[test]
 fn a_point_is_far_at_four_times_the_scatter_and_a_tenth_at_least() {
     let with = |error: f64, median: f64| has_far(&[median, -median, median, -median, error], 0);
     // 4 × 1.4826 × 0.1.

@@ -363,6 +363,17 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_is_as_wide_as_the_scatter_and_the_points_to_spare_make_it() {
+        let found = contention(&scattered(0.02, 8)).unwrap().law;
+        let half = |it: FigureInterval| (it.high - it.low) / 2.0;
+        // 2 % of 16 points with three parameters: by least squares, and Student's 2.16 for the 13
+        // that are spare, ± 21.6 of 1000 per second, and ± 0.0034 of σ.
+        let (rate, share) = (half(found.one_writer_per_second), half(found.contention));
+        assert!((17.0..27.0).contains(&rate), "{rate} per second");
+        assert!((0.0027..0.0055).contains(&share), "{share}");
+    }
+
+    #[test]
     fn two_numbers_of_writers_are_left_out_at_most_and_four_are_kept() {
         let off = |count: usize, levels: usize| {
             let mut points = points(law);

@@ -567,3 +567,20 @@ fn a_sync_of_several_writes_takes_the_time_of_the_writer_per_write() {
     assert_eq!(rows, [(1, 1e6), (4, 250_000.0), (16, 125_000.0)]);
     assert!(!matches!(found.declined, Some(crate::DeclinedAnalysis::TooFew { .. })), "{found:?}");
 }
+
+#[test]
+fn sync_calls_are_those_of_steps_that_ask_for_them_or_stand_outside_of_sections() {
+    let mut made = Made::new();
+    for experiment in [Experiment::Methods, Experiment::SyncCalls, Experiment::Commands] {
+        made.experiment(experiment).step(0, buffered(SyncMethod::Fsync), 100.0);
+    }
+    made.step(0, buffered(SyncMethod::Fsync), 100.0);
+    made.plan.steps[3].section = None;
+    // There is no fifth step.
+    let probed = [0, 1, 2, 3, 4].map(|step| SyncCallsProbed { step, calls: Vec::new() });
+    let plan = &made.plan;
+    let table = &Measurements::of_run(plan, &made.workloads);
+    let found = findings(&ExperimentInput { plan, table, errors: &[] }, &[], &[], &probed).unwrap();
+    let steps: Vec<u32> = found.sync_calls.iter().map(|calls| calls.step).collect();
+    assert_eq!(steps, [1, 3]);
+}
