@@ -354,3 +354,85 @@ fn agent_trial(
         Ok(CutAttempt { evidence, findings, inventory: trials.take_inventory() })
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_base::Bytes;
+    use durio_plan::proof::{DurablePath, PROOF_PLAN_SCHEMA, ProofPlan};
+    use durio_record::proof::{PROOF_FOLDER_SCHEMA, ProofManifest};
+
+    use super::*;
+
+    #[test]
+    fn a_series_ends_with_a_loss_or_enough_effective_cuts_or_three_attempts_for_each() {
+        let is_decided =
+            |cuts, effective, has_lost| SeriesProgress { cuts, effective, has_lost }.is_decided(5);
+        assert_eq!([is_decided(1, 0, true), is_decided(1, 1, false)], [true, false]);
+        assert_eq!([is_decided(4, 4, false), is_decided(5, 5, false)], [false, true]);
+        assert_eq!([is_decided(14, 4, false), is_decided(15, 4, false)], [false, true]);
+    }
+
+    struct Nobody;
+
+    impl ProgressObserver for Nobody {
+        fn remark(&self, _: &str) {}
+
+        fn progress(&self, _: &str) {}
+    }
+
+    /// The series that have cuts, of a proof of these targets.
+    fn cut(targets: [ProofTarget; 2]) -> Vec<u32> {
+        let place = tempfile::tempdir().unwrap();
+        let series = |target| ProofSeries {
+            name: "made".to_owned(),
+            target,
+            arm: Some(Arm::new(DurablePath::Fdatasync, 4)),
+            cuts: 1,
+            expected: None,
+        };
+        let plan = ProofPlan {
+            schema: PROOF_PLAN_SCHEMA,
+            name: "made".to_owned(),
+            summary: String::new(),
+            seed: 3,
+            series: targets.map(series).into(),
+        };
+        let manifest = ProofManifest {
+            schema: PROOF_FOLDER_SCHEMA,
+            proof: "made".to_owned(),
+            durio_version: "0".to_owned(),
+            started: "2026-11-21T10:09:00Z".to_owned(),
+            command: Vec::new(),
+            plan,
+            outcome: None,
+        };
+        let folder = ProofFolder::create(&place.path().join("proof"), manifest).unwrap();
+        let proved = prove_power(folder, &StopFlag::default(), &Nobody).unwrap();
+        assert!(proved.ending.is_err(), "no agent comes");
+        let mut cut: Vec<u32> =
+            proved.folder.cuts().unwrap().iter().map(|record| record.series).collect();
+        cut.dedup();
+        cut
+    }
+
+    #[test]
+    fn beside_an_agents_target_one_series_is_tried_after_the_other() {
+        let agent = || {
+            ProofTarget::Agent(AgentTarget {
+                name: "disk".to_owned(),
+                listen: "127.0.0.1:0".to_owned(),
+                token: "secret".to_owned(),
+                patience: Nanos::from_secs(1),
+                ..AgentTarget::default()
+            })
+        };
+        let simulated = || ProofTarget::Simulated {
+            profile: "write-back".to_owned(),
+            size: Bytes::from_mib(1),
+            via: SimulatedVia::Process,
+        };
+        // In the second that the agent is waited for, a simulated disk would be cut many times.
+        assert!(cut([agent(), simulated()]).is_empty());
+        assert_eq!(cut([simulated(), agent()]), [0_u32]);
+    }
+}

@@ -462,7 +462,47 @@ impl WriteLog {
 
 #[cfg(test)]
 mod tests {
+    use durio_simdisk::DiskRequest;
+
     use super::*;
+
+    #[test]
+    fn each_counter_of_a_disk_is_told_under_its_own_name() {
+        let profile = Profile::honest(1 << 20);
+        let advertised = Advertisement::of(&profile);
+        let disk = SharedDisk::new(Disk::new(profile, 1));
+        let ask = |order| carry_out(order, &disk, (advertised, None), &mut Vec::new());
+        for power in [DiskOrder::Cut, DiskOrder::Restore] {
+            assert!(matches!(ask(power), OrderAnswer::Done(_)));
+        }
+        let data = [7; SECTOR];
+        let write = |fua| DiskRequest::Write { sector: 8, data: &data, fua };
+        let read = DiskRequest::Read { sector: 8 };
+        // Three writes are behind the last flush: each takes a page of the cache.
+        let requests = [
+            (2, write(true)),
+            (1, write(false)),
+            (5, DiskRequest::Flush),
+            (3, write(false)),
+            (4, read),
+        ];
+        for (count, request) in requests {
+            for _ in 0..count {
+                let into = &mut [0; SECTOR];
+                disk.lock().carry_out(0, Nanos::ZERO, request, into).unwrap();
+            }
+        }
+        let expected = DiskState {
+            size: 1_048_576,
+            reads: 4,
+            writes: 6,
+            fua_writes: 2,
+            flushes: 5,
+            cuts: 1,
+            volatile_bytes: 12_288,
+        };
+        assert_eq!(ask(DiskOrder::Stats), OrderAnswer::Done(expected));
+    }
 
     #[test]
     fn a_log_that_cannot_be_written_says_so_at_each_mark_and_at_its_end() {

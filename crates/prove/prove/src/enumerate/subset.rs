@@ -171,7 +171,7 @@ impl FromStr for StateName {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use rand_core::SeedableRng;
 
@@ -210,6 +210,18 @@ mod tests {
             assert!(found.iter().any(|subset| subset.len() == size), "{size}");
         }
         assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 100);
+    }
+
+    #[test]
+    fn each_set_of_numbers_is_drawn_as_often_as_any_other() {
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut counts = BTreeMap::new();
+        for _ in 0..1000 {
+            *counts.entry(sample(5, 2, &mut chance)).or_insert(0_u32) += 1;
+        }
+        // Ten pairs, a hundred of each with a standard deviation of 9.5.
+        assert_eq!(counts.len(), 10, "{counts:?}");
+        assert!(counts.values().all(|count| (50..=150).contains(count)), "{counts:?}");
     }
 
     #[test]

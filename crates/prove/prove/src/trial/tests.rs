@@ -12,7 +12,7 @@ use durio_plan::proof::DurablePath;
 use super::*;
 use crate::layout::Layout;
 use crate::ledger::Intent;
-use crate::wire::{Hello, PROTOCOL, receive, send};
+use crate::wire::{CellText, Hello, PROTOCOL, receive, send};
 
 /// 64 cells, the least that a target has.
 const SIZE: u64 = 256 << 10;
@@ -181,4 +181,93 @@ fn a_target_of_less_than_256_kib_is_refused() {
         trials.cut(Operator { stop: &|| false, tell: &|_| {} }).unwrap_err().to_string()
     });
     assert_eq!(refused, "the target has 262143 bytes; a proof needs 256 KiB");
+}
+
+#[test]
+fn a_trial_that_is_ended_while_the_power_is_off_does_not_switch_it_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let [mark, restored] = ["cut", "restored"].map(|name| folder.path().join(name));
+    let (mut trials, address) = trials(folder.path(), &["touch", mark.to_str().unwrap()]);
+    trials.target.restore = vec!["touch".to_owned(), restored.to_str().unwrap().to_owned()];
+    trials.target.off = Nanos::from_secs(600);
+    let ended = thread::scope(|scope| {
+        scope.spawn(|| {
+            let _stream = acknowledges(address, 64);
+            let begin = Instant::now();
+            while !mark.exists() && begin.elapsed() < Duration::from_secs(60) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        trials.cut(Operator { stop: &|| mark.exists(), tell: &|_| {} })
+    });
+    assert!(matches!(ended, Err(TrialError::Witness(WitnessError::Stopped))), "{ended:?}");
+    assert!(mark.exists() && !restored.exists());
+}
+
+/// A ledger whose witness ended amid a load: of three writes, from the log's second cell on, two were
+/// acknowledged.
+fn loaded(ledger: &Path) {
+    let file = File::options().read(true).write(true).create_new(true).open(ledger).unwrap();
+    let owner = StampOwner { run: [7; 16], target: 1 };
+    let head = LedgerHead::new(owner, 64, Arm::new(DurablePath::RwfDsync, 4));
+    let mut book = LedgerBook::begin(file, head).unwrap();
+    let intent = |seq| Intent { seq, sector: 8 * (48 + seq), sectors: 8, is_control: false };
+    for line in [
+        LedgerLine::Prepared { at: Nanos::from_secs(1) },
+        LedgerLine::Intended { writes: (1..=3).map(intent).collect() },
+        LedgerLine::Acknowledged { seq: 1, at: Nanos::from_secs(2) },
+        LedgerLine::Acknowledged { seq: 2, at: Nanos::from_secs(4) },
+    ] {
+        book.record(line).unwrap();
+    }
+}
+
+#[test]
+fn a_load_of_a_witness_that_ended_is_verified_before_the_next_and_shows_no_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    loaded(&folder.path().join("ledger"));
+    let (mut trials, address) = trials(folder.path(), &["true"]);
+    let (evidence, found) = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (stream, mut reader) = come(address, SIZE);
+            for _ in 0..2 {
+                let Ok(WitnessSays::Read { cells, .. }) = receive(&mut reader) else {
+                    panic!("read")
+                };
+                assert_eq!(cells, 64);
+                // The third write did not arrive.
+                let holds = |cell| {
+                    CellText::Whole(match cell {
+                        49 => 1,
+                        50 => 2,
+                        _ => 0,
+                    })
+                };
+                let cells = (1..64).map(holds).collect();
+                send(&stream, &AgentSays::Observed { first: 1, cells }).unwrap();
+                send(&stream, &AgentSays::ReadingDone).unwrap();
+            }
+        });
+        cut(&mut trials, &|_| {})
+    });
+    assert_eq!(evidence, CutEvidence::default());
+    assert_eq!((found.acknowledged, found.kept, found.findings.len()), (2, 2, 0));
+    // The clock goes on at 4 s, 2 s after the first acknowledgement; up to a minute was waited.
+    let nanos = found.acknowledging_ns.unwrap();
+    assert!((2_000_000_000..62_000_000_000).contains(&nanos), "{nanos} ns");
+    assert!(!trials.book().unwrap().state.has_load);
+}
+
+#[test]
+fn a_ledger_that_does_not_take_the_end_of_a_life_ends_the_trial() {
+    let folder = tempfile::tempdir().unwrap();
+    loaded(&folder.path().join("ledger"));
+    let (mut trials, address) = trials(folder.path(), &["true"]);
+    // As if nothing had been stamped.
+    trials.book().unwrap().state.history = None;
+    let ended = thread::scope(|scope| {
+        scope.spawn(|| drop(come(address, SIZE)));
+        trials.cut(Operator { stop: &|| false, tell: &|_| {} })
+    });
+    assert!(matches!(ended, Err(TrialError::Ledger(LedgerError::Contradiction(_)))), "{ended:?}");
 }
