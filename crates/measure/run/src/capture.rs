@@ -475,3 +475,30 @@ fn untraced(root: &Path, processes: &[u32], duration: Duration, stop: &StopFlag)
     }
     if stop.is_set() { None } else { begin.rate(root) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn a_file_just_opened_is_written_from_its_begin_wherever_it_is_by_the_time_of_the_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = fs::File::create(folder.path().join("log")).unwrap();
+        file.write_all(&[7; 300]).unwrap();
+        let own = (std::process::id(), file.as_raw_fd());
+        let mut events = Vec::new();
+        let mut emit = |event: CaptureEvent| events.push(event);
+        let mut watched = WatchedFiles::new(Path::new("/"), None);
+        watched.look(own, Position::AsItIs, &mut emit);
+        watched.opened(own, &mut emit);
+        watched.look(own, Position::Unknown, &mut emit);
+        let positions = events.iter().filter_map(|event| match event {
+            CaptureEvent::Opened { holder, file: 0, position } if *holder == own => Some(*position),
+            _ => None,
+        });
+        assert_eq!(positions.collect::<Vec<_>>(), [Some(300), Some(0), None], "bytes");
+    }
+}

@@ -474,6 +474,42 @@ mod tests {
         check(&[0, HOUR - 1, HOUR, HOUR + 1, 1 << 60]);
     }
 
+    #[test]
+    fn every_kind_of_operation_has_the_parts_of_its_own_latencies() {
+        use OperationName::{Commit, Read, Sync, Write};
+        let mut parts: PerOperation<Parts> = PerOperation::default();
+        for (name, submit, completion, at_once) in
+            [(Write, 700, 9000, 0), (Sync, 50, 80_000, 0), (Read, 300, 400, 2)]
+        {
+            let mut of_kind = Parts { at_once, ..Parts::default() };
+            of_kind.submit.record_many(submit, 1 + at_once);
+            of_kind.completion.record(completion);
+            parts[name as usize] = Some(Box::new(of_kind));
+        }
+        let record = |name| {
+            let mut record = OperationRecord::new(name);
+            record.service.record(1_000_000);
+            record
+        };
+        let records =
+            finish_records(vec![record(Commit), record(Sync), record(Write), record(Read)], parts);
+        let of = |part: &Option<Latency>| {
+            part.as_ref().map(|part| (part.exact.count, part.exact.sum_ns))
+        };
+        let told: Vec<_> = records
+            .iter()
+            .map(|record| (record.operation, of(&record.submit), of(&record.completion)))
+            .collect();
+        // Count and sum in nanoseconds; of reads, two of three were complete at once.
+        let expected = [
+            (Commit, None, None),
+            (Read, Some((3, 900)), Some((3, 400))),
+            (Write, Some((1, 700)), Some((1, 9000))),
+            (Sync, Some((1, 50)), Some((1, 80_000))),
+        ];
+        assert_eq!(told, expected);
+    }
+
     proptest! {
         #[test]
         fn counts_are_those_of_latencies_recorded_one_by_one_for_any_values(

@@ -347,7 +347,100 @@ impl<C: Clock + Copy + Send + Sync> CommitterTeam<'_, C> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::sync::mpsc::{channel, sync_channel};
+
+    use durio_base::Bytes;
+    use durio_block::{Buffers, MonotonicClock};
+    use durio_plan::{CompletionTime, EngineKind};
+    use durio_workload::{
+        ClientThreads, CommitterThreads, FileOrder, GroupCommit, LogWriter, PerMille, Software,
+    };
+
     use super::*;
+    use crate::job_input::{JobShared, Readiness, RunClock};
+
+    /// A committer that yields while the log's thread, which is not there, writes its record.
+    fn yielding(shared: &JobShared) -> CommitterTeam<'_, MonotonicClock> {
+        let none = Nanos::ZERO;
+        let software = Software {
+            clients: ClientThreads::Embedded,
+            writer: LogWriter::LogThread,
+            wakes_all: false,
+            flushes: 1,
+            turn: None,
+            client: none,
+            before: none,
+            after: none,
+            batch: none,
+            apply: Some(none),
+            yields: Some(Nanos::from_micros(100)),
+            wake: none,
+        };
+        let policy = GroupCommit {
+            threads: CommitterThreads::OneEach,
+            software: Some(software),
+            ..GroupCommit::of(1)
+        };
+        let workload = Workload {
+            read_share: PerMille::NONE,
+            block_size: Bytes::new(256),
+            group_commit: Some(policy),
+            ..Workload::default()
+        };
+        let filler = BlockFiller::new(&workload, 1);
+        let (closed, _) = sync_channel(1);
+        let (_, empty) = sync_channel(1);
+        let (answers, _) = channel();
+        let (operations, bytes) = (u64::MAX, u64::MAX);
+        let input = JobInput {
+            index: 0,
+            engine: EngineKind::Sync,
+            region: workload.region_of(0, Bytes::from_mib(2)).unwrap(),
+            workload,
+            slots_each: 1,
+            batch: 1,
+            script: None,
+            seed: 1,
+            bounds: JobBounds { ramp: 0, end: None, interval: u64::MAX, operations, bytes },
+            schedule: None,
+            committer_schedules: Vec::new(),
+            processors: Vec::new(),
+            files: Vec::new(),
+            files_each: 1,
+            file_order: FileOrder::EACH_IN_TURN,
+            drain: None,
+            completion_time: CompletionTime::Seen,
+            pass_files: Vec::new(),
+            blocking_syncs: false,
+            advice: None,
+            clock: RunClock::Monotonic(MonotonicClock),
+            closed,
+            empty,
+            ready: Readiness::new(0, answers),
+        };
+        let file = File::open("/dev/null").unwrap();
+        let engine = SyncEngine::new(MonotonicClock, file.into(), Buffers::new(1, 4096));
+        CommitterTeam::new(engine, MonotonicClock, (input, filler), shared, false).unwrap()
+    }
+
+    #[test]
+    fn a_committer_whose_batch_is_not_flushed_waits_for_the_flush_and_not_for_the_end() {
+        let shared = JobShared::default();
+        let team = yielding(&shared);
+        let waits = || team.yields.each_ref().map(|kind| kind.waits.load(Ordering::Relaxed));
+        let is_committed = std::thread::scope(|scope| {
+            let committer = scope.spawn(|| team.commit_record(0, Default::default()));
+            while waits() == [0, 0] {
+                yield_now();
+            }
+            team.lock().outcomes[0] = CommitOutcome::Acknowledged;
+            committer.join().unwrap()
+        });
+        assert!(is_committed);
+        let [of_flush, of_end] = waits();
+        assert!(of_flush > 0 && of_end == 0, "{of_flush} and {of_end} waits");
+    }
 
     #[test]
     fn turns_are_given_in_the_order_of_those_who_wait() {

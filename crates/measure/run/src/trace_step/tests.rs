@@ -166,8 +166,13 @@ fn a_long_sequence_is_shortened_and_that_is_said() {
     let mut lines = vec!["0 begin 0".to_owned()];
     lines.extend((1..=300).map(|n| format!("{n} rq_issue: 8,0 W 512 () {n} + 1")));
     lines.push("301 end 0".to_owned());
+    let alone = sequences(&traced(&lines), &disks());
+    assert_eq!((alone.sequences[0].requests.len(), alone.shortened), (256, Some(300)));
+    // Two short ones are more frequent, and told first.
+    let lines = [lines, commit(1, 1000, 100), commit(2, 2000, 100)].concat();
     let Sequences { sequences, shortened } = sequences(&traced(&lines), &disks());
-    assert_eq!((sequences[0].requests.len(), shortened), (256, Some(300)));
+    let lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.requests.len()).collect();
+    assert_eq!((lengths, shortened), (vec![2, 256], Some(300)));
 }
 
 #[test]

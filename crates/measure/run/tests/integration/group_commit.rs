@@ -337,6 +337,11 @@ fn a_delay_gathers_the_threads_that_are_just_awake() {
     assert!(batches.delayed > 0, "{batches:?}");
     let (commits, sum) = ran.recorded(OperationName::Commit);
     assert!(sum / commits >= 2_000_000, "the delay is in the latency: {}", sum / commits);
+    // A leader that waits looks every 100 ms whether all is over: the delay is no longer for that.
+    let (writes, write_ns) = ran.recorded(OperationName::Write);
+    let (_, sync_ns) = ran.recorded(OperationName::Sync);
+    let aside = (job.measured.get() - write_ns - sync_ns) / writes;
+    assert!(aside < 50_000_000, "{aside} ns for each batch, besides its write and sync");
     let alone = GroupCommit { siblings: 4, ..policy };
     let ran = execute(None, step(log(alone), Limit::Operations(80)), false);
     assert_eq!(ran.jobs()[0].batches.as_ref().unwrap().delayed, 0);
@@ -351,6 +356,19 @@ fn threads_commit_at_the_rate_that_is_offered() {
     let pacing = ran.jobs()[0].pacing.unwrap();
     assert!((95..=100).contains(&pacing.due), "{pacing:?}");
     assert_eq!(ran.commits(), pacing.started);
+}
+
+#[test]
+fn threads_that_have_committed_what_was_asked_for_missed_no_later_arrival() {
+    // 40 records of 256 bytes, due within 100 ms.
+    let limit =
+        Limit::VolumeWithin { volume: Bytes::new(40 * 256), duration: Nanos::from_secs(20) };
+    let mut step = step(log(threads(4)), limit);
+    step.load.arrivals = Arrivals::Constant { rate_per_second: 400.0 };
+    let ran = execute(None, step, false);
+    assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Complete);
+    let pacing = ran.jobs()[0].pacing.unwrap();
+    assert_eq!((pacing.due, pacing.started, ran.commits()), (40, 40, 40), "{pacing:?}");
 }
 
 #[test]

@@ -151,6 +151,24 @@ fn a_mirror_on_memory_is_layers_and_then_its_members_together() {
 }
 
 #[test]
+fn an_end_that_names_no_range_is_of_the_write_that_ends_there() {
+    const RAM: (u32, u32) = (1, 0);
+    let whole = |sector| request(RAM, "W", sector, 4096);
+    let events = vec![
+        (110, JOB, Kind::Entered),
+        (200, JOB, Kind::Queued(whole(8))),
+        (250, JOB, Kind::Queued(whole(64))),
+        // Of the second: 64 + 8 sectors of 512 bytes.
+        (300, JOB, Kind::Ended(request(RAM, "W", 72, 0))),
+        (430, JOB, Kind::Ended(whole(8))),
+        (500, JOB, Kind::Left),
+    ];
+    let found = paths(events, &[layer("ram0", RAM, true, false)]);
+    // At the device 200..430; 110..200 before, 430..500 after, in the program 10 + 500.
+    assert_eq!(spent(&found[0]), [230, 0, 90, 70, 0, 510]);
+}
+
+#[test]
 fn what_other_programs_send_is_not_the_operations() {
     let own = || request(DISK, "W", 64, 4096);
     let other = || request(DISK, "WS", 4096, 1 << 20);
