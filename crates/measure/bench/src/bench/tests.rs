@@ -8,16 +8,16 @@ use durio_analyse::{Analyser, Findings};
 use durio_base::{Bytes, Nanos};
 use durio_command::CommandError;
 use durio_layers::{
-    BuildError, BuiltLayer, DeclaredKind, DeclaredLayer, DeclaredStack, Dm, DmTarget, NewDevices,
-    Ram, Xfs,
+    BuildError, BuiltLayer, DeclaredKind, DeclaredLayer, DeclaredStack, Device, Dm, DmTarget,
+    NewDevices, Ram, Xfs,
 };
 use durio_observe::Host;
 use durio_plan::{ClockChoice, PLAN_SCHEMA, Plan, Purpose, SeveralDevices};
 use durio_record::bench::{BenchFolder, BenchManifest, BenchStack, LayerState, TearDown};
 use durio_record::{Environment, Manifest, Outcome};
 
-use super::listing;
 use super::schedule::{BenchPoint, BenchSchedule, StackHandle};
+use super::{listing, refuse_unknown_destroy};
 use crate::observer::ToldLines;
 use crate::read_back::bench_findings;
 
@@ -202,6 +202,23 @@ fn every_layer_is_built_measured_and_taken_down_before_the_next_stack() {
         (&["make 2".to_owned()][..], Some(Nanos::from_millis(3)))
     );
     assert_eq!(ended.saved.last(), Some(&ended.manifest));
+}
+
+#[test]
+fn the_first_permission_to_overwrite_that_names_no_device_of_a_stack_is_told() {
+    let paths = ["/nowhere/sdb", "/nowhere/sdc"].map(str::to_owned).to_vec();
+    let device = layer(DeclaredKind::Device(Device { paths }), true);
+    let stacks =
+        [stack("a").declared, DeclaredStack { name: "b".to_owned(), layers: vec![device] }];
+    let refused = |named: &[&str]| {
+        let named: Vec<PathBuf> = named.iter().map(PathBuf::from).collect();
+        refuse_unknown_destroy(&stacks, &named).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(&["/nowhere/sdc", "/nowhere/sdb"]), None);
+    assert_eq!(
+        refused(&["/nowhere/sdc", "/nowhere/x", "/nowhere/sdb", "/nowhere/y"]).as_deref(),
+        Some("--destroy '/nowhere/x' names no device of the spec's stacks")
+    );
 }
 
 #[test]
