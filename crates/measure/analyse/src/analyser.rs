@@ -181,7 +181,15 @@ impl Analyser {
         // (docs/design/0006).
         let again = |step: u32| step >= resumed.step || resumed.repeated.contains(&step);
         self.done.retain(|(step, _), _| !again(*step));
-        self.declined_steps.retain(|declined| !again(declined.step));
+        let notes = &mut self.notes;
+        self.declined_steps.retain(|declined| {
+            let forgotten = again(declined.step);
+            let words = declined.words();
+            if let Some(at) = notes.iter().position(|note| forgotten && *note == words) {
+                notes.remove(at);
+            }
+            !forgotten
+        });
         let campaign = self.plan.campaign.as_ref();
         let sections = campaign.map_or(&[][..], |campaign| &campaign.sections);
         self.traced.retain(|traced| !again(traced.step));
@@ -367,9 +375,13 @@ mod tests {
         let (repeated, resumed) = (vec![1], "2026-11-21T11:00:00Z".to_owned());
         analyser.observe(&Event::RunResumed(RunResumed { step: 3, repeated, resumed }));
         refuse(&mut analyser, 3, "after");
+        let noted = analyser.notes.clone();
         let findings = analyser.finish(String::new()).findings;
         let declined: Vec<(u32, &str)> =
-            findings.declined_steps.iter().map(|it| (it.step, it.reason.as_str())).collect();
+            findings.declined_steps.iter().map(|step| (step.step, step.reason.as_str())).collect();
         assert_eq!(declined, [(0, "before"), (2, "before"), (3, "after")]);
+        let words: Vec<String> = findings.declined_steps.iter().map(|step| step.words()).collect();
+        let resumed = "the run was interrupted and went on at 2026-11-21T11:00:00Z".to_owned();
+        assert_eq!(noted, [words[0].clone(), words[1].clone(), resumed, words[2].clone()]);
     }
 }

@@ -440,7 +440,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         self.remaining = 0;
         self.input.failed.store(true, Ordering::Relaxed);
         // Nothing is tried again: after a failed sync the kernel may have dropped dirty pages.
-        self.result.ending.keep(JobFailure { kind: kind, offset, length, result });
+        self.result.ending.keep(JobFailure { kind, offset, length, result });
     }
 
     /// Closes the interval that is over, and passes those in which nothing completed; true if the

@@ -32,13 +32,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             self.remaining -= 1;
             // The data first: its making is the generator's work and in no latency (docs/design/0010).
             let start = if kind == OperationKind::Write { self.fill_one(length, now) } else { now };
-            let operation = Operation {
-                kind: kind,
-                length,
-                offset,
-                intended_start: start,
-                ..blank_operation(flags)
-            };
+            let operation =
+                Operation { kind, length, offset, intended_start: start, ..blank_operation(flags) };
             self.result.exchanges += 1;
             match self.engine.exchange(&[operation], &mut completions) {
                 Ok(count) => assert_eq!(count, 1, "an operation that is waited for completes"),
