@@ -48,7 +48,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     server.write_all(bytes).expect("room");
     server.shutdown(Shutdown::Write).expect("an open socket");
     let buffers = Buffers::new(KINDS.len(), 64);
-    let Ok(mut engine) = NbdEngine::over(Socket::Unix(own), "", MonotonicClock, buffers) else {
+    let Ok(mut engine) = NbdEngine::over(Socket::from(own), "", MonotonicClock, buffers) else {
         return;
     };
     let operations: Vec<_> = (0..4).map(operation).collect();

@@ -228,7 +228,7 @@ fn a_write_that_waited_for_one_of_another_thread_goes_on_at_once() {
                 let mut connection = handle.connect();
                 let data = [writer; 4096];
                 for _ in 0..ROUNDS {
-                    let mut batch = [(); 8].map(|()| Request {
+                    let mut batch = [(); 4].map(|()| Request {
                         command: Command::Write { offset: 0, data: &data, fua: false },
                         outcome: Err(Refusal::Io),
                     });
