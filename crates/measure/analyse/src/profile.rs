@@ -176,7 +176,7 @@ mod tests {
             value,
             label: String::new(),
         };
-        // One job, which is no load beside it.
+        // A level of another axis: its value 1 must not count as a state.
         log.levels = vec![level("state", value), level("jobs", 1.0)];
         for operation in &mut log.operations {
             operation.service.p99_ns = Some(p99);

@@ -168,7 +168,7 @@ fn a_long_sequence_is_shortened_and_that_is_said() {
     lines.push("301 end 0".to_owned());
     let alone = sequences(&traced(&lines), &disks());
     assert_eq!((alone.sequences[0].requests.len(), alone.shortened), (256, Some(300)));
-    // Two short ones are more frequent, and told first.
+    // Two short ones are more frequent and come first.
     let lines = [lines, commit(1, 1000, 100), commit(2, 2000, 100)].concat();
     let Sequences { sequences, shortened } = sequences(&traced(&lines), &disks());
     let lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.requests.len()).collect();

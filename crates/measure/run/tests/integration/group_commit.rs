@@ -337,7 +337,7 @@ fn a_delay_gathers_the_threads_that_are_just_awake() {
     assert!(batches.delayed > 0, "{batches:?}");
     let (commits, sum) = ran.recorded(OperationName::Commit);
     assert!(sum / commits >= 2_000_000, "the delay is in the latency: {}", sum / commits);
-    // A leader that waits looks every 100 ms whether all is over: the delay is no longer for that.
+    // A waiting leader looks every 100 ms whether the run is over; its delay must not grow to that.
     let (writes, write_ns) = ran.recorded(OperationName::Write);
     let (_, sync_ns) = ran.recorded(OperationName::Sync);
     let aside = (job.measured.get() - write_ns - sync_ns) / writes;
