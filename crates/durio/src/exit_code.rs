@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use durio_command::{CommandErrorKind, Ending};
 use durio_record::Outcome;
 
-/// How durio ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Fine,

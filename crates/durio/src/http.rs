@@ -28,11 +28,8 @@ const CONNECTIONS: usize = 32;
 /// Between attempts where the system refuses.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// An answer.
 pub(crate) struct HttpPage {
-    /// Its media type.
     pub(crate) kind: &'static str,
-    /// The contents.
     pub(crate) body: Vec<u8>,
     /// Seconds after which a browser asks again.
     pub(crate) refresh: Option<u32>,
@@ -255,7 +252,6 @@ fn before(
     }
 }
 
-/// A client's request.
 #[derive(Debug, PartialEq, Eq)]
 struct HttpRequest {
     is_head: bool,

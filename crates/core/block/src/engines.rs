@@ -157,7 +157,6 @@ engines! {
     Null = null::NullDescriptor,
     /// pread and pwrite, preadv2 and pwritev2: each job waits for each operation.
     Sync = sync::SyncDescriptor,
-    /// io_uring.
     Uring = uring::UringDescriptor,
     /// libaio's system calls.
     Aio = aio::AioDescriptor,

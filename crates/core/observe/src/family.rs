@@ -28,7 +28,6 @@ pub(crate) enum Subject {
         path: PathBuf,
         /// Device of its filesystem.
         device: DeviceNumber,
-        /// Within that filesystem.
         inode: u64,
     },
 }

@@ -41,7 +41,6 @@ pub enum Experiment {
 pub enum SectionKind {
     /// They bring the targets into their state.
     Precondition,
-    /// They are independent.
     Single,
     /// They are the points of a ladder.
     Ladder {
@@ -292,7 +291,6 @@ impl Campaign {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeveralDevices {
-    /// The first alone.
     One,
     /// All of them concurrently, jobs assigned round-robin; fewer jobs than devices use only the first
     /// ones.

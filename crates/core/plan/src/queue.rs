@@ -33,7 +33,6 @@ pub struct DrainPolicy {
 /// Pauses of a job between its accesses, in which nothing is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThinkTime {
-    /// Nanoseconds.
     pub length_ns: u64,
     /// A pause follows when this many accesses have completed since the last one began; at least 1.
     pub after: u64,

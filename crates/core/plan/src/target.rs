@@ -172,7 +172,6 @@ impl<P: Into<PathBuf>> From<P> for RawPath {
 }
 
 impl fmt::Display for RawPath {
-    /// The saved form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // JSON is text and a path is bytes: bytes that are not UTF-8 must come back unchanged.
         for chunk in self.0.as_os_str().as_bytes().utf8_chunks() {

@@ -168,7 +168,6 @@ impl PayloadReader {
     }
 }
 
-/// The form within.
 fn histogram(bytes: &[u8]) -> Option<SparseHistogram> {
     let mut fields = PayloadFields(bytes);
     let is_known = fields.u32()? == COOKIE;

@@ -31,7 +31,6 @@ impl FileOrder {
     /// An access of each file in turn.
     pub const EACH_IN_TURN: Self = Self { choice: FileChoice::InTurn, run: 1, open_max: 0 };
 
-    /// True for [`FileOrder::EACH_IN_TURN`].
     pub fn is_each_in_turn(&self) -> bool {
         *self == Self::EACH_IN_TURN
     }

@@ -119,7 +119,6 @@ struct Watcher<'a> {
     folder: PathBuf,
     /// The latest first.
     rows: Vec<RunRow>,
-    /// The published state.
     shown: Arc<Mutex<WatchedProbe>>,
 }
 

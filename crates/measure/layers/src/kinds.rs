@@ -220,7 +220,6 @@ macro_rules! layer_kinds {
             )*
         }
 
-        /// All kinds.
         pub(crate) const KINDS: &[&KindEntry] = &[$(&$module::KIND),*];
 
         /// All kinds as specs have them.

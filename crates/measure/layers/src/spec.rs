@@ -23,7 +23,6 @@ pub struct SpecKey {
 /// How the value of a key is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecForm {
-    /// true or false.
     Flag,
     /// A whole number from 0.
     Count,
@@ -33,7 +32,6 @@ pub enum SpecForm {
     Bytes,
     /// A time with its unit.
     Time,
-    /// Any text.
     Text,
     /// A text or a list of texts.
     Texts,
@@ -49,7 +47,6 @@ pub enum SpecValue {
     Flag(bool),
     /// A count, or one of several numbers.
     Count(u32),
-    /// A size.
     Bytes(Bytes),
     Time(Nanos),
     /// A text or word (one entry), or a list of texts.

@@ -47,7 +47,6 @@ pub(crate) enum WordArgument {
     Pairs(&'static [ToolWord]),
 }
 
-/// How words stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WordForm {
     /// Options of a command.

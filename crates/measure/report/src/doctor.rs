@@ -15,7 +15,6 @@ const DOCTOR_SCHEMA: &str = "durio-doctor-1";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiagnosisState {
-    /// As it should.
     Ok,
     /// With a restriction, or with something else in its place.
     Limited,

@@ -189,7 +189,6 @@ pub enum Symptom {
     Unstable,
     /// Data that no write contained.
     Corrupt,
-    /// The read fails.
     Unreadable,
     /// No disk, or a smaller one.
     Gone,

@@ -27,7 +27,6 @@ pub struct GuestArray {
 /// The RAID software.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GuestArrayKind {
-    /// The kernel's md.
     Md,
     /// durio's array, served by ublk.
     Durio,

@@ -100,7 +100,6 @@ fn say_option(name: &str) -> Result<Exit, CommandError> {
     Ok(Exit::Fine)
 }
 
-/// Where results go.
 struct Results {
     /// The file of `--output`, else stdout.
     file: Option<(String, File)>,

@@ -25,7 +25,6 @@ const LEAST_SINGLE: Bytes = Bytes::new(47_185_920);
 const LEAST_MIRRORED: Bytes = Bytes::new(131_072_000);
 
 spec_keys! {
-    /// Btrfs.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Btrfs {
         /// Copies of data and metadata. Default: single.
@@ -107,14 +106,12 @@ fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
 }
 
 impl Tool {
-    /// mkfs.btrfs(8).
     pub(crate) const MKFS_BTRFS: Self = Self {
         name: "mkfs.btrfs",
         heading: "`mkfs` of btrfs",
         form: WordForm::Options,
         words: MKFS,
     };
-    /// mount(8) of Btrfs.
     pub(crate) const MOUNT_BTRFS: Self =
         Self { name: "mount", heading: "`mount` of btrfs", form: WordForm::List, words: MOUNT };
 }

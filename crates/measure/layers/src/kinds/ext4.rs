@@ -23,7 +23,6 @@ const DRIVER: Driver = Driver::filesystem("ext4", "ext4");
 const LEAST: Bytes = Bytes::from_mib(2);
 
 spec_keys! {
-    /// ext4.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Ext4 {
         /// Options of mkfs and mount.
@@ -91,10 +90,8 @@ fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
 }
 
 impl Tool {
-    /// mkfs.ext4(8).
     pub(crate) const MKFS_EXT4: Self =
         Self { name: "mkfs.ext4", heading: "`mkfs` of ext4", form: WordForm::Options, words: MKFS };
-    /// mount(8) of ext4.
     pub(crate) const MOUNT_EXT4: Self =
         Self { name: "mount", heading: "`mount` of ext4", form: WordForm::List, words: MOUNT };
 }

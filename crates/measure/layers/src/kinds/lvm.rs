@@ -26,7 +26,6 @@ const VOLUME: &str = "data";
 const LEAST: Bytes = Bytes::from_mib(9);
 
 spec_keys! {
-    /// A logical volume.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Lvm {
         /// Layout on the devices. Default: linear.

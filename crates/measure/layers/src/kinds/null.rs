@@ -22,7 +22,6 @@ const DRIVER: Driver = Driver {
 };
 
 spec_keys! {
-    /// Disks of null_blk.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Null {
         /// How many, and how large.

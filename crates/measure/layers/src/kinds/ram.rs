@@ -19,7 +19,6 @@ pub(crate) const KIND: KindEntry = KindEntry {
 const BRD: Driver = Driver::module("brd", "RAM disks");
 
 spec_keys! {
-    /// RAM disks.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Ram {
         /// How many, and how large.
@@ -94,7 +93,6 @@ impl Checking for NoRamDisks {
 pub struct UnloadBrd {
     /// How many were asked for.
     pub(crate) count: u32,
-    /// KiB of each.
     pub(crate) size_kib: u64,
 }
 

@@ -22,7 +22,6 @@ const DRIVER: Driver = Driver::filesystem("xfs", "XFS");
 const LEAST: Bytes = Bytes::from_mib(300);
 
 spec_keys! {
-    /// XFS.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Xfs {
         /// Options of mkfs and mount.
@@ -75,10 +74,8 @@ fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
 }
 
 impl Tool {
-    /// mkfs.xfs(8).
     pub(crate) const MKFS_XFS: Self =
         Self { name: "mkfs.xfs", heading: "`mkfs` of xfs", form: WordForm::Options, words: MKFS };
-    /// mount(8) of XFS.
     pub(crate) const MOUNT_XFS: Self =
         Self { name: "mount", heading: "`mount` of xfs", form: WordForm::List, words: MOUNT };
 }

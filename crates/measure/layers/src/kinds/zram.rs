@@ -24,7 +24,6 @@ const DRIVER: Driver = Driver {
 };
 
 spec_keys! {
-    /// Compressed RAM disks.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Zram {
         /// How many, and how large.

@@ -16,7 +16,6 @@ use super::workload_at;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FioLog {
-    /// The file's name.
     pub name: String,
     /// Every line of the file.
     pub text: String,

@@ -127,7 +127,6 @@ fn table(it: &Table, level: DetailLevel, out: &mut String) {
     }
 }
 
-/// Emphasis.
 // Words that begin or end with a blank would not be (CommonMark, flanking runs).
 fn toned(tone: Tone, text: &str) -> String {
     match tone {
