@@ -183,8 +183,8 @@ fn shape_facts(shape: &ArrayShape) -> [(&'static str, String); 2] {
 /// A member with its array.
 type MemberRow<'s> = (&'s ArrayStatus, &'s MemberStatus);
 
-fn columns<'s>() -> [Column<MemberRow<'s>>; 10] {
-    [
+fn columns<'s>() -> Vec<Column<MemberRow<'s>>> {
+    vec![
         both("role", "role", |(_, member)| Cell::of(member.role, |role| Cell::Count(role.into()))),
         words(shown("state", |(_, member)| {
             let word = member.state.word();

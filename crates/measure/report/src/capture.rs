@@ -298,8 +298,8 @@ fn common_folder(files: &[CapturedFileFindings]) -> &str {
 /// A file, and the folder in which all files of the capture are.
 type FileRow<'f> = (&'f CapturedFileFindings, &'f str);
 
-fn file_columns<'f>() -> [Column<FileRow<'f>>; 16] {
-    [
+fn file_columns<'f>() -> Vec<Column<FileRow<'f>>> {
+    vec![
         shown("file", |(file, folder)| Cell::text(short_name(file, folder))),
         record("file", |(file, _)| Cell::text(&file.path)),
         words(both("class", "class", |(file, _)| Cell::text(file.class.word()))),
@@ -379,7 +379,7 @@ fn devices(it: &CaptureFindings) -> Section {
         let rate = (durable > 0).then(|| precise(count) / precise(durable));
         Cell::of(rate, Cell::Number)
     }
-    let columns: [Column<(&CapturedDeviceFindings, u64)>; 9] = [
+    let columns: &[Column<(&CapturedDeviceFindings, u64)>] = &[
         shown("device", |(device, _)| Cell::text(&device.name)),
         shown("writes", |(device, _)| Cell::Count(device.writes)),
         shown("written", |(device, _)| Cell::Bytes(device.written_bytes)),
@@ -390,7 +390,7 @@ fn devices(it: &CaptureFindings) -> Section {
         shown("writes/sync", |(device, durable)| per_sync(device.writes, *durable)),
         shown("flushes/sync", |(device, durable)| per_sync(device.flushes, *durable)),
     ];
-    section.table(Table::shown(&columns, it.devices.iter().map(|device| (device, it.durable))));
+    section.table(Table::shown(columns, it.devices.iter().map(|device| (device, it.durable))));
     if it.cost.lost_requests > 0 {
         section.warn(format!(
             "{} events of devices were lost: these counts are too low",

@@ -418,8 +418,8 @@ impl ComparisonLine<'_> {
     }
 }
 
-fn columns<'c>() -> [Column<ComparisonLine<'c>>; 28] {
-    [
+fn columns<'c>() -> Vec<Column<ComparisonLine<'c>>> {
+    vec![
         record("baseline_side", |line| Cell::text(&line.pair.baseline)),
         record("other_side", |line| Cell::text(&line.pair.other)),
         record("workload", |line| Cell::text(&line.step.name)),
@@ -531,8 +531,8 @@ fn shapes(it: &AgainstPublished) -> Section {
     section
 }
 
-fn shape_columns<'s>() -> [Column<(&'s AgainstPublished, &'s ShapeLevel)>; 11] {
-    [
+fn shape_columns<'s>() -> Vec<Column<(&'s AgainstPublished, &'s ShapeLevel)>> {
+    vec![
         record("location", |(shape, _)| Cell::text(&shape.location)),
         record("source", |(shape, _)| Cell::text(&shape.table.source)),
         record("stack", |(shape, _)| Cell::text(&shape.table.stack)),

@@ -88,7 +88,7 @@ impl Report for Diagnosis {
         let mut document = Document::new("durio doctor", self.directory.as_str());
         document.push(summary(self));
         document.push(remedies(&self.rows));
-        document.records = Table::records(&COLUMNS, &self.rows);
+        document.records = Table::records(COLUMNS, &self.rows);
         document
     }
 }
@@ -100,7 +100,7 @@ fn summary(diagnosis: &Diagnosis) -> Section {
         true => section.say(Tone::Good, "durio check can run here"),
         false => section.say(Tone::Bad, format!("durio check cannot run: {}", names.join(", "))),
     }
-    section.table(Table::shown(&COLUMNS, &diagnosis.rows));
+    section.table(Table::shown(COLUMNS, &diagnosis.rows));
     section
 }
 
@@ -115,7 +115,7 @@ fn remedies(rows: &[DiagnosisRow]) -> Section {
     section
 }
 
-const COLUMNS: [Column<DiagnosisRow>; 6] = [
+const COLUMNS: &[Column<DiagnosisRow>] = &[
     words(both("what", "what", |row| Cell::text(row.name))),
     words(both("state", "works", |row| Cell::Word(row.tone(), row.state.word().to_owned()))),
     words(both("found", "found", |row| Cell::text(&row.found))),

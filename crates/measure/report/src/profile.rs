@@ -138,7 +138,7 @@ impl Report for CalibrationFindings {
             self.factor
         );
         section.say(Tone::Strong, text);
-        section.table(Table::shown(&COLUMNS, &self.points));
+        section.table(Table::shown(COLUMNS, &self.points));
         section.note(
             "transactions without a disk, medians of the rounds: of the database as the command loaded it, of its \
              model with the profile's times and with calibrated ones. Last round: calibrated ÷ database. In \
@@ -150,7 +150,7 @@ impl Report for CalibrationFindings {
     }
 }
 
-const COLUMNS: [Column<CalibrationPoint>; 6] = [
+const COLUMNS: &[Column<CalibrationPoint>] = &[
     shown("clients", |point| Cell::text(point.clients.to_string())),
     shown("database/s", |point| Cell::Rate(median(&point.real))),
     words(shown("rounds", |point| {

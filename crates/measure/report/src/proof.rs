@@ -59,7 +59,7 @@ impl Report for ProofFindings {
         }
         document.push(inventory(self));
         document.push(method(self));
-        document.records = Table::records(&COLUMNS, &self.series);
+        document.records = Table::records(COLUMNS, &self.series);
         document
     }
 }
@@ -82,12 +82,12 @@ impl Report for ProofPlan {
             states => format!(" and {}", counted(states, "crash state")),
         };
         section.note(format!("{} series, {cuts}{states} if nothing is lost.", self.series.len()));
-        const COLUMNS: [Column<ProofSeries>; 3] = [
+        const COLUMNS: &[Column<ProofSeries>] = &[
             shown("series", |series| Cell::text(series.name.as_str())),
             shown("cuts", |series| Cell::Count(series.cuts.into())),
             words(shown("expected", |series| expected_word(series.expected))),
         ];
-        section.table(Table::shown(&COLUMNS, &self.series));
+        section.table(Table::shown(COLUMNS, &self.series));
         document.push(section);
         document
     }
@@ -270,7 +270,7 @@ fn expected_word(expected: Option<ExpectedVerdict>) -> Cell {
     }
 }
 
-const COLUMNS: [Column<SeriesFindings>; 17] = [
+const COLUMNS: &[Column<SeriesFindings>] = &[
     record("series", |series| Cell::text(&series.series.name)),
     shown("target", |series| Cell::text(target_word(&series.series.target))),
     words(both("path", "path", |series| {
@@ -302,7 +302,7 @@ const COLUMNS: [Column<SeriesFindings>; 17] = [
 ];
 
 fn table(findings: &ProofFindings) -> Table {
-    let mut table = Table::shown(&COLUMNS, &findings.series);
+    let mut table = Table::shown(COLUMNS, &findings.series);
     if findings.series.len() > ROWS_MAX {
         for (row, series) in table.rows.iter_mut().zip(&findings.series) {
             if series.as_expected == Some(true) {
@@ -316,7 +316,7 @@ fn table(findings: &ProofFindings) -> Table {
 /// Each cut under a user's command.
 fn checks(series: &SeriesFindings) -> Section {
     let mut section = Section::detail(format!("Cuts: {}", series.series.name));
-    const COLUMNS: [Column<CheckedCut>; 5] = [
+    const COLUMNS: &[Column<CheckedCut>] = &[
         shown("cut", |cut| Cell::Count(cut.cut.into())),
         shown("acknowledged", |cut| Cell::Count(cut.acknowledged)),
         shown("came after", |cut| Cell::Count(cut.check.on_the_way)),
@@ -325,7 +325,7 @@ fn checks(series: &SeriesFindings) -> Section {
         }),
         words(shown("said", |cut| Cell::text(loss::in_a_line(&cut.check.said)))),
     ];
-    section.table(Table::shown(&COLUMNS, &series.checks));
+    section.table(Table::shown(COLUMNS, &series.checks));
     section.note(
         "The simulated disk's own switch shows that the power was gone. Lines that came after it do not \
          count.",
@@ -438,7 +438,7 @@ fn guest(series: &SeriesFindings) -> Option<&GuestTarget> {
 }
 
 fn guest_table(guests: &[&GuestTarget]) -> Table {
-    const COLUMNS: [Column<GuestTarget>; 7] = [
+    const COLUMNS: &[Column<GuestTarget>] = &[
         words(shown("profile", |guest| Cell::text(guest.profile.as_str()))),
         words(shown("device", |guest| Cell::text(guest.front_end.word()))),
         words(shown("write cache", |guest| {
@@ -449,5 +449,5 @@ fn guest_table(guests: &[&GuestTarget]) -> Table {
         words(shown("size", |guest| Cell::Bytes(guest.size.get()))),
         words(shown("kernel", |guest| Cell::of(guest.kernel.as_ref(), Cell::text))),
     ];
-    Table::shown(&COLUMNS, each_once(guests.iter().copied()))
+    Table::shown(COLUMNS, each_once(guests.iter().copied()))
 }

@@ -56,8 +56,8 @@ impl Report for ShownRuns<'_> {
 /// A run, and whether no other has its short name.
 type NamedRun<'r> = (&'r RunRow, bool);
 
-fn columns<'r>() -> [Column<NamedRun<'r>>; 13] {
-    [
+fn columns<'r>() -> Vec<Column<NamedRun<'r>>> {
+    vec![
         shown("run", |(run, is_unique)| match is_unique {
             true => Cell::text(short_name(run)),
             // Among several with one name, only the time is unique.
@@ -177,8 +177,8 @@ impl Report for FigureHistory {
     }
 }
 
-fn point_columns<'h>() -> [Column<(&'h FigureHistory, &'h HistoryPoint)>; 5] {
-    [
+fn point_columns<'h>() -> Vec<Column<(&'h FigureHistory, &'h HistoryPoint)>> {
+    vec![
         both("run", "run", |(_, point)| Cell::text(&point.run)),
         shown("begun (UTC)", |(_, point)| Cell::text(minute(&point.started))),
         record("started", |(_, point)| Cell::text(&point.started)),

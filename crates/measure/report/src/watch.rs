@@ -150,7 +150,7 @@ impl WatchedProbe {
             self.locations.iter().map(|location| location.location.as_str()).collect();
         let mut document = Document::new("durio watch", titles.join(", "));
         let mut section = Section::default();
-        section.table(Table::shown(&COLUMNS, &self.locations));
+        section.table(Table::shown(COLUMNS, &self.locations));
         for it in &self.locations {
             if let Some(error) = &it.error {
                 section.toned(Tone::Bad, &it.location, format!("failed: {error}"));
@@ -173,7 +173,7 @@ impl WatchedProbe {
     }
 }
 
-const COLUMNS: [Column<WatchedLocation>; 7] = [
+const COLUMNS: &[Column<WatchedLocation>] = &[
     words(shown("location", |watched| Cell::text(&watched.location))),
     words(shown("latest probe (UTC)", |watched| {
         Cell::of(watched.latest.as_ref(), |(started, _)| Cell::text(minute(started)))

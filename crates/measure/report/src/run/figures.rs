@@ -148,11 +148,11 @@ impl ResultLine<'_> {
 
 /// Every column of results: of the table of workloads, and of records, which are one for each
 /// workload and operation.
-fn columns<'f>() -> [Column<ResultLine<'f>>; 41] {
+fn columns<'f>() -> Vec<Column<ResultLine<'f>>> {
     fn named(name: &str) -> Cell {
         if name.is_empty() { Cell::Empty } else { Cell::text(name) }
     }
-    [
+    vec![
         shown("workload", |row| named(&row.label)),
         words(shown("at", |row| named(row.place))),
         record("run", |row| Cell::text(&row.findings.run.run)),

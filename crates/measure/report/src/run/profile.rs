@@ -81,7 +81,7 @@ fn rows(it: &LoadComparison, committers: Option<u32>) -> Vec<Row> {
 pub(super) fn predicted(prediction: &PredictionFindings) -> Section {
     let mut section =
         Section::new(format!("{}: predicted commits by clients", prediction.database));
-    let table = Table::shown(&PREDICTED, &prediction.points);
+    let table = Table::shown(PREDICTED, &prediction.points);
     // Transactions that come at a rate: which.
     let has_rates = prediction.points.iter().any(|point| point.offered_per_second.is_some());
     let hidden: &[&str] = if has_rates { &[] } else { &["offered"] };
@@ -99,7 +99,7 @@ pub(super) fn predicted(prediction: &PredictionFindings) -> Section {
     section
 }
 
-const PREDICTED: [Column<PredictionPoint>; 12] = [
+const PREDICTED: &[Column<PredictionPoint>] = &[
     shown("clients", |point| Cell::text(point.clients.to_string())),
     shown("offered", |point| match point.offered_per_second {
         Some(rate) => Cell::text(rate_bare(rate)),

@@ -100,7 +100,7 @@ pub(super) fn in_short_of_all(findings: &Findings) -> Section {
     section
 }
 
-const COLUMNS: [Column<Verdict>; 6] = [
+const COLUMNS: &[Column<Verdict>] = &[
     shown("database", |verdict| Cell::text(name(verdict))),
     words(shown("verdict", word)),
     words(shown("limit", |verdict| Cell::text(verdict.limit.as_str()))),
@@ -114,7 +114,7 @@ fn word(verdict: &Verdict) -> Cell {
 }
 
 fn of_one_location(judged: &[&Verdict], in_states: bool) -> Table {
-    let mut table = Table::shown(&COLUMNS, judged.iter().copied());
+    let mut table = Table::shown(COLUMNS, judged.iter().copied());
     // The same limit is held against several states of a profile's log.
     if !in_states {
         table = table.with_level(DetailLevel::Detail, &["workload"]);

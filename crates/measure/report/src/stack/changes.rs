@@ -107,14 +107,14 @@ fn what(comparison: &LabComparison) -> &str {
 /// A layer of a workload, and the label of counted results.
 type ChangeRow<'c> = (&'c WorkloadChanges, &'c LayerChange, Option<&'c String>);
 
-fn columns<'c>() -> [Column<ChangeRow<'c>>; 29] {
+fn columns<'c>() -> Vec<Column<ChangeRow<'c>>> {
     fn side(pair: Option<[f64; 2]>, side: usize, kind: fn(f64) -> Cell) -> Cell {
         Cell::or_absent(pair.map(|pair| pair[side]), kind)
     }
     fn repeats(layer: &LayerChange, side: usize) -> Cell {
         Cell::text(layer.time_per_operation_ns_of_repeats[side].len().to_string())
     }
-    [
+    vec![
         record("workload", |(workload, ..)| Cell::text(&workload.label)),
         record("stack", |(_, layer, _)| Cell::text(&layer.stack)),
         record("name", |(_, layer, _)| Cell::text(&layer.name)),

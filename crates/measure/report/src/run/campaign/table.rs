@@ -10,7 +10,7 @@ use durio_record::OperationName;
 use crate::document::{Cell, Column, ColumnHead, DetailLevel, Row as Line, Table, detail, shown};
 use crate::figures::{decimal, rate_bare};
 
-const COLUMNS: [Column<CampaignRow>; 16] = [
+const COLUMNS: &[Column<CampaignRow>] = &[
     shown("offered", offered),
     shown("IOPS", rate),
     shown("range", range),
@@ -48,7 +48,7 @@ pub(super) fn figures(section: &SectionFindings) -> Table {
     let is_open = section.rows.iter().any(|row| row.response.is_some());
     let mut table = Table::new([varied.heading()]);
     let mut figures: Vec<&Column<CampaignRow>> = Vec::new();
-    for column in &COLUMNS {
+    for column in COLUMNS {
         let title = column.title.unwrap_or_default();
         let is_asked = is_asked(section, title);
         let says = section.rows.iter().any(|row| (column.cell)(row) != Cell::Empty);
