@@ -175,8 +175,13 @@ pub(crate) fn conclude(outcome: Result<Exit, CommandError>) -> Exit {
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {
-            remark(&format!("durio: {}", error_chain(&failure)));
+            let chain = error_chain(&failure);
+            remark(&format!("durio: {chain}"));
             failure.hints.iter().for_each(|hint| remark(&format!("hint: {hint}")));
+            // Any file may be the one too many: asked here, not where each is opened.
+            if chain.contains(&io::Error::from(Errno::MFILE).to_string()) {
+                remark("hint: raise the limit of open files, as in 'ulimit -n 1024'");
+            }
             Exit::Failed(failure.kind)
         }
     }

@@ -130,6 +130,18 @@ fn a_state_folder_that_cannot_be_made_prevents_a_check() {
 }
 
 #[test]
+fn a_file_too_many_is_answered_with_how_to_raise_the_limit() {
+    if !has(&["prlimit"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for few in ["--nofile=8", "--nofile=12"] {
+        let ended = sandbox.durio("run --target data").within(["prlimit", few]).run();
+        ended.expect_exit(3).expect_stderr("open files").expect_stderr("hint: raise the limit");
+    }
+}
+
+#[test]
 fn limits_of_the_process_are_found_by_trying() {
     if !has(&["root", "prlimit", "setpriv"]) {
         return;

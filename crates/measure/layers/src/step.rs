@@ -106,11 +106,6 @@ impl Action {
             other => other.clone(),
         }
     }
-
-    /// True if it only looks.
-    pub const fn is_check(&self) -> bool {
-        matches!(self, Self::Check(_))
-    }
 }
 
 impl fmt::Display for Action {

@@ -228,6 +228,7 @@ impl Report for ArrayExamination {
             [
                 ("path", |device| Cell::text(&device.path)),
                 ("problem", |device| Cell::of(device.problem.as_ref(), Cell::text)),
+                ("older", |device| Cell::of(device.older.as_ref(), Cell::text)),
                 ("array", |device| {
                     Cell::of(device.member.as_ref(), |member| Cell::text(&member.shape.array))
                 }),

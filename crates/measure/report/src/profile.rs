@@ -3,8 +3,9 @@
 //! A profile stream by stream, each field with its value and its source; a [`CalibrationFindings`]
 //! with a headline, a row for each number of clients, and doubts.
 
-use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint, median};
+use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint};
 use durio_base::counted;
+use durio_base::stats::least_squares::median;
 use durio_spec::profile::{Profile, ProfileSource, ShownFact};
 use serde::Serialize;
 
@@ -152,13 +153,13 @@ impl Report for CalibrationFindings {
 
 const COLUMNS: &[Column<CalibrationPoint>] = &[
     shown("clients", |point| Cell::text(point.clients.to_string())),
-    shown("database/s", |point| Cell::Rate(median(&point.real))),
+    shown("database/s", |point| Cell::of(median(&point.real), Cell::Rate)),
     words(shown("rounds", |point| {
         let least = point.real.iter().copied().fold(f64::INFINITY, f64::min);
         let most = point.real.iter().copied().fold(0.0, f64::max);
         Cell::text(format!("{} to {}", rate_bare(least), rate_bare(most)))
     })),
-    shown("profile/s", |point| Cell::Rate(median(&point.once))),
+    shown("profile/s", |point| Cell::of(median(&point.once), Cell::Rate)),
     shown("calibrated/s", |point| Cell::Rate(point.calibrated)),
     shown("last round", |point| Cell::Number(point.ratio())),
 ];

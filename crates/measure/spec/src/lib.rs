@@ -38,7 +38,7 @@ pub use shipped::{
     ShippedSpec, shipped_proof_spec, shipped_proof_specs, shipped_spec, shipped_specs,
     shipped_stack_spec, shipped_stack_specs,
 };
-pub use stack::{STACK_SPEC_SCHEMA, StackBench, stack_spec_json_schema, stack_spec_reference};
+pub use stack::{StackBench, stack_spec_json_schema, stack_spec_reference};
 pub use sweep::{SweepRequest, plan_sweep};
 
 use durio_base::{Bytes, Nanos};

@@ -31,9 +31,6 @@ use crate::{CampaignSpec, SpecError};
 use file::{PublishedEntry, ReadStack, StackFile, StackTable, StackTargetTable};
 use matrix::{ExpandedTable, MatrixAxis, STACKS_MAX, axes, expanded};
 
-/// Version of the format of stack specs.
-pub const STACK_SPEC_SCHEMA: u32 = 1;
-
 /// Sizes of devices and regions are whole multiples of this where they are scaled.
 const GRAIN: Bytes = Bytes::from_mib(1);
 
