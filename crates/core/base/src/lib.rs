@@ -1,22 +1,40 @@
 //! The quantities that durio measures, with their units ([`Bytes`], [`Nanos`] and [`Rate`]), the
-//! [statistics](stats) of plain numbers, and the levels of arrays.
+//! [statistics](stats) of plain numbers, the levels of arrays, and the kinds of operations.
 //!
 //! No bare integer with a unit crosses a crate border; these types do.
 
 mod bytes;
 mod nanos;
 mod number;
-mod operation;
 pub mod raid_level;
 pub mod stats;
-mod text;
 mod words;
 
 pub use bytes::Bytes;
 pub use nanos::Nanos;
 pub use nanos::Rate;
 pub use number::{ParseErrorKind, ParseQuantityError};
-pub use operation::OperationKind;
 pub use raid_level::RaidLevel;
-pub use text::{counted, percent, shell_word};
-pub use words::{did_you_mean, line_and_column, nearest_word};
+pub use words::{counted, did_you_mean, line_and_column, nearest_word, percent, shell_word};
+
+/// What an operation does, as workloads ask for it and engines do it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperationKind {
+    Read,
+    Write,
+    Fsync,
+    Fdatasync,
+    /// Return the range to the preallocated state (fallocate, FALLOC_FL_ZERO_RANGE).
+    Reallocate,
+    /// sync_file_range of the range, waited for (WAIT_BEFORE, WRITE and WAIT_AFTER): its pages are
+    /// handed to the device and taken by it. No metadata, no flush.
+    SyncFileRange,
+}
+
+impl OperationKind {
+    /// True if data moves between a buffer and the target.
+    #[inline]
+    pub const fn is_transfer(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+}

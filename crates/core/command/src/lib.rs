@@ -5,16 +5,13 @@
 //!
 //! How the error of another crate becomes a [`CommandError`] stands next to that error.
 
-mod command_line;
 mod error;
 mod locate;
-mod observer;
-mod random;
-mod stop;
+mod process;
 
-pub use command_line::{command_line, own_program, set_command_line};
 pub use error::{CommandError, CommandErrorKind, Ending, error_chain};
 pub use locate::{LocatedPlaces, Permission, locate};
-pub use observer::{ProgressObserver, ProgressTimer};
-pub use random::{random_seed, random_token};
-pub use stop::StopFlag;
+pub use process::{
+    ProgressObserver, ProgressTimer, StopFlag, command_line, own_program, random_seed,
+    random_token, set_command_line,
+};

@@ -14,7 +14,6 @@ mod block_facts;
 mod block_node;
 mod block_trace;
 mod capture_events;
-mod copied_tree;
 mod counters;
 mod device_probe;
 mod device_use;
@@ -48,7 +47,6 @@ pub use array::{
 pub use block_facts::{BlockFacts, CloudDisk, WriteCache, device_serial};
 pub use block_trace::read_block_trace;
 pub use capture_events::{CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile, WriteCallRates};
-pub use copied_tree::{read_host_in, read_stack_in};
 pub use counters::{CpuCounters, DeviceCounters, read_cpu_counters, read_device_counters};
 pub use device_use::{DeviceUse, MountUse, device_use, holds_device_nodes, use_of};
 pub use error::{StackError, StackErrorKind};
@@ -65,7 +63,7 @@ pub use power_state::{DriveCounters, PowerState, read_power_state};
 pub use process_facts::{CgroupLimits, ProcessFacts, process_names};
 pub use signature::Signature;
 pub use strace::read_strace;
-pub use survey::read_stack;
+pub use survey::{read_host_in, read_stack, read_stack_in};
 pub use system_dir::{Fact, numbers_in_list};
 pub use trace_text::TraceTextError;
 pub use tracefs::{

@@ -1,26 +1,33 @@
-//! The walk from a path down to the devices.
+//! The walk from a path down to the devices, of this machine or of a copy of another machine's `/sys`
+//! and `/proc`, read as that machine would be.
 //!
 //! A layer that vanishes or is hidden half-way becomes a layer of kind `Unknown`; only the target
-//! itself must exist.
+//! itself must exist. A copy has no device nodes and no mounts, so a path's type follows from the
+//! copied list of mounts and from sysfs.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use durio_base::Bytes;
+
 use crate::block_facts::read_block_facts;
 use crate::block_node::{self, DeviceNumber};
-use crate::device_probe::{DeviceProbe, LiveDevices};
-use crate::device_probe::{DeviceServer, served};
+use crate::device_probe::{CopiedDevices, DeviceProbe, DeviceServer, LiveDevices, served};
 use crate::dm_facts::dm_facts;
 use crate::filesystem::{filesystem_facts, filesystem_state, geometry, layer_kind};
-use crate::identity::{FileKind, ObservedSystem, PathIdentity, identify};
-use crate::identity::{btrfs_devices, device_of_source, devices_of_source};
+use crate::host::host_in;
+use crate::identity::{
+    FileKind, ObservedSystem, PathIdentity, btrfs_devices, device_of_source, devices_of_source,
+    identify,
+};
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::{bus_of, layer_facts};
 use crate::mountinfo::{MountEntry, mount_of, parse_mountinfo};
 use crate::system_dir::SystemDir;
-use crate::{Fact, StackError};
+use crate::{Fact, Host, StackError};
 
 /// A guard against rings of layers, which the kernel does not allow.
 const DEPTH_MAX: usize = 32;
@@ -272,6 +279,57 @@ impl<'a> Survey<'a> {
 
 fn unknown(name: impl Into<String>) -> Layer {
     Layer::new(LayerKind::Unknown, name)
+}
+
+/// The tree of layers under a path of the machine whose `/sys` and `/proc` are copied below `root`.
+///
+/// A path is a device if it is below `/dev` and sysfs knows it, a file if the copy holds one there,
+/// and else a directory of the mount that it is below. Sizes of filesystems are zero. No device of
+/// this machine is asked: tables of volumes are those of a file `dmsetup_table` at the root, as
+/// `dmsetup table` prints them, superblocks those of a file `dev/NAME` with a device's first 4 KiB.
+///
+/// # Errors
+/// If the path is below no mount of the copy.
+pub fn read_stack_in(root: &Path, path: &Path) -> Result<Stack, StackError> {
+    let root = SystemDir::at(root);
+    let mounts = parse_mountinfo(&root.bytes("proc/self/mountinfo").unwrap_or_default());
+    let identify = |path: &Path| identify_copied(&root, &mounts, path);
+    Survey::new(ObservedSystem { root: &root, identify: &identify }, &CopiedDevices(&root))
+        .stack(path)
+}
+
+/// The machine whose `/sys` and `/proc` are copied below `root`; its architecture is this one's.
+pub fn read_host_in(root: &Path) -> Host {
+    host_in(&SystemDir::at(root))
+}
+
+fn identify_copied(
+    root: &SystemDir,
+    mounts: &[MountEntry],
+    path: &Path,
+) -> io::Result<PathIdentity> {
+    // Nodes of this machine must not be taken for those of the copied one.
+    let unknown = |_: &Path| Err(io::ErrorKind::NotFound.into());
+    let device = device_of_source(ObservedSystem { root, identify: &unknown }, path.as_os_str());
+    let number = device.as_ref().and_then(block_node::number_of);
+    // A copied list has identifiers that no path here can be asked for.
+    let mount = mount_of(mounts, None, path).ok_or(io::ErrorKind::NotFound)?;
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    let kind = match number {
+        Some(number) => FileKind::Block(number),
+        None if root.path().join(relative).is_file() => FileKind::Regular,
+        None => FileKind::Directory,
+    };
+    Ok(PathIdentity {
+        kind,
+        absolute: path.to_owned(),
+        device: mount.device,
+        inode: 0,
+        mount_id: None,
+        size: Bytes::ZERO,
+        free: Bytes::ZERO,
+        direct_io: None,
+    })
 }
 
 #[cfg(test)]

@@ -4,10 +4,9 @@
 //! run.
 
 mod campaign;
-mod cost;
+mod foreseen;
 pub mod proof;
 mod queue;
-mod shared_walk;
 mod step;
 mod target;
 mod threshold;
@@ -16,10 +15,9 @@ pub use campaign::{
     Campaign, DeclaredLayout, DeclaredTarget, Experiment, Goal, PlanSection, PublishedShare,
     Rounds, SectionKind, SeveralDevices, Sheet, Tracking, Until,
 };
-pub use cost::Cost;
 pub use durio_block::EngineKind;
+pub use foreseen::{Cost, SharedWalk};
 pub use queue::{AccessAdvice, BatchPolicy, CompletionTime, DrainPolicy, ThinkTime};
-pub use shared_walk::SharedWalk;
 pub use step::{
     ClockChoice, JobPlace, Limit, Load, NullScript, ParameterValue, Placement, Role, Step,
 };

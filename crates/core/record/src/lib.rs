@@ -10,7 +10,6 @@ mod event;
 mod folder;
 mod histogram_log;
 mod journal;
-pub mod lab_compare;
 mod latency;
 mod operation_trace;
 pub mod proof;

@@ -19,7 +19,7 @@ use durio_lab::{
     Accelerator, Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabRoot, LabTiming,
     Streams, guest_main,
 };
-use durio_record::lab_compare::LabCompareFolder;
+use durio_record::bench::LabCompareFolder;
 
 use crate::exit_code::Exit;
 use crate::options::{Choosing, OutputArguments};

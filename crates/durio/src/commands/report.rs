@@ -8,9 +8,8 @@ use clap::Args;
 use durio_bench::{find_run, read_run};
 use durio_command::CommandError;
 use durio_layers::DeclaredStack;
-use durio_record::bench::BenchFolder;
+use durio_record::bench::{BenchFolder, LabCompareFolder};
 use durio_record::file_names;
-use durio_record::lab_compare::LabCompareFolder;
 use durio_record::proof::ProofFolder;
 
 use crate::exit_code::{Exit, TABLE};

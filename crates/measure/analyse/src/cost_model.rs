@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::DeclinedAnalysis;
 use durio_base::stats::least_squares::{Solution, count, distinct, mean, median, weighted};
-use durio_base::stats::student::student_95;
+use durio_base::stats::student_95;
 
 /// A size, as measured with one writer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -10,9 +10,8 @@ use durio_block::rename_new;
 use durio_command::{CommandError, Ending, StopFlag, command_line};
 use durio_layers::DeclaredStack;
 use durio_record::Outcome;
-use durio_record::bench::BenchFolder;
-use durio_record::lab_compare::{
-    LAB_COMPARE_FOLDER_SCHEMA, LabCompareBench, LabCompareFolder, LabCompareManifest,
+use durio_record::bench::{
+    BenchFolder, LAB_COMPARE_FOLDER_SCHEMA, LabCompareBench, LabCompareFolder, LabCompareManifest,
     LabCompareSide,
 };
 

@@ -16,8 +16,7 @@ use durio_analyse::{Headline, RunState};
 use durio_block::Folder;
 use durio_command::CommandError;
 use durio_layers::DeclaredStack;
-use durio_record::bench::BenchFolder;
-use durio_record::lab_compare::LabCompareFolder;
+use durio_record::bench::{BenchFolder, LabCompareFolder};
 use durio_record::proof::{PROOF_MANIFEST, ProofFolder};
 use durio_record::{
     FolderManifest, FolderName, Journal, OperationName, Outcome, StateFolder, StatePart, file_names,
@@ -271,7 +270,7 @@ const MANIFESTS: [&str; 4] = [
     file_names::MANIFEST,
     <durio_record::bench::BenchManifest<DeclaredStack> as FolderManifest>::FILE,
     PROOF_MANIFEST,
-    <durio_record::lab_compare::LabCompareManifest as FolderManifest>::FILE,
+    <durio_record::bench::LabCompareManifest as FolderManifest>::FILE,
 ];
 
 fn manifest_name(folder: &Path) -> Option<&'static str> {

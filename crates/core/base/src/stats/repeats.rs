@@ -8,7 +8,7 @@
 //! 2, 1946). Both sides may scatter differently; one repeat says nothing of how it scatters.
 
 use crate::stats::least_squares::{count, mean};
-use crate::stats::student;
+use crate::stats::{student_above, student_quantile};
 
 /// Ends of a two-sided 95 % interval, and of a one-sided one.
 const TWO_SIDED: f64 = 0.975;
@@ -117,15 +117,14 @@ impl Shift {
     /// The probability of a shift this high or higher without a true shift.
     pub fn p_above_zero(&self) -> f64 {
         match self.error > 0.0 {
-            true => student::above(self.value / self.error, self.freedom).unwrap_or(1.0),
+            true => student_above(self.value / self.error, self.freedom).unwrap_or(1.0),
             // Repeats that do not scatter at all: the null engine's.
             false => f64::from(u8::from(self.value <= 0.0)),
         }
     }
 
     fn times_error(&self, quantile: f64) -> f64 {
-        student::quantile(self.freedom, quantile)
-            .map_or(f64::INFINITY, |factor| factor * self.error)
+        student_quantile(self.freedom, quantile).map_or(f64::INFINITY, |factor| factor * self.error)
     }
 }
 

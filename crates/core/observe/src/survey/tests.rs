@@ -334,3 +334,40 @@ fn this_machine_has_a_stack_under_the_temporary_directory() {
     let text = serde_json::to_string(&stack).unwrap();
     assert_eq!(serde_json::from_str::<Stack>(&text).unwrap(), stack);
 }
+
+fn copied() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.virtio_disk("vda", "254:0");
+    fixture.loop_device("loop3", "7:3", "/srv/disk.img");
+    fixture.file("srv/disk.img", "");
+    fixture.mounts("27 1 254:0 / / rw - ext4 /dev/vda rw\n");
+    fixture
+}
+
+fn kinds_of_copy(fixture: &Fixture, path: &str) -> Vec<LayerKind> {
+    let stack = read_stack_in(fixture.root().path(), Path::new(path)).unwrap();
+    stack.walk().map(|(_, layer)| layer.kind).collect()
+}
+
+#[test]
+fn directories_files_and_devices_are_told_apart_without_nodes() {
+    use LayerKind::{Directory, Disk, File, Filesystem, Loop};
+    let fixture = copied();
+    assert_eq!(kinds_of_copy(&fixture, "/srv"), [Directory, Filesystem, Disk]);
+    assert_eq!(kinds_of_copy(&fixture, "/dev/loop3"), [Loop, File, Filesystem, Disk]);
+    assert_eq!(kinds_of_copy(&fixture, "/dev/vda"), [Disk]);
+}
+
+#[test]
+fn without_a_list_of_mounts_no_path_is_known() {
+    let fixture = Fixture::new();
+    let error = read_stack_in(fixture.root().path(), Path::new("/srv")).unwrap_err();
+    assert_eq!(error.kind, StackErrorKind::NotFound);
+}
+
+#[test]
+fn the_copied_machine_tells_of_itself() {
+    let fixture = copied();
+    fixture.file("proc/sys/kernel/osrelease", "5.4.0-other\n");
+    assert_eq!(read_host_in(fixture.root().path()).kernel, "5.4.0-other");
+}

@@ -5,7 +5,7 @@
 //! *effective* cuts count: the target was busy with acknowledged writes, and something shows that
 //! the power was gone. A loss counts in any cut.
 
-use durio_base::stats::binomial::clopper_pearson;
+use durio_base::stats::clopper_pearson;
 use durio_plan::proof::{ExpectedVerdict, LossClass, ProofSeries, ProofTarget};
 use serde::Serialize;
 

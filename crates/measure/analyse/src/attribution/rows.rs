@@ -10,7 +10,7 @@
 
 use durio_base::stats::least_squares::{float, mean, median, range};
 use durio_base::stats::repeats::Mean;
-use durio_base::stats::student::student_95;
+use durio_base::stats::student_95;
 use durio_record::OperationName;
 
 use super::findings::{

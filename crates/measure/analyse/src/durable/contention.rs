@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::DeclinedAnalysis;
 use crate::cost_model::relative_fit;
 use durio_base::stats::least_squares::{count, distinct, mean, position};
-use durio_base::stats::student::student_95;
+use durio_base::stats::student_95;
 
 /// A number of writers and their total rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,119 @@
+//! The process of a command: the command line that made it, for records, and its program; random
+//! seeds and tokens for users who name none; the lines that it shows its user while it works, and how
+//! it is stopped from outside. Results are values, not lines.
+
+use std::ffi::OsString;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use durio_plan::RawPath;
+
+use crate::CommandError;
+
+static COMMAND_LINE: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// The command line; bytes that are not UTF-8 are replaced.
+pub fn command_line() -> Vec<String> {
+    let words = COMMAND_LINE.get().cloned();
+    let words = words.unwrap_or_else(|| std::env::args_os().collect());
+    words.into_iter().map(|word| RawPath::from(word).to_string()).collect()
+}
+
+/// Sets the command line for records, if it is not the process's: a user's file may have added
+/// words.
+pub fn set_command_line(words: &[OsString]) {
+    // Only the first counts, and there is but one.
+    let _ = COMMAND_LINE.set(words.to_vec());
+}
+
+/// The program that runs, for a guest or another process: a durio in PATH may be another version.
+///
+/// # Errors
+/// If the system does not tell.
+pub fn own_program() -> Result<PathBuf, CommandError> {
+    std::env::current_exe()
+        .map_err(|error| CommandError::io("find durio's own program,", Path::new("durio"), error))
+}
+
+/// A token that cannot be guessed.
+pub fn random_token() -> String {
+    // The standard library has the system's random numbers for its hash tables alone.
+    let word = || RandomState::new().hash_one(0);
+    format!("{:016x}{:016x}", word(), word())
+}
+
+/// A seed. Commands that start at the same moment differ by their process.
+pub fn random_seed() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // Small enough to be typed again.
+    u64::from(now.subsec_nanos()) ^ u64::from(std::process::id())
+}
+
+/// A terminal, or another place that shows progress.
+pub trait ProgressObserver {
+    /// A line that every user must see.
+    fn remark(&self, line: &str);
+
+    /// A line of progress.
+    fn progress(&self, line: &str);
+}
+
+/// When a line of progress is due: soon at first, once a minute in work of hours.
+#[derive(Debug)]
+pub struct ProgressTimer {
+    begin: Instant,
+    latest: Instant,
+}
+
+impl ProgressTimer {
+    const SOONEST: Duration = Duration::from_secs(5);
+    const LATEST: Duration = Duration::from_secs(60);
+
+    /// A timer of work that begins now.
+    #[expect(clippy::new_without_default, reason = "it starts a clock")]
+    pub fn new() -> Self {
+        let begin = Instant::now();
+        Self { begin, latest: begin }
+    }
+
+    /// The seconds since the beginning, if a line is due.
+    pub fn now(&mut self) -> Option<u64> {
+        let elapsed = self.begin.elapsed();
+        let wait = (elapsed / 10).clamp(Self::SOONEST, Self::LATEST);
+        (self.latest.elapsed() >= wait).then(|| {
+            self.latest = Instant::now();
+            elapsed.as_secs()
+        })
+    }
+}
+
+/// Set from a signal handler or another thread: the command ends as soon as it can in order.
+#[derive(Debug, Clone, Default)]
+pub struct StopFlag(Arc<AtomicBool>);
+
+impl StopFlag {
+    /// Asks the command to end.
+    pub fn set(&self) {
+        // The flag guards no data: a thread that sees it late only ends a moment later.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// True if the command was asked to end.
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The flag itself, for loops that look at it between operations.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
+    /// The flag itself, for signal handlers.
+    pub fn as_atomic(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
