@@ -18,7 +18,7 @@ use durio_plan::{Experiment, Load, Plan, Purpose};
 use durio_record::{CommitsTraced, SyncCallsProbed};
 use serde::{Deserialize, Serialize};
 
-use crate::grouping::each_once;
+use crate::each_once;
 pub use crate::measurement::DeviceWork;
 
 pub(crate) use arm::ExperimentInput;

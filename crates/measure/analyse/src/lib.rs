@@ -23,7 +23,6 @@ mod declined;
 mod distribution;
 pub mod durable;
 mod findings;
-pub mod grouping;
 pub mod history;
 pub mod ladder;
 mod latency_breakdown;
@@ -55,6 +54,36 @@ pub use live::{LiveFigures, StepSoFar, live_figures};
 pub use rate_variation::{Agreement, RateVariation, Steadiness};
 pub use search::{RateTrial, SearchFindings};
 pub use step_state::{headline, is_cut_short};
+
+/// Items in groups, in the order in which they first come, as reports keep the order of the plan; an
+/// item belongs to the first group whose first member it is like.
+pub fn grouped<T>(
+    items: impl IntoIterator<Item = T>,
+    is_alike: impl Fn(&T, &T) -> bool,
+) -> Vec<Vec<T>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    for item in items {
+        let is_its =
+            |group: &&mut Vec<T>| group.first().is_some_and(|first| is_alike(first, &item));
+        // A search, not a map: what makes things alike has floats in it, and the lists are short.
+        match groups.iter_mut().find(is_its) {
+            Some(group) => group.push(item),
+            None => groups.push(vec![item]),
+        }
+    }
+    groups
+}
+
+/// The items without repetitions, in the order in which they first come.
+pub fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for item in items {
+        if !found.contains(&item) {
+            found.push(item);
+        }
+    }
+    found
+}
 
 #[cfg(test)]
 mod tests {

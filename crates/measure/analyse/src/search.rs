@@ -14,8 +14,7 @@ use durio_plan::Goal;
 use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
 
-use crate::WorkloadFindings;
-use crate::grouping::grouped;
+use crate::{WorkloadFindings, grouped};
 
 /// One rate that was offered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,14 +6,13 @@
 //!
 //! A rule is a function of the [`RuleInput`], of a claim or of a layer, with the smallest findings that
 //! trigger it as its test, and a line in one of the lists: `RULES` in `warning.rs` and
-//! `audit/rules.rs` (`rule.rs`), those of `signals.rs`. Rules of advice are data. Verdicts compare
+//! `audit/rules.rs` ([`CodedRule`]), those of `signals.rs`. Rules of advice are data. Verdicts compare
 //! results with the documented thresholds that are saved in the plan (`verdict.rs`).
 //! [`explanations`] are those of all rules.
 
 pub mod advise;
 pub mod audit;
 pub mod compare;
-mod rule;
 mod signals;
 mod verdict;
 mod warning;
@@ -25,7 +24,7 @@ pub use signals::standing_signals;
 
 use advise::AdviceError;
 use durio_analyse::campaign::CampaignFindings;
-use durio_analyse::{Analysis, Explanation, Findings, SelfCost, WorkloadFindings};
+use durio_analyse::{Analysis, Explanation, ExplanationKind, Findings, SelfCost, WorkloadFindings};
 use durio_observe::Stack;
 use durio_plan::Plan;
 use durio_record::{Environment, ProcessGap, SyncCallsProbed};
@@ -93,3 +92,46 @@ impl RuleInput<'_> {
         self.plan.measured_steps().any(|step| step.loads().any(|load| load.workload.is_durable()))
     }
 }
+
+/// A rule whose check is a function, as warnings and the audit have them.
+///
+/// Signals have lists of another shape (`signals.rs`): one look at a layer gives one of several
+/// signals, in words that depend on what was read. Rules of advice are data (`advise/rule.rs`).
+pub(crate) struct CodedRule<C> {
+    /// For programs; it does not change.
+    pub(crate) id: &'static str,
+    /// The condition under which it speaks.
+    pub(crate) what: &'static str,
+    /// Why that matters; empty where `what` covers it.
+    pub(crate) why: &'static str,
+    /// What to do about it.
+    pub(crate) advice: &'static str,
+    pub(crate) check: C,
+}
+
+impl<C> CodedRule<C> {
+    pub(crate) fn explanation(&self, kind: ExplanationKind) -> Explanation {
+        Explanation::new(kind, [self.id, self.what, self.why, self.advice])
+    }
+}
+
+/// A constant with rules, each of which is a kind of check, id and function, then its words: what,
+/// why where that is not said with it, and after `=>` what to do.
+macro_rules! rules {
+    (
+        $(#[$about:meta])* $vis:vis $list:ident of $check:ident;
+        $($kind:ident $id:literal $seen:path:
+            $what:literal $(, $why:literal)? => $advice:literal;)*
+    ) => {
+        $(#[$about])*
+        $vis const $list: &[$crate::CodedRule<$check>] = &[$($crate::CodedRule {
+            id: $id,
+            what: $what,
+            why: concat!($($why)?),
+            advice: $advice,
+            check: $check::$kind($seen),
+        }),*];
+    };
+}
+
+pub(crate) use rules;

@@ -9,13 +9,11 @@ mod figures;
 mod machine;
 
 use durio_analyse::campaign::SectionFindings;
-use durio_analyse::grouping::grouped;
-use durio_analyse::{Explanation, ExplanationKind, WarningFinding, WorkloadFindings};
+use durio_analyse::{Explanation, ExplanationKind, WarningFinding, WorkloadFindings, grouped};
 use durio_base::counted;
 use durio_plan::EngineKind;
 
-use crate::RuleInput;
-use crate::rule::{CodedRule, rules};
+use crate::{CodedRule, RuleInput, rules};
 
 pub(crate) use machine::invalid;
 

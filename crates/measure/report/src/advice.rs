@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use durio_analyse::grouping::each_once;
+use durio_analyse::each_once;
 use durio_judge::advise::{
     Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, RuleProof,
     SourceKind, Statement,

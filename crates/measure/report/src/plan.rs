@@ -2,7 +2,7 @@
 //!
 //! Shows a [`Plan`] and the obstacles to running it; the targets themselves are not read.
 
-use durio_analyse::grouping::each_once;
+use durio_analyse::each_once;
 use durio_base::{Bytes, Nanos};
 use durio_plan::{
     FileLayout, Limit, Load, Plan, Role, Rounds, SectionKind, Step, Target, TargetKind, Until,

@@ -6,7 +6,7 @@
 
 mod loss;
 
-use durio_analyse::grouping::each_once;
+use durio_analyse::each_once;
 use durio_observe::DriveCounters;
 use durio_plan::EngineKind;
 use durio_plan::proof::{

@@ -4,23 +4,21 @@
 //! next to their models, published shares. Adds no number to the findings.
 
 mod changes;
-mod ladders;
 mod pictures;
 mod tables;
 
 use std::collections::BTreeSet;
 
-use durio_analyse::LatencyBreakdown;
 use durio_analyse::attribution::{
     DeviceCost, LayerRow, MirrorRow, PublishedOrder, StackFindings, Timing, Waterfall,
     WaterfallStep, WorkloadRows,
 };
-use durio_analyse::grouping::each_once;
+use durio_analyse::{LatencyBreakdown, each_once};
 
 use crate::Report;
 use crate::document::{Cell, DetailLevel, Document, Section, Table, Tone};
 use crate::figures::{added, counted, decimal, grouped, latency, mean_latency, share};
-use ladders::{LADDER_NOTE, ladders};
+use pictures::{LADDER_NOTE, ladders};
 use tables::{
     ARRAYS_NOTE, COST_NOTE, INTERVAL_NOTE, PUBLISHED_NOTE, array_words, arrays, costs, published,
     rates, records,

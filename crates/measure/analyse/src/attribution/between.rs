@@ -16,8 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::findings::{PointFacts, RowFigures, StackFindings, WorkloadRows};
 use super::points::{StepKey, Timing};
-use crate::DeclinedAnalysis;
-use crate::grouping::{each_once, grouped};
+use crate::{DeclinedAnalysis, each_once, grouped};
 
 /// Name and version of the document.
 pub const LAB_COMPARE_SCHEMA: &str = "durio-lab-compare-1";

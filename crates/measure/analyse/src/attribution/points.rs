@@ -8,10 +8,9 @@ use durio_plan::PublishedShare;
 use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
 
-use crate::grouping::{each_once, grouped};
 use crate::measurement::{Measurement, Measurements};
 use crate::raid_efficiency::ArrayLayout;
-use crate::{DeclinedAnalysis, Findings, WorkloadFindings};
+use crate::{DeclinedAnalysis, Findings, WorkloadFindings, each_once, grouped};
 
 /// Most points that a bench has.
 pub const POINTS_MAX: usize = 1_000;

@@ -23,8 +23,8 @@ use super::points::{
 };
 use super::raid::{mirror_row, raid_row};
 use crate::campaign::RowLatency;
-use crate::grouping::{each_once, grouped};
 use crate::measurement::whole_intervals;
+use crate::{each_once, grouped};
 
 /// The rows of a workload, one for each point.
 pub(super) fn workload_rows(table: &WorkloadTable<'_>) -> WorkloadRows {

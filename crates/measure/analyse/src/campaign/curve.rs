@@ -10,10 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::CampaignInput;
 use super::row::{CampaignRow, RowGroup, RowPart};
 use crate::cost_model::{self, CostModel, SizeCost};
-use crate::grouping::grouped;
 use crate::ladder::limits::{ComparedStep, StepEvidence, limit_of};
 use crate::ladder::{self, LadderFindings, LadderKind, LadderPhase, LadderPoint, RateAndLatency};
-use crate::{DeclinedAnalysis, SelfCost, WorkloadFindings};
+use crate::{DeclinedAnalysis, SelfCost, WorkloadFindings, grouped};
 
 /// Rows of a section along one axis, in the order of their levels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,10 +9,9 @@ use durio_record::OperationName;
 use durio_workload::{CacheMode, GroupCommit, SyncMethod, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::grouping::{each_once, grouped};
 use crate::ladder::RateAndLatency;
 use crate::measurement::{DeviceWork, Measurement, Measurements};
-use crate::{BatchFindings, Distribution, OperationFindings, WorkloadFindings};
+use crate::{BatchFindings, Distribution, OperationFindings, WorkloadFindings, each_once, grouped};
 use durio_base::stats::least_squares::{float, median};
 use durio_base::stats::repeats::Mean;
 

@@ -10,7 +10,7 @@ use durio_workload::CacheMode;
 use serde::{Deserialize, Serialize};
 
 use super::arm::{ArmSetting, DurableArm, ExperimentInput, arms, by_key};
-use crate::grouping::grouped;
+use crate::grouped;
 use crate::rate_variation::{Agreement, agreement};
 
 /// A method among the others.

@@ -15,9 +15,8 @@ mod units;
 
 use super::claim::{Claim, ClaimPlace};
 use super::figure::significant;
-use super::findings::{EvidenceValue, FindingEvidence, Tier};
-
-use crate::rule::rules;
+use super::{EvidenceValue, FindingEvidence, Tier};
+use crate::rules;
 
 /// A rule's observation in a claim.
 #[derive(Debug, Clone, PartialEq)]

@@ -18,11 +18,10 @@ use std::rc::Rc;
 use csv::{ByteRecord, ErrorKind, ReaderBuilder};
 use thiserror::Error;
 
-use super::Auditor;
 use super::cell::{self, CellResult};
 use super::claim::{Claim, ClaimPlace, Operations};
-use super::findings::AuditFindings;
 use super::phrases::describe;
+use super::{AuditFindings, Auditor};
 
 /// Puts a cell into its field.
 type CellSetter = fn(&mut Claim, &str) -> CellResult<()>;

@@ -11,8 +11,7 @@ use serde_json::Value;
 use super::comparison::Difference;
 use super::side::{ComparedRun, Side};
 use super::units::{UnitMember, WorkloadUnit};
-use durio_analyse::Findings;
-use durio_analyse::grouping::{each_once, grouped};
+use durio_analyse::{Findings, each_once, grouped};
 
 type NamedFact = (String, String);
 

@@ -3,10 +3,9 @@
 //! A section with each workload in a line or two, and a group with its whole account; a group for
 //! each traced step. The machine is in `machine`.
 
-use durio_analyse::grouping::each_once;
 use durio_analyse::{
     BatchFindings, Distribution, Findings, InFlightFindings, LatencyBreakdown, OperationFindings,
-    SelfCost, WorkloadFindings,
+    SelfCost, WorkloadFindings, each_once,
 };
 use durio_base::{Bytes, Nanos};
 use durio_observe::DeviceCounters;

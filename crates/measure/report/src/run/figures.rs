@@ -2,8 +2,7 @@
 //!
 //! Makes sections with the bars that compare; charts of a single workload are in `over_time`.
 
-use durio_analyse::grouping::each_once;
-use durio_analyse::{Distribution, Findings, OperationFindings, WorkloadFindings};
+use durio_analyse::{Distribution, Findings, OperationFindings, WorkloadFindings, each_once};
 use durio_record::{OperationName, Phase};
 
 use super::machine::cache_name;

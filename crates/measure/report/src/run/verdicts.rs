@@ -1,7 +1,6 @@
 //! Fit or unfit for which database, by whose limit: a table, and its sources.
 
-use durio_analyse::grouping::each_once;
-use durio_analyse::{Findings, SignalWord, Verdict, VerdictWord};
+use durio_analyse::{Findings, SignalWord, Verdict, VerdictWord, each_once};
 use durio_plan::Provenance;
 
 use super::figures::location_name;

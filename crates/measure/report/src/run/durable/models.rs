@@ -2,13 +2,12 @@
 //!
 //! Makes sections from findings; the fits are theirs.
 
-use durio_analyse::DeclinedAnalysis;
 use durio_analyse::durable::{
     CommitDelayAdvice, CommitDelayFindings, Contention, CrossFindings, DeviationKind,
     DurableFindings, FlushSlopeFindings, ModelDeviation, SharedSync, SizeCurve, SlopeShape,
     WritersFindings,
 };
-use durio_analyse::grouping::each_once;
+use durio_analyse::{DeclinedAnalysis, each_once};
 use durio_base::Nanos;
 
 use super::{charts, method_words, part, tables, warn};
