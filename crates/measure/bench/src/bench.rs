@@ -7,15 +7,14 @@
 //!      └──────────────────────── the next layer, or tear down ◄───────────────────────┘
 //! ```
 
-mod listing;
 mod point;
 mod progress;
 mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub use listing::listing;
 pub use point::{Planning, PointEstimate, StackChoice, estimates};
+pub use progress::listing;
 
 use std::path::{Path, PathBuf};
 
@@ -30,11 +29,11 @@ use durio_record::Outcome;
 use durio_record::bench::{BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchStack};
 use durio_spec::{StackBench, shipped_stack_specs};
 
+use crate::campaign::read_spec;
 use crate::execute::{Execution, RunOptions, absolute, save_findings};
 use crate::observer::Observer;
 use crate::read_back::{KnownRuns, ReadBack, bench_findings};
 use crate::state_folder::build_journals;
-use crate::text_file::read_spec;
 use progress::BenchProgress;
 use schedule::BenchSchedule;
 

@@ -20,8 +20,8 @@ use durio_record::{
 use durio_report::{Format, Options, Report};
 use durio_run::{EventSink, LayoutProgress, Processors, Resume, RunContext, RunErrorKind};
 
+use crate::campaign::InterruptedCampaign;
 use crate::observer::{Observer, RunObserver};
-use crate::resume::InterruptedCampaign;
 use crate::runs::remove_run_folder;
 use crate::state_folder::{runs_folder, state_for};
 

@@ -4,8 +4,8 @@
 //!
 //! | module | what it joins |
 //! |---|---|
-//! | `campaign` | a spec and paths → a plan |
-//! | `execute`, `resume` | a plan → a run folder and its findings |
+//! | `campaign` | a spec and paths → its text, a plan, an interrupted campaign with that plan |
+//! | `execute` | a plan → a run folder and its findings |
 //! | `bench` | stacks that are built, measured layer by layer, and taken down |
 //! | `guest`, `lab_compare` | benches in guests, on one kernel or two in turns |
 //! | `calibrate` | a command that loads a database, a model of it → how long the model's times are here |
@@ -15,7 +15,7 @@
 //! | `proof_folder` | a spec of power cuts → the plan and the folder of a proof (durio-prove cuts) |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
-//! | `leftovers`, `setting_guard` | what dead runs left behind |
+//! | `state_folder`, `setting_guard` | what dead runs left behind |
 //!
 //! # How a bench runs
 //!
@@ -31,7 +31,7 @@
 //! it runs or when its folder is read; `measure/analyse/src/attribution/from_bench.rs` turns the
 //! manifest and these findings into points, and `attribution` compares the points;
 //! `measure/report/src/stack/` writes the report, the levels of a ladder side by side first
-//! (`ladders.rs`). So `durio report` shows a bench again on another machine, also one that was made
+//! (`pictures.rs`). So `durio report` shows a bench again on another machine, also one that was made
 //! in a guest (`--lab`: the same command in the lab, its folder brought out) and `durio lab
 //! compare` needs nothing but some of them: its folder (docs/formats/lab-compare-folder.md) has one
 //! for each turn, and `attribution/verdict.rs` judges their repeats.
@@ -49,16 +49,13 @@ mod execute;
 mod guest;
 mod interleave;
 mod lab_compare;
-mod leftovers;
 mod observer;
 mod proof_folder;
 mod read_back;
 mod replay;
-mod resume;
 mod runs;
 mod setting_guard;
 mod state_folder;
-mod text_file;
 
 pub use ab_test::{AbTestOutcome, AbTestRequest, prove};
 pub use bench::{
@@ -66,7 +63,10 @@ pub use bench::{
     estimates, listing, read_stack_spec,
 };
 pub use calibrate::{CalibrationRequest, busy_processors, calibrate};
-pub use campaign::{CampaignScale, SpecRequest, plan_of_spec};
+pub use campaign::{
+    CampaignScale, InterruptedCampaign, SpecRequest, interrupted, name_if_no_file, plan_of_spec,
+    read_text,
+};
 pub use doctor::diagnose;
 pub use execute::{Execution, RunOptions, RunOutcome, memory_remark};
 pub use guest::{
@@ -77,7 +77,6 @@ pub use interleave::{InterleavedRuns, interleave};
 pub use lab_compare::{
     LabCompareOutcome, LabComparing, LabInterleaving, read_lab_comparison, save_lab_comparison,
 };
-pub use leftovers::{CaptureMark, LookFor, clear_leftovers};
 pub use observer::{Observer, RunObserver};
 pub use proof_folder::{
     interrupted_power_proof, new_power_proof, plan_command_proof, plan_power_proof,
@@ -85,8 +84,9 @@ pub use proof_folder::{
 };
 pub use read_back::{ReadBack, read_bench, read_compared_run, read_comparison, read_run};
 pub use replay::replay_trace;
-pub use resume::{InterruptedCampaign, interrupted};
 pub use runs::{KeptRuns, checked_label, find_run, list_runs, read_run_row, remove_run, to_prune};
 pub use setting_guard::restore_settings;
-pub use state_folder::{build_journals, journals_of_builds, probes_folder, runs_folder};
-pub use text_file::{name_if_no_file, read_text};
+pub use state_folder::{
+    CaptureMark, LookFor, build_journals, clear_leftovers, journals_of_builds, probes_folder,
+    runs_folder,
+};

@@ -10,8 +10,8 @@ use durio_record::proof::{
 };
 use durio_spec::{impossible_series, plan_proof, shipped_proof_spec, shipped_proof_specs};
 
+use crate::campaign::{name_if_no_file, read_spec};
 use crate::execute::{Execution, RunOptions, save_findings};
-use crate::text_file::{name_if_no_file, read_spec};
 
 /// The plan of a proof spec: of a file, or of the built-in one of this name. `only` leaves the series
 /// whose name contains one of these texts.
