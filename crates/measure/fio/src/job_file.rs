@@ -15,7 +15,7 @@ mod arithmetic;
 mod command_line;
 mod grammar;
 mod options;
-mod printing;
+mod program;
 mod resolve;
 mod terms;
 mod values;
@@ -32,7 +32,7 @@ pub use options::{
     OutputOptions, PatternOptions, PlacementOptions, QueueOptions, TargetOptions, TimingOptions,
     find_option, option_help, option_rows,
 };
-pub use printing::{OutputFormat, PrintSettings, Question};
+pub use program::{OutputFormat, PrintSettings, Question};
 pub use resolve::{Each, GivenOption, GivenValue, Remark, ResolvedJob, resolve};
 pub use terms::{
     AccessPattern, AdviceHint, BlockSizeShare, CpuPolicy, Direction, ExitScope, Fallocate,
@@ -187,7 +187,7 @@ impl fmt::Debug for HostParameters<'_> {
 
 /// True for an option of fio's program that is not a job's.
 pub(crate) fn is_program_option(name: &str) -> bool {
-    options::find_program_option(name).is_some()
+    program::find_program_option(name).is_some()
 }
 
 /// Looks an option up, or says which one may be meant.

@@ -1,7 +1,12 @@
-//! Identities: facts that distinguish a thing from any other of its name.
+//! Identities: how a thing, and the contents of a device, are distinguished from any other of that
+//! name.
 //!
-//! Reads the [`LayerIdentity`] of a path. The journal keeps it, and it is compared before anything is
-//! touched; [`crate::undo`] draws the conclusion.
+//! Reads the [`LayerIdentity`] of a path: facts that distinguish it. The journal keeps it, and it is
+//! compared before anything is touched; [`crate::undo`] draws the conclusion.
+//!
+//! What a build wrote to a device is recognised by the device's first bytes. A label or an identifier
+//! counts only at its exact place in a superblock: old bytes elsewhere outlive every mkfs. Each kind
+//! of layer gives that place ([`crate::kinds`]).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -173,6 +178,56 @@ pub(super) fn mount_number(mount_point: &Path) -> Option<String> {
     let mask = StatxFlags::MNT_ID | StatxFlags::from_bits_retain(UNIQUE);
     let stat = rustix::fs::statx(CWD, mount_point, AtFlags::NO_AUTOMOUNT, mask).ok()?;
     Some(stat.stx_mnt_id.to_string())
+}
+
+/// How the data that a kind of layer writes to a device is recognised.
+pub(crate) struct SuperblockFormat {
+    /// What it is called where signatures are found.
+    pub(crate) signatures: &'static [&'static str],
+    /// Reads it, for the tag of a build; nothing if it is not that build's.
+    pub(crate) read: fn(&DeviceHead<'_>, &str) -> Option<Ours>,
+}
+
+/// What a build wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WrittenSuperblock {
+    /// What wipefs(8) calls it.
+    pub(super) types: Vec<&'static str>,
+    /// Not mounted or filled since it was made, as far as it says so itself.
+    pub(super) is_fresh: bool,
+}
+
+/// Enough bytes for every place that is read.
+pub(super) const HEAD: durio_base::Bytes = durio_base::Bytes::from_mib(2);
+
+/// What wipefs calls it, and whether it is as it was made.
+pub(crate) type Ours = (&'static [&'static str], bool);
+
+/// The first bytes of a device.
+pub(crate) struct DeviceHead<'a>(pub(crate) &'a [u8]);
+
+impl DeviceHead<'_> {
+    pub(crate) fn at(&self, place: usize, length: usize) -> Option<&[u8]> {
+        self.0.get(place..place.checked_add(length)?)
+    }
+
+    /// A text that is filled up with zeros.
+    pub(crate) fn is_text(&self, place: usize, length: usize, text: &str) -> bool {
+        let rest = self.at(place, length).and_then(|field| field.strip_prefix(text.as_bytes()));
+        rest.is_some_and(|rest| rest.iter().all(|byte| *byte == 0))
+    }
+
+    pub(crate) fn u16_le(&self, place: usize) -> Option<u16> {
+        Some(u16::from_le_bytes(self.at(place, 2)?.try_into().ok()?))
+    }
+
+    pub(crate) fn u64_le(&self, place: usize) -> Option<u64> {
+        Some(u64::from_le_bytes(self.at(place, 8)?.try_into().ok()?))
+    }
+
+    pub(crate) fn u64_be(&self, place: usize) -> Option<u64> {
+        Some(u64::from_be_bytes(self.at(place, 8)?.try_into().ok()?))
+    }
 }
 
 #[cfg(test)]

@@ -13,12 +13,10 @@ mod dm;
 mod ext4;
 mod loop_file;
 mod lvm;
-mod made_path;
+mod made;
 mod md;
 mod mounted;
-mod new_devices;
 mod null;
-mod present;
 mod raid;
 mod ram;
 mod xfs;
@@ -34,10 +32,9 @@ use crate::tool_words::{WordFault, check_words};
 use mounted::{MountedFilesystem, Unmount};
 use prelude::*;
 
-pub(crate) use made_path::{RemoveDirectory, RemoveFile};
+pub use made::NewDevices;
+pub(crate) use made::{Present, RemoveDirectory, RemoveFile};
 pub use mounted::MadeFilesystem;
-pub use new_devices::NewDevices;
-pub(crate) use present::Present;
 
 /// What the file of a kind is written with.
 mod prelude {
@@ -54,13 +51,13 @@ mod prelude {
     pub(super) use crate::declared::{filesystem_sizes, per_group};
     pub(super) use crate::error::{BuildError, Missing};
     pub(super) use crate::identity::LayerIdentity;
+    pub(super) use crate::identity::{DeviceHead, Ours, SuperblockFormat, WrittenSuperblock};
     pub(super) use crate::permit::{ProgramQuery, Proven};
     pub(super) use crate::place::{Values, filesystem_uuid, filled, is_open};
     pub(super) use crate::plan::{PlanDraft, PlannedLayer};
     pub(super) use crate::spec::{KeyFault, SpecField, SpecForm, SpecKey, SpecScalar};
     pub(super) use crate::spec::{SpecValue, SpecValues, spec_keys, spec_words};
     pub(super) use crate::step::{Action, Checking, Stepper};
-    pub(super) use crate::superblock::{DeviceHead, Ours, SuperblockFormat, WrittenSuperblock};
     pub(super) use crate::system::{DURIO, System, disk_identity};
     pub(super) use crate::tool_words::{
         Tool, ToolWord, WordArgument, WordForm, ZERO_ONE, word_list,

@@ -11,7 +11,6 @@
 
 mod builder;
 mod check;
-mod clean;
 mod declared;
 mod error;
 mod identity;
@@ -25,7 +24,6 @@ mod real_system;
 mod server;
 mod spec;
 mod step;
-mod superblock;
 mod system;
 mod take_down;
 #[cfg(test)]
@@ -35,7 +33,7 @@ mod undo;
 
 pub use builder::{Builder, BuiltLayer};
 pub use check::check_declared;
-pub use clean::{CleanOutcome, CleanState, clean};
+
 pub use declared::{DeclaredLayer, DeclaredStack};
 pub use error::{BuildError, Missing};
 pub use kinds::*;
@@ -44,3 +42,4 @@ pub use place::BuildPlace;
 pub use plan::commands;
 pub use spec::{KeyFault, SpecForm, SpecKey, SpecValue, SpecValues};
 pub use step::{Action, BuildCommand, BuildOptions, BuildProgress};
+pub use take_down::{CleanOutcome, CleanState, clean};

@@ -24,10 +24,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::identity::LayerIdentity;
+use crate::identity::{HEAD, LayerIdentity};
 use crate::permit::{Grounds, PermittedCommand, PermittedWrite, ProgramQuery, Proven};
 use crate::place::Values;
-use crate::superblock::HEAD;
 use crate::system::{ExitedProcess, System, absent_or, in_shell};
 
 /// Why something could not be undone, or not be found out; it may be later.

@@ -8,11 +8,10 @@ use durio_base::{Bytes, Nanos};
 use durio_plan::{CompletionTime, Limit, Load, Role, Step};
 use durio_workload::{FileOrder, Region, RegionRule, Workload};
 
-use super::ImportNotes;
 use super::extent::CopyExtent;
-use super::placement::CpuBinding;
 use super::rows::{CopiesPlace, StreamPlace};
 use super::section::{CopyPlace, ImportedSection};
+use super::{CpuBinding, ImportNotes};
 use crate::job_file::ExitScope;
 
 // Up to this number, copies of a section are separate loads: a longer report would not be read.

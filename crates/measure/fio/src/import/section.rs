@@ -8,11 +8,10 @@ use durio_workload::{CacheMode, Coverage, FileOrder, Pattern, Skew, Workload, jo
 
 use super::accesses::{Writing, accesses, set_data, set_syncs};
 use super::extent::{CopyExtent, Extents, file_order};
-use super::placement::{CpuBinding, binding};
 use super::queue::{ImportedQueue, JobTiming, queue, timing};
 use super::rows::{Reporting, reporting};
 use super::targets::{ImportTargets, SpotClaim, TargetsOf};
-use super::{ImportNotes, ImportSettings, or, place_or};
+use super::{CpuBinding, ImportNotes, ImportSettings, binding, or, place_or};
 use crate::job_file::{
     AdviceHint, Direction, Fallocate, GivenOption, JobOptions, NameOptions, ResolvedJob, SizeValue,
     SourcePosition, TargetOptions,

@@ -5,9 +5,8 @@
 //! are not read.
 
 use super::grammar::append_job_file;
-use super::options::{
-    ProgramClass, ProgramOption, TakesWord, find_program_option, names_that_begin_with,
-};
+use super::options::names_that_begin_with;
+use super::program::{ProgramClass, ProgramOption, TakesWord, find_program_option};
 use super::{
     HostParameters, JobFile, JobSection, JobSetting, LINE_BYTES_MAX, OptionKind, Question, Remark,
     SECTIONS_MAX, SETTINGS_MAX, SourcePosition, find_option, known_option,

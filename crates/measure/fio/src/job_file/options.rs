@@ -7,7 +7,6 @@
 //! compile until it is taken there.
 
 mod honoured;
-mod program;
 mod reader;
 mod reference;
 
@@ -18,10 +17,10 @@ pub use honoured::{
     DataOptions, DurabilityOptions, JobOptions, NameOptions, OutputOptions, PatternOptions,
     PlacementOptions, QueueOptions, TargetOptions, TimingOptions,
 };
-pub(super) use program::{ProgramClass, ProgramOption, TakesWord, find_program_option};
 pub(super) use reader::WrittenValue;
 pub use reference::option_help;
 
+use super::program;
 use super::values::choice;
 
 /// One option of fio.

@@ -9,9 +9,9 @@ use std::path::Path;
 use durio_base::Bytes;
 use durio_block::{open_input, read_bounded};
 
+use super::FioOutput;
 use super::cursor::{Cursor, JsonFault};
 use super::job::{DirectionFigures, FioJob};
-use super::output::FioOutput;
 use crate::FioError;
 
 /// The largest file that is read: a result with all bins has about 100 KB per job.

@@ -6,7 +6,7 @@ use std::path::Path;
 use durio_base::Bytes;
 
 use super::*;
-use crate::clean::clean_with;
+use crate::take_down::clean_with;
 use crate::tests::scripted::{Fails, Scripted, There};
 use crate::tests::stacks::{ext4, loops, made, md, one_of_each, raid, stack};
 use crate::{CleanOutcome, CleanState};

@@ -158,7 +158,7 @@ const MOUNT: &[ToolWord] = word_list! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::superblock::WrittenSuperblock;
+    use crate::identity::WrittenSuperblock;
     use crate::tests::stacks::{TAG, btrfs, loops, on_loops, plan_above, stack, types_on};
     use crate::{DeclaredKind, DeclaredStack, check_declared};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use durio_base::{Bytes, RaidLevel};
 use durio_observe::Signature;
 
+use crate::identity::WrittenSuperblock;
 use crate::kinds::KINDS;
 use crate::kinds::written;
-use crate::superblock::WrittenSuperblock;
 use crate::{
     Btrfs, BtrfsProfile, BuildCommand, BuildPlace, DeclaredKind, DeclaredLayer, DeclaredMd,
     DeclaredStack, Ext4, Loop, MadeFilesystem, MdBitmap, NewDevices, Raid, RaidFront, Ram, Xfs,

@@ -1,8 +1,7 @@
 //! The table of options for people: `--cmdhelp`, and docs/fio-options.md, which a test compares.
 
-use super::{
-    Class, OptionRow, ProgramClass, find_option, find_program_option, option_rows, unknown,
-};
+use super::{Class, OptionRow, find_option, option_rows, unknown};
+use crate::job_file::program::{ProgramClass, find_program_option};
 
 /// What `--cmdhelp` prints about the option `name`, or about all with "" or "all".
 ///
@@ -89,8 +88,8 @@ impl Class {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program;
     use super::*;
+    use crate::job_file::program;
 
     const HEAD: &str = "# fio's options in durio\n\n\
         Written from the table of options in `crates/measure/fio/src/job_file/options`; \

@@ -5,9 +5,9 @@ use std::time::Duration;
 use durio_block::MEMBER_SIGNATURE;
 use rustix::process::Signal;
 
+use crate::identity::HEAD;
 use crate::kinds::prelude::*;
 use crate::permit::Grounds;
-use crate::superblock::HEAD;
 use crate::system::ServerRemains;
 use crate::undo::{OwnershipVerdict, UndoContext, parent_of};
 

@@ -6,10 +6,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::histogram::FioBins;
-use crate::json::{
-    DirectionFigures, FioJob, LatencyBlock, LatencySearch, LatencyShares, OptionPairs,
-    PriorityLatency, SteadyStateData, SteadyStateLatency, SteadyStateTest, SyncSection, read,
-};
 
 /// Figures that six decimals hold exactly.
 fn figure() -> impl Strategy<Value = f64> {
