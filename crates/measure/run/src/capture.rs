@@ -30,8 +30,8 @@ use instances::{RawEvent, TraceFiles, Tracing};
 use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::StopFlag;
 use crate::error::RunError;
-use crate::sink::StopFlag;
 
 pub use instances::remove_dead_captures;
 

@@ -45,8 +45,8 @@ struct CommitterTeam<'a, C> {
     bounds: JobBounds,
     write_flags: WriteFlags,
     is_open: bool,
-    stop: &'a crate::sink::StopFlag,
-    failed: &'a crate::sink::StopFlag,
+    stop: &'a crate::StopFlag,
+    failed: &'a crate::StopFlag,
     /// A committer panicked: the others no longer wait for it.
     panicked: AtomicBool,
     /// Where the committers wait for the begin, and when that was.

@@ -24,9 +24,9 @@ use durio_record::{
 };
 use durio_workload::SyncMethod;
 
+use crate::StopFlag;
 use crate::counters::CounterReading;
 use crate::error::RunError;
-use crate::sink::StopFlag;
 use crate::step::{EffectiveLoad, StepSetup, stream_started};
 
 /// True if fio runs this step, or any part of it.

@@ -14,12 +14,12 @@ use durio_plan::{CompletionTime, DrainPolicy, EngineKind, NullScript};
 use durio_workload::{ArrivalSchedule, CommitterThreads, FileOrder, Region, SyncMethod, Workload};
 use rustix::fs::Advice;
 
+use crate::StopFlag;
 use crate::counters::ThreadUsage;
 use crate::error::RunError;
 use crate::grid::JobBounds;
 use crate::measured_loop::LoopResult;
 use crate::recorder::{ClosedInterval, IntervalBuffer, Parts, PerOperation};
-use crate::sink::StopFlag;
 
 /// The clock of a run's engines; the null engine has its own.
 #[derive(Debug, Clone, Copy)]

@@ -19,8 +19,8 @@ use durio_workload::BlockFiller;
 use rustix::fs::{FallocateFlags, fallocate, fstat, fsync, ftruncate};
 use rustix::io::Errno;
 
+use crate::StopFlag;
 use crate::error::RunError;
-use crate::sink::StopFlag;
 
 /// Bytes per write of the layout.
 pub(crate) const CHUNK: Bytes = Bytes::from_mib(1);

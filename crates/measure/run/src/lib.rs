@@ -29,8 +29,8 @@
 //! and it is a decision, not data.
 //!
 //! An interrupted campaign continues in its own folder: finished steps are found from the events
-//! (`resume.rs` of durio-record and of durio-bench); steps that brought the targets into their
-//! state are run again.
+//! (`resume.rs` of durio-record, `campaign.rs` of durio-bench); steps that brought the targets into
+//! their state are run again.
 //!
 //! # How a step runs
 //!
@@ -110,12 +110,9 @@ mod layout;
 mod log;
 mod measured_loop;
 mod memory;
-mod one_by_one;
-mod placement;
 mod recorder;
 mod replay;
 mod session;
-mod sink;
 mod step;
 mod step_schedule;
 mod sync_probe;
@@ -124,11 +121,52 @@ mod tracefs;
 mod unmeasured;
 
 pub use capture::{CaptureTarget, CaptureWish, capture, remove_dead_captures};
+pub use durio_command::StopFlag;
 pub use error::{RunError, RunErrorKind};
+pub use job::Processors;
 pub use memory::{large_step, memory_of};
-pub use placement::Processors;
 pub use replay::{Replay, ReplayProgress, ReplayWish, replay};
 pub use session::{Resume, RunContext, run};
-pub use sink::{EventSink, LayoutProgress, StopFlag};
 pub use trace_step::probe_tracing;
 pub use tracefs::{remove_dead_trace_instances, trace_instance_name};
+
+use durio_base::{Bytes, Nanos};
+use durio_record::{Event, RoundDecision};
+
+/// How far a file is laid out; for the terminal, not for the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayoutProgress {
+    /// Index of the target in the plan.
+    pub target: usize,
+    pub done: Bytes,
+    pub total: Bytes,
+}
+
+/// Takes the events of a run.
+pub trait EventSink {
+    /// Takes an event that happened `at` after the run's begin.
+    ///
+    /// # Errors
+    /// If the event cannot be kept: then the run ends, because a run without a record is worth
+    /// nothing.
+    fn event(
+        &mut self,
+        at: Nanos,
+        event: Event,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+    /// Takes a sign of life during layout.
+    fn layout_progress(&mut self, _progress: LayoutProgress) {}
+
+    /// Decides what follows `round` of `section`, whose events it has. The runner itself derives no
+    /// number, so it asks. By default, one round is enough.
+    fn round_ended(&mut self, _section: u32, _round: u32) -> RoundDecision {
+        RoundDecision::Reached
+    }
+
+    /// The rate with which a search begins, where the plan has a step before it that shows the
+    /// highest possible rate. Without an answer it is the plan's.
+    fn first_rate(&mut self, _section: u32) -> Option<f64> {
+        None
+    }
+}

@@ -31,8 +31,7 @@ use crate::counters::CounterReading;
 use crate::error::RunError;
 use crate::job_input::{StartBarrier, StartSignal};
 use crate::layout::{CHUNK, PreparedTarget, prepare_ranges};
-use crate::memory;
-use crate::sink::StopFlag;
+use crate::{StopFlag, memory};
 use worker::ReplayOrder;
 use worker::Worker;
 

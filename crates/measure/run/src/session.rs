@@ -14,15 +14,14 @@ use crate::conditions::{HeldConditions, remove_left};
 use crate::counters::memory_max;
 use crate::error::RunError;
 use crate::fio_step::{self, FioStep};
+use crate::job::Processors;
 use crate::job_input::RunClock;
 use crate::layout::{PreparedTarget, prepare};
-use crate::memory;
-use crate::placement::Processors;
-use crate::sink::{EventSink, LayoutProgress, StopFlag};
 use crate::step::{Ended, PreparedStep, StepSetup, effective_load};
 use crate::step_schedule::{ScheduledStep, StepSchedule};
 use crate::sync_probe::run_sync_probe;
 use crate::trace_step::{run_path, run_trace};
+use crate::{EventSink, LayoutProgress, StopFlag, memory};
 
 /// What a run needs in addition to its plan.
 #[derive(Debug)]

@@ -17,20 +17,19 @@ use durio_plan::{EngineKind, Load, Plan, Step};
 use durio_record::{Event, Outcome, StepStarted, StreamStarted};
 use durio_workload::{ArrivalSchedule, Arrivals, CacheMode, Workload, job_seed};
 
+use crate::StopFlag;
 use crate::collector::{Collector, StepStream};
 use crate::counters::CounterReading;
 use crate::counters::GapWatch;
 use crate::error::RunError;
 use crate::grid::JobBounds;
-use crate::job::run_job;
+use crate::job::{Processors, run_job};
 use crate::job_input::{
     JobAnswer, JobInput, JobOutcome, JobShared, Readiness, RunClock, StartSignal,
     has_committer_threads,
 };
 use crate::layout::PreparedTarget;
-use crate::placement::Processors;
 use crate::recorder::{ClosedInterval, IntervalBuffer};
-use crate::sink::StopFlag;
 use conclusion::{conclude, first_error};
 pub(crate) use conclusion::{job_error, outcome_of};
 pub(crate) use effective_load::EffectiveLoad;

@@ -28,13 +28,12 @@ use durio_workload::{Access, Workload, job_seed};
 use rustix::io::Errno;
 use sequences::{Sequences, TracedDevice, trace_requests};
 
+use crate::StopFlag;
 use crate::error::RunError;
 use crate::measured_loop::EarlyEnding;
-use crate::one_by_one::{EndedEarly, OneByOne, with_engine};
-use crate::sink::StopFlag;
 use crate::step::StepSetup;
 use crate::tracefs::{InstanceTrace, TraceInstance, tracefs};
-use crate::unmeasured::{SingleLoad, Watching, started};
+use crate::unmeasured::{EndedEarly, OneByOne, SingleLoad, Watching, started, with_engine};
 
 pub(crate) use path::run_path;
 

@@ -27,9 +27,8 @@ use durio_plan::{
 
 pub use file::{CampaignSpec, SPEC_SCHEMA, SpecTarget, spec_json_schema, spec_reference};
 
-use crate::path_trace::path_traces;
 use crate::table::value::TimeScale;
-use crate::{SpecError, plan_of, self_cost_step, with_costs};
+use crate::{SpecError, path_traces, plan_of, self_cost_step, with_costs};
 use axes::AxisPoint;
 use file::Over;
 use steps::{CampaignParts, StepContext, StepLadder};

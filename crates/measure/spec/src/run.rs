@@ -7,10 +7,9 @@ use durio_plan::{
 };
 use durio_workload::{Arrivals, CacheMode, SyncMethod, Workload};
 
-use crate::path_trace::path_traces;
 use crate::{
-    DURATION_MAX, INTERVALS_MAX, SpecError, interval_for, intervals, null_target, plan_of,
-    self_cost_step,
+    DURATION_MAX, INTERVALS_MAX, SpecError, interval_for, intervals, null_target, path_traces,
+    plan_of, self_cost_step,
 };
 
 /// What the user asks of `durio run`.

@@ -21,8 +21,8 @@ use durio_workload::{
 };
 
 use super::{JobBounds, LoopInput, LoopResult, MeasuredLoop};
+use crate::StopFlag;
 use crate::recorder::{ClosedInterval, JobRecorder, Parts, PerOperation};
-use crate::sink::StopFlag;
 
 fn null_engine(latencies: &[u64], depth: u32) -> NullEngine {
     let latencies = latencies.iter().map(|&latency| Nanos::new(latency)).collect();

@@ -34,15 +34,14 @@ use durio_workload::job_seed;
 use rustix::thread::gettid;
 use timeline::timelines;
 
+use crate::StopFlag;
 use crate::conditions::path_of;
 use crate::error::RunError;
 use crate::job_input::RunClock;
 use crate::measured_loop::EarlyEnding;
-use crate::one_by_one::{EndedEarly, OneByOne, with_engine};
-use crate::sink::StopFlag;
 use crate::step::StepSetup;
 use crate::tracefs::{TraceInstance, device_filter, tracefs};
-use crate::unmeasured::{SingleLoad, Watching, started};
+use crate::unmeasured::{EndedEarly, OneByOne, SingleLoad, Watching, started, with_engine};
 
 /// Follows the operations of a step. `root` is the folder in which `proc` and `sys` are.
 pub(crate) fn run_path(

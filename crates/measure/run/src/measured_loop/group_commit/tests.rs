@@ -15,10 +15,10 @@ use durio_workload::{
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::StopFlag;
 use crate::log::Log;
 use crate::measured_loop::{Idle, JobBounds, LoopInput, LoopResult, MeasuredLoop};
 use crate::recorder::{ClosedInterval, IntervalBuffer, JobRecorder};
-use crate::sink::StopFlag;
 use witness::Witness;
 
 const MICRO: u64 = 1000;

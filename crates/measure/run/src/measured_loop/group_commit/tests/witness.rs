@@ -9,7 +9,7 @@ use durio_block::{
 use durio_record::Exact;
 use durio_workload::{BlockFiller, Workload};
 
-use crate::sink::StopFlag;
+use crate::StopFlag;
 
 /// A write of the log.
 pub(super) struct Write {
