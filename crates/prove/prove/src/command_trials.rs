@@ -1,6 +1,6 @@
 //! Power cuts, one after another, under a user's command: its files lie on a simulated disk in a
 //! guest of the lab, and the check reports after each cut. The guest's side is
-//! `command_in_guest.rs`, QEMU durio-lab's.
+//! `guest_agent.rs`, QEMU durio-lab's.
 //!
 //! ```text
 //!  boot: filesystem, setup ──► the disk, kept
@@ -33,7 +33,7 @@ use durio_simdisk::{Disk, DiskRequest, NamedProfile, Profile, SharedDisk};
 use durio_workload::job_seed;
 
 use crate::background::BackgroundServer;
-use crate::command_in_guest::{ACKNOWLEDGED, CommandOrder, CommandTask};
+use crate::guest_agent::{ACKNOWLEDGED, CommandOrder, CommandTask};
 use crate::guest_trials::{self, profile_named, said_failed, stopped, undecided};
 use crate::serving::Advertisement;
 use crate::wire::{AgentSays, receive};

@@ -10,8 +10,7 @@
 //! The disks are in this process and lose what a power cut takes; QEMU, which keeps none of their
 //! data, is killed within microseconds. The guest's earlier messages are in a pipe of this process.
 
-mod conversation;
-mod disks;
+mod machine;
 mod states;
 
 use std::collections::VecDeque;
@@ -37,11 +36,9 @@ use durio_simdisk::{NamedProfile, named};
 use durio_workload::job_seed;
 
 use crate::guest_layers;
-pub(crate) use conversation::stopped;
-use conversation::{Conversation, GuestMachine, GuestReadings};
-use disks::GuestDisks;
-pub(crate) use disks::lab_disk;
 use durio_lab::kernels::kernel_named;
+use machine::{Conversation, GuestDisks, GuestMachine, GuestReadings};
+pub(crate) use machine::{lab_disk, stopped};
 use states::StateMailbox;
 
 /// A quarter of a disk is used, at most so much: the rest is the filesystem's, and all of it is read

@@ -19,7 +19,7 @@
 //! | `power_proof` | the folder of a plan → power cuts, series after series, and their findings |
 //! | `guest_trials`, `proof_in_guest` | cuts of guests of the lab: the host's side, the guest's side |
 //! | `guest_layers` | filesystems and arrays on the disks of a guest |
-//! | `command_trials`, `command_in_guest` | cuts under a user's command, and its own check |
+//! | `command_trials`, `guest_agent` | cuts under a user's command, and its own check |
 //! | `crash_states` | a log of writes, a check of the user's → what it says of each crash state |
 //! | `proof_parts`, `proof_target` | agent, witness and verifier, each as a process |
 //!
@@ -29,11 +29,9 @@
 pub mod agent;
 pub mod background;
 pub mod classify;
-mod command_in_guest;
 mod command_trials;
 mod crash_states;
 pub mod enumerate;
-mod folder_engine;
 pub mod guest_agent;
 mod guest_layers;
 mod guest_trials;
@@ -56,8 +54,8 @@ pub mod wire;
 pub mod witness;
 pub mod writer;
 
-pub use command_in_guest::command_in_guest;
 pub use crash_states::{CrashStatesRequest, check_crash_state, check_crash_states};
+pub use guest_agent::command_in_guest;
 pub use guest_trials::name_kernels;
 pub use power_proof::{ProofOutcome, prove_power};
 pub use proof_in_guest::prove_in_guest;

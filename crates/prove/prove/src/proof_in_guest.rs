@@ -18,9 +18,8 @@ use durio_lab::LabRequest;
 use durio_observe::read_host;
 use durio_plan::proof::{Arm, FileWrites};
 
-use crate::folder_engine::FolderWrites;
 use crate::guest_layers::{GuestStack, not_attached};
-use crate::proof_target::ProofStorage;
+use crate::proof_target::{FolderWrites, ProofStorage};
 
 /// How often the mailbox is looked at.
 const LOOK: Duration = Duration::from_millis(2);

@@ -6,9 +6,8 @@
 
 use crate::image::{CachedPart, PAGE, PAGE_SECTORS, SECTOR, SectorMask, WHOLE_PAGE};
 use crate::profile::{CacheKind, Survivors};
-use crate::random::Chance;
 use crate::recording::DiskEvent;
-use crate::{Disk, DiskError, Lie};
+use crate::{Chance, Disk, DiskError, Lie};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Power {

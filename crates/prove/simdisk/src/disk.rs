@@ -15,10 +15,8 @@ use durio_base::Nanos;
 use crate::cut::{LieTold, Power, Truth};
 use crate::image::{Cache, CachedPart, Image, ImagePage, PAGE, PagePiece, SECTOR, pieces};
 use crate::profile::{CacheKind, Profile};
-use crate::random::Chance;
 use crate::recording::{DiskEvent, Recorder, Recording};
-use crate::request::{DiskRequest, Leg, Stats};
-use crate::{DiskError, Lie};
+use crate::{Chance, DiskError, DiskRequest, Leg, Lie, Stats};
 
 /// A request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -14,11 +14,9 @@ use durio_block::{
     OperationKind, Ticks, VirtualClock, WriteFlags,
 };
 
-use crate::DiskError;
 use crate::disk::{Disk, Ticket};
 use crate::image::SECTOR;
-use crate::random::Chance;
-use crate::request::DiskRequest;
+use crate::{Chance, DiskError, DiskRequest};
 
 /// The nanoseconds of an operation that does not reach the disk.
 const PACE_MIN: u64 = 1000;

@@ -22,7 +22,7 @@ use durio_record::proof::{CutEvidence, CutFindings};
 use durio_simdisk::{Disk, DiskRequest, Image, Profile, Recording, SECTOR, SharedDisk};
 use durio_workload::job_seed;
 
-use super::conversation::{Conversation, GuestReadings};
+use super::machine::{Conversation, GuestReadings};
 use super::{GuestTrials, lab_disk, load_for, not_stamped, said_failed, span_of};
 use crate::background::BackgroundServer;
 use crate::classify::{classify, gone};
