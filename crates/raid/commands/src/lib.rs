@@ -5,15 +5,13 @@
 //! | file | what it does |
 //! |---|---|
 //! | `create` | superblocks on devices that `--destroy` names |
-//! | `examine` | what superblocks say, read only |
-//! | `devices` | members that are open, with their permits |
+//! | `devices` | members that are open, with their permits; what superblocks say, read only |
 //! | `serve` | an array until a user ends it |
 //! | `front` | how its users reach it: NBD, or a block device by ublk or the kernel's NBD client |
 //! | `orders` | orders to an array that is served |
 
 mod create;
 mod devices;
-mod examine;
 mod front;
 mod orders;
 mod serve;
@@ -26,7 +24,7 @@ use durio_observe::{ArrayShape, MemberStanding};
 use durio_raid::{Id, MemberTable};
 
 pub use create::{CreateArray, create_array};
-pub use examine::examine_array;
+pub use devices::examine_array;
 pub use orders::{ArrayAnswer, ArrayOrder, EraseConsent, order_array};
 pub use serve::{FrontChoice, ServeArray, serve_array};
 

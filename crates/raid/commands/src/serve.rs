@@ -18,8 +18,7 @@ use durio_raid::{
     assemble,
 };
 
-use super::devices::{ServerDevice, claim_devices};
-use super::examine::assemble_words;
+use super::devices::{ServerDevice, assemble_words, claim_devices};
 use super::front::{ArrayFront, DEPTH, FrontKind};
 use super::orders::{EndOrder, ServedArray, obey};
 

@@ -32,7 +32,6 @@
 
 mod assembly;
 mod claims;
-mod create;
 mod engine;
 mod galois;
 mod geometry;
@@ -47,8 +46,7 @@ pub mod simulated;
 mod superblock;
 
 pub use assembly::{AssembleError, AssembleOptions, Behind, FoundDevice, StartPlan, assemble};
-pub use claims::{Damage, RecognizedMember, recognize};
-pub use create::{Blocks, CreateError, Member, create};
+pub use claims::{Blocks, CreateError, Damage, Member, RecognizedMember, create, recognize};
 pub use engine::fault::Fault;
 pub use engine::output::{
     COPY_BUFFERS, EngineOutput, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpTag,

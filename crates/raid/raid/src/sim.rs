@@ -28,8 +28,6 @@ mod media;
 mod model;
 mod operator;
 mod reduction;
-mod scrubs;
-mod shapes;
 mod shrink;
 mod starting;
 #[cfg(test)]

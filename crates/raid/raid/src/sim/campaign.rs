@@ -8,10 +8,9 @@
 use durio_block::Buffers;
 use durio_simdisk::{Chance, Profile};
 
-use super::drives::{Copies, Drive, Images, Liar};
+use super::drives::{Copies, Drive, Images, Liar, draw_geometry, draw_stripes, three_copies};
 use super::model::ArrayModel;
 use super::reduction::{Reduction, SimEventKind};
-use super::shapes::{draw_geometry, draw_stripes, three_copies};
 use super::{Focus, Scenario, Tally};
 use crate::geometry::{BLOCK, Geometry, SECTOR};
 use crate::map_page::{REGIONS_PER_PAGE, simulate_regions_per_page};

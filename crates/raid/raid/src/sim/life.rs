@@ -1,7 +1,7 @@
 //! One life of a simulated array: from its start to the next cut.
 //!
 //! Takes an assembled array and returns the first broken promise. `starting.rs` has starts,
-//! `media.rs` media, `scrubs.rs` scrubs.
+//! `media.rs` media, `operator.rs` scrubs.
 
 use durio_base::Nanos;
 

@@ -4,12 +4,11 @@
 //! `life.rs` runs the array.
 
 use super::campaign::{CutCampaign, set_of};
-use super::drives::Drive;
+use super::drives::{Drive, describe, describe_found};
 use super::life::Life;
 use super::media::{self, TrustedMembers};
 use super::model::ArrayModel;
 use super::reduction::SimEventKind;
-use super::shapes::{describe, describe_found};
 use crate::superblock::{MemberState, MemberTable, Relation};
 use crate::{AssembleError, AssembleOptions, FoundDevice, StartPlan, assemble, layout};
 
