@@ -1,4 +1,4 @@
-//! The commands, one file each: its arguments, then what it does with them.
+//! The commands, a file for each or for a few: its arguments, then what it does with them.
 
 pub(crate) mod advise;
 pub(crate) mod audit;
@@ -11,13 +11,11 @@ pub(crate) mod explain;
 pub(crate) mod fio;
 pub(crate) mod lab;
 mod man;
-pub(crate) mod predict;
 pub(crate) mod profile;
 pub(crate) mod prove;
 mod prove_run;
 pub(crate) mod raid;
 pub(crate) mod replay;
-pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod simdisk;
@@ -40,12 +38,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
         DurioCommand::Run(arguments) => run::run(&arguments),
         DurioCommand::Plan(arguments) => run::plan(&arguments),
         DurioCommand::Sweep(arguments) => run::sweep(&arguments),
-        DurioCommand::Predict(arguments) => predict::predict(&arguments),
+        DurioCommand::Predict(arguments) => check::predict(&arguments),
         DurioCommand::Profile(arguments) => profile::show(&arguments),
         DurioCommand::Capture(arguments) => capture::capture(&arguments),
         DurioCommand::Replay(arguments) => replay::replay(&arguments),
         DurioCommand::Stack(arguments) => stack::stack(arguments),
-        DurioCommand::Report(arguments) => report::report(&arguments),
+        DurioCommand::Report(arguments) => runs::report(&arguments),
         DurioCommand::Runs(arguments) => runs::runs(&arguments),
         DurioCommand::History(arguments) => runs::history(&arguments),
         DurioCommand::Config(_) => config::show(),

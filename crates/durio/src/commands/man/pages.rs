@@ -1,7 +1,6 @@
 //! The parts of a man page beyond the help text: examples, files, related pages.
 
-mod arrays;
-mod proofs;
+mod prove_and_raid;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +24,7 @@ pub(super) fn notes_of(command: &str) -> Option<&'static PageNotes> {
 }
 
 fn pages() -> impl Iterator<Item = &'static PageNotes> {
-    PAGES.iter().chain(proofs::PAGES).chain(arrays::PAGES)
+    PAGES.iter().chain(prove_and_raid::PAGES)
 }
 
 const RUNS: &[FileNote] = &[
