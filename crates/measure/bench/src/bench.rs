@@ -105,7 +105,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Takes down what dead benches left, and tells of it.
+    /// Takes down what dead benches left, and reports it.
     ///
     /// # Errors
     /// If there is no state folder.
@@ -288,7 +288,7 @@ fn refuse_missing_destroy(
     }
 }
 
-/// Where each stack lacks something, nothing is begun.
+/// Where each stack lacks something, nothing begins.
 fn refuse_if_nothing_can_be_built(stacks: &[DeclaredStack]) -> Result<(), CommandError> {
     let mut first = None;
     for stack in stacks {
