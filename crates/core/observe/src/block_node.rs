@@ -153,4 +153,30 @@ mod tests {
         assert_eq!(number.to_string(), "259:12");
         assert!("259".parse::<DeviceNumber>().is_err());
     }
+
+    #[test]
+    fn every_kind_is_told_by_its_name_and_arrays_and_volumes_whatever_theirs() {
+        let fixture = Fixture::new();
+        let rows = [
+            ("loop7", LayerKind::Loop),
+            ("nbd12", LayerKind::Nbd),
+            ("ublkb3", LayerKind::Ublk),
+            ("bcache0", LayerKind::Bcache),
+            ("zram1", LayerKind::Zram),
+            ("ram15", LayerKind::Memory),
+            ("sda", LayerKind::Disk),
+            ("nbdx", LayerKind::Disk),
+            ("loop", LayerKind::Disk),
+            ("ramdisk", LayerKind::Disk),
+        ];
+        for (minor, (name, kind)) in rows.into_iter().enumerate() {
+            let dir = format!("sys/devices/virtual/block/{name}");
+            let dir = fixture.block(&dir, &format!("240:{minor}"));
+            assert_eq!(kind_of(&dir), kind, "{name}");
+        }
+        fixture.mirror("array", "9:0", &[]);
+        fixture.volume("loop9", "253:0", "data", &[]);
+        let of = |name| kind_of(&by_name(&fixture.root(), name).unwrap());
+        assert_eq!((of("array"), of("loop9")), (LayerKind::Md, LayerKind::Dm));
+    }
 }

@@ -219,4 +219,38 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn each_kind_of_target_tells_its_own_parameters() {
+        let rows = [
+            ("linear 8:0 2048", ""),
+            ("snapshot 253:1 253:2 P 16", "dm_snapshot_chunk_bytes=8192"),
+            ("thin 253:4 7", "dm_thin_id=7"),
+            ("delay 8:0 0 5", "dm_read_delay_ms=5,dm_write_delay_ms=5"),
+            ("flakey 8:0 0 30 4", "dm_up_seconds=30,dm_down_seconds=4"),
+            ("flakey 8:0 0 30", "dm_up_seconds=30"),
+            (
+                "writecache p 253:0 253:1 4096 0",
+                "dm_writecache_on=persistent memory,dm_writecache_block_bytes=4096",
+            ),
+            ("integrity 8:0 0 32 B 0", "dm_integrity_tag_bytes=32,dm_integrity_mode=bitmap"),
+            ("integrity 8:0 0 32 D 0", "dm_integrity_tag_bytes=32,dm_integrity_mode=direct"),
+            ("integrity 8:0 0 28 R 0", "dm_integrity_tag_bytes=28,dm_integrity_mode=recovery"),
+            (
+                "cache 253:1 253:0 253:2 256 2 metadata2 passthrough mq 0",
+                "dm_cache_block_bytes=131072,dm_cache_mode=passthrough,dm_cache_policy=mq",
+            ),
+            ("crypt aes-cbc-essiv:sha256 c0 9 8:0 4096", "dm_cipher=aes-cbc-essiv:sha256"),
+            ("thin-pool 253:0 253:1 2048 0 0", "dm_pool_block_bytes=1048576"),
+        ];
+        for (target, told) in rows {
+            assert_eq!(facts(&[target])[1..].join(","), told, "{target}");
+        }
+    }
+
+    #[test]
+    fn the_first_segment_of_a_kind_speaks_for_it() {
+        let told = facts(&["thin 253:4 7", "linear 8:0 0", "thin 253:5 8"]);
+        assert_eq!(told, ["dm_targets=thin,linear", "dm_segments=3", "dm_thin_id=7"]);
+    }
 }

@@ -251,6 +251,21 @@ mod tests {
             ("virtiofs", LayerKind::Network),
             ("fuse.sshfs", LayerKind::Fuse),
             ("overlay", LayerKind::Overlay),
+            ("ramfs", LayerKind::Memory),
+            ("rootfs", LayerKind::Memory),
+            ("devtmpfs", LayerKind::Memory),
+            ("hugetlbfs", LayerKind::Memory),
+            ("nfs", LayerKind::Network),
+            ("cifs", LayerKind::Network),
+            ("smb3", LayerKind::Network),
+            ("9p", LayerKind::Network),
+            ("ceph", LayerKind::Network),
+            ("fuse", LayerKind::Fuse),
+            ("fuseblk", LayerKind::Fuse),
+            // A control filesystem of the kernel's: nothing is served through it.
+            ("fusectl", LayerKind::Filesystem),
+            ("ocfs2", LayerKind::Filesystem),
+            ("tmpfsx", LayerKind::Filesystem),
         ];
         for (fs_type, kind) in rows {
             assert_eq!(layer_kind(fs_type), kind, "{fs_type}");
@@ -307,6 +322,13 @@ mod tests {
             "features=skinny_metadata",
         ];
         assert_eq!(lines(&fixture, "btrfs /dev/sda rw", "sda"), expected);
+        fixture.file(&format!("{folder}/exclusive_operation"), "balance\n");
+        fixture.file(&format!("{folder}/allocation/system/raid1c3/total_bytes"), "1\n");
+        let told = lines(&fixture, "btrfs /dev/sda rw", "sda");
+        assert_eq!(
+            told[4..7],
+            ["metadata_profile=raid1", "system_profile=raid1c3", "running_operation=balance"]
+        );
     }
 
     #[test]

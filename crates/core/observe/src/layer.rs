@@ -198,4 +198,23 @@ mod tests {
             "\"character_device\""
         );
     }
+
+    #[test]
+    fn what_ends_in_memory_with_one_member_alone_does_not_end_in_it() {
+        let zram = || Layer::new(LayerKind::Zram, "zram0");
+        let memory = || Layer::new(LayerKind::Memory, "ram0");
+        let rows = [
+            (vec![zram(), memory()], true),
+            (vec![zram(), disk("sda")], false),
+            (vec![disk("sda"), zram()], false),
+            (vec![over(LayerKind::Partition, vec![zram()])], true),
+            (vec![], false),
+        ];
+        for (below, expected) in rows {
+            let md = over(LayerKind::Md, below);
+            let root = over(LayerKind::Filesystem, vec![md]);
+            let stack = Stack { target: "/db".into(), root };
+            assert_eq!(stack.is_in_memory(), expected, "{stack:?}");
+        }
+    }
 }

@@ -183,6 +183,18 @@ mod tests {
     }
 
     #[test]
+    fn a_filesystem_that_became_read_only_is_so_though_its_mount_is_not() {
+        let text = b"31 27 8:1 /a\\040b /mnt rw,relatime shared:1 - ext4 /dev/mapper/v\\040g ro,errors=remount-ro\n\
+            32 27 0:60 / /m rw - overlay overlay rw,upperdir=/up\\0541\n";
+        let mounts = parse_mountinfo(text);
+        assert!(mounts[0].read_only && !mounts[1].read_only);
+        assert_eq!(mounts[0].options, ["relatime", "ro", "errors=remount-ro"]);
+        assert_eq!(mounts[0].root, Path::new("/a b"));
+        assert_eq!(mounts[0].source, "/dev/mapper/v g");
+        assert_eq!(mounts[1].option_value("upperdir"), Some(OsStr::new("/up,1")));
+    }
+
+    #[test]
     fn the_mount_is_found_by_identifier_before_its_prefix() {
         assert_eq!(mount_point(Some(25), "/dev/shm/x"), (25, "/dev/shm".into()));
         assert_eq!(mount_point(Some(99), "/dev/shm/x"), (30, "/dev/shm".into()));

@@ -28,8 +28,8 @@ pub(crate) fn traced_call(name: &str) -> Option<&'static TracedCall> {
     TRACED_CALLS.iter().find(|call| call.name == name)
 }
 
-/// Paths that are not storage, or not a file that a database would write.
-const NO_FILES: [&str; 5] = ["/dev/null", "/dev/tty", "/dev/pts/", "/proc/", "/sys/"];
+/// Beginnings of paths that are not storage, or not a file that a database would write.
+const NO_FILES: [&str; 4] = ["/dev/tty", "/dev/pts/", "/proc/", "/sys/"];
 
 const DAY: u64 = 86_400_000_000_000;
 
@@ -390,7 +390,9 @@ fn before_it_was_deleted(path: &str) -> &str {
 }
 
 fn is_file(path: &str) -> bool {
-    path.starts_with('/') && !NO_FILES.iter().any(|prefix| path.starts_with(prefix))
+    // Whole: the disks of null_blk are called /dev/nullb0.
+    let is_null = path == "/dev/null";
+    path.starts_with('/') && !is_null && !NO_FILES.iter().any(|begin| path.starts_with(begin))
 }
 
 /// The offset of a write that says it, and whether its own flags make it durable.

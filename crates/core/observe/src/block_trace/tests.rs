@@ -309,3 +309,45 @@ fn what_cannot_be_used_is_named() {
     let (_, end) = read(&TRACE[..TRACE.len() - 3]);
     assert_eq!(end.unwrap().ended_early.as_deref(), Some("the trace ends amid a line"));
 }
+
+#[test]
+fn a_request_that_was_given_back_is_not_lost_whoever_shows_it() {
+    let perf = [
+        "  fio  7842 [001]     1.000100:    block:block_rq_issue: 254,0 W 4096 () 16 + 8 0x2,0,4 [fio]\n",
+        "  fio  7842 [001]     1.000150:  block:block_rq_requeue: 254,0 W () 16 + 8 0x2,0,4 [0]\n",
+        "  fio  7842 [001]     1.000300: block:block_rq_complete: 254,0 W () 16 + 8 0x2,0,4 [0]\n",
+    ];
+    let kernel = [
+        "  fio-7842  [001] d..1.  1.000100: block_rq_issue: 254,0 W 4096 () 16 + 8 0x2,0,4 [fio]\n",
+        "  fio-7842  [001] d..1.  1.000150: block_rq_requeue: 254,0 W () 16 + 8 0x2,0,4 [0]\n",
+        "  fio-7842  [001] ..s1.  1.000300: block_rq_complete: 254,0 W () 16 + 8 0x2,0,4 [0]\n",
+    ];
+    let perf_trace = [
+        "  1000.100 fio/7842 block:block_rq_issue(dev: 266338304, sector: 16, nr_sector: 8, bytes: 4096, rwbs: \"W\", comm: \"fio\")\n",
+        "  1000.150 fio/7842 block:block_rq_requeue(dev: 266338304, sector: 16, nr_sector: 8, rwbs: \"W\")\n",
+        "  1000.300 fio/7842 block:block_rq_complete(dev: 266338304, sector: 16, nr_sector: 8, rwbs: \"W\")\n",
+    ];
+    for [issue, requeue, complete] in [perf, kernel, perf_trace] {
+        let lost = |text: String| read(&text).1.unwrap().lost_calls;
+        assert_eq!(lost(format!("{issue}{requeue}{issue}{complete}")), 0, "{requeue}");
+        assert_eq!(lost(format!("{issue}{issue}{complete}")), 1, "{issue}");
+    }
+}
+
+#[test]
+fn a_request_without_an_end_is_lost_unless_it_began_in_the_last_tenth() {
+    let line = |at: &str, action: &str, sector: u32| {
+        format!("254,0 0 1 {at} 114 {action} WS {sector} + 8 [0]\n")
+    };
+    for (began, lost) in [("1.000200000", 1), ("1.899999999", 1), ("1.900000000", 0)] {
+        let text = [
+            line("1.000000000", "D", 16),
+            line("1.000100000", "C", 16),
+            line(began, "D", 64),
+            line("1.950000000", "D", 16),
+            line("2.000000000", "C", 16),
+        ];
+        let end = read(&text.concat()).1.unwrap();
+        assert_eq!((end.lost_calls, end.events, end.duration_ns), (lost, 2, 1_000_000_000));
+    }
+}

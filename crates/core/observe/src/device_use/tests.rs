@@ -239,3 +239,92 @@ fn an_unused_file_that_cannot_be_read_is_an_error_and_not_empty() {
     let error = device_use(Path::new("/proc/self/mem")).unwrap_err();
     assert_eq!(error.kind, StackErrorKind::Unreadable, "{error}");
 }
+
+#[test]
+fn the_same_inode_of_another_filesystem_is_another_file_and_each_loop_device_on_one_is_a_holder() {
+    let fixture = two_partitions();
+    for (name, number, backing) in [
+        ("loop0", "7:0", "/other/image"),
+        ("loop1", "7:1", "/srv/image"),
+        ("loop2", "7:2", "/srv/link"),
+    ] {
+        fixture.loop_device(name, number, backing);
+    }
+    fixture.knows("/srv/image", FileKind::Regular, "8:1", None);
+    fixture.knows_as("/srv/link", "/srv/image");
+    fixture.knows_on("/other/image", "8:2", "/srv/image");
+    fixture.file("proc/swaps", "Filename\n/other/image file 8 0 -2\n");
+    let found = usage_of(&fixture, &fixture.subject("/srv/image"));
+    assert_eq!(holders(&found), [("/srv/image", "loop1"), ("/srv/image", "loop2")]);
+    assert!(found.swaps.is_empty(), "{:?}", found.swaps);
+    let other = usage_of(&fixture, &fixture.subject("/other/image"));
+    assert_eq!(holders(&other), [("/other/image", "loop0")]);
+    assert_eq!(other.swaps, ["/other/image"]);
+}
+
+#[test]
+fn every_mount_of_a_disk_and_of_the_partitions_of_what_is_built_on_it_is_told_once() {
+    let fixture = two_partitions();
+    fixture.mirror("md0", "9:0", &["sda2"]);
+    fixture.partition("md0", "md0p1", "259:7", 1);
+    fixture.loop_device("loop0", "7:0", "/dev/sda1");
+    fixture.partition("loop0", "loop0p2", "259:9", 2);
+    let own = "50 1 8:1 / /boot rw - ext4 /dev/sda1 rw\n\
+        51 1 259:7 / /data rw - xfs /dev/md0p1 rw\n\
+        52 1 259:9 / /image rw - vfat /dev/loop0p2 rw\n\
+        53 1 8:1 /sub /bound rw - ext4 /dev/sda1 rw\n";
+    fixture.mounts(own);
+    let host = "54 1 8:1 / /host rw - ext4 /dev/sda1 rw\n";
+    fixture.file("proc/1/mountinfo", format!("{own}{host}"));
+    let expected = [
+        ("sda1", "/boot"),
+        ("md0p1", "/data"),
+        ("loop0p2", "/image"),
+        ("sda1", "/bound"),
+        ("sda1", "/host"),
+    ];
+    assert_eq!(mounts(&usage(&fixture, "sda")), expected);
+}
+
+#[test]
+fn of_several_btrfs_each_member_is_one_of_its_own() {
+    let fixture = two_partitions();
+    for (filesystem, member) in [("0aaa-1", "sda1"), ("0bbb-2", "sda2")] {
+        let link = format!("sys/fs/btrfs/{filesystem}/devices/{member}");
+        fixture.link(&link, &fixture.path_of(member));
+    }
+    fixture
+        .mounts("50 1 0:40 / /a rw - btrfs /dev/sda1 rw\n51 1 0:41 / /b rw - btrfs /dev/sda2 rw\n");
+    for (member, filesystem, place) in
+        [("sda1", "btrfs 0aaa-1", "/a"), ("sda2", "btrfs 0bbb-2", "/b")]
+    {
+        let found = usage(&fixture, member);
+        assert_eq!(holders(&found), [(member, filesystem)]);
+        assert_eq!(mounts(&found), [(member, place)]);
+    }
+}
+
+#[test]
+fn each_user_is_a_clause_and_a_claim_without_one_is_somebodys() {
+    let mount = MountUse { device: "sda1".into(), mount_point: "/boot".into() };
+    let holder = Holder { device: "sda3".into(), holder: "md0".into() };
+    let found = DeviceUse {
+        mounts: vec![mount],
+        swaps: vec!["sda2".into()],
+        holders: vec![holder],
+        writers: vec!["postgres (process 812)".into()],
+        claimed: true,
+        ..DeviceUse::default()
+    };
+    let expected = [
+        "sda1 is mounted on /boot",
+        "sda2 is swap",
+        "sda3 is part of md0",
+        "postgres (process 812) has it open for writing",
+    ];
+    assert_eq!(found.usage().users, expected);
+    let claimed = DeviceUse { claimed: true, ..DeviceUse::default() };
+    assert!(claimed.is_in_use() && claimed.users().is_empty());
+    assert_eq!(claimed.usage().users, ["somebody has it open exclusively"]);
+    assert!(!DeviceUse::default().is_in_use());
+}

@@ -196,3 +196,118 @@ fn a_part_is_read_from_its_start() {
     assert_eq!(sample.at(0, 2), Some(&[3, 4][..]));
     assert!(read_sample(&file, 2, 9).is_err());
 }
+
+/// Places and bytes as libblkid and the makers' own headers have them.
+#[test]
+fn each_magic_number_is_its_makers_at_its_makers_place() {
+    let head: &[(&str, usize, &[u8])] = &[
+        ("xfs", 0, b"XFSB"),
+        ("btrfs", 65_600, b"_BHRfS_M"),
+        ("luks", 0, b"LUKS\xba\xbe"),
+        ("luks", 16_384, b"SKUL\xba\xbe"),
+        ("exfat", 3, b"EXFAT   "),
+        ("ntfs", 3, b"NTFS    "),
+        ("vfat", 54, b"FAT12   "),
+        ("vfat", 54, b"FAT16   "),
+        ("vfat", 82, b"FAT32   "),
+        ("gpt", 512, b"EFI PART"),
+        ("gpt", 4096, b"EFI PART"),
+        ("f2fs", 1024, &0xf2f5_2010_u32.to_le_bytes()),
+        ("erofs", 1024, &0xe0f5_e1e2_u32.to_le_bytes()),
+        ("squashfs", 0, b"hsqs"),
+        ("iso9660", 32_769, b"CD001"),
+        ("jfs", 32_768, b"JFS1"),
+        ("gfs2", 65_536, &0x0116_1970_u32.to_be_bytes()),
+        ("bcache", 4120, &0xc685_73f6_4e1a_45ca_8265_f57f_48ba_6d81_u128.to_be_bytes()),
+        ("bcachefs", 4120, &0xc685_73f6_66ce_90a9_d96a_60cf_803d_f7ef_u128.to_be_bytes()),
+        ("ceph bluestore", 0, b"bluestore block device"),
+        ("oracle asm", 32, b"ORCLDISK"),
+        ("vdo", 0, b"dmvdo001"),
+        ("dm-integrity", 0, b"integrt\0"),
+    ];
+    for (name, at, magic) in head {
+        assert_eq!(names(&device(&[(*at, *magic)])), [*name], "{at}");
+        assert!(names(&device(&[(*at, &magic[1..])])).is_empty(), "{name} at {at}");
+    }
+    let tail: &[(&str, usize, &[u8])] = &[
+        ("gpt", 512, b"EFI PART"),
+        ("gpt", 4096, b"EFI PART"),
+        ("imsm raid", 1024, b"Intel Raid ISM Cfg Sig. "),
+        ("ddf raid", 512, &0xde11_de11_u32.to_be_bytes()),
+    ];
+    for (name, back, magic) in tail {
+        assert_eq!(names(&device(&[(SIZE - back, *magic)])), [*name], "{back}");
+    }
+}
+
+#[test]
+fn swap_is_known_by_each_of_its_marks_at_the_end_of_a_page_of_any_size() {
+    for page in [4096, 8192, 16_384, 65_536] {
+        for mark in [&b"SWAPSPACE2"[..], b"SWAP-SPACE", b"S1SUSPEND\0"] {
+            let found = find_signatures("sda", &device(&[(page - 10, mark)]));
+            let found: Vec<_> =
+                found.iter().map(|found| (found.name.as_str(), found.offset.get())).collect();
+            assert_eq!(found, [("swap", page as u64 - 10)], "{mark:?}");
+        }
+    }
+    assert!(names(&device(&[(32_768 - 10, b"SWAPSPACE2")])).is_empty());
+}
+
+#[test]
+fn a_physical_volume_has_its_label_in_one_of_four_sectors_and_no_other() {
+    let labelled = |at: usize| names(&device(&[(at, b"LABELONE"), (at + 24, b"LVM2 001")]));
+    for at in [0, 512, 1024, 1536] {
+        assert_eq!(labelled(at), ["lvm2"], "{at}");
+    }
+    assert!(labelled(2048).is_empty());
+}
+
+#[test]
+fn a_pool_is_known_whichever_machine_wrote_it() {
+    let magic = 0x00ba_b10c_u64.to_be_bytes();
+    for at in [131_072, SIZE - 393_216, SIZE - 131_072] {
+        assert_eq!(names(&device(&[(at, &magic)])), ["zfs"], "{at}");
+    }
+}
+
+#[test]
+fn a_partition_table_may_use_any_of_its_entries_and_boot_from_one() {
+    let mark = (510, &[0x55, 0xaa][..]);
+    for entry in 0..4 {
+        let begin = 446 + 16 * entry;
+        let linux = (begin + 4, &[0x83][..]);
+        assert_eq!(names(&device(&[mark, linux])), ["mbr"], "{entry}");
+        assert_eq!(names(&device(&[mark, linux, (begin, &[0x80])])), ["mbr"], "{entry}");
+        // An entry has no other flag.
+        assert!(names(&device(&[mark, linux, (begin, &[0x01])])).is_empty(), "{entry}");
+    }
+}
+
+#[test]
+fn the_last_superblocks_of_a_member_are_in_its_last_whole_blocks() {
+    let odd = SIZE + 1536;
+    for at in [SIZE - 8192, SIZE - 4096] {
+        assert_eq!(names(&sized_device(odd, &[(at, b"durioRDS")])), ["durio raid"], "{at}");
+    }
+    assert!(names(&sized_device(odd, &[(odd - 4096, b"durioRDS")])).is_empty());
+}
+
+#[test]
+fn both_ends_of_a_part_are_its_own_and_not_those_of_the_whole() {
+    let (begin, length) = (1_usize << 20, 3_usize << 20);
+    let end = begin + length;
+    let mut bytes = vec![0; 6 << 20];
+    let whole = bytes.len();
+    let mut put = |at: usize, magic: &[u8]| bytes[at..at + magic.len()].copy_from_slice(magic);
+    put(begin, b"XFSB");
+    put(end - 8192, &[0xfc, 0x4e, 0x2b, 0xa9]);
+    put(512, b"EFI PART");
+    put(whole - 512, b"EFI PART");
+    put(end, b"XFSB");
+    let mut file = tempfile::tempfile().unwrap();
+    io::Write::write_all(&mut file, &bytes).unwrap();
+    let part = read_sample(&file, begin as u64, length as u64).unwrap();
+    assert_eq!(names(&part), ["xfs", "md 1.0"]);
+    let all = read_sample(&file, 0, whole as u64).unwrap();
+    assert_eq!(names(&all), ["gpt", "gpt"]);
+}

@@ -248,3 +248,124 @@ fn a_deleted_file_has_its_name_and_one_that_is_named_like_it_is_not_without_a_na
     assert_eq!(path_of("/d/ (deleted)"), "/d/ (deleted)");
     assert_eq!(path_of("/d/ (deleted) (deleted)"), "/d/ (deleted)");
 }
+
+#[test]
+fn what_is_no_storage_is_left_out_and_what_is_named_like_it_is_not() {
+    let calls = |path: &str| {
+        let (events, _) = read(&format!("1.0 write(3<{path}>, \"x\", 1) = 1 <0.000010>\n"));
+        entered(&events).len()
+    };
+    for path in [
+        "/dev/null",
+        "/dev/tty",
+        "/dev/tty1",
+        "/dev/pts/0",
+        "/proc/self/oom_score_adj",
+        "/sys/x",
+        "pipe:[7]",
+        "anon_inode:[eventfd]",
+    ] {
+        assert_eq!(calls(path), 0, "{path}");
+    }
+    for path in ["/dev/nullb0", "/dev/sda", "/procure/log", "/system", "/d/null"] {
+        assert_eq!(calls(path), 1, "{path}");
+    }
+}
+
+#[test]
+fn a_write_says_where_it_goes_and_whether_its_flags_make_it_durable() {
+    for (call, expected) in [
+        ("pwrite64(3</w>, \"x\", 512, 4096) = 512", ("pwrite64", Some(4096), false)),
+        (
+            "pwritev(3</w>, [{iov_base=\"x, 7\", iov_len=512}], 1, 8192) = 512",
+            ("pwritev", Some(8192), false),
+        ),
+        (
+            "pwritev2(3</w>, [{iov_base=\"x\", iov_len=512}], 1, 1024, 0) = 512",
+            ("pwritev2", Some(1024), false),
+        ),
+        (
+            "pwritev2(3</w>, [{iov_base=\"x\", iov_len=512}], 1, 2048, RWF_HIPRI|RWF_SYNC) = 512",
+            ("pwritev2", Some(2048), true),
+        ),
+        (
+            "pwritev2(3</w>, [{iov_base=\"x\", iov_len=512}], 1, -1, RWF_DSYNC|RWF_NOWAIT) = 512",
+            ("pwritev2", None, true),
+        ),
+        (
+            "pwritev2(3</w>, [{iov_base=\"x\", iov_len=512}], 1, 512, RWF_HIPRI|RWF_APPEND) = 512",
+            ("pwritev2", Some(512), false),
+        ),
+        ("write(3</w>, \"x\", 512) = 512", ("write", None, false)),
+        ("writev(3</w>, [{iov_base=\"x\", iov_len=512}], 1) = 512", ("writev", None, false)),
+    ] {
+        let (events, _) = read(&format!("1.0 {call} <0.000010>\n"));
+        let seen: Vec<_> =
+            entered(&events).into_iter().map(|call| (call.1, call.2, call.3)).collect();
+        assert_eq!(seen, [expected], "{call}");
+    }
+}
+
+/// Flags and size of each file.
+fn opened_as(text: &str) -> Vec<(u32, Option<u64>)> {
+    let (events, _) = read(text);
+    let seen = events.iter().filter_map(|event| match event {
+        CaptureEvent::File(file) => Some((file.flags, file.size)),
+        _ => None,
+    });
+    seen.collect()
+}
+
+#[test]
+fn a_file_has_the_flags_of_its_opening_also_where_that_is_in_two_halves() {
+    let write = "pwrite64(3</d/w>, \"x\", 1, 0) = 1 <0.000001>\n";
+    for (flags, expected) in [
+        ("O_RDWR|O_CREAT|O_DSYNC, 0644", (0o10_000, None)),
+        ("O_WRONLY|O_APPEND", (0o2_000, Some(0))),
+        ("O_RDWR|O_CREAT|O_EXCL|O_DSYNC, 0600", (0o10_000, Some(0))),
+        ("O_RDWR|O_SYNC", (0o4_010_000, None)),
+        ("O_RDWR", (0, None)),
+    ] {
+        let whole = format!(
+            "812 1.0 openat(AT_FDCWD</d>, \"w\", {flags}) = 3</d/w> <0.000200>\n812 1.3 {write}"
+        );
+        assert_eq!(opened_as(&whole), [expected], "{flags}");
+        let halves = format!(
+            "812 1.0 openat(AT_FDCWD</d>, \"w\", {flags} <unfinished ...>\n\
+             813 1.1 close(9</d/x>) = 0 <0.000001>\n\
+             812 1.2 <... openat resumed>) = 3</d/w> <0.200000>\n812 1.3 {write}"
+        );
+        assert_eq!(opened_as(&halves), [expected], "{flags}");
+    }
+    // An opening that failed gives no file.
+    let failed = format!(
+        "812 1.0 openat(AT_FDCWD</d>, \"w\", O_RDWR|O_DSYNC) = -1 EACCES (Permission denied) <0.000200>\n\
+         812 1.3 {write}"
+    );
+    assert_eq!(opened_as(&failed), [(0, None)]);
+}
+
+#[test]
+fn a_position_starts_over_when_its_descriptor_is_closed_or_opened_anew() {
+    let starts = |text: &str| {
+        let (events, _) = read(text);
+        events.iter().filter(|event| matches!(event, CaptureEvent::Opened { .. })).count()
+    };
+    let write = "1.0 write(3</w>, \"x\", 1) = 1 <0.000001>\n";
+    let close = "1.0 close(3</w>) = 0 <0.000001>\n";
+    let open = "1.0 openat(AT_FDCWD</>, \"w\", O_RDWR) = 3</w> <0.000001>\n";
+    let other = "1.0 write(4</w>, \"x\", 1) = 1 <0.000001>\n";
+    let renamed = "1.0 write(3</v>, \"x\", 1) = 1 <0.000001>\n";
+    assert_eq!(starts(&format!("{write}{write}")), 1);
+    assert_eq!(starts(&format!("{write}{close}{write}")), 2);
+    assert_eq!(starts(&format!("{write}{open}{write}")), 2);
+    assert_eq!(starts(&format!("{write}{other}{write}{other}")), 2);
+    assert_eq!(starts(&format!("{write}{renamed}{write}")), 3);
+}
+
+#[test]
+fn a_call_that_never_returned_is_none() {
+    let (events, end) = read("1.0 fsync(3</w>) = ?\n1.1 fsync(3</w>) = 0 <0.000001>\n");
+    assert_eq!(left(&events), [(1_100_001_000, 0)]);
+    assert_eq!(end.unwrap().events, 1);
+}

@@ -119,6 +119,89 @@ fn a_superblock_with_empty_fields_tells_what_it_has() {
     assert_eq!((found["log"].as_str(), found["features"].as_str()), ("external", "crc"));
 }
 
+/// A superblock with these fields in addition.
+fn with(fs_type: &str, begin: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut bytes = smallest(fs_type);
+    for (at, value) in fields {
+        bytes[begin + at..begin + at + value.len()].copy_from_slice(value);
+    }
+    bytes
+}
+
+fn of_rows(rows: &[(&str, &str)]) -> BTreeMap<String, String> {
+    rows.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Places of the kernel's ext4/super.rst.
+#[test]
+fn each_field_of_ext4_is_read_at_its_place() {
+    let fields: [(usize, &[u8]); 11] = [
+        (0x04, &100_001_u32.to_le_bytes()),
+        (0x20, &32_768_u32.to_le_bytes()),
+        (0x58, &256_u16.to_le_bytes()),
+        (0x5c, &0x424_u32.to_le_bytes()),
+        (0x60, &0x240_u32.to_le_bytes()),
+        (0x64, &0x400_u32.to_le_bytes()),
+        (0xfd, &[1]),
+        (0x148, &1_u32.to_le_bytes()),
+        (0x14c, &67_108_864_u32.to_le_bytes()),
+        (0x164, &16_u16.to_le_bytes()),
+        (0x170, &48_u32.to_le_bytes()),
+    ];
+    let mut bytes = with("ext4", 1024, &fields);
+    let mut expected = of_rows(&[
+        ("block_size_bytes", "4096"),
+        ("block_groups", "4"),
+        ("inode_size_bytes", "256"),
+        ("journal_size_bytes", "4362076160"),
+        ("stripe_unit_bytes", "65536"),
+        ("stripe_width_bytes", "196608"),
+        ("features", "has_journal,dir_index,fast_commit,extent,flex_bg,metadata_csum"),
+    ]);
+    assert_eq!(facts("ext4", &bytes), expected);
+    // Without a copy of the journal's inode.
+    bytes[1024 + 0xfd] = 0;
+    expected.remove("journal_size_bytes");
+    assert_eq!(facts("ext3", &bytes), expected);
+}
+
+/// Places of the XFS Algorithms and Data Structures book.
+#[test]
+fn each_field_of_xfs_is_read_at_its_place() {
+    let fields: [(usize, &[u8]); 10] = [
+        (48, &(1_u64 << 40).to_be_bytes()),
+        (88, &5_u32.to_be_bytes()),
+        (96, &16_384_u32.to_be_bytes()),
+        (102, &512_u16.to_be_bytes()),
+        (104, &1024_u16.to_be_bytes()),
+        (184, &16_u32.to_be_bytes()),
+        (188, &48_u32.to_be_bytes()),
+        (196, &32_768_u32.to_be_bytes()),
+        (212, &0x5_u32.to_be_bytes()),
+        (216, &0xa_u32.to_be_bytes()),
+    ];
+    let mut bytes = with("xfs", 0, &fields);
+    let mut expected = of_rows(&[
+        ("block_size_bytes", "4096"),
+        ("sector_size_bytes", "512"),
+        ("inode_size_bytes", "1024"),
+        ("allocation_groups", "5"),
+        ("log", "internal"),
+        ("log_size_bytes", "67108864"),
+        ("log_stripe_unit_bytes", "32768"),
+        ("stripe_unit_bytes", "65536"),
+        ("stripe_width_bytes", "196608"),
+        ("features", "crc,finobt,reflink,sparse,bigtime"),
+    ]);
+    assert_eq!(facts("xfs", &bytes), expected);
+    // Version 4 has no checksums, and other contents in their place; a unit of 1 is none.
+    bytes[101] = 0xa4;
+    bytes[196..200].copy_from_slice(&1_u32.to_be_bytes());
+    expected.remove("features");
+    expected.remove("log_stripe_unit_bytes");
+    assert_eq!(facts("xfs", &bytes), expected);
+}
+
 #[test]
 fn what_is_no_superblock_tells_nothing() {
     for fs_type in ["ext4", "xfs", "btrfs", ""] {

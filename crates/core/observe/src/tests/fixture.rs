@@ -204,6 +204,14 @@ impl Fixture {
         known.insert(name.into(), PathIdentity { absolute: name.into(), ..identity });
     }
 
+    /// Makes `name` known as a file of the same inode as `path`, on another filesystem.
+    pub(crate) fn knows_on(&self, name: &str, device: &str, path: &str) {
+        let mut known = self.known.borrow_mut();
+        let identity = known.get(Path::new(path)).cloned().unwrap();
+        let device = device.parse().unwrap();
+        known.insert(name.into(), PathIdentity { absolute: name.into(), device, ..identity });
+    }
+
     /// What is to be overwritten is this file.
     pub(crate) fn subject(&self, path: &str) -> Subject {
         let identity = self.known.borrow().get(Path::new(path)).cloned().unwrap();
