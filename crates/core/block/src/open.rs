@@ -356,6 +356,37 @@ mod tests {
     }
 
     #[test]
+    fn each_wish_is_a_flag_of_its_own() {
+        let always = libc::O_CLOEXEC | libc::O_NOCTTY;
+        let plain = OpenMode::default();
+        for (mode, expected) in [
+            (plain, libc::O_RDONLY),
+            (OpenMode { write: true, ..plain }, libc::O_RDWR),
+            (OpenMode { direct: true, ..plain }, libc::O_DIRECT),
+            (OpenMode { data_sync: true, ..plain }, libc::O_DSYNC),
+            (OpenMode { sync: true, ..plain }, libc::O_SYNC),
+            (OpenMode { exclusive: true, ..plain }, libc::O_EXCL),
+            (
+                OpenMode { write: true, direct: true, data_sync: true, ..plain },
+                libc::O_RDWR | libc::O_DIRECT | libc::O_DSYNC,
+            ),
+        ] {
+            assert_eq!(flags_of(mode).bits().cast_signed(), always | expected, "{mode:?}");
+        }
+    }
+
+    /// Files of proc know no direct I/O; this one may be written to.
+    #[test]
+    fn where_direct_io_is_not_possible_the_other_flags_stay() {
+        let mode = OpenMode { write: true, direct: true, data_sync: true, ..OpenMode::default() };
+        let opened = open_path("/proc/self/comm".as_ref(), mode).unwrap();
+        assert!(!opened.direct);
+        let flags = rustix::fs::fcntl_getfl(&opened.file).unwrap().bits().cast_signed();
+        let asked = libc::O_DIRECT | libc::O_SYNC | libc::O_ACCMODE;
+        assert_eq!(flags & asked, libc::O_DSYNC | libc::O_RDWR);
+    }
+
+    #[test]
     fn files_are_opened_as_databases_open_theirs_and_devices_without_their_time_of_access() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");

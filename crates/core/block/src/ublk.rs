@@ -314,4 +314,85 @@ mod tests {
         let end = std::mem::offset_of!(Parameters, pad) + size_of::<u16>();
         assert_eq!((control::PARAMETERS_BYTES, end), (60, 60));
     }
+
+    const DEPTH: u16 = 6;
+
+    /// Queue 2 of a device whose descriptors are in a file.
+    fn queue(rows: &[(u16, u32, u32, u64)]) -> UblkQueue {
+        use std::os::unix::fs::FileExt;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(400_000).unwrap();
+        for &(tag, operation, sectors, first) in rows {
+            let mut bytes = Vec::new();
+            bytes.extend(operation.to_ne_bytes());
+            bytes.extend(sectors.to_ne_bytes());
+            bytes.extend(first.to_ne_bytes());
+            file.write_all_at(&bytes, 2 * 4096 * 24 + 24 * u64::from(tag)).unwrap();
+        }
+        UblkQueue::map(2, Arc::new(file.into()), None, DEPTH, 4096).unwrap()
+    }
+
+    fn ring(test: &str) -> Option<crate::MemberRing> {
+        let ring = crate::MemberRing::new(1, 8, crate::RingWaker::new().unwrap());
+        ring.inspect_err(|error| crate::testkit::note_skip(test, error)).ok()
+    }
+
+    #[test]
+    fn a_request_is_that_of_its_queue_and_of_its_tag() {
+        // Kinds and flags by linux/ublk_cmd.h: 3 is a discard, which is not offered.
+        let rows: [(u16, u32, u32, u64); 6] = [
+            (0, 0, 8, 16),
+            (1, 1 | 1 << 13, 1, 1 << 40),
+            (2, 2, 0, 0),
+            (3, 3, 8, 8),
+            (4, 5 | 1 << 8, 64, 3),
+            (5, 4, 8, 8),
+        ];
+        let kinds = [
+            UblkKind::Read,
+            UblkKind::Write,
+            UblkKind::Flush,
+            UblkKind::Other,
+            UblkKind::Zero,
+            UblkKind::Other,
+        ];
+        let Some(mut ring) = ring("a_request_is_that_of_its_queue_and_of_its_tag") else { return };
+        let mut queue = queue(&rows);
+        assert_eq!(queue.depth(), DEPTH);
+        for place in &mut queue.waiting {
+            *place = Some(ring.lend(Buffers::new(1, 4096)));
+        }
+        for ((tag, _, sectors, first), kind) in rows.into_iter().zip(kinds) {
+            let request = queue.ended(tag).unwrap();
+            assert_eq!((request.tag, request.kind), (tag, kind));
+            assert_eq!((request.offset, request.length), (first * 512, sectors * 512), "{tag}");
+            assert!(queue.ended(tag).is_none(), "the wait of tag {tag} ended twice");
+        }
+        assert!(queue.ended(DEPTH).is_none());
+    }
+
+    #[test]
+    fn a_tag_is_fetched_first_and_then_answered_with_its_result() {
+        let test = "a_tag_is_fetched_first_and_then_answered_with_its_result";
+        let Some(mut ring) = ring(test) else { return };
+        let mut queue = queue(&[]);
+        for (tag, answer, command, result) in [
+            (3_u16, None, 0xc010_7520_u32, 0),
+            (4, Some(-5), 0xc010_7521, -5),
+            (5, Some(4096), 0xc010_7521, 4096),
+        ] {
+            let (lent, buffer) = (ring.lend(Buffers::new(1, 4096)), Buffers::new(1, 4096));
+            let address = buffer.slot_pointer(0).expose_provenance() as u64;
+            let entry = queue.await_request(tag, answer, lent, &buffer);
+            assert_eq!(size_of_val(&entry), 64);
+            // SAFETY: the size is that of the array, and the crate zeroes an entry before it is filled.
+            let bytes: [u8; 64] = unsafe { *std::ptr::from_ref(&entry).cast() };
+            assert_eq!(bytes[8..12], command.to_ne_bytes(), "{tag}");
+            assert_eq!(bytes[48..50], 2_u16.to_ne_bytes());
+            assert_eq!(bytes[50..52], tag.to_ne_bytes());
+            assert_eq!(bytes[52..56], i32::to_ne_bytes(result), "{tag}");
+            assert_eq!(bytes[56..64], address.to_ne_bytes(), "{tag}");
+        }
+        assert_eq!(queue.waiting().count(), 3);
+    }
 }

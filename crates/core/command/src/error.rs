@@ -174,4 +174,48 @@ mod tests {
         assert_eq!(error_chain(&error), "stack 'a': cannot save: disk full");
         assert_eq!((error.kind, error.hints), (CommandErrorKind::Fault, vec!["make room".into()]));
     }
+
+    #[test]
+    fn the_code_of_a_durio_says_who_has_to_act() {
+        let rows = [
+            (Some(0), Ending::Complete),
+            (Some(130), Ending::Interrupted),
+            (None, Ending::Interrupted),
+            (Some(2), Ending::Failed(CommandErrorKind::WrongUse)),
+            (Some(4), Ending::Failed(CommandErrorKind::Fault)),
+            (Some(1), Ending::Failed(CommandErrorKind::CannotMeasure)),
+            (Some(3), Ending::Failed(CommandErrorKind::CannotMeasure)),
+            (Some(137), Ending::Failed(CommandErrorKind::CannotMeasure)),
+        ];
+        for (code, ending) in rows {
+            assert_eq!(Ending::of_durio(code), ending, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_that_is_not_well_is_the_ending() {
+        let failed = Ending::Failed(CommandErrorKind::Fault);
+        let (fine, stopped) = (Ending::Complete, Ending::Interrupted);
+        let rows = [
+            (fine, fine, fine),
+            (fine, failed, failed),
+            (failed, fine, failed),
+            (failed, stopped, failed),
+            (stopped, failed, stopped),
+        ];
+        for (first, second, expected) in rows {
+            assert_eq!(first.or_else(second), expected, "{first:?} {second:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_system_keeps_its_place_its_cause_and_its_hint() {
+        let path = std::path::Path::new("/d/x");
+        let error = CommandError::io("make the folder", path, std::io::Error::other("full"));
+        assert_eq!(error_chain(&error), "cannot make the folder '/d/x': full");
+        assert_eq!(error.kind, CommandErrorKind::CannotMeasure);
+        let fault = CommandError::unmade(std::io::Error::other("torn"));
+        assert_eq!(error_chain(&fault), "cannot make the report: torn");
+        assert_eq!(fault.kind, CommandErrorKind::Fault);
+    }
 }

@@ -367,3 +367,6 @@ fn in_use(path: &Path, by: &str) -> CommandError {
     let text = format!("'{}' is in use and is never written to: {by}", path.display());
     CommandError::cannot_measure(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -117,3 +117,33 @@ impl StopFlag {
         Arc::clone(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(begin: u64, latest: u64) -> Option<u64> {
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        let mut timer = ProgressTimer { begin: ago(begin), latest: ago(latest) };
+        let due = timer.now();
+        assert!(due.is_none() || timer.now().is_none(), "a line is due twice");
+        due
+    }
+
+    #[test]
+    fn a_line_is_due_after_a_tenth_of_the_time_within_bounds() {
+        // Seconds since the beginning, since the latest line, and what is said.
+        let rows = [
+            (10, 4, None),
+            (10, 6, Some(10)),
+            (300, 15, None),
+            (300, 31, Some(300)),
+            (1000, 30, None),
+            (1000, 61, Some(1000)),
+        ];
+        for (begin, latest, expected) in rows {
+            assert_eq!(due(begin, latest), expected, "{begin} {latest}");
+        }
+        assert_eq!(ProgressTimer::new().now(), None);
+    }
+}

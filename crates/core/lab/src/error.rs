@@ -132,3 +132,36 @@ fn listed(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths.iter().map(|path| format!("'{}'", path.display())).collect();
     names.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_machine_without_kvm_cannot_measure_and_each_error_has_its_advice() {
+        let missing = |name: &str| {
+            let names = vec!["dm-mod".to_owned(), name.to_owned()];
+            LabError::MissingModules { release: "6.1".into(), names }
+        };
+        let (given, needed) = (Bytes::from_mib(64), Bytes::from_mib(300));
+        let rows = [
+            (LabError::NoQemu, Some("apt-get install qemu-system-x86")),
+            (LabError::NoKvm { why: "x".into() }, Some("--accelerator auto")),
+            (missing("zfs"), Some("cargo xtask lab zfs")),
+            (missing("zfsx"), Some("durio lab kernels")),
+            (LabError::MissingTool { name: "fio".into() }, Some("--root shared")),
+            (LabError::MemoryTooSmall { given, needed }, Some("--memory 300 MiB or more")),
+            (LabError::WrongRequest("w".into()), None),
+            (LabError::BadQemu { program: "/q".into(), why: "x".into() }, None),
+        ];
+        for (error, advice) in rows {
+            let is_kvm = matches!(error, LabError::NoKvm { .. });
+            let told = CommandError::from(error);
+            let kind =
+                if is_kvm { CommandErrorKind::CannotMeasure } else { CommandErrorKind::LabFailed };
+            assert_eq!(told.kind, kind, "{told}");
+            assert_eq!(told.hints.len(), usize::from(advice.is_some()), "{told}");
+            assert!(told.hints.concat().contains(advice.unwrap_or_default()), "{:?}", told.hints);
+        }
+    }
+}

@@ -335,6 +335,11 @@ mod tests {
             assert!(line.contains("drive=disk1,serial=y,write-cache=off"), "{line}");
         }
         assert!(line(GuestFrontEnd::Scsi).contains("virtio-scsi-pci,id=disk1-bus"));
+        // Else the guest's kernel sends a flush instead of FUA.
+        assert!(line(GuestFrontEnd::Scsi).contains("dpofua=on"));
+        let cached = LabDisk { write_cache: true, ..disk(GuestFrontEnd::Nvme, "z") };
+        let words = disk_words(&[cached]).unwrap().join(" ".as_ref()).into_string().unwrap();
+        assert!(words.contains("drive=disk0,serial=z,write-cache=on"), "{words}");
     }
 
     #[test]

@@ -332,4 +332,57 @@ mod tests {
         assert_eq!(reason_in(""), "it said nothing");
         assert_eq!(reason_in("a\n\nb\n"), "the last that it said: a | b");
     }
+
+    fn settled(mut exit: LabExit, is_cut: bool, console: &str) -> LabExit {
+        let cutter = Cutter::new();
+        assert!(!is_cut || cutter.cut());
+        settle(&mut exit, &cutter, console);
+        exit
+    }
+
+    #[test]
+    fn a_guest_whose_power_was_cut_ended_so_whatever_it_said() {
+        let failed = |reason: &str| LabExit::GuestFailed(reason.to_owned());
+        for exit in [LabExit::Code(0), LabExit::Stopped, failed("x")] {
+            assert_eq!(settled(exit.clone(), true, "durio lab: no port"), LabExit::Cut);
+            assert!(!matches!(settled(exit, false, ""), LabExit::Cut));
+        }
+        assert_eq!(settled(LabExit::Code(3), false, "durio lab: no port"), LabExit::Code(3));
+        assert_eq!(settled(failed(""), false, "durio lab: no port"), failed("no port"));
+        let said = "[ 1] x\nqemu-system-x86_64: error: kvm run failed\n";
+        assert_eq!(
+            settled(failed("it died"), false, said),
+            failed("it died: error: kvm run failed")
+        );
+        assert_eq!(settled(failed("it died"), false, "x"), failed("it died"));
+    }
+
+    #[test]
+    fn kvm_is_blamed_for_a_guest_that_failed_with_it_before_its_command() {
+        let blamed = |exit, accelerator: &str, first_command_after| {
+            let outcome = LabOutcome {
+                exit,
+                facts: LabFacts {
+                    timing: durio_observe::LabTiming::Wall,
+                    accelerator: accelerator.to_owned(),
+                    without_kvm: None,
+                    qemu_version: String::new(),
+                    cpu_model: String::new(),
+                    icount_shift: None,
+                    root: String::new(),
+                },
+                first_command_after,
+                was_unpacked: true,
+                preparation: Duration::ZERO,
+                console: String::new(),
+                skipped: SkippedEntries::default(),
+            };
+            outcome.fault_of_kvm()
+        };
+        let failed = || LabExit::GuestFailed("it died".to_owned());
+        assert_eq!(blamed(failed(), "kvm", None).as_deref(), Some("a guest failed: it died"));
+        assert_eq!(blamed(failed(), "tcg", None), None);
+        assert_eq!(blamed(failed(), "kvm", Some(Duration::from_secs(1))), None);
+        assert_eq!(blamed(LabExit::TimeLimit, "kvm", None), None);
+    }
 }

@@ -186,4 +186,87 @@ mod tests {
         let together = RegionRule::OffsetEach { by: Bytes::ZERO };
         assert_eq!(walks(of(together, Pattern::Sequential), 1), [4]);
     }
+
+    fn plan(targets: Vec<TargetKind>, steps: Vec<Step>) -> Plan {
+        let targets = (1..).zip(targets).map(|(mib, kind)| Target {
+            name: "data".into(),
+            location: None,
+            kind,
+            size: Bytes::from_mib(mib),
+            destroy: false,
+        });
+        Plan {
+            schema: PLAN_SCHEMA,
+            purpose: Purpose::Campaign,
+            seed: 1,
+            clock: ClockChoice::Auto,
+            targets: targets.collect(),
+            steps,
+            campaign: None,
+            thresholds: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn one_after_the_other_takes_both_times_and_the_larger_space() {
+        let of = |time, written, writing, space| Cost {
+            time: Nanos::new(time),
+            written: Bytes::new(written),
+            writing: Nanos::new(writing),
+            space: Bytes::new(space),
+        };
+        let (first, second) = (of(1, 10, 3, 7), of(2, 20, 4, 5));
+        assert_eq!(first.and(second), of(3, 30, 7, 7));
+        assert_eq!(second.and(first), of(3, 30, 7, 7));
+        let most = of(u64::MAX, u64::MAX, u64::MAX, u64::MAX);
+        assert_eq!(most.and(first), most);
+    }
+
+    #[test]
+    fn all_files_of_a_plan_are_there_at_once_and_not_all_are_written() {
+        let new = |layout| TargetKind::NewFile {
+            directory: "/d".into(),
+            file_name: "f".into(),
+            named: false,
+            layout,
+        };
+        // Of 1, 2, 3, 4 and 5 MiB.
+        let targets = vec![
+            new(FileLayout::Incompressible),
+            new(FileLayout::ZeroFilled),
+            new(FileLayout::Preallocated),
+            new(FileLayout::Empty),
+            TargetKind::ExistingFile { path: "/d/x".into() },
+        ];
+        let cost = plan(targets, Vec::new()).cost();
+        assert_eq!((cost.written, cost.space), (Bytes::from_mib(3), Bytes::from_mib(10)));
+        assert_eq!((cost.time, cost.writing), (Nanos::ZERO, Nanos::ZERO));
+    }
+
+    #[test]
+    fn a_step_takes_its_pause_its_ramp_and_its_time_unless_its_clock_is_virtual() {
+        let load = || Load::new(0, Workload::default(), EngineKind::Null);
+        let second = Nanos::from_secs(1);
+        let step = |limit| Step {
+            ramp: Nanos::from_secs(2),
+            pause_before: Nanos::from_secs(4),
+            ..Step::new(Role::Measure, load(), limit, second)
+        };
+        let volume = Bytes::from_mib(1);
+        let duration = Nanos::from_secs(10);
+        let rows = [
+            (Limit::Duration(duration), 16),
+            (Limit::VolumeWithin { volume, duration }, 16),
+            (Limit::Operations(5), 4),
+            (Limit::Volume(volume), 4),
+        ];
+        for (limit, seconds) in rows {
+            assert_eq!(step(limit).span(), Nanos::from_secs(seconds), "{limit:?}");
+            let device = TargetKind::Device { path: "/dev/x".into() };
+            let cost = plan(vec![device], vec![step(limit), step(limit)]).cost();
+            assert_eq!(cost.time, Nanos::from_secs(2 * seconds), "{limit:?}");
+            let scripted = plan(vec![TargetKind::Scripted], vec![step(limit)]).cost();
+            assert_eq!((scripted.time, scripted.written), (Nanos::ZERO, Bytes::ZERO));
+        }
+    }
 }

@@ -197,7 +197,9 @@ fn unescape(text: &str) -> Vec<u8> {
             }
             (b'\\', [b'x', high, low, tail @ ..]) => {
                 let digits = [*high, *low];
-                let value = std::str::from_utf8(&digits).ok();
+                // Else a sign would be taken for a digit.
+                let is_number = digits.iter().all(u8::is_ascii_hexdigit);
+                let value = std::str::from_utf8(&digits).ok().filter(|_| is_number);
                 match value.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
                     Some(value) => {
                         bytes.push(value);
@@ -264,5 +266,59 @@ mod tests {
     fn bytes_that_are_not_text_are_shown_in_hexadecimal() {
         let path = RawPath::from(PathBuf::from(OsString::from_vec(b"a\xFFb".to_vec())));
         assert_eq!(path.to_string(), "a\\xFFb");
+    }
+
+    #[test]
+    fn an_escape_that_is_none_is_kept_as_it_is() {
+        for text in ["\\x+F", "\\x-1", "\\x4", "\\xg0", "\\n", "a\\", "\\x"] {
+            assert_eq!(unescape(text), text.as_bytes(), "{text}");
+        }
+        assert_eq!(unescape("\\x4a\\x4A\\\\x41"), b"JJ\\x41");
+    }
+
+    #[test]
+    fn each_place_makes_its_own_kind_of_target() {
+        let free = Bytes::from_mib(5);
+        let size = Bytes::from_mib(1);
+        let layout = FileLayout::Preallocated;
+        let new = |directory: &str, file_name: &str, named| TargetKind::NewFile {
+            directory: directory.into(),
+            file_name: file_name.into(),
+            named,
+            layout,
+        };
+        let rows = [
+            ("/d", LocationFacts::Directory { free, filesystem: 1 }, new("/d", "own", false), true),
+            ("/d/f", LocationFacts::Absent { free }, new("/d", "f", true), true),
+            ("f", LocationFacts::Absent { free }, new(".", "f", true), true),
+            (
+                "/d/f",
+                LocationFacts::File { size },
+                TargetKind::ExistingFile { path: "/d/f".into() },
+                false,
+            ),
+            (
+                "/dev/x",
+                LocationFacts::Device { size },
+                TargetKind::Device { path: "/dev/x".into() },
+                false,
+            ),
+            (
+                "/dev/null",
+                LocationFacts::NullDevice,
+                TargetKind::NullDevice { path: "/dev/null".into() },
+                true,
+            ),
+        ];
+        for (path, facts, kind, is_writable) in rows {
+            for destroy in [false, true] {
+                let location = Location { path: path.into(), facts, destroy };
+                let target = location.target("data".into(), "own".into(), layout, size);
+                assert_eq!(target.kind, kind, "{path}");
+                assert_eq!((target.destroy, target.size), (destroy, size), "{path}");
+                assert_eq!(target.location, Some(RawPath::from(path)), "{path}");
+                assert_eq!(target.may_be_written(), is_writable || destroy, "{path}");
+            }
+        }
     }
 }

@@ -413,7 +413,7 @@ mod tests {
         TimedEvent::read(text.as_bytes()).unwrap().event
     }
 
-    const OPERATIONS: &str = r#"[{"operation":"read","bytes":5,"service":{"count":2,"sum_ns":7,"min_ns":3,"max_ns":4},"submit":{"count":2,"sum_ns":2,"min_ns":1,"max_ns":1},"response":{"count":2,"sum_ns":9,"min_ns":4,"max_ns":5}},{"operation":"commit","bytes":6,"service":{"count":1,"sum_ns":8,"min_ns":8,"max_ns":8}}]"#;
+    const OPERATIONS: &str = r#"[{"operation":"read","bytes":5,"service":{"count":2,"sum_ns":7,"min_ns":3,"max_ns":4},"submit":{"count":2,"sum_ns":2,"min_ns":1,"max_ns":1},"completion":{"count":2,"sum_ns":5,"min_ns":2,"max_ns":3},"response":{"count":2,"sum_ns":9,"min_ns":4,"max_ns":5}},{"operation":"commit","bytes":6,"service":{"count":1,"sum_ns":8,"min_ns":8,"max_ns":8}}]"#;
 
     fn interval() -> Interval {
         let text = format!(
@@ -442,7 +442,8 @@ mod tests {
             event.for_each_latency(visit).unwrap();
             tags
         };
-        let parts = ["read.service", "read.submit", "read.response", "commit.service"];
+        let parts =
+            ["read.service", "read.submit", "read.completion", "read.response", "commit.service"];
         let with = |prefix: &str| parts.map(|part| format!("{prefix}.{part}"));
         assert_eq!(tags(Event::Interval(interval())), with("step3.round2.stream1.interval9"));
         assert_eq!(tags(Event::JobEnded(job())), with("step3.job4"));
@@ -507,9 +508,10 @@ mod tests {
         };
         assert!(gap(MOST, MOST) && !gap(MOST + 1, 0) && !gap(0, MOST + 1));
         assert!(Event::Unknown.validate().is_ok());
-        let latencies: [fn(&mut OperationRecord) -> &mut Latency; 3] = [
+        let latencies: [fn(&mut OperationRecord) -> &mut Latency; 4] = [
             |record| &mut record.service,
             |record| record.submit.as_mut().unwrap(),
+            |record| record.completion.as_mut().unwrap(),
             |record| record.response.as_mut().unwrap(),
         ];
         for latency in latencies {

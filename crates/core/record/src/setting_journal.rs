@@ -210,4 +210,19 @@ mod tests {
         let error = SettingJournal::begin(&state, "a", &changed()).unwrap_err();
         assert!(error.to_string().contains("durio/settings"), "{error}");
     }
+
+    /// Whatever the user's umask: the entry says what is written where, with this user's rights.
+    #[test]
+    fn an_entry_is_for_its_user_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let state = state_at(&place);
+        let journal = SettingJournal::begin(&state, "a", &changed()).unwrap();
+        let folder = state.make_part(StatePart::Settings).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder.path().join("a")), 0o600);
+        assert!(!folder.path().join(".a").exists());
+        journal.end();
+        assert!(!folder.path().join("a").exists());
+    }
 }

@@ -320,6 +320,33 @@ mod tests {
     }
 
     #[test]
+    fn each_bound_is_itself_permitted_and_the_next_is_not() {
+        let good = GroupCommit::of(64);
+        let each = CommitterThreads::OneEach;
+        let mib = |count: u64| Bytes::new(count << 20);
+        let past = |bytes: Bytes| Bytes::new(bytes.get() + 1);
+        let second = Nanos::new(1_000_000_000);
+        let rows = [
+            (GroupCommit { committers: 1, ..good }, true),
+            (GroupCommit { committers: 65_536, ..good }, true),
+            (GroupCommit { committers: 65_537, ..good }, false),
+            (GroupCommit { threads: each, committers: 4096, ..good }, true),
+            (GroupCommit { threads: each, committers: 4097, ..good }, false),
+            (GroupCommit { batch_max: Bytes::new(1), ..good }, true),
+            (GroupCommit { batch_max: mib(64), ..good }, true),
+            (GroupCommit { batch_max: past(mib(64)), ..good }, false),
+            (GroupCommit { pad_to: mib(64), ..good }, true),
+            (GroupCommit { pad_to: past(mib(64)), ..good }, false),
+            (GroupCommit { delay: second, ..good }, true),
+            (GroupCommit { delay: Nanos::new(1_000_000_001), ..good }, false),
+            (GroupCommit { rewrites_tail: true, pad_to: Bytes::new(1), ..good }, true),
+        ];
+        for (policy, is_permitted) in rows {
+            assert_eq!(policy.validate().is_ok(), is_permitted, "{policy:?}");
+        }
+    }
+
+    #[test]
     fn the_largest_write_is_the_bound_filled_up() {
         let policy = GroupCommit { batch_max: Bytes::new(5000), ..GroupCommit::of(64) };
         assert_eq!(policy.write_max(Bytes::new(256)), Bytes::from_kib(8));
@@ -371,5 +398,35 @@ mod tests {
         Software { writer: LogWriter::Committer, ..turns }.validate().unwrap_err();
         Software { flushes: 0, ..good }.validate().unwrap_err();
         Software { flushes: 17, ..good }.validate().unwrap_err();
+        Software { flushes: 16, ..good }.validate().unwrap();
+        let second = Nanos::from_secs(1);
+        let past = Nanos::new(second.get() + 1);
+        let times: [fn(&mut Software, Nanos); 7] = [
+            |software, time| software.client = time,
+            |software, time| software.before = time,
+            |software, time| software.after = time,
+            |software, time| software.batch = time,
+            |software, time| software.wake = time,
+            |software, time| software.apply = Some(time),
+            |software, time| software.yields = Some(time),
+        ];
+        for (place, set) in times.into_iter().enumerate() {
+            let fits = |time| {
+                let mut software = good;
+                set(&mut software, time);
+                software.validate().is_ok()
+            };
+            assert!(fits(second) && !fits(past), "time {place}");
+        }
+        let turn = |time| Software { turn: Some(time), ..turns }.validate().is_ok();
+        assert!(turn(second) && !turn(past));
+        // With its commits: software takes a thread for each committer, and a client that writes is alone.
+        let of = |writer, threads, committers| {
+            let software = Some(Software { writer, ..embedded });
+            GroupCommit { threads, software, ..GroupCommit::of(committers) }.validate().is_ok()
+        };
+        let (each, shared) = (CommitterThreads::OneEach, CommitterThreads::Multiplexed);
+        assert!(of(LogWriter::Committer, each, 2) && !of(LogWriter::Committer, shared, 2));
+        assert!(of(LogWriter::Client, each, 1) && !of(LogWriter::Client, each, 2));
     }
 }

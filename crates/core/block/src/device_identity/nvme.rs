@@ -367,6 +367,36 @@ mod tests {
         assert_eq!(word.atomic_write_power_fail_bytes, Some(32 * 512));
     }
 
+    /// FLBAS: bits 3:0 are the low part of the format's number, bits 6:5 the high one; bit 4 tells of
+    /// metadata.
+    #[test]
+    fn the_format_in_use_is_named_by_both_parts_of_its_number() {
+        for (formatted, format, power, bytes) in [
+            (0b0000_0010, 2, 9, 512),
+            (0b0001_0011, 3, 12, 4096),
+            (0b0101_0010, 34, 9, 512),
+            (0b0010_0001, 17, 13, 8192),
+            (0b0000_0000, 0, 16, 65_536),
+        ] {
+            let mut page = namespace(11, None);
+            page[26] = formatted;
+            page[128 + 4 * format + 2] = power;
+            let word = parse(&controller(0, 7, 0), Some(&page));
+            assert_eq!(word.atomic_write_bytes, Some(8 * bytes), "{formatted:#b}");
+        }
+    }
+
+    #[test]
+    fn only_one_bit_says_that_a_namespace_has_counts_of_its_own() {
+        for (features, blocks) in [(0b1101, 16), (0b0010, 2), (0b1111, 2), (0, 16)] {
+            let mut page = namespace(12, Some((1, 1)));
+            page[24] = features;
+            let word = parse(&controller(0, 15, 15), Some(&page));
+            assert_eq!(word.atomic_write_bytes, Some(blocks * 4096), "{features:#b}");
+            assert_eq!(word.atomic_write_power_fail_bytes, Some(blocks * 4096), "{features:#b}");
+        }
+    }
+
     #[test]
     fn without_a_size_of_blocks_there_are_no_bytes() {
         let page = controller(1, 7, 7);

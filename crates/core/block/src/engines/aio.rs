@@ -501,4 +501,39 @@ mod tests {
             intended_start: Ticks::default(),
         }
     }
+
+    #[test]
+    fn a_block_says_what_is_to_be_done_where_and_how() {
+        if let Err(error) = super::AioDescriptor::probe() {
+            return crate::testkit::note_skip("a_block_says_what_is_to_be_done", &error);
+        }
+        let open = || open_path("/dev/zero".as_ref(), OpenMode::default()).unwrap().file;
+        let (buffers, second) = (Buffers::new(2, 4096), open());
+        let number = second.as_raw_fd().cast_unsigned();
+        let engine = AioEngine::new(MonotonicClock, open(), buffers, 2).unwrap();
+        let engine = engine.with_more_files(vec![second]);
+        let first = engine.block(&read_of(0)).file;
+        let address = engine.buffers.slot_pointer(1).expose_provenance() as u64;
+        // Opcodes and flags by linux/aio_abi.h and linux/fs.h.
+        for (kind, flags, opcode, rw_flags) in [
+            (OperationKind::Read, WriteFlags::None, 0, 0),
+            (OperationKind::Read, WriteFlags::Dsync, 0, 0),
+            (OperationKind::Write, WriteFlags::None, 1, 0),
+            (OperationKind::Write, WriteFlags::Dsync, 1, 2),
+            (OperationKind::Write, WriteFlags::Sync, 1, 4),
+        ] {
+            let operation = Operation { kind, flags, file: 1, offset: 1 << 40, ..read_of(1) };
+            let block = engine.block(&operation);
+            assert_eq!((block.opcode, block.rw_flags), (opcode, rw_flags), "{kind:?} {flags:?}");
+            assert_eq!((block.data, block.file), (1, number));
+            assert_eq!((block.buffer, block.length, block.offset), (address, 512, 1 << 40));
+        }
+        assert_ne!(first, number);
+        for (kind, opcode) in [(OperationKind::Fsync, 2), (OperationKind::Fdatasync, 3)] {
+            let block = engine.block(&Operation { kind, file: 1, offset: 9, ..read_of(1) });
+            assert_eq!((block.opcode, block.data, block.file), (opcode, 1, number), "{kind:?}");
+            // With anything else in them the kernel refuses a sync.
+            assert_eq!((block.buffer, block.length, block.offset), (0, 0, 0), "{kind:?}");
+        }
+    }
 }

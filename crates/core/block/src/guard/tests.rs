@@ -130,3 +130,60 @@ fn pipes_are_refused_and_do_not_hang() {
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR).unwrap();
     assert_eq!(HeldTarget::open(&path).unwrap_err().kind, ErrorKind::WrongType);
 }
+
+#[test]
+fn only_devices_that_keep_nothing_are_written_to_for_that_reason() {
+    for path in ["/dev/null", "/dev/zero", "/dev/full"] {
+        let held = HeldTarget::open(path.as_ref()).unwrap();
+        assert_eq!(held.kind(), TargetType::NullDevice, "{path}");
+        let permit = held.permit(WriteReason::KeepsNothing, &Usage::default()).unwrap();
+        assert!(permit.claim().unwrap().is_none(), "{path}");
+    }
+    for path in ["/dev/random", "/dev/urandom"] {
+        let refusal = HeldTarget::open(path.as_ref()).unwrap_err();
+        assert_eq!(refusal.kind, ErrorKind::WrongType, "{path}");
+    }
+    let (folder, path) = folder_with("x");
+    for path in [path.as_path(), folder.path()] {
+        let held = HeldTarget::open(path).unwrap();
+        let refusal = held.permit(WriteReason::KeepsNothing, &Usage::default()).unwrap_err();
+        let is_denied = |error: &BlockError| error.kind == ErrorKind::PermissionDenied;
+        assert!(matches!(&refusal, GuardRefusal::Failed(error) if is_denied(error)), "{refusal}");
+    }
+}
+
+#[test]
+fn what_durio_built_may_lose_signatures_and_a_user_of_it_keeps_it() {
+    let (_folder, path) = folder_with("x");
+    let of = |reason, users: &[&str]| {
+        let users = users.iter().map(|user| (*user).to_owned()).collect();
+        let signatures = vec!["ext4".to_owned(), MEMBER_SIGNATURE.to_owned()];
+        let permit = HeldTarget::open(&path).unwrap().permit(reason, &Usage { users, signatures });
+        permit.err().map(|refusal| refusal.to_string())
+    };
+    assert_eq!(of(WriteReason::Built, &[]), None);
+    let told = of(NAMED, &[]).unwrap();
+    assert_eq!(told, format!("it holds ext4, {MEMBER_SIGNATURE}"));
+    for reason in [WriteReason::Built, WriteReason::Member, NAMED] {
+        assert_eq!(of(reason, &["a", "b"]).unwrap(), "it is in use: a; b", "{reason:?}");
+    }
+}
+
+#[test]
+fn each_held_target_is_found_by_its_own_name_and_with_its_own_access() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["a", "b", "c"] {
+        fs::write(at(name), name).unwrap();
+    }
+    let mut targets = HeldTargets::default();
+    targets.hold(TargetAccess::Read(HeldTarget::open(&at("a")).unwrap(), None));
+    targets.hold(TargetAccess::Write(permitted(&at("b")).unwrap()));
+    let write = OpenMode { write: true, ..OpenMode::default() };
+    let (first, second) = (targets.find(&at("a")).unwrap(), targets.find(&at("b")).unwrap());
+    assert_eq!((first.target().path(), second.target().path()), (&*at("a"), &*at("b")));
+    assert_eq!(first.open(write).unwrap_err().kind, ErrorKind::PermissionDenied);
+    fs::File::from(second.open(write).unwrap().file).write_all(b"B").unwrap();
+    assert_eq!(fs::read_to_string(at("b")).unwrap(), "B");
+    assert_eq!(targets.find(&at("c")).unwrap_err().kind, ErrorKind::PermissionDenied);
+}

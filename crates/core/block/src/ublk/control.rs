@@ -344,3 +344,30 @@ fn patiently<R, E>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_what_the_kernel_says_of_it() {
+        for (state, expected) in
+            [(0, UblkState::Dead), (1, UblkState::Live), (2, UblkState::Waiting)]
+        {
+            let info = DeviceInfo {
+                queues: 3,
+                depth: 64,
+                state,
+                buffer_bytes: 1 << 20,
+                device: 7,
+                server: 4711,
+                mark: u64::MAX - 1,
+                ..DeviceInfo::default()
+            };
+            let device = device_of(&info);
+            assert_eq!(device.state, expected);
+            assert_eq!((device.number, device.server, device.mark), (7, 4711, u64::MAX - 1));
+            assert_eq!((device.queues, device.depth, device.buffer_bytes), (3, 64, 1 << 20));
+        }
+    }
+}

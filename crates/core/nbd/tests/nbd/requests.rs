@@ -1,6 +1,8 @@
 //! Requests, byte by byte: what is answered, what reaches the storage.
 
-use durio_nbd::{Export, MemoryStorage, NbdError, Refusal, Storage, serve_stream};
+use durio_nbd::{
+    Command, Connection, Export, MemoryStorage, NbdError, Refusal, Request, Storage, serve_stream,
+};
 
 use crate::storages::{Seen, Watched};
 use crate::wire::{
@@ -260,4 +262,83 @@ fn a_block_status_tells_zeros_from_data() {
     };
     assert_eq!(said.chunk(), (1, 5, 3, &pages(&[3])[..]));
     assert_eq!(said.chunk(), (1, 5, 4, &pages(&[3, 0, 3])[..]));
+}
+
+/// Each block holds its own number; one cannot be read.
+struct BadBlock(u64);
+
+const BLOCK: u32 = 4096;
+
+impl Storage for BadBlock {
+    fn export(&self) -> Export {
+        Export::new("", SIZE)
+    }
+
+    fn connect(&self) -> Box<dyn Connection + '_> {
+        Box::new(BadBlockConnection(self.0))
+    }
+}
+
+struct BadBlockConnection(u64);
+
+impl Connection for BadBlockConnection {
+    fn carry_out(&mut self, batch: &mut [Request<'_>]) {
+        for request in batch {
+            let Command::Read { offset, into } = &mut request.command else { continue };
+            let block = *offset / u64::from(BLOCK);
+            if block == self.0 {
+                request.outcome = Err(Refusal::Io);
+                continue;
+            }
+            into.fill(u8::try_from(block).unwrap());
+            request.outcome = Ok(());
+        }
+    }
+}
+
+#[test]
+fn one_read_of_a_batch_that_fails_takes_nothing_from_the_others() {
+    let block = u64::from(BLOCK);
+    let reads = [4, 5, 6].map(|number| request(0, READ, number, number * block, BLOCK));
+    for bad in 4..7 {
+        let (output, outcome) = answers(&BadBlock(bad), &reads);
+        outcome.unwrap();
+        let mut said = Said(&output);
+        for number in 4..7_u8 {
+            let cookie = u64::from(number);
+            if cookie == bad {
+                assert_eq!(said.simple(), (EIO, cookie));
+                continue;
+            }
+            assert_eq!(said.simple(), (0, cookie), "with {bad}");
+            assert_eq!(said.bytes(4096), [number; 4096], "with {bad}");
+        }
+        assert!(said.0.is_empty(), "with {bad}");
+    }
+}
+
+#[test]
+fn one_read_that_fails_is_an_error_chunk_between_those_with_data() {
+    let block = u64::from(BLOCK);
+    let reads = [4, 5, 6].map(|number| request(0, READ, number, number * block, BLOCK));
+    let words: [&[u8]; 4] = [&CLIENT_FLAGS, &structured(), &go(""), &reads.concat()];
+    let mut script = Script::new(&words);
+    serve_stream(&mut script, &BadBlock(5)).unwrap();
+    let mut said = Said(&script.output);
+    said.greeting();
+    said.option_replies(8);
+    said.option_replies(7);
+    for number in 4..7_u8 {
+        let (flags, kind, cookie, payload) = said.chunk();
+        assert_eq!((flags, cookie), (1, u64::from(number)));
+        if number == 5 {
+            // NBD_REPLY_TYPE_ERROR and its errno.
+            assert_eq!((kind, &payload[..4]), (0x8001, &EIO.to_be_bytes()[..]));
+            continue;
+        }
+        let offset = u64::from(number) * block;
+        assert_eq!((kind, &payload[..8]), (1, &offset.to_be_bytes()[..]));
+        assert_eq!(payload[8..], [number; 4096]);
+    }
+    assert!(said.0.is_empty());
 }

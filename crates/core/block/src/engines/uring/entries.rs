@@ -252,4 +252,33 @@ mod tests {
             }
         }
     }
+
+    /// Opcodes, flags and places by linux/io_uring.h.
+    #[test]
+    fn operations_without_data_say_what_is_to_be_done_and_where() {
+        let of = |kind, link| {
+            let operation = operation(kind, WriteFlags::None, link);
+            bytes(&super::super::UringEngine::<crate::MonotonicClock>::other(&operation))
+        };
+        let zero_and_keep = 0x11_u32;
+        for (kind, opcode, length, flags) in [
+            (OperationKind::Fsync, 3, 0, 0_u32),
+            (OperationKind::Fdatasync, 3, 0, 1),
+            (OperationKind::SyncFileRange, 8, 512, 7),
+            (OperationKind::Reallocate, 17, zero_and_keep, 0),
+        ] {
+            for (link, on) in [(false, 1), (true, 1 | 4)] {
+                let entry = of(kind, link);
+                assert_eq!((entry[0], entry[1]), (opcode, on), "{kind:?}");
+                assert_eq!(entry[4..8], 3_u32.to_ne_bytes(), "{kind:?}");
+                assert_eq!(entry[24..28], u32::to_ne_bytes(length), "{kind:?}");
+                assert_eq!(entry[28..32], flags.to_ne_bytes(), "{kind:?}");
+                assert_eq!(entry[32..40], 1_u64.to_ne_bytes(), "{kind:?}");
+            }
+        }
+        for kind in [OperationKind::SyncFileRange, OperationKind::Reallocate] {
+            assert_eq!(of(kind, false)[8..16], (1_u64 << 40).to_ne_bytes(), "{kind:?}");
+        }
+        assert_eq!(of(OperationKind::Reallocate, false)[16..24], 512_u64.to_ne_bytes());
+    }
 }
