@@ -339,6 +339,7 @@ fn provisional(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use durio_base::Nanos;
     use durio_plan::Step;
 
     use super::*;
@@ -383,5 +384,56 @@ mod tests {
         let words: Vec<String> = findings.declined_steps.iter().map(|step| step.words()).collect();
         let resumed = "the run was interrupted and went on at 2026-11-21T11:00:00Z".to_owned();
         assert_eq!(noted, [words[0].clone(), words[1].clone(), resumed, words[2].clone()]);
+    }
+
+    #[test]
+    fn the_figures_to_read_first_are_those_of_the_first_commits_wherever_they_ran() {
+        let first = sample().workloads.remove(0);
+        let named = |name: &str, location: &str, rate: f64, p99| {
+            let mut it = first.clone();
+            (it.name, it.location) = (name.to_owned(), location.to_owned());
+            it.operations[0].rate = rate;
+            it.operations[0].service.p99_ns = p99;
+            it
+        };
+        let mut reads = named("read", "/data", 9.0, Some(9));
+        reads.headline = OperationName::Read;
+        let all = [
+            reads,
+            named("commit", "/other", 250.0, Some(7_000_000)),
+            named("commit", "/data", 800.0, None),
+        ];
+        let found = headline(&all).unwrap();
+        assert_eq!((found.workload.as_str(), found.location.as_str()), ("commit", "/other"));
+        assert_eq!(found.durable_commits_per_second, 250.0);
+        assert_eq!(found.commit_latency_ns_p99, Some(7_000_000));
+        assert!(headline(&all[..1]).is_none());
+    }
+
+    #[test]
+    fn figures_are_provisional_by_the_shortest_workload_and_a_users_own_run_never() {
+        let mut made = sample();
+        let lasting = |seconds| {
+            let mut it = sample().workloads.remove(0);
+            it.measured = Nanos::from_secs(seconds);
+            it
+        };
+        let all = [lasting(300), lasting(20), lasting(299)];
+        let text = "20 s per workload or more; figures are final only for 300 s or more \
+                    (--thorough)";
+        assert_eq!(provisional(&made.plan, &all).as_deref(), Some(text));
+        assert_eq!(provisional(&made.plan, &all[..1]), None);
+        assert!(provisional(&made.plan, &all[2..]).is_some_and(|text| text.starts_with("299 s")));
+        made.plan.purpose = Purpose::Run;
+        assert_eq!(provisional(&made.plan, &all), None);
+    }
+
+    #[test]
+    fn what_durio_costs_is_told_of_the_engine_and_depth_that_it_was_measured_at() {
+        let mut it = sample().workloads.remove(0);
+        (it.effective.depth, it.iops, it.cpu.per_operation_ns) = (16, 2_500_000.0, 390.0);
+        let found = self_cost(&it);
+        assert_eq!((found.engine, found.depth), (it.effective.engine, 16));
+        assert_eq!((found.per_operation_ns, found.iops), (390.0, 2_500_000.0));
     }
 }

@@ -369,4 +369,88 @@ mod tests {
         attach(&sample.plan, &mut sample.workloads, &[traced(1), traced(77)]);
         assert!(sample.workloads[0].latency_breakdown.is_none(), "other operations");
     }
+
+    /// An operation in which no two figures are alike, so many times as long or as often.
+    fn unlike(times: u32) -> OperationPath {
+        let parts = |unit: u64| {
+            let nanos = |part: u64| Nanos::new(part * unit * u64::from(times));
+            LatencyComponents {
+                program: nanos(1),
+                entry: nanos(2),
+                queued: nanos(3),
+                device: nanos(5),
+                between: nanos(7),
+                exit: nanos(11),
+            }
+        };
+        let io = |device: u32, unit: u32| {
+            let bytes = |part: u32| Bytes::new((part * unit * times).into());
+            PathIo {
+                device,
+                reads: unit * times,
+                read_bytes: bytes(2),
+                writes: 3 * unit * times,
+                written_bytes: bytes(5),
+                flushes: 7 * unit * times,
+                fua: 11 * unit * times,
+            }
+        };
+        OperationPath {
+            spent: parts(100),
+            off_cpu: parts(10),
+            waits: 2 * times,
+            preemptions: 5 * times,
+            io: vec![io(0, 1), io(1, 100)],
+        }
+    }
+
+    #[test]
+    fn each_part_of_an_operation_has_its_own_time_and_each_device_its_own_work() {
+        let operations = [1, 6, 2].map(unlike).to_vec();
+        let found = breakdown(&PathTraced { operations, ..traced(3) });
+        let parts: Vec<(LatencyComponent, u64, u64)> = found
+            .components
+            .iter()
+            .map(|time| (time.component, time.p50_ns, time.off_cpu_p50_ns))
+            .collect();
+        // Of 1, 2 and 6 times the median is 2 and the mean 3.
+        let expected = [
+            (LatencyComponent::Program, 200, 20),
+            (LatencyComponent::Entry, 400, 40),
+            (LatencyComponent::Queued, 600, 60),
+            (LatencyComponent::Device, 1000, 100),
+            (LatencyComponent::Between, 1400, 140),
+            (LatencyComponent::Exit, 2200, 220),
+        ];
+        assert_eq!(parts, expected);
+        for time in &found.components {
+            let mean = 1.5 * float(time.p50_ns);
+            assert!((time.mean_ns - mean).abs() < 1e-6, "{time:?}");
+            assert!((time.off_cpu_mean_ns - mean / 10.0).abs() < 1e-6, "{time:?}");
+            assert!((time.share - mean / 8700.0).abs() < 1e-9, "{time:?}");
+        }
+        let figures = [
+            found.mean_ns - 8700.0,
+            found.off_cpu_share - 0.1,
+            found.waits_per_operation - 6.0,
+            found.preemptions_per_operation - 15.0,
+        ];
+        assert!(figures.iter().all(|off| off.abs() < 1e-6), "{figures:?}");
+        assert_eq!((found.step, found.operations, found.lost_events), (3, 3, 2));
+        let medians = (found.traced_p50_ns, found.untraced_p50_ns);
+        assert_eq!(medians, (Some(500_000), Some(400_000)));
+        for (device, unit) in found.devices.iter().zip([3.0, 300.0]) {
+            let work = [
+                (device.reads, 1.0),
+                (device.read_bytes, 2.0),
+                (device.writes, 3.0),
+                (device.written_bytes, 5.0),
+                (device.flushes, 7.0),
+                (device.fua, 11.0),
+            ];
+            let is_it = work.iter().all(|(found, part)| (found - part * unit).abs() < 1e-9);
+            assert!(is_it, "{device:?}");
+        }
+        assert_eq!(found.devices.len(), 2);
+    }
 }

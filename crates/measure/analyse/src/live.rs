@@ -166,4 +166,42 @@ mod tests {
         assert!((figures.rate - 50.0).abs() < 1e-9, "{figures:?}");
         assert_eq!((figures.to, figures.p99_ns), (Nanos::from_secs(4), Some(1000)));
     }
+
+    #[test]
+    fn an_interval_is_shown_with_its_end_its_phase_and_the_latency_of_its_headline() {
+        let Event::Interval(mut it) = interval(6, Nanos::from_secs(2)) else { unreachable!() };
+        it.phase = Phase::Ramp;
+        it.operations.iter_mut().for_each(|record| record.service = Latency::default());
+        (0..70).for_each(|_| it.operations[0].service.record(2000));
+        (0..30).for_each(|_| it.operations[1].service.record(5000));
+        let found = live_figures(&mixed(), &Event::Interval(it.clone())).unwrap();
+        let expected = LiveFigures {
+            step: 0,
+            phase: Phase::Ramp,
+            to: Nanos::from_secs(8),
+            rate: 50.0,
+            p99_ns: Some(2000),
+        };
+        assert_eq!(found, expected);
+        it.operations.remove(0);
+        let writes = live_figures(&mixed(), &Event::Interval(it)).unwrap();
+        assert_eq!((writes.rate, writes.p99_ns), (15.0, None), "no read, no latency of reads");
+    }
+
+    #[test]
+    fn a_step_so_far_leaves_out_its_ramp_and_other_steps() {
+        let plan = mixed();
+        let mut so_far = StepSoFar::new(0);
+        let spoiled = |spoil: fn(&mut Interval)| {
+            let Event::Interval(mut it) = interval(0, Nanos::from_secs(5)) else { unreachable!() };
+            spoil(&mut it);
+            Event::Interval(it)
+        };
+        so_far.add(&plan, &spoiled(|it| it.phase = Phase::Ramp));
+        so_far.add(&plan, &spoiled(|it| it.step = 1));
+        assert_eq!(so_far.figures(), None);
+        so_far.add(&plan, &interval(1, Nanos::from_secs(4)));
+        let found = so_far.figures().unwrap();
+        assert_eq!((found.rate, found.to), (25.0, Nanos::from_secs(4)));
+    }
 }

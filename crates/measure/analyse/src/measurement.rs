@@ -306,4 +306,42 @@ mod tests {
         found.devices[1].not_counted = true;
         assert_eq!(found.device_work(&write), None);
     }
+
+    #[test]
+    fn a_sync_call_has_its_share_of_the_flushes_and_a_byte_written_its_share_of_the_sectors() {
+        let mut found = found(&ROWS[..1]).remove(0);
+        found.devices = vec![DeviceCounters {
+            writes_completed: 600,
+            sectors_written: 4800,
+            sectors_read: 77,
+            flushes_completed: Some(300),
+            ..DeviceCounters::default()
+        }];
+        (found.in_flight.span, found.measured) = (Nanos::from_secs(1), Nanos::from_secs(4));
+        for (operation, (rate, bandwidth)) in
+            found.operations.iter_mut().zip([(25.0, 1.0), (50.0, 307_200.0), (30.0, 0.0)])
+        {
+            (operation.rate, operation.bandwidth) = (rate, bandwidth);
+        }
+        // 100 commits, 200 writes and 120 syncs in 4 s.
+        let commit = found.operation(OperationName::Commit).unwrap();
+        let work = found.device_work(commit).unwrap();
+        assert_eq!((work.writes_per_commit, work.flushes_per_commit), (6.0, Some(3.0)));
+        assert_eq!((work.flushes_per_sync_call, work.bytes_per_byte), (Some(2.5), 2.0));
+    }
+
+    #[test]
+    fn latencies_of_a_curve_have_the_number_of_operations_up_to_each() {
+        let mut found = found(&ROWS[..1]).remove(0);
+        let point = |quantile, latency_ns| crate::CurvePoint { quantile, latency_ns };
+        let headline = &mut found.operations[0];
+        headline.service.count = 1000;
+        headline.curve = vec![point(0.5, 70), point(0.9, 80), point(0.99, 300), point(0.995, 900)];
+        found.operations[1].curve = vec![point(0.5, 1)];
+        let counts: Vec<(u64, u64)> =
+            found.latency_counts().iter().map(|it| (it.latency_ns, it.count)).collect();
+        assert_eq!(counts, [(70, 500), (80, 400), (300, 90), (900, 10)]);
+        found.operations.clear();
+        assert_eq!(found.latency_counts(), []);
+    }
 }

@@ -432,4 +432,26 @@ mod tests {
             let _ = penalty(a, b, copies);
         }
     }
+
+    #[test]
+    fn each_figure_of_a_mirror_is_of_its_own_percentile_and_of_its_own_side() {
+        // Of uniform latencies to 100 µs: the q quantile of the larger of two is at √q.
+        let single = of(100_000, |q| q * 1e5);
+        let near = |found: u64, expected: f64| {
+            assert!((float(found) / expected - 1.0).abs() < 1e-4, "{found} for {expected}");
+        };
+        let found = predict(&single, 2).unwrap();
+        near(found.single.latency_ns_p99, 99_000.0);
+        near(found.single.latency_ns_p99_9, 99_900.0);
+        near(found.slowest.latency_ns_p99_9, 1e5 * 0.999_f64.sqrt());
+        // A mirror of which 15 writes of a thousand take ten times as long.
+        let mirror = of(100_000, |q| if q < 0.985 { 1e5 * q.sqrt() } else { 1e6 * q.sqrt() });
+        let found = compare_with_prediction(&single, &mirror, 2).unwrap();
+        assert!((found.p99_ratio - 10.0).abs() < 0.01, "{found:?}");
+        assert!((found.mean_ratio - 1.202).abs() < 0.005, "{found:?}");
+        near(found.measured.latency_ns_p50, 1e5 * 0.5_f64.sqrt());
+        near(found.measured.latency_ns_p99, 1e6 * 0.99_f64.sqrt());
+        near(found.predicted.slowest.latency_ns_p99, 1e5 * 0.99_f64.sqrt());
+        near(found.predicted.single.latency_ns_p50, 5e4);
+    }
 }

@@ -227,4 +227,46 @@ mod tests {
         assert_eq!(none.processor_share, None);
         assert_eq!(Nanos::from_micros(480).get(), none.p50_ns.unwrap());
     }
+
+    /// Clients whose transactions come at a rate, of which this share was started.
+    fn offered(started_share: f64, processors: u32) -> PredictionPoint {
+        let mut made = sample();
+        made.plan.steps[0].load.workload.group_commit = Some(GroupCommit::of(7));
+        let it = &mut made.workloads[0];
+        it.open_loop = Some(crate::OpenLoop {
+            arrivals: durio_workload::Arrivals::Constant { rate_per_second: 1500.0 },
+            offered_per_second: 1500.0,
+            achieved_per_second: 1400.0,
+            due: 3000,
+            never_started: 0,
+            started_share,
+            lag_ns_mean: 1.0,
+            lag_ns_max: 2,
+            behind_ns_max: 3,
+        });
+        let commit = &mut it.operations[0];
+        assert_eq!(commit.operation, OperationName::Commit);
+        let mut response = commit.service.clone();
+        (response.p50_ns, response.p99_ns) = (Some(2_000_000), Some(9_000_000));
+        commit.response = Some(response);
+        point(&Measurement { plan: &made.plan, found: it }, processors).unwrap()
+    }
+
+    #[test]
+    fn a_rate_that_was_offered_and_reached_is_no_prediction() {
+        let reached = offered(0.995, 4);
+        assert_eq!((reached.bound, reached.expected), (RateBound::Offered, None));
+        assert_eq!((reached.offered_per_second, reached.rate_per_second), (Some(1500.0), 1000.0));
+        assert_eq!(reached.twice_as_fast_at_most, None);
+        let behind = offered(0.98, 4);
+        assert!(behind.bound != RateBound::Offered && behind.expected.is_some(), "{behind:?}");
+        assert_eq!(behind.twice_as_fast_at_most, None, "they come at a rate all the same");
+    }
+
+    #[test]
+    fn clients_wait_from_when_a_transaction_was_due() {
+        let found = offered(1.0, 0);
+        assert_eq!((found.p50_ns, found.p99_ns), (Some(2_000_000), Some(9_000_000)));
+        assert_eq!(found.processor_share, None, "their number is not known");
+    }
 }

@@ -243,4 +243,38 @@ mod tests {
         assert_eq!(full(FileLayout::Empty, 1.0), 0);
         assert_eq!(full(FileLayout::ZeroFilled, 1e15), 0);
     }
+
+    #[test]
+    fn what_was_full_is_the_files_of_the_log_that_grow_or_are_used_up() {
+        use durio_plan::RawPath;
+        let notes = |layouts: [FileLayout; 2], at_end, bandwidth| {
+            let mut plan = plan();
+            let place = RawPath::from("/data");
+            plan.targets.push(plan.targets[0].clone());
+            for (target, layout) in plan.targets.iter_mut().zip(layouts) {
+                let (directory, file_name) = (place.clone(), place.clone());
+                target.kind = TargetKind::NewFile { directory, file_name, named: false, layout };
+            }
+            plan.targets[1].size = Bytes::from_gib(3);
+            plan.steps[0].load.more_targets = vec![1];
+            plan.steps[0].load.workload.at_end = at_end;
+            let mut log = in_state(1.0, 100);
+            log.levels[0].label = "under load".to_owned();
+            (log.bandwidth, log.measured) = (bandwidth, durio_base::Nanos::from_secs(4));
+            findings(&plan, &[log]).unwrap().notes
+        };
+        const GIB: f64 = 1_073_741_824.0;
+        let both = [FileLayout::Empty, FileLayout::Empty];
+        // Of 1 and 3 GiB in 4 s.
+        let full = notes(both, AtEnd::WrapAround, 1.01 * GIB);
+        let words = "commit, under load: so fast that its 4 GiB were full before the end;";
+        assert!(full.len() == 1 && full[0].starts_with(words), "{full:?}");
+        assert_eq!(notes(both, AtEnd::WrapAround, 0.99 * GIB), [""; 0]);
+        let one = notes([FileLayout::ZeroFilled, FileLayout::Empty], AtEnd::WrapAround, GIB);
+        assert!(one[0].contains("its 3 GiB were full"), "{one:?}");
+        // A preallocated file is used up where it starts over, and not where it is made new.
+        let used = [FileLayout::Preallocated, FileLayout::ZeroFilled];
+        assert_eq!(notes(used, AtEnd::WrapAround, GIB).len(), 1);
+        assert_eq!(notes(used, AtEnd::Reallocate, GIB), [""; 0]);
+    }
 }

@@ -330,6 +330,9 @@ fn shown(bound: ThresholdBound, value: f64) -> String {
 }
 
 #[cfg(test)]
+mod figure_tests;
+
+#[cfg(test)]
 mod tests {
     use durio_base::Bytes;
     use durio_observe::{CgroupLimits, FilesystemFacts};

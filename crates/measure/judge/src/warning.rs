@@ -314,6 +314,9 @@ fn joined(input: &RuleInput<'_>, texts: &[String], what: &str) -> String {
 }
 
 #[cfg(test)]
+mod several_tests;
+
+#[cfg(test)]
 mod tests {
     use durio_analyse::campaign::CampaignFindings;
     use durio_analyse::{DeviceTime, IntervalPoint, OpenLoop, SelfCost};

@@ -230,8 +230,10 @@ fn summary(report: &AdviceReport) -> Section {
 #[cfg(test)]
 mod tests {
     use durio_judge::advise::{
-        AdviceRequest, Conditions, DatabaseSetting, DatabaseSettings, Evidence, FactOrigin, advise,
+        AdviceRequest, Conditions, DatabaseSetting, DatabaseSettings, Evidence, FactOrigin,
+        PROOF_SCHEMA, RuleCounts, SwitchedSetting, advise,
     };
+    use durio_judge::compare::{CompareSettings, compare};
     use durio_observe::{TuningReadings, read_stack};
 
     use super::*;
@@ -346,5 +348,75 @@ mod tests {
         let shown = ShownAdvice { report: &report, all: false };
         write(Format::Json, &shown, &Options::default(), &mut bytes).unwrap();
         assert_eq!(serde_json::from_slice::<AdviceReport>(&bytes).unwrap(), report);
+    }
+
+    #[test]
+    fn the_counts_stand_before_their_own_words() {
+        let mut report = report("P08", "on");
+        report.counts = RuleCounts { met: 11, not_met: 22, cannot_tell: 33, not_applicable: 44 };
+        let text = text(&report, false);
+        let counts = "11 met, 22 not met, 33 cannot tell, 44 not applicable (--all shows them)";
+        assert!(text.contains(counts), "{text}");
+    }
+
+    fn proof(file: Option<&str>, restored: Option<&str>) -> String {
+        let proof = RuleProof {
+            schema: PROOF_SCHEMA.to_owned(),
+            rule: "B05".to_owned(),
+            name: "nr-requests".to_owned(),
+            title: "a long queue".to_owned(),
+            target: "/srv".to_owned(),
+            switched: SwitchedSetting {
+                what: "nr_requests of sda".to_owned(),
+                file: file.map(str::to_owned),
+                before: "64".to_owned(),
+                after: "4096".to_owned(),
+                restored: restored.map(str::to_owned),
+            },
+            pairs: 3,
+            comparison: compare(&[], &CompareSettings::default()),
+        };
+        let mut bytes = Vec::new();
+        write(Format::Text, &proof, &Options::default(), &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_proof_says_what_was_switched_from_what_to_what_and_whether_it_came_back() {
+        let whole = proof(Some("/sys/block/sda/queue/nr_requests"), Some("64"));
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "Proof of B05 nr-requests at /srv",
+            "rule a long queue",
+            "switched nr_requests of sda (/sys/block/sda/queue/nr_requests)",
+            "before A = 64",
+            "after B = 4096",
+            "runs 3 of each, in turns A B B A",
+            "restored 64, read back",
+        ] {
+            assert!(words(&whole).contains(part), "{part}: {whole}");
+        }
+        let lost = words(&proof(Some("/sys/x"), Some("4096")));
+        assert!(lost.contains("restored NOT RESTORED: it is 4096"), "{lost}");
+        let own = words(&proof(None, None));
+        assert!(own.contains("switched nr_requests of sda, durio's own"), "{own}");
+        assert!(own.contains("restored nothing was changed"), "{own}");
+    }
+
+    #[test]
+    fn what_is_to_be_done_is_told_with_the_command_for_now_and_how_to_undo_it() {
+        let mut report = report("P08", "off");
+        report.advice[0].apply = durio_judge::advise::Apply {
+            command: Some("echo 1".to_owned()),
+            udev: Some("ATTR=2".to_owned()),
+            setting: Some("it = 3".to_owned()),
+            undo: Some("echo 4".to_owned()),
+        };
+        let text = text(&report, false);
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        for line in ["now echo 1", "udev ATTR=2", "set it = 3", "undo echo 4"] {
+            assert!(lines.contains(&line.split(' ').collect()), "{line}: {text}");
+        }
     }
 }

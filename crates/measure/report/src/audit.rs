@@ -240,4 +240,34 @@ mod tests {
         assert_eq!(places(&[&a, &b, &a, &b, &a]), "wal; scan; wal; scan; and 1 more row");
         assert_eq!(places(&[&ClaimPlace::Number(3), &ClaimPlace::Number(4)]), "lines 3, 4");
     }
+
+    #[test]
+    fn eight_rows_of_a_rule_and_two_with_one_reason_are_shown_each() {
+        let row = |rate| format!("a,b,randread,4k,1,1,,{rate},41,,,,180");
+        let text = |count: i32| {
+            let rows: Vec<String> = (0..count).map(|at| row(9911 - at)).collect();
+            text_of(&rows.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        let eight = text(8);
+        assert!(eight.contains("line 9:") && !eight.contains("--format json has all"), "{eight}");
+        let last = eight.lines().last().unwrap();
+        assert!(last.contains("0 impossible, 8 shortfall, 0 doubtful"), "{last}");
+        assert!(text(9).contains("and 1 more; --format json has all"));
+        let row = "a,b,randwrite,4k,1,1,O_DIRECT,,,10000,99,,180";
+        let two = text_of(&[row, row]);
+        assert!(two.contains("line 2:") && two.contains("line 3:"), "{two}");
+    }
+
+    #[test]
+    fn lines_that_follow_each_other_are_a_range_and_four_names_are_told() {
+        let numbers = |all: &[u64]| {
+            let all: Vec<ClaimPlace> = all.iter().copied().map(ClaimPlace::Number).collect();
+            places(&all.iter().collect::<Vec<_>>())
+        };
+        assert_eq!(numbers(&[7]), "line 7");
+        assert_eq!(numbers(&[7, 9, 10, 11, 12]), "lines 7, 9–12");
+        assert_eq!(numbers(&[2, 3, 5, 6, 7, 9]), "lines 2, 3, 5–7, 9");
+        let names = ["a", "b", "c", "d"].map(|name| ClaimPlace::Name(name.to_owned()));
+        assert_eq!(places(&names.iter().collect::<Vec<_>>()), "a; b; c; d");
+    }
 }

@@ -178,4 +178,50 @@ mod tests {
         assert!(!text(rows(), false).contains("its purpose"));
         assert!(text(rows(), true).contains("its purpose"));
     }
+
+    #[test]
+    fn each_row_has_its_own_words_in_the_table_among_what_to_do_and_in_the_csv() {
+        use DiagnosisState::{Limited, No, Ok};
+        let told = |name: &'static str, state, used_for, needed_by_check| DiagnosisRow {
+            remedy: if name == "clock" { String::new() } else { format!("mend {name}") },
+            used_for,
+            ..row(name, state, needed_by_check)
+        };
+        let rows = || {
+            vec![
+                told("io_uring", Limited, "fast writes", false),
+                told("clock", Ok, "times", false),
+                told("room", No, "files", true),
+            ]
+        };
+        let text = text(rows(), true);
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        for line in [
+            "io_uring limited found of io_uring fast writes",
+            "clock ok found of clock times",
+            "room no found of room files",
+            "room mend room",
+            "io_uring mend io_uring",
+        ] {
+            assert!(lines.contains(&line.split(' ').collect()), "{line}: {text}");
+        }
+        let mut bytes = Vec::new();
+        let diagnosis = Diagnosis::new("/data".to_owned(), rows());
+        write(Format::Csv, &diagnosis, &Options::default(), &mut bytes).unwrap();
+        let expected = "what,state,found,remedy,used_for,needed_by_check\n\
+                        io_uring,limited,found of io_uring,mend io_uring,fast writes,false\n\
+                        clock,ok,found of clock,,times,false\n\
+                        room,no,found of room,mend room,files,true\n";
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_works_is_good_what_prevents_a_check_is_bad_and_the_rest_is_a_warning() {
+        use DiagnosisState::{Limited, No, Ok};
+        let tone = |state, needed| row("it", state, needed).tone();
+        assert_eq!([tone(Ok, true), tone(Ok, false)], [Tone::Good; 2]);
+        assert_eq!([tone(Limited, true), tone(Limited, false)], [Tone::Warning; 2]);
+        assert_eq!([tone(No, true), tone(No, false)], [Tone::Bad, Tone::Warning]);
+    }
 }

@@ -187,4 +187,27 @@ mod tests {
         assert_eq!(deviation(f64::NAN), "unknown");
         assert_eq!(deviation(f64::INFINITY), "unknown");
     }
+
+    #[test]
+    fn three_digits_are_kept_on_both_sides_of_ten_and_of_a_hundred() {
+        let shown = [9.994, 9.996, 99.94, 99.96, 1234.4].map(factor);
+        assert_eq!(shown, ["9.99 ×", "10.0 ×", "99.9 ×", "100 ×", "1234 ×"]);
+        assert_eq!(factor(f64::INFINITY), "unknown");
+        let shown = [0.099_94, 0.099_96, 0.999_4, 0.999_6].map(share);
+        assert_eq!(shown, ["9.99 %", "10.0 %", "99.9 %", "100 %"]);
+    }
+
+    #[test]
+    fn an_estimate_and_how_far_it_may_be_off_are_of_as_many() {
+        let of = |plus_minus| estimate(&Estimate { value: 1000.0, plus_minus }, 3.0);
+        assert_eq!(of(Some(250.0)), "3 µs ± 750 ns");
+        assert_eq!(of(None), "3 µs");
+    }
+
+    #[test]
+    fn bars_reach_from_nothing_to_the_highest_in_eighths() {
+        assert_eq!(sparkline(&[0.0, 1.0, 2.0, 5.0, 8.0]), "▁▁▂▅█");
+        assert_eq!(sparkline_below(&[2.0, 4.0, 8.0], 16.0), "▁▂▄");
+        assert_eq!(sparkline(&[0.0, 0.0]), "▁▁");
+    }
 }

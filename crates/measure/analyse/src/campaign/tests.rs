@@ -418,3 +418,130 @@ fn buffered_reads_near_the_speed_of_copying_are_limited_by_the_memory() {
     assert!(!limits(Some(5_000_000_000), CacheMode::Direct).contains(&memory));
     assert!(!limits(None, CacheMode::Buffered).contains(&memory));
 }
+
+#[test]
+fn a_row_has_the_middle_of_each_figure_and_the_worst_of_what_spoils_it() {
+    let mut made = Made::new();
+    made.section("single", SectionKind::Single);
+    let repeats =
+        [(10_u32, Some(30), true, 1.0), (9, Some(80), true, 0.98), (14, None, false, 1.0)];
+    for (repeat, (number, idle, complete, started_share)) in (0..).zip(repeats) {
+        let step = made.step(&random(PerMille::ALL, 8), vec![], repeat);
+        let rate = f64::from(number) * 100.0;
+        let found = made.measured(step, rate, 500.0);
+        (found.idle_before, found.complete) = (idle.map(Nanos::from_millis), complete);
+        (found.in_flight.counted, found.bandwidth) = (rate / 50.0, rate * 8192.0);
+        found.open_loop = Some(OpenLoop { started_share, ..open(2.0 * rate, rate) });
+        let nanos = |part: u64| Some(part * u64::from(number));
+        let operation = &mut found.operations[0];
+        let service = &mut operation.service;
+        (service.p50_ns, service.p99_ns, service.p99_9_ns) = (nanos(1), nanos(2), nanos(3));
+        let mut response = service.clone();
+        response.mean_ns = 7.0 * f64::from(number);
+        (response.p50_ns, response.p99_ns, response.p99_9_ns) = (nanos(4), nanos(5), nanos(6));
+        operation.response = Some(response);
+    }
+    let rows = &made.findings().sections[0].rows;
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((row.rate, row.iops, row.bandwidth), (1000.0, 1000.0, 8_192_000.0));
+    assert_eq!((row.in_flight_offered, row.in_flight_mean), (8.0, 20.0));
+    let service = row.service.unwrap();
+    let percentiles = [service.p50_ns, service.p99_ns, service.p99_9_ns];
+    assert_eq!(percentiles, [Some(10), Some(20), Some(30)]);
+    let response = row.response.unwrap();
+    let percentiles = [response.p50_ns, response.p99_ns, response.p99_9_ns];
+    assert_eq!(percentiles, [Some(40), Some(50), Some(60)]);
+    assert_eq!((service.mean_ns, response.mean_ns), (500_000.0, 70.0));
+    let open = row.open_loop.unwrap();
+    assert_eq!((open.offered_per_second, open.achieved_per_second), (2000.0, 1000.0));
+    assert!(!open.keeps_up && !row.complete, "one is enough");
+    assert_eq!(row.idle_before, Some(Nanos::from_millis(80)), "the longest");
+}
+
+#[test]
+fn each_figure_of_a_sheet_is_held_against_the_best_of_its_own_kind() {
+    let mut made = Made::new();
+    made.section("all", SectionKind::Single);
+    let in_order = |name: &str, share| Workload {
+        name: name.into(),
+        pattern: Pattern::Sequential,
+        ..random(share, 4)
+    };
+    let mix = Workload { name: "mix".into(), ..random(PerMille(700), 4) };
+    for (workload, rate, bandwidth) in [
+        (random(PerMille::ALL, 1), 10_000.0, 8e9),
+        (random(PerMille::ALL, 8), 40_000.0, 8e9),
+        (random(PerMille::ALL, 16), 30_000.0, 8e9),
+        (random(PerMille::NONE, 1), 9_000.0, 7e9),
+        (in_order("seqread", PerMille::ALL), 500.0, 3e9),
+        (in_order("seqwrite", PerMille::NONE), 400.0, 1e9),
+        (mix, 99_000.0, 9e9),
+    ] {
+        let step = made.step(&workload, vec![], 0);
+        let found = made.measured(step, rate, 10.0);
+        (found.target, found.bandwidth) = ("drive".into(), bandwidth);
+    }
+    let sheet = Sheet {
+        price: Some(200.0),
+        currency: Some("EUR".into()),
+        random_read_iops: Some(50_000.0),
+        random_write_iops: Some(6_000.0),
+        read_bandwidth: Some(Bytes::new(4_000_000_000)),
+        write_bandwidth: Some(Bytes::new(2_000_000_000)),
+    };
+    let declared = DeclaredLayout { sheet: Some(sheet), ..DeclaredLayout::default() };
+    let target = "drive".to_owned();
+    made.campaign.declared = vec![DeclaredTarget { target, location: None, declared }];
+    let target = made.findings().targets.remove(0);
+    let expected = [
+        (SheetFigure::RandomReadIops, 50_000.0, 40_000.0, -0.2, 1),
+        (SheetFigure::RandomWriteIops, 6_000.0, 9_000.0, 0.5, 3),
+        (SheetFigure::ReadBandwidth, 4e9, 3e9, -0.25, 4),
+        (SheetFigure::WriteBandwidth, 2e9, 1e9, -0.5, 5),
+    ];
+    assert_eq!(target.sheet.len(), expected.len());
+    for (found, (figure, specified, measured, delta, row)) in target.sheet.iter().zip(expected) {
+        assert_eq!((found.figure, found.section, found.row), (figure, 0, row));
+        assert_eq!((found.specified, found.measured), (specified, measured), "{figure:?}");
+        assert!((found.delta_share - delta).abs() < 1e-9, "{found:?}");
+    }
+    let prices: Vec<_> =
+        target.per_price.iter().map(|it| (it.workload.as_str(), it.rate_per_price)).collect();
+    let expected = [
+        ("randread", 200.0),
+        ("randwrite", 45.0),
+        ("seqread", 2.5),
+        ("seqwrite", 2.0),
+        ("mix", 495.0),
+    ];
+    assert_eq!(prices, expected);
+    assert_eq!(target.currency.as_deref(), Some("EUR"));
+}
+
+#[test]
+fn rounds_are_judged_by_the_figure_and_the_step_that_are_tracked() {
+    let series = |tracking| {
+        let mut made = Made::new();
+        let until = Until::SteadyState {
+            tracked: 1,
+            tracking,
+            window: 3,
+            excursion_per_mille: 200,
+            slope_per_mille: 100,
+        };
+        made.section("rounds", SectionKind::Single).rounds = Some(Rounds { max: 25, until });
+        let first = made.step(&random(PerMille::NONE, 1), vec![], 0);
+        let second = made.step(&random(PerMille::ALL, 1), vec![], 0);
+        for (round, more) in [(0, 0.0), (1, 1.0)] {
+            made.measured(first, 7.0, 9.0).round = round;
+            let found = made.measured(second, 1000.0 + more, 50.0 + more);
+            (found.round, found.bandwidth) = (round, 5e6 + more);
+        }
+        let found = made.findings().sections.remove(0).convergence.unwrap();
+        assert_eq!(found.tracked, "randread");
+        found.series
+    };
+    assert_eq!(series(Tracking::Iops), [1000.0, 1001.0]);
+    assert_eq!(series(Tracking::Bandwidth), [5e6, 5_000_001.0]);
+    assert_eq!(series(Tracking::LatencyMean), [50_000.0, 51_000.0]);
+}

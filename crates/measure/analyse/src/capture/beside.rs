@@ -299,4 +299,80 @@ mod tests {
         ];
         assert_eq!(sizes, expected);
     }
+
+    /// A capture of 10 s in which no two figures are alike, so many times as much of everything.
+    fn unlike(times: u32) -> CaptureFindings {
+        let mut it = short_capture();
+        let much = u64::from(times);
+        let many = usize::try_from(times).unwrap();
+        it.seconds = 10.0;
+        (it.writes, it.written_bytes, it.durable) = (20 * much, 500 * much, 90 * much);
+        (it.cost.lost_calls, it.ring_operations, it.unnamed_calls) =
+            (13 * much, 17 * much, 4 * much);
+        it.sizes = vec![CapturedSize { bytes: 4096, count: 30 * much }];
+        let mut first = it.files[0].clone();
+        (first.syncing_threads, first.syncs_at_once) = (2 * many, 7 * times);
+        (first.sync_p50_ns, first.sync_p99_ns) = (Some(1000 * much), Some(8000 * much));
+        let mut second = first.clone();
+        (second.syncing_threads, second.syncs_at_once) = (5 * many, 3 * times);
+        (second.sync_p50_ns, second.sync_p99_ns) = (Some(1_000_000), Some(9_000_000));
+        it.files = vec![first, second];
+        let device = |writes: u64, bytes: u64, flushes: u64| super::super::CapturedDeviceFindings {
+            writes: writes * much,
+            written_bytes: bytes * much,
+            flushes: flushes * much,
+            metadata_writes: 7,
+            ..Default::default()
+        };
+        it.devices = vec![device(300, 7000, 110), device(500, 13_000, 290)];
+        it
+    }
+
+    #[test]
+    fn each_figure_stands_beside_its_own() {
+        let document = serde_json::to_string(&unlike(2)).unwrap();
+        let mut now = unlike(6);
+        now.compare_with(&EarlierCapture::parse(&document).unwrap());
+        let beside = now.beside.unwrap();
+        // Per second of each, or of the file that has most, or of the first.
+        let expected = [
+            (BesideFigure::Writes, 2.0),
+            (BesideFigure::Written, 50.0),
+            (BesideFigure::WrittenIn(4096), 12_288.0),
+            (BesideFigure::Durable, 9.0),
+            (BesideFigure::SyncingThreads, 5.0),
+            (BesideFigure::SyncsAtOnce, 7.0),
+            (BesideFigure::SyncP50, 1000.0),
+            (BesideFigure::SyncP99, 8000.0),
+            (BesideFigure::DeviceWrites, 80.0),
+            (BesideFigure::DeviceWritten, 2000.0),
+            (BesideFigure::DeviceFlushes, 40.0),
+        ];
+        assert_eq!(beside.rows.len(), expected.len(), "{beside:?}");
+        for (row, (figure, once)) in beside.rows.iter().zip(expected) {
+            assert_eq!(row.figure, figure);
+            let off = [row.before - 2.0 * once, row.now - 6.0 * once, row.ratio.unwrap() - 3.0];
+            assert!(off.iter().all(|off| off.abs() < 1e-9), "{row:?}");
+        }
+        assert_eq!((beside.before_lost_calls, beside.before_untraced), (26, 42));
+    }
+
+    #[test]
+    fn a_figure_that_one_of_them_lacks_has_no_row_and_from_nothing_there_is_no_ratio() {
+        let mut before = unlike(2);
+        before.devices.clear();
+        (before.files[0].sync_p99_ns, before.durable) = (None, 0);
+        let document = serde_json::to_string(&before).unwrap();
+        let mut now = unlike(6);
+        now.compare_with(&EarlierCapture::parse(&document).unwrap());
+        let rows = now.beside.unwrap().rows;
+        let row = |figure| rows.iter().find(|row| row.figure == figure);
+        for lacking in
+            [BesideFigure::SyncP99, BesideFigure::DeviceWrites, BesideFigure::DeviceFlushes]
+        {
+            assert_eq!(row(lacking), None);
+        }
+        assert_eq!(row(BesideFigure::Durable).unwrap().ratio, None);
+        assert_eq!(row(BesideFigure::SyncP50).unwrap().ratio, Some(3.0));
+    }
 }

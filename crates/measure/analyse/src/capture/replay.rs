@@ -328,4 +328,32 @@ mod tests {
         let kept_up = |late| findings(&trace, &late_by(&trace, late), 1.0).replay.unwrap().kept_up;
         assert_eq!([kept_up(1_990_000_000), kept_up(2_010_000_000)], [Some(true), Some(false)]);
     }
+
+    #[test]
+    fn lateness_is_of_all_operations_and_lag_of_those_that_nothing_held() {
+        let one = |at: u64| TracedOperation {
+            begin: at * 1_000_000,
+            nanos: 500,
+            ..short_trace().operations[0]
+        };
+        let trace = OperationTrace { operations: (0..300).map(one).collect(), ..short_trace() };
+        let mut free = 0_u64;
+        let done = |(operation, traced): (usize, &TracedOperation)| {
+            // Each third waits for another one, and begins 50 µs late; the others 1 to 200 ns.
+            let is_held = operation % 3 == 0;
+            free += u64::from(!is_held);
+            let late = if is_held { 50_000 } else { free };
+            let due = traced.begin;
+            let ready = if is_held { due + late } else { due };
+            ReplayedOperation { operation, due, ready, begin: due + late, end: due + late + 700 }
+        };
+        let done: Vec<_> = trace.operations.iter().enumerate().map(done).collect();
+        let replay = findings(&trace, &done, 1.0).replay.unwrap();
+        assert_eq!((replay.operations, replay.done, replay.held), (300, 300, 100));
+        assert_eq!((replay.late_p50_ns, replay.late_p99_ns), (Some(150), Some(50_000)));
+        assert_eq!((replay.late_max_ns, replay.lag_p99_ns), (Some(50_000), Some(198)));
+        assert!((replay.planned_seconds - 0.299_000_5).abs() < 1e-12, "{replay:?}");
+        assert!((replay.taken_seconds - 0.299_000_9).abs() < 1e-12, "{replay:?}");
+        assert!(!replay.is_cached_instead);
+    }
 }

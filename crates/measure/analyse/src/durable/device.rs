@@ -167,4 +167,28 @@ mod tests {
         assert_eq!(durable, [true; 3]);
         assert!(!is_durable(&request("WS", 4)) && !is_durable(&request("FWS", 4)));
     }
+
+    #[test]
+    fn a_sequence_over_several_devices_names_each() {
+        let on = |device: &str, flags, kib| TracedRequest {
+            device: device.to_owned(),
+            ..request(flags, kib)
+        };
+        let mirrored = [on("sda", "WFS", 4), on("sdb", "WFS", 8), on("sda", "FF", 0)];
+        assert_eq!(short(&mirrored), "sda WFS 4 KiB, sdb WFS 8 KiB, sda FF");
+        assert_eq!(short(&mirrored[1..2]), "WFS 8 KiB");
+    }
+
+    #[test]
+    fn other_operations_have_their_words_too() {
+        let words = [request("RM", 8), request("DS", 64), request("X", 4), request("FWS", 4)];
+        let words = words.each_ref().map(request_words);
+        let expected = [
+            "metadata read of 8 KiB",
+            "discard of 64 KiB",
+            "request of 4 KiB",
+            "flush, then write of 4 KiB",
+        ];
+        assert_eq!(words, expected);
+    }
 }

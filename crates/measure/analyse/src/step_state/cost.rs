@@ -323,4 +323,36 @@ mod tests {
         assert_eq!(marked(vec![device(0)], false), [false]);
         assert_eq!(marked(vec![], true), [] as [bool; 0]);
     }
+
+    #[test]
+    fn the_machines_processors_are_told_by_their_shares_of_all_ticks() {
+        let ticks = CpuCounters {
+            user: 100,
+            nice: 20,
+            system: 31,
+            idle: 700,
+            iowait: 90,
+            irq: 7,
+            softirq: 12,
+            steal: 40,
+            cgroup_throttled_usec: Some(2500),
+            context_switches: Some(9),
+        };
+        let of = |ticks: Option<CpuCounters>| {
+            let mut state = StreamState::new(started());
+            state.jobs.push(job(Accounting { engine_span_ns: 1, ..Accounting::default() }));
+            state.ended = Some(ended(Nanos::from_secs(1), ticks));
+            state.cpu(Nanos::from_secs(1), true, 1)
+        };
+        let found = of(Some(ticks));
+        // 31, 7 and 12 of a thousand.
+        assert!((found.machine_system_share.unwrap() - 0.05).abs() < 1e-9, "{found:?}");
+        assert!((found.machine_steal_share.unwrap() - 0.04).abs() < 1e-9, "{found:?}");
+        assert_eq!(found.throttled, Some(Nanos::from_micros(2500)));
+        for unknown in [None, Some(CpuCounters::default())] {
+            let found = of(unknown);
+            let shares = (found.machine_system_share, found.machine_steal_share);
+            assert_eq!((shares, found.throttled), ((None, None), None));
+        }
+    }
 }

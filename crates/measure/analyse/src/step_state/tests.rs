@@ -4,7 +4,7 @@
 use durio_base::Bytes;
 use durio_observe::DeviceCounters;
 use durio_plan::{RawPath, Target, TargetKind};
-use durio_record::ContextSwitches;
+use durio_record::{Batches, ContextSwitches};
 use durio_workload::{Arrivals, PerMille, RegionRule, SyncPolicy};
 
 use super::*;
@@ -362,4 +362,81 @@ fn the_time_of_a_device_is_told_where_its_requests_are_as_many_as_accesses_to_a_
     // 500.5 ms in all.
     assert_close(found.outside_ns_mean, 180_500.0);
     assert_close(found.outside_share, 180.5 / 500.5);
+}
+
+/// A stream alone whose operations come at 300 a second, to two jobs.
+fn paced(batches: Option<&Batches>) -> WorkloadFindings {
+    let plan = sample().plan;
+    let step = plan.steps[0].clone();
+    let arrivals = Arrivals::Constant { rate_per_second: 300.0 };
+    let alone = StreamStarted { arrivals, ..stream(2, 3) };
+    let mut state = streams(&StepStarted { step: 0, round: 4, stream: alone, beside: Vec::new() });
+    let records = vec![
+        record(OperationName::Write, 200, 0, 819_200),
+        record(OperationName::Sync, 110, 400, 0),
+        record(OperationName::Commit, 100, 1000, 0),
+    ];
+    let measured = interval(0, Phase::Measure, (1, 3), records);
+    state[0].take_interval(&measured, &step, &step.load, false);
+    let pacings = [
+        Pacing {
+            due: 500,
+            started: 480,
+            punctual: 200,
+            lag_ns_sum: 4000,
+            lag_ns_max: 90,
+            behind_ns_max: 7000,
+        },
+        Pacing {
+            due: 300,
+            started: 300,
+            punctual: 100,
+            lag_ns_sum: 2000,
+            lag_ns_max: 60,
+            behind_ns_max: 8000,
+        },
+    ];
+    for (number, pacing) in (0..).zip(pacings) {
+        state[0].take_job(&JobEnded {
+            pacing: Some(pacing),
+            batches: batches.cloned(),
+            ..job(0, number, 2000, Vec::new())
+        });
+    }
+    state[0].take_end(&StepEnded {
+        step: 0,
+        round: 4,
+        outcome: Outcome::Complete,
+        measured: Nanos::from_secs(2),
+        cpu: None,
+        devices: Vec::new(),
+        cpu_process_user: None,
+        cpu_process_system: None,
+        idle_before: None,
+        context_switches: None,
+    });
+    step_findings(&state, &plan, &step, 4, false).remove(0)
+}
+
+#[test]
+fn an_open_loop_is_that_of_all_jobs_and_its_longest_waits_those_of_the_worst() {
+    let open = paced(None).open_loop.unwrap();
+    assert_eq!((open.due, open.never_started), (800, 20));
+    assert_eq!((open.lag_ns_max, open.behind_ns_max), (90, 8000));
+    assert_close(open.offered_per_second, 300.0);
+    assert_close(open.started_share, 0.975);
+    // 6 µs of 300 that were punctual.
+    assert_close(open.lag_ns_mean, 20.0);
+    // 200 writes in 2 s; at a log its 100 commits.
+    assert_close(open.achieved_per_second, 100.0);
+    let (padding, delayed, full) = (Bytes::new(4096), 1, 2);
+    let log = Batches { sizes: vec![(3, 20)], padding, delayed, full };
+    let found = paced(Some(&log));
+    assert_close(found.open_loop.unwrap().achieved_per_second, 50.0);
+    let batches = found.batches.unwrap();
+    assert_eq!((batches.count, batches.records_max), (40, 3));
+    // 120 records by 110 syncs.
+    assert_close(batches.commits_per_sync.unwrap(), 120.0 / 110.0);
+    assert_close(batches.delayed_share, 0.05);
+    assert_close(batches.full_share, 0.1);
 }

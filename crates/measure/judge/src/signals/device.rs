@@ -510,4 +510,53 @@ mod tests {
     fn what_the_drivers_word_tells_already_is_not_told_twice() {
         assert_eq!(asked(WriteCache::WriteThrough, Some("write back"), &[ON]), None);
     }
+
+    fn told(signal: Option<Signal>) -> Vec<[String; 3]> {
+        let read = signal.unwrap().read.into_iter();
+        read.map(|read| [read.what, read.place, read.value]).collect()
+    }
+
+    #[test]
+    fn the_devices_words_are_told_with_the_command_that_asked_for_them() {
+        let view = ["kernel's view", "/sys/class/block/nvme0n1/queue/write_cache", "write through"];
+        let present = "device's volatile write cache";
+        let vwc = "Identify Controller, VWC, of /dev/nvme0n1";
+        let on = "device's write cache is on";
+        let nvme = told(asked(WriteCache::WriteThrough, None, &[ON, PRESENT]));
+        let switch = [on, "Get Features 06h of /dev/nvme0n1", "yes"];
+        assert_eq!(nvme, [view, [present, vwc, "present"], switch]);
+        let scsi = told(asked(WriteCache::WriteThrough, None, &[ON]));
+        let switch = [on, "caching mode page 08h, WCE, of /dev/nvme0n1", "yes"];
+        assert_eq!(scsi, [view, switch]);
+        let absent = told(asked(WriteCache::WriteBack, None, &[ABSENT]));
+        assert_eq!(absent, [[view[0], view[1], "write back"], [present, vwc, "absent"]]);
+    }
+
+    #[test]
+    fn the_views_on_a_cache_are_told_with_their_files() {
+        let named = |name: &str| {
+            let mut layer = spoiled(|block| {
+                block.device_write_cache = Some("write back".into());
+                block.virtio_flush = Some(true);
+            });
+            layer.name = name.into();
+            told(view(&layer))
+        };
+        let own = "device's own";
+        let virtio = named("vdb");
+        assert_eq!(virtio[1], [own, "/sys/class/block/vdb/cache_type", "write back"]);
+        let flush = ["flush offered, bit 9", "/sys/class/block/vdb/device/features", "1"];
+        assert_eq!(virtio[2], flush);
+        let scsi = named("sdb");
+        assert_eq!(
+            scsi[1],
+            [own, "/sys/class/block/sdb/device/scsi_disk/*/cache_type", "write back"]
+        );
+        let not_offered = told(view(&write_through(|block| block.virtio_flush = Some(false))));
+        assert_eq!(not_offered[1][2], "0");
+        for (has, value) in [(true, "1"), (false, "0")] {
+            let fua = told(fua(&spoiled(|block| block.fua = Some(has)), &Host::default()));
+            assert_eq!(fua, [["FUA", "/sys/class/block/nvme0n1/queue/fua", value]]);
+        }
+    }
 }

@@ -428,4 +428,79 @@ mod tests {
         let hidden = backed(layer(LayerKind::Unknown, "/srv/image (deleted)")).unwrap();
         assert_ne!(seen.implies, hidden.implies);
     }
+
+    fn told(signal: Option<Signal>) -> Vec<[String; 3]> {
+        let read = signal.unwrap().read.into_iter();
+        read.map(|read| [read.what, read.place, read.value]).collect()
+    }
+
+    #[test]
+    fn what_was_read_of_an_array_is_told_with_its_file() {
+        let facts = [
+            ("level", "raid6"),
+            ("consistency_policy", "bitmap"),
+            ("degraded", "2"),
+            ("member_sda1", "in_sync"),
+            ("member_sdb1", "faulty"),
+            ("journal_mode", "write-back"),
+            ("sync_action", "reshape"),
+            ("array_state", "active"),
+        ];
+        let array = array(&facts);
+        let hole = told(md_write_hole(&array, &host()));
+        let policy = ["consistency policy", "/sys/class/block/md0/md/consistency_policy", "bitmap"];
+        let count = ["degraded", "/sys/class/block/md0/md/degraded", "2"];
+        assert_eq!(hole, [["level", "/sys/class/block/md0/md/level", "raid6"], policy, count]);
+        let member = "state of a member";
+        let degraded = told(md_degraded(&array, &host()));
+        let members = [
+            [member, "/sys/class/block/md0/md/dev-sda1/state", "in_sync"],
+            [member, "/sys/class/block/md0/md/dev-sdb1/state", "faulty"],
+        ];
+        assert_eq!(degraded, [count, members[0], members[1]]);
+        let resyncing = told(md_resyncing(&array, &host()));
+        let action = ["sync action", "/sys/class/block/md0/md/sync_action", "reshape"];
+        let state = ["array state", "/sys/class/block/md0/md/array_state", "active"];
+        assert_eq!(resyncing, [action, state]);
+        let journal = told(md_journal_write_back(&array, &host()));
+        assert_eq!(
+            journal,
+            [["journal mode", "/sys/class/block/md0/md/journal_mode", "write-back"]]
+        );
+    }
+
+    #[test]
+    fn every_way_of_making_an_array_consistent_is_told_and_a_check_is_none() {
+        let told = |action| md_resyncing(&array(&[("sync_action", action)]), &host()).is_some();
+        assert_eq!(["resync", "recover", "reshape", "repair"].map(told), [true; 4]);
+        assert_eq!(["check", "idle", "frozen"].map(told), [false; 3]);
+        // RAID4 has the hole too, and no policy leaves it open.
+        let hole = |level, policy| {
+            let facts = [("level", level), ("consistency_policy", policy)];
+            md_write_hole(&array(&facts), &host()).is_some()
+        };
+        assert_eq!(["raid4", "raid5", "raid6"].map(|level| hole(level, "none")), [true; 3]);
+        assert_eq!(["raid0", "raid1", "raid10"].map(|level| hole(level, "none")), [false; 3]);
+    }
+
+    #[test]
+    fn what_was_read_of_bcache_and_of_a_loop_device_is_told_with_its_file() {
+        let facts = [("cache_mode", "writeback"), ("state", "dirty"), ("dirty_data", "1.5G")];
+        let bcache = over(LayerKind::Bcache, "bcache0", vec![disk("sda")]);
+        let bcache = told(bcache_write_back(&with_facts(bcache, &facts), &host()));
+        let expected = [
+            ["cache mode", "/sys/class/block/bcache0/bcache/cache_mode", "writeback"],
+            ["state", "/sys/class/block/bcache0/bcache/state", "dirty"],
+            ["dirty data", "/sys/class/block/bcache0/bcache/dirty_data", "1.5G"],
+        ];
+        assert_eq!(bcache, expected);
+        let image = over(LayerKind::Loop, "loop7", vec![layer(LayerKind::File, "/srv/image")]);
+        let facts = [("dio", "0"), ("backing_file", "/srv/image")];
+        let image = told(loop_backing(&with_facts(image, &facts), &host()));
+        let expected = [
+            ["backing file", "/sys/class/block/loop7/loop/backing_file", "/srv/image"],
+            ["dio", "/sys/class/block/loop7/loop/dio", "0"],
+        ];
+        assert_eq!(image, expected);
+    }
 }

@@ -239,4 +239,83 @@ mod tests {
         assert_signal(found, "virtual-machine", SignalWord::Fact);
         assert_eq!(virtual_machine(&host, &[]), None, "no device of the hypervisor's");
     }
+
+    fn told(signal: &Signal) -> Vec<[&str; 3]> {
+        signal.read.iter().map(|read| [&*read.what, &*read.place, &*read.value]).collect()
+    }
+
+    #[test]
+    fn each_library_is_told_with_the_place_that_names_it() {
+        let mut process = ProcessFacts {
+            preload_environment: Some("/opt/x.so".into()),
+            preload_file: Some("/usr/lib/y.so".into()),
+            ..ProcessFacts::default()
+        };
+        let places = [
+            ["LD_PRELOAD", "/proc/self/environ", "/opt/x.so"],
+            ["preloaded", "/etc/ld.so.preload", "/usr/lib/y.so"],
+        ];
+        let found = preloaded(&host_with(process.clone()), &[]).unwrap();
+        assert_eq!(told(&found), places);
+        let file_alone = ProcessFacts { preload_environment: None, ..process.clone() };
+        let found = preloaded(&host_with(file_alone), &[]).unwrap();
+        assert_eq!(told(&found), places[1..]);
+        process.sync_swallowers = vec!["/a/libeatmydata.so".into(), "/b/libnosync.so".into()];
+        let found = sync_swallower(&host_with(process), &[]).unwrap();
+        let mapped = ["mapped library", "/proc/self/maps"];
+        let libraries = ["/a/libeatmydata.so", "/b/libnosync.so"];
+        let mapped = libraries.map(|library| [mapped[0], mapped[1], library]);
+        assert_eq!(told(&found), [mapped[0], mapped[1], places[0], places[1]]);
+    }
+
+    #[test]
+    fn a_machine_is_told_with_the_names_that_its_firmware_has() {
+        let host = Host {
+            hypervisor: Some("kvm".into()),
+            dmi_vendor: Some("QEMU".into()),
+            dmi_product: Some("Standard PC".into()),
+            ..Host::default()
+        };
+        let found = virtual_machine(&host, &[stack_of(disk("vda"))]).unwrap();
+        let firmware = "firmware's name";
+        assert_eq!(
+            told(&found)[1..],
+            [
+                [firmware, "/sys/class/dmi/id/sys_vendor", "QEMU"],
+                [firmware, "/sys/class/dmi/id/product_name", "Standard PC"],
+            ]
+        );
+        assert_eq!(found.read[0].value, "kvm");
+        // One disk of this kernel's own beside one of the hypervisor's.
+        let mut memory = disk("ram0");
+        memory.block.as_mut().unwrap().virtual_device = Some(true);
+        let alone = [stack_of(memory.clone())];
+        assert_eq!(virtual_machine(&host, &alone), None);
+        assert!(virtual_machine(&host, &[stack_of(memory), stack_of(disk("vda"))]).is_some());
+    }
+
+    #[test]
+    fn tracers_filters_and_imitated_kernels_are_told_with_what_was_read() {
+        let process = ProcessFacts {
+            tracer: Some(4711),
+            seccomp: Some(2),
+            kernel_version: Some("Linux version 4.4.0-Microsoft".into()),
+            ..ProcessFacts::default()
+        };
+        let host = Host { kernel: "4.4.0-19041-Microsoft".into(), ..host_with(process) };
+        let tracer = traced(&host, &[]).unwrap();
+        assert_eq!(told(&tracer), [["TracerPid", "/proc/self/status", "4711"]]);
+        let filter = filtered(&host, &[]).unwrap();
+        assert_eq!(told(&filter), [["Seccomp", "/proc/self/status", "2"]]);
+        let kernel = imitated_kernel(&host, &[]).unwrap();
+        let expected = [
+            ["release", "/proc/sys/kernel/osrelease", "4.4.0-19041-Microsoft"],
+            ["version", "/proc/version", "Linux version 4.4.0-Microsoft"],
+        ];
+        assert_eq!(told(&kernel), expected);
+        assert!(kernel.implies.contains("Subsystem for Linux"), "{}", kernel.implies);
+        let gvisor = Host { kernel: "4.4.0-gvisor".into(), ..host };
+        let implies = imitated_kernel(&gvisor, &[]).unwrap().implies;
+        assert!(implies.contains("but gVisor,"), "{implies}");
+    }
 }

@@ -165,7 +165,7 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{assert_signal, disk, filesystem, over, with_facts};
+    use crate::tests::{assert_signal, disk, fact, filesystem, over, with_facts};
 
     fn host() -> Host {
         Host::default()
@@ -213,5 +213,67 @@ mod tests {
         assert_eq!(block(&local, &host()), None);
         assert_eq!(block(&disk("rbdfs"), &host()), None);
         assert_eq!(block(&over(LayerKind::Dm, "dm-0", vec![disk("sda")]), &host()), None);
+    }
+
+    #[test]
+    fn what_a_server_leaves_unknown_and_where_to_look_is_that_of_its_kind() {
+        for (fs_type, unknown, advice) in [
+            ("nfs", "an export with 'async'", "on the server: exportfs -v, /proc/fs/nfsd/exports"),
+            ("nfs4", "an export with 'async'", "on the server: exportfs -v, /proc/fs/nfsd/exports"),
+            ("virtiofs", "a sync on the host;", "run durio on the server as well"),
+            ("9p", "a sync on the host;", "run durio on the server as well"),
+            ("vboxsf", "a sync on the host;", "run durio on the server as well"),
+            ("cifs", "a sync asks the server to flush", "run durio on the server as well"),
+            ("smb3", "a sync asks the server to flush", "run durio on the server as well"),
+            ("ceph", "a sync ends with the servers' answer", "run durio on the server as well"),
+        ] {
+            let found = server(&filesystem(fs_type, LayerKind::Network, &[]), &host()).unwrap();
+            assert!(found.implies.contains(unknown), "{fs_type}: {}", found.implies);
+            assert_eq!(found.advice, advice, "{fs_type}");
+            assert_eq!(found.layer, format!("{fs_type} at /srv"));
+        }
+    }
+
+    #[test]
+    fn options_that_tell_of_a_server_are_told_and_others_are_not() {
+        let options = [
+            "rw",
+            "sync",
+            "soft",
+            "vers=3",
+            "cache=none",
+            "proto=rdma",
+            "access=any",
+            "versed=1",
+            "softer",
+            "async=1",
+        ];
+        let found = server(&filesystem("nfs", LayerKind::Network, &options), &host()).unwrap();
+        let values: Vec<&str> = found.read.iter().map(|reading| &*reading.value).collect();
+        let told = ["sync", "soft", "vers=3", "cache=none", "proto=rdma", "access=any"];
+        assert_eq!(values, [&["/dev/nvme0n1"][..], &told].concat());
+        assert!(found.read.iter().all(|reading| reading.place == MOUNTS));
+    }
+
+    #[test]
+    fn a_remote_disk_is_told_by_what_reaches_it() {
+        let on_bus = |bus: &str| Layer { facts: vec![fact("bus", bus)], ..disk("sda") };
+        for (layer, value, implies) in [
+            (disk("drbd1"), "drbd", "with protocol A or B"),
+            (disk("rbd0"), "rbd", "the cluster's answer counts"),
+            (disk("nbd0"), "nbd", "a flush is answered by a server"),
+            (on_bus("iscsi"), "iscsi", "answered by a server"),
+            (on_bus("fibre-channel"), "fibre-channel", "answered by a server"),
+            (with_facts(disk("nvme1n1"), &[("transport", "fc")]), "fc", "answered by a server"),
+            (with_facts(disk("nvme1n1"), &[("transport", "loop")]), "loop", "answered by a server"),
+        ] {
+            let found = block(&layer, &host()).unwrap();
+            assert_eq!(found.read[0].value, value);
+            assert!(found.implies.contains(implies), "{value}: {}", found.implies);
+            assert_eq!(found.layer, format!("disk {}", layer.name));
+        }
+        for bus in ["sata", "nvme", "usb"] {
+            assert_eq!(block(&on_bus(bus), &host()), None, "{bus}");
+        }
     }
 }

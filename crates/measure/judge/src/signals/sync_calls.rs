@@ -315,4 +315,45 @@ mod tests {
         assert_eq!([of(249, 5000), of(249, 4999)], [too_fast, None]);
         assert_eq!([of(499, 10_000), of(500, 10_000)], [too_fast, None]);
     }
+
+    #[test]
+    fn of_several_calls_the_worst_speaks_and_each_is_told_with_its_counts() {
+        let of = |call: &str, caller, flushes, writes, micros| ProbedCalls {
+            call: call.to_owned(),
+            ..calls(caller, Some(flushes), writes, micros)
+        };
+        let fine = [
+            of("fsync", SyncCaller::Library, 20, 41, 2000),
+            of("fsync", SyncCaller::Kernel, 21, 42, 3000),
+        ];
+        let swallowed_ones = [
+            of("fdatasync", SyncCaller::Library, 0, 1, 40),
+            of("fdatasync", SyncCaller::Kernel, 22, 43, 5000),
+        ];
+        let sample = sample();
+        for all in [[fine.clone(), swallowed_ones.clone()], [swallowed_ones, fine]] {
+            let probed = [SyncCallsProbed { step: 0, calls: all.concat() }];
+            let found = swallowed(&RuleInput { probed: &probed, ..sample.input() });
+            assert_eq!((found.len(), found[0].id.as_str()), (1, "syncs-swallowed"));
+            assert_eq!(found[0].layer, "process");
+            let mut told: Vec<String> =
+                found[0].read.iter().map(|read| format!("{}: {}", read.what, read.value)).collect();
+            told.sort();
+            let expected = [
+                "flushes, 20 × fdatasync by the C library: 0",
+                "flushes, 20 × fdatasync by the system call: 22",
+                "flushes, 20 × fsync by the C library: 20",
+                "flushes, 20 × fsync by the system call: 21",
+                "time of each, 20 × fdatasync by the C library: 2 µs",
+                "time of each, 20 × fdatasync by the system call: 250 µs",
+                "time of each, 20 × fsync by the C library: 100 µs",
+                "time of each, 20 × fsync by the system call: 150 µs",
+                "writes, 20 × fdatasync by the C library: 1",
+                "writes, 20 × fdatasync by the system call: 43",
+                "writes, 20 × fsync by the C library: 41",
+                "writes, 20 × fsync by the system call: 42",
+            ];
+            assert_eq!(told, expected);
+        }
+    }
 }

@@ -367,3 +367,20 @@ fn a_machine_that_shows_nothing_is_advised_without_a_panic() {
     assert_eq!(one(&report, "B01").state, AdviceState::NotApplicable);
     assert!(Path::new(&report.target).is_absolute());
 }
+
+#[test]
+fn rules_are_counted_by_their_state() {
+    for database in [None, Some("postgresql"), Some("mysql")] {
+        let report = Machine::nvme().report(database, None);
+        let of = |state| report.advice.iter().filter(|advice| advice.state == state).count() as u64;
+        let found = [
+            of(AdviceState::Met),
+            of(AdviceState::NotMet),
+            of(AdviceState::CannotTell),
+            of(AdviceState::NotApplicable),
+        ];
+        let counts = report.counts;
+        let told = [counts.met, counts.not_met, counts.cannot_tell, counts.not_applicable];
+        assert_eq!(told, found, "{database:?}");
+    }
+}

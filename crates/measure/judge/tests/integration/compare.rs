@@ -9,7 +9,7 @@ use durio_judge::compare::{
 };
 use durio_observe::Host;
 use durio_plan::{Limit, Plan, Role, Step};
-use durio_record::{Environment, Event};
+use durio_record::{Environment, Event, Outcome, StoppedBy};
 use durio_workload::{CacheMode, Pattern, PerMille, Workload, self_cost_workload};
 
 fn workload(depth: u32) -> Workload {
@@ -330,4 +330,44 @@ fn a_step_without_its_like_is_named_with_what_it_does() {
         (&pair.only_baseline[0], &pair.only_other[0]),
         (&"x (what it does)".into(), &"y (what it does)".into())
     );
+}
+
+#[test]
+fn a_side_that_was_cut_short_is_not_compared_and_is_called_by_its_own_letter() {
+    let plan = plan(vec![step(1, 100, 0)]);
+    let cut = |event: &mut Event| {
+        if let Event::StepEnded(ended) = event {
+            ended.outcome = Outcome::Interrupted;
+        }
+    };
+    let of = |name: &str, spoil: &dyn Fn(&mut Event)| Side {
+        source: name.into(),
+        runs: vec![read(name, "6.1", &plan, spoil)],
+    };
+    let whole = |_: &mut Event| {};
+    let said = |a: Side, b: Side| compared(a, b).pairs.remove(0).steps.remove(0).not_comparable;
+    let second = said(of("a", &whole), of("b", &cut));
+    assert_eq!(second, ["B did not run to its limit"]);
+    assert_eq!(said(of("a", &cut), of("b", &whole)), ["A did not run to its limit"]);
+    let both = said(of("a", &cut), of("b", &cut));
+    assert_eq!(both, ["A did not run to its limit", "B did not run to its limit"]);
+}
+
+#[test]
+fn errors_of_each_run_are_remarked_with_their_side_and_run() {
+    let plan = plan(vec![step(1, 100, 0)]);
+    let failing = |name: &str, message: &'static str| {
+        let fail = move |event: &mut Event| {
+            if matches!(event, Event::RunEnded(_)) {
+                let message = message.to_owned();
+                *event = Event::Error(StoppedBy { step: None, message, errno: None, offset: None });
+            }
+        };
+        read(name, "6.1", &plan, fail)
+    };
+    let sound = |name: &str| read(name, "6.1", &plan, |_| {});
+    let a = Side { source: "a".into(), runs: vec![sound("a1"), failing("a2", "the disk is gone")] };
+    let b = Side { source: "b".into(), runs: vec![failing("b1", "no room"), sound("b2")] };
+    let remarks = compared(a, b).pairs.remove(0).remarks;
+    assert_eq!(remarks, ["A, run a2: the disk is gone", "B, run b1: no room"]);
 }

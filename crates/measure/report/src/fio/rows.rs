@@ -290,4 +290,87 @@ mod tests {
         assert_eq!(sum.job_runtime, Some(3000));
         assert!((sum.usr_cpu - (10.0 + 40.0) / 3.0).abs() < 1e-9);
     }
+
+    fn latency(n: u64, at: u64) -> LatencyBlock {
+        let mean = precise(at) + 10.0;
+        LatencyBlock { n: Some(n), min: at, max: at + 90, mean, ..LatencyBlock::default() }
+    }
+
+    /// A load in which no two figures are alike, so many times as much of everything.
+    fn unlike(unit: u64, error: i64) -> FioJob {
+        let direction = |unit: u64| {
+            let times = |part: f64| part * precise(unit);
+            Some(DirectionFigures {
+                io_bytes: 1000 * unit,
+                total_ios: 10 * unit,
+                runtime: 100 * unit,
+                bw_min: 2 * unit,
+                bw_max: 3 * unit,
+                bw_samples: 5 * unit,
+                bw_mean: times(7.0),
+                bw_dev: times(11.0),
+                iops_min: 13 * unit,
+                iops_max: 17 * unit,
+                iops_samples: 19 * unit,
+                iops_mean: times(23.0),
+                iops_stddev: times(29.0),
+                slat_ns: latency(unit, 100 * unit),
+                clat_ns: latency(2 * unit, 200 * unit),
+                lat_ns: latency(3 * unit, 300 * unit),
+                ..DirectionFigures::default()
+            })
+        };
+        let shares = if unit == 1 { [100.0, 0.0] } else { [0.0, 100.0] };
+        FioJob {
+            error,
+            read: direction(unit),
+            write: direction(10 * unit),
+            sync: Some(SyncSection { total_ios: 31 * unit, lat_ns: latency(4 * unit, 400 * unit) }),
+            job_runtime: Some(37 * unit),
+            usr_cpu: 2.0 * precise(unit),
+            sys_cpu: 3.0 * precise(unit),
+            ctx: 41 * unit,
+            iodepth_level: vec![("1".to_owned(), shares[0]), ("2".to_owned(), shares[1])],
+            ..FioJob::default()
+        }
+    }
+
+    #[test]
+    fn each_figure_of_two_loads_is_added_to_its_own() {
+        let sum = merged(unlike(1, 0), unlike(3, 5));
+        for (direction, unit) in [(sum.read.unwrap(), 1), (sum.write.unwrap(), 10)] {
+            let it = &direction;
+            assert_eq!([it.io_bytes, it.total_ios, it.runtime], [4000, 40, 300].map(|n| n * unit));
+            let samples = [it.bw_min, it.bw_max, it.bw_samples];
+            assert_eq!(samples, [8, 12, 20].map(|n| n * unit));
+            let samples = [it.iops_min, it.iops_max, it.iops_samples];
+            assert_eq!(samples, [52, 68, 76].map(|n| n * unit));
+            let means = [it.bw_mean, it.iops_mean, it.bw_dev, it.iops_stddev];
+            let root = 10.0_f64.sqrt();
+            for (found, expected) in means.into_iter().zip([28.0, 92.0, 11.0 * root, 29.0 * root]) {
+                let off = found / precise(unit) - expected;
+                assert!(off.abs() < 1e-9, "{found}, not {expected}");
+            }
+        }
+        // So many operations of so many nanoseconds each, from the least to the most.
+        let sum = merged(unlike(1, 0), unlike(3, 5));
+        let (read, write) = (sum.read.unwrap(), sum.write.unwrap());
+        for (block, count, bounds, mean) in [
+            (&read.slat_ns, 4, (100, 390), 260.0),
+            (&read.clat_ns, 8, (200, 690), 510.0),
+            (&read.lat_ns, 12, (300, 990), 760.0),
+            (&write.slat_ns, 40, (1000, 3090), 2510.0),
+            (&sum.sync.as_ref().unwrap().lat_ns, 16, (400, 1290), 1010.0),
+        ] {
+            assert_eq!((block.n, (block.min, block.max)), (Some(count), bounds));
+            assert!((block.mean - mean).abs() < 1e-9, "{} is not {mean}", block.mean);
+        }
+        assert_eq!(sum.sync.as_ref().unwrap().total_ios, 124);
+        assert_eq!((sum.error, sum.job_runtime, sum.ctx), (5, Some(148), 164));
+        assert_eq!(merged(unlike(1, 7), unlike(3, 5)).error, 7, "the first of them");
+        // By 37 and 111 ms, and by 110 and 330 accesses.
+        assert!((sum.usr_cpu - 5.0).abs() < 1e-9 && (sum.sys_cpu - 7.5).abs() < 1e-9);
+        let shares: Vec<f64> = sum.iodepth_level.iter().map(|(_, share)| *share).collect();
+        assert!((shares[0] - 25.0).abs() < 1e-9 && (shares[1] - 75.0).abs() < 1e-9, "{shares:?}");
+    }
 }

@@ -1,10 +1,12 @@
 //! fio's JSON: what its readers look for is where they look.
 
-use durio_analyse::Findings;
-use durio_fio::json::{FioOutput, read};
+use durio_analyse::{Findings, OpenLoop};
+use durio_base::{Bytes, Nanos};
+use durio_fio::json::{FioJob, FioOutput, read};
+use durio_plan::{EngineKind, Limit};
 use durio_record::OperationName;
 use durio_report::Format;
-use durio_workload::SyncMethod;
+use durio_workload::{Arrivals, Pattern, PerMille, SyncMethod};
 
 use crate::{sample, written};
 
@@ -103,4 +105,148 @@ fn processor_time_is_the_mean_share_of_a_job_and_not_of_all_together() {
         let found = [job.usr_cpu, job.sys_cpu];
         assert!((found[0] - user).abs() < 1e-5 && (found[1] - system).abs() < 1e-5, "{found:?}");
     }
+}
+
+fn first_job(findings: &Findings) -> FioJob {
+    document(findings).jobs.remove(0)
+}
+
+fn option(findings: &Findings, name: &str) -> Option<String> {
+    let (job, global) = (first_job(findings), Vec::new());
+    job.option(name, &global).map(str::to_owned)
+}
+
+fn open_loop(arrivals: Arrivals, offered_per_second: f64) -> OpenLoop {
+    OpenLoop {
+        arrivals,
+        offered_per_second,
+        achieved_per_second: 77.0,
+        due: 1,
+        never_started: 0,
+        started_share: 1.0,
+        lag_ns_mean: 0.0,
+        lag_ns_max: 0,
+        behind_ns_max: 0,
+    }
+}
+
+#[test]
+fn what_is_accessed_and_in_which_order_has_fios_word() {
+    for (pattern, share, word, mix) in [
+        (Pattern::Sequential, 1000, "read", None),
+        (Pattern::Random, 1000, "randread", None),
+        (Pattern::Sequential, 700, "rw", Some("70")),
+        (Pattern::Random, 305, "randrw", Some("30")),
+        (Pattern::Sequential, 0, "write", None),
+        (Pattern::Random, 0, "randwrite", None),
+    ] {
+        let mut findings = sample::complete();
+        let definition = &mut findings.workloads[0].definition;
+        (definition.pattern, definition.read_share) = (pattern, PerMille(share));
+        assert_eq!(option(&findings, "rw").as_deref(), Some(word));
+        assert_eq!(option(&findings, "rwmixread").as_deref(), mix, "{word}");
+        // What only reads makes nothing durable.
+        assert_eq!(option(&findings, "fdatasync").is_some(), share < 1000, "{word}");
+    }
+}
+
+#[test]
+fn each_limit_of_a_step_has_fios_name_and_unit() {
+    let all = ["runtime", "time_based", "number_ios", "io_size", "ramp_time"];
+    let (volume, duration) = (Bytes::from_mib(3), Nanos::from_millis(2500));
+    for (limit, ramp, expected) in [
+        (Limit::Duration(duration), 300, [Some("2500ms"), Some("1"), None, None, Some("300ms")]),
+        (Limit::Operations(4711), 0, [None, None, Some("4711"), None, None]),
+        (Limit::Volume(volume), 0, [None, None, None, Some("3145728"), None]),
+        (
+            Limit::VolumeWithin { volume, duration },
+            0,
+            [Some("2500ms"), None, None, Some("3145728"), None],
+        ),
+    ] {
+        let mut findings = sample::complete();
+        let step = &mut findings.plan.steps[0];
+        (step.limit, step.ramp) = (limit, Nanos::from_millis(ramp));
+        let found = all.map(|name| option(&findings, name));
+        assert_eq!(found.each_ref().map(Option::as_deref), expected);
+    }
+}
+
+#[test]
+fn arrivals_are_per_job_and_have_their_process() {
+    let of = |arrivals| {
+        let mut findings = sample::complete();
+        findings.workloads[0].effective.jobs = 4;
+        findings.workloads[0].open_loop = Some(open_loop(arrivals, 1000.0));
+        ["rate_iops", "rate_process"].map(|name| option(&findings, name).unwrap())
+    };
+    let rate_per_second = 1000.0;
+    assert_eq!(of(Arrivals::Constant { rate_per_second }), ["250", "linear"]);
+    assert_eq!(of(Arrivals::Poisson { rate_per_second }), ["250", "poisson"]);
+    assert_eq!(option(&sample::complete(), "rate_iops"), None);
+}
+
+#[test]
+fn calls_with_flags_are_fios_second_pvsync() {
+    for (method, engine) in [
+        (SyncMethod::RwfDsync, "pvsync2"),
+        (SyncMethod::RwfSync, "pvsync2"),
+        (SyncMethod::Fdatasync, "psync"),
+    ] {
+        let mut findings = sample::complete();
+        findings.workloads[0].definition.sync.method = method;
+        findings.workloads[0].effective.engine = EngineKind::Sync;
+        assert_eq!(option(&findings, "ioengine").as_deref(), Some(engine), "{method}");
+    }
+}
+
+/// The levels that are not zero.
+fn levels(shares: &[(String, f64)]) -> Vec<&str> {
+    shares.iter().filter(|(_, share)| *share > 0.0).map(|(label, _)| label.as_str()).collect()
+}
+
+#[test]
+fn operations_in_flight_are_those_of_a_job_as_often_as_fio_counts_them() {
+    let of = |depth, counted: Option<f64>| {
+        let mut findings = sample::complete();
+        let workload = &mut findings.workloads[0];
+        (workload.effective.jobs, workload.effective.depth) = (4, depth);
+        if let Some(counted) = counted {
+            workload.in_flight.counted = counted;
+            workload.open_loop = Some(open_loop(Arrivals::Closed, 1.0));
+        }
+        let job = first_job(&findings);
+        levels(&job.iodepth_level).join(" ")
+    };
+    assert_eq!([1, 3, 12, 63, 64].map(|depth| of(depth, None)), ["1", "2", "8", "32", ">=64"]);
+    // 10, 100 and 1 of four jobs.
+    assert_eq!([10.0, 100.0, 1.0].map(|it| of(64, Some(it))), ["2", "16", "1"]);
+}
+
+#[test]
+fn calls_are_counted_by_the_operations_that_they_took_and_threads_by_their_switches() {
+    let of = |exchanges| {
+        let mut findings = sample::complete();
+        let workload = &mut findings.workloads[0];
+        workload.exchanges = exchanges;
+        workload.context_switches_per_operation = Some(2.0);
+        workload.involuntary_switches_per_operation = Some(0.5);
+        for operation in &mut workload.operations {
+            operation.service.count = match operation.operation {
+                OperationName::Write => 600,
+                OperationName::Sync => 400,
+                _ => 600_000,
+            };
+        }
+        first_job(&findings)
+    };
+    for (exchanges, level) in
+        [(1000, "4"), (250, "4"), (200, "8"), (62, "16"), (60, "32"), (10, ">=64")]
+    {
+        let job = of(exchanges);
+        assert_eq!(levels(&job.iodepth_submit), [level], "{exchanges}");
+        assert_eq!(levels(&job.iodepth_complete), [level], "{exchanges}");
+    }
+    // 2.5 of each of a thousand; a commit is no operation of its own.
+    assert_eq!(of(1).ctx, 2500);
 }

@@ -1,7 +1,7 @@
 //! Facts of runs with planted times: the null engine's, and findings of `durio durable` made by hand.
 
 use durio_base::Nanos;
-use durio_observe::Host;
+use durio_observe::{DeviceCounters, Host, LayerKind};
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
     Target,
@@ -436,4 +436,106 @@ fn arms_without_figures_tell_nothing() {
     rows[0].arm.figures = None;
     let facts = facts_of(durable);
     assert!(facts.get("run.fastest_sync_gain").is_none());
+}
+
+#[test]
+fn a_queue_is_held_against_the_limit_of_its_own_disk_and_the_fullest_counts() {
+    let log = write(SyncMethod::Fdatasync);
+    let mut findings = measured(&[(log.clone(), 10), (log, 10)]);
+    let limited = |name: &str, requests| {
+        let mut layer = crate::tests::disk(name);
+        layer.block.as_mut().unwrap().nr_requests = requests;
+        layer
+    };
+    let disks = vec![
+        limited("sda", Some(64)),
+        limited("sdb", Some(4)),
+        limited("sdc", Some(1)),
+        limited("sdd", None),
+    ];
+    findings.stack = vec![crate::tests::stack_of(crate::tests::over(LayerKind::Md, "md0", disks))];
+    let counted = |name: &str, weighted_io_ms| DeviceCounters {
+        name: name.to_owned(),
+        weighted_io_ms,
+        not_counted: name == "sdc",
+        ..DeviceCounters::default()
+    };
+    let all = [
+        vec![counted("sda", 32_000), counted("sdb", 6_000), counted("sdc", 900_000)],
+        vec![counted("sda", 48_000), counted("sdb", 10_000), counted("sdd", 900_000)],
+    ];
+    for (workload, devices) in findings.workloads.iter_mut().zip(all) {
+        workload.devices = devices;
+        // Of 4 s.
+        let mut last = workload.intervals.pop().unwrap();
+        last.to = Nanos::from_secs(4);
+        workload.intervals = vec![last];
+    }
+    // 12 of 64, and 2.5 of 4 in the mean.
+    assert_eq!(facts(&findings).number("run.queue_over_requests"), Some(0.625));
+}
+
+#[test]
+fn shares_of_processors_are_those_of_the_worst_step() {
+    let log = write(SyncMethod::Fdatasync);
+    let mut findings = measured(&[(log.clone(), 10), (log.clone(), 10), (log, 10)]);
+    for (workload, (busiest, stolen)) in
+        findings.workloads.iter_mut().zip([(0.2, Some(0.01)), (0.7, None), (0.5, Some(0.03))])
+    {
+        workload.cpu.busiest_job_share = busiest;
+        workload.cpu.machine_steal_share = stolen;
+    }
+    let facts = facts(&findings);
+    assert_eq!(facts.number("run.busiest_job_share"), Some(0.7));
+    assert_eq!(facts.number("run.steal_share"), Some(0.03));
+}
+
+#[test]
+fn the_smallest_file_of_buffered_reads_is_held_against_the_memory_that_it_could_have() {
+    let random = read(Pattern::Random, 8, 1000);
+    let mut findings =
+        measured(&[(random.clone(), 10), (random, 10), (write(SyncMethod::Fdatasync), 10)]);
+    findings.host.memory = Bytes::from_gib(8);
+    findings.plan.targets[1].size = Bytes::from_gib(4);
+    findings.plan.targets[2].size = Bytes::from_kib(4);
+    let over = |findings: &Findings| facts(findings).number("run.file_over_memory");
+    for workload in &mut findings.workloads {
+        workload.effective.cache = CacheMode::Direct;
+    }
+    assert_eq!(over(&findings), None, "past the cache");
+    for workload in &mut findings.workloads {
+        workload.effective.cache = CacheMode::Buffered;
+    }
+    assert_eq!(over(&findings), Some(0.125), "1 of 8 GiB; writes do not count");
+    findings.plan.steps[0].memory_bound = Some(Bytes::new(1 << 29));
+    assert_eq!(over(&findings), Some(0.5), "4 of 8 GiB; the other has 1 of a half");
+}
+
+#[test]
+fn a_run_of_other_devices_is_noted_with_both() {
+    let mut findings = measured(&[(write(SyncMethod::Fdatasync), 10)]);
+    let stack = |names: &[&str]| {
+        let disks = names.iter().map(|name| crate::tests::disk(name)).collect();
+        crate::tests::stack_of(crate::tests::over(LayerKind::Md, "md0", disks))
+    };
+    let here = stack(&["sda", "sdb"]);
+    let mut noted = |there: &[&str]| {
+        findings.stack = vec![stack(there)];
+        super::super::notes(&crate::advise::AdviceRequest {
+            target: "/srv".to_owned(),
+            system: crate::advise::FactOrigin {
+                stack: &here,
+                readings: &durio_observe::TuningReadings::default(),
+            },
+            role: None,
+            database: None,
+            settings: crate::advise::DatabaseSettings { given: Vec::new(), from_file: Vec::new() },
+            run: Some(&findings),
+            rule: None,
+        })
+    };
+    assert_eq!(noted(&["sdb", "sdc"]), [""; 0], "one of them is the same");
+    let text = "the run was of other devices (sdc, sdd) than the target is on (sda, sdb): its \
+                figures may be of other storage";
+    assert_eq!(noted(&["sdc", "sdd"]), [text]);
 }

@@ -337,3 +337,94 @@ fn the_experiment_of_flushes_tells_a_cache_that_is_emptied_from_one_that_is_not(
     assert_one(slope, "flush-slope", SignalWord::Declared, write_through);
     assert_eq!(found(slope, |_| {}), [], "no such experiment");
 }
+
+/// A second location, on a disk of its own.
+fn add_place(sample: &mut Sample) {
+    let stack = Stack { target: "/other".into(), root: disk("sdb") };
+    sample.environment.stacks.push(stack);
+    let location = Some(durio_plan::RawPath::from("/other"));
+    let target = durio_plan::Target { location, ..sample.plan.targets[0].clone() };
+    sample.plan.targets.push(target);
+}
+
+#[test]
+fn each_place_of_an_experiment_has_its_own_flushes_and_its_own_line() {
+    let both = |sample: &mut Sample| {
+        experiment(|blocks| 400 + 8 * u64::from(blocks))(sample);
+        add_place(sample);
+        let mut others = sample.workloads.clone();
+        for workload in &mut sample.workloads {
+            workload.definition.block_size = Bytes::from_kib(16);
+        }
+        for workload in &mut others {
+            workload.location = "/other".into();
+            workload.definition.block_size = Bytes::from_kib(4);
+            let operations = workload.operations.iter_mut();
+            let sync = operations.filter(|found| found.operation == OperationName::Sync);
+            sync.for_each(|sync| sync.service.p50_ns = sync.service.p50_ns.map(|nanos| 2 * nanos));
+        }
+        sample.workloads.extend(others);
+    };
+    let signals = found(crate::signals::slope::measured, both);
+    let told: Vec<[&str; 3]> = signals
+        .iter()
+        .flat_map(|signal| [&signal.read[1], signal.read.last().unwrap()])
+        .map(|read| [&*read.what, &*read.place, &*read.value])
+        .collect();
+    let (here, there) = ("experiment of flushes at /data", "experiment of flushes at /other");
+    let expected = [
+        ["flush after 8 writes of 16 KiB, p50", here, "464 µs"],
+        ["added by each MiB", here, "512.0 µs"],
+        ["flush after 8 writes of 4 KiB, p50", there, "928 µs"],
+        ["added by each MiB", there, "4096.0 µs"],
+    ];
+    assert_eq!(told, expected);
+    let layers: Vec<&str> = signals.iter().map(|signal| &*signal.layer).collect();
+    assert_eq!(layers, ["disk nvme0n1", "disk sdb"]);
+}
+
+#[test]
+fn a_flush_that_costs_nothing_is_found_at_each_place() {
+    let second = |sample: &mut Sample| {
+        add_place(sample);
+        let mut there = sample.workloads[0].clone();
+        there.location = "/other".into();
+        p50(sample, OperationName::Write, 100);
+        p50(sample, OperationName::Commit, 600);
+        for operation in &mut there.operations {
+            let is_commit = operation.operation == OperationName::Commit;
+            operation.service.p50_ns = Some(if is_commit { 104_000 } else { 100_000 });
+        }
+        sample.workloads.push(there);
+    };
+    let free = assert_one(flush_delta, "flush-costs-nothing", SignalWord::Suspect, second);
+    assert_eq!(free.layer, "disk sdb");
+    let told: Vec<[&str; 3]> =
+        free.read.iter().map(|read| [&*read.what, &*read.place, &*read.value]).collect();
+    let place = "commit at /other";
+    let expected =
+        [["direct write, p50", place, "100 µs"], ["write and sync, p50", place, "104 µs"]];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn writes_by_fua_and_with_a_flush_are_compared_at_one_size_alone() {
+    let apart = |sample: &mut Sample| {
+        both_ways(105)(sample);
+        sample.workloads[1].definition.block_size = Bytes::from_kib(64);
+    };
+    assert_eq!(found(fua_against_flush, apart), []);
+    // Of several of a size, the fastest of each kind.
+    let several = |sample: &mut Sample| {
+        both_ways(105)(sample);
+        let mut slower = sample.workloads.clone();
+        for operation in slower.iter_mut().flat_map(|workload| &mut workload.operations) {
+            operation.service.p50_ns = operation.service.p50_ns.map(|nanos| 3 * nanos);
+        }
+        slower.append(&mut sample.workloads);
+        sample.workloads = slower;
+    };
+    let hint = assert_one(fua_against_flush, "fua-like-plain-write", SignalWord::Suspect, several);
+    let values: Vec<&str> = hint.read.iter().map(|reading| &*reading.value).collect();
+    assert_eq!(values, ["100 µs", "105 µs", "900 µs"]);
+}
