@@ -332,3 +332,65 @@ fn step(SideLoad { load, size, duration }: SideLoad, method: &str) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_spec::CampaignSpec;
+
+    use super::*;
+
+    #[test]
+    fn a_side_is_the_rule_s_load_with_the_value_of_its_side_alone() {
+        let text = |load, own| {
+            let size = Bytes::from_mib(96);
+            let text = spec(SideLoad { load, size, duration: Nanos::from_secs(7) }, own);
+            CampaignSpec::parse("proof.toml", &text).unwrap();
+            text
+        };
+        let scan = ProveLoad::BufferedScan;
+        // A quarter of 96 MiB in blocks of 8 KiB.
+        let random = ["pattern = \"random\"", "jobs = 4", "run_length = 3", "operations = 3072"];
+        let timed = ["reads = \"70%\"", "depth = 32", "jobs = 4", "duration = \"7000000000ns\""];
+        let log = ["reads = \"0%\"", "sync = \"o_dsync\"", "duration = \"7000000000ns\""];
+        let usual = ["sync = \"fdatasync\"", "layout = \"incompressible\"", "self_cost = false"];
+        let empty = ["sync = \"fdatasync\"", "layout = \"empty\"", "size = \"100663296B\""];
+        for (load, own, lines) in [
+            (scan, None, &["pattern = \"sequential\"", "drop_cache = true", "loops = 1"][..]),
+            (ProveLoad::BufferedRandom, None, &random[..]),
+            (ProveLoad::Mixed, None, &timed[..]),
+            (ProveLoad::Commits, Some((Switch::SyncMethod, "o_dsync")), &log[..]),
+            (ProveLoad::Commits, Some((Switch::ReadAheadKb, "64")), &usual[..]),
+            (ProveLoad::Commits, Some((Switch::FileMode, "empty")), &empty[..]),
+        ] {
+            let text = text(load, own);
+            for line in lines {
+                assert!(text.lines().any(|found| found == *line), "{line} in:\n{text}");
+            }
+        }
+        let size = Bytes::from_kib(8);
+        let (load, duration) = (ProveLoad::BufferedRandom, Nanos::from_secs(1));
+        let small = spec(SideLoad { load, size, duration }, None);
+        assert!(small.contains("operations = 1\n"), "{small}");
+    }
+
+    #[test]
+    fn a_setting_takes_a_word_of_its_list_or_a_number_from_1_to_1048576() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("setting");
+        let fits = |text: &str, value: &str| {
+            std::fs::write(&file, text).unwrap();
+            check_value(&file, value).is_ok()
+        };
+        for (value, is_taken) in
+            [("0", false), ("1", true), ("1048576", true), ("1048577", false), ("none", false)]
+        {
+            assert_eq!(fits("128\n", value), is_taken, "{value}");
+        }
+        let list = "none [mq-deadline] kyber\n";
+        for (value, is_taken) in
+            [("none", true), ("mq-deadline", true), ("[mq-deadline]", false), ("bfq", false)]
+        {
+            assert_eq!(fits(list, value), is_taken, "{value}");
+        }
+    }
+}

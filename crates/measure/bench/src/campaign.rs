@@ -361,3 +361,72 @@ fn is_same(new: &Plan, old: &Plan) -> bool {
 fn lives(folder: &Path) -> bool {
     Journal::resume(folder, None).is_err()
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_base::Bytes;
+    use durio_plan::{ClockChoice, FileLayout, PLAN_SCHEMA, Purpose, RawPath, Target};
+
+    use super::*;
+
+    fn file(name: &str, named: bool, mib: u64) -> Target {
+        Target {
+            name: "data".to_owned(),
+            location: Some(RawPath::from("/data")),
+            kind: TargetKind::NewFile {
+                directory: RawPath::from("/data"),
+                file_name: RawPath::from(name),
+                named,
+                layout: FileLayout::Empty,
+            },
+            size: Bytes::from_mib(mib),
+            destroy: false,
+        }
+    }
+
+    fn plan(seed: u64, targets: Vec<Target>) -> Plan {
+        Plan {
+            schema: PLAN_SCHEMA,
+            purpose: Purpose::Campaign,
+            seed,
+            clock: ClockChoice::Auto,
+            targets,
+            steps: Vec::new(),
+            campaign: None,
+            thresholds: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_plan_is_the_same_but_for_its_seed_and_the_names_that_durio_gave() {
+        let old = plan(1, vec![file("a", false, 8), file("user", true, 16)]);
+        let is_like = |new: Plan| is_same(&new, &old);
+        assert!(is_like(plan(1, vec![file("a", false, 8), file("user", true, 16)])));
+        assert!(is_like(plan(9, vec![file("b", false, 8), file("user", true, 16)])));
+        for targets in [
+            vec![file("a", false, 8), file("other", true, 16)],
+            vec![file("a", true, 8), file("user", true, 16)],
+            vec![file("a", false, 9), file("user", true, 16)],
+            vec![file("a", false, 8)],
+            vec![file("a", false, 8), file("user", true, 16), file("c", false, 1)],
+        ] {
+            assert!(!is_like(plan(1, targets.clone())), "{targets:?}");
+        }
+        let clock = ClockChoice::Monotonic;
+        assert!(!is_like(Plan { clock, ..old.clone() }));
+    }
+
+    #[test]
+    fn the_latest_runs_are_looked_at_first_and_500_of_them() {
+        let runs = tempfile::tempdir().unwrap();
+        assert!(latest_folders(&runs.path().join("none")).is_empty());
+        for number in 0..502 {
+            fs::create_dir(runs.path().join(format!("run-{number:03}"))).unwrap();
+        }
+        let found = latest_folders(runs.path());
+        assert_eq!(found.len(), 500);
+        for (place, name) in [(0, "run-501"), (1, "run-500"), (499, "run-002")] {
+            assert_eq!(found[place], runs.path().join(name));
+        }
+    }
+}

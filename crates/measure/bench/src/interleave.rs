@@ -119,11 +119,46 @@ pub(crate) fn follow(
 
 #[cfg(test)]
 mod tests {
-    use super::side_of;
+    use super::*;
 
     #[test]
     fn neither_side_is_always_first() {
         let turns: Vec<usize> = (0..8).map(side_of).collect();
         assert_eq!(turns, [0, 1, 1, 0, 0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn every_turn_has_its_number_and_its_side_until_one_does_not_end_well() {
+        let all = [(1, 0), (2, 1), (3, 1), (4, 0), (5, 0), (6, 1)];
+        let run = |ends_at: u32| {
+            let mut ran = Vec::new();
+            let ending = turns(3, &StopFlag::default(), |turn, side| {
+                ran.push((turn, side));
+                Ok(if turn == ends_at { Ending::Interrupted } else { Ending::Complete })
+            });
+            (ending.unwrap(), ran)
+        };
+        assert_eq!(run(99), (Ending::Complete, all.to_vec()));
+        assert_eq!(run(4), (Ending::Interrupted, all[..4].to_vec()));
+        let mut ran = 0;
+        let failed = turns(3, &StopFlag::default(), |_, _| {
+            ran += 1;
+            Err(CommandError::cannot_measure("planted"))
+        });
+        assert_eq!((failed.unwrap_err().to_string().as_str(), ran), ("planted", 1));
+    }
+
+    #[test]
+    fn no_turn_begins_after_a_wish_to_stop() {
+        let stop = StopFlag::default();
+        let mut ran = 0;
+        let ending = turns(3, &stop, |turn, _| {
+            ran += 1;
+            if turn == 2 {
+                stop.set();
+            }
+            Ok(Ending::Complete)
+        });
+        assert_eq!((ending.unwrap(), ran), (Ending::Interrupted, 2));
     }
 }

@@ -322,6 +322,52 @@ mod tests {
         }
     }
 
+    /// Of four devices, of which the second is the smallest.
+    #[test]
+    fn a_layer_has_what_its_layout_leaves_of_its_devices() {
+        let held = |kind: DeclaredKind| -> Vec<u64> {
+            let paths = ["/dev/sda", "/dev/sdb", "/dev/sdc", "/dev/sdd"].map(str::to_owned).into();
+            let declared = stack(vec![DeclaredKind::Device(crate::Device { paths }), kind]);
+            let size =
+                |path: &str| Some(Bytes::from_mib(if path == "/dev/sdb" { 1000 } else { 2000 }));
+            declared.device_sizes(size)[1].iter().map(|size| size.get() >> 20).collect()
+        };
+        let lvm = |layout| DeclaredKind::Lvm(Lvm { layout, chunk: None });
+        let array = |level, layout: &str, journal| {
+            let layout = (!layout.is_empty()).then(|| layout.to_owned());
+            DeclaredKind::Md(DeclaredMd { layout, journal, ..md(level) })
+        };
+        let linear = crate::Dm { target: crate::DmTarget::Linear };
+        for (kind, expected) in [
+            (lvm(LvmLayout::Linear), vec![7000]),
+            (lvm(LvmLayout::Striped), vec![7000]),
+            (lvm(LvmLayout::Raid1), vec![1000]),
+            (lvm(LvmLayout::Raid10), vec![3500]),
+            (btrfs(BtrfsProfile::Single), vec![6300]),
+            (btrfs(BtrfsProfile::Raid1), vec![3150]),
+            (btrfs(BtrfsProfile::Raid10), vec![3150]),
+            (array(0, "", false), vec![4000]),
+            (array(1, "", false), vec![1000]),
+            (array(4, "", false), vec![3000]),
+            (array(5, "", false), vec![3000]),
+            (array(5, "", true), vec![2000]),
+            (array(6, "", false), vec![2000]),
+            (array(10, "", false), vec![2000]),
+            (array(10, "n3", false), vec![1333]),
+            (array(10, "f4", false), vec![1000]),
+            // 1 MiB before and behind the data, and of parities a log of 5 MiB.
+            (raid(0), vec![4 * 998]),
+            (raid(1), vec![998]),
+            (raid(5), vec![3 * 993]),
+            (raid(6), vec![2 * 993]),
+            (raid(10), vec![2 * 998]),
+            (DeclaredKind::Dm(linear), vec![2000, 1000, 2000, 2000]),
+        ] {
+            let label = format!("{kind:?}");
+            assert_eq!(held(kind), expected, "{label}");
+        }
+    }
+
     #[test]
     fn a_pool_has_nine_tenths_of_what_its_layout_leaves_of_its_devices() {
         let held = |layout| {

@@ -125,8 +125,12 @@ fn can_load(module: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DeclaredKind;
-    use crate::tests::stacks::{ext4, loops, md, stack};
+    use crate::tests::stacks::{btrfs, ext4, loops, made, md, raid_by, ram, stack, xfs};
+    use crate::{
+        BtrfsProfile, DeclaredKind, Dm, DmTarget, Lvm, LvmLayout, Null, RaidFront, Zfs, ZfsLayout,
+        Zram,
+    };
+    use durio_base::Nanos;
 
     #[test]
     fn what_is_missing_is_named_once_with_its_package() {
@@ -149,6 +153,48 @@ mod tests {
         );
         let all = Here { is_root: true, has_program: &|_| true, has_driver: &|_| true };
         assert_eq!(missing_in(&declared, &all), []);
+    }
+
+    #[test]
+    fn a_layer_needs_the_program_that_makes_it_and_the_drivers_of_its_form() {
+        let dm = |target| DeclaredKind::Dm(Dm { target });
+        let lvm = |layout| DeclaredKind::Lvm(Lvm { layout, chunk: None });
+        let array = |level| DeclaredKind::Md(md(level));
+        let zfs = Zfs { layout: ZfsLayout::Single, properties: vec![], pool_properties: vec![] };
+        let null = Null { made: made(1, 64), completion: None, queue_depth: None };
+        let delay = DmTarget::Delay { delay: Nanos::from_millis(1) };
+        let flakey = DmTarget::Flakey { up_seconds: 1, down_seconds: 1 };
+        for (kind, tools, modules) in [
+            (ram(1), &["modprobe", "rmmod"][..], &["brd"][..]),
+            (DeclaredKind::Zram(Zram { made: made(1, 64) }), &[], &["zram"]),
+            (DeclaredKind::Null(null), &[], &["null_blk"]),
+            (loops(1, 64), &["losetup"], &["loop"]),
+            (array(0), &["mdadm"], &["raid0"]),
+            (array(1), &["mdadm"], &["raid1"]),
+            (array(4), &["mdadm"], &["raid456"]),
+            (array(5), &["mdadm"], &["raid456"]),
+            (array(6), &["mdadm"], &["raid456"]),
+            (array(10), &["mdadm"], &["raid10"]),
+            (raid_by(1, RaidFront::Ublk), &[], &["ublk_drv"]),
+            (raid_by(1, RaidFront::Nbd), &[], &["nbd"]),
+            (lvm(LvmLayout::Linear), &["lvm"], &["dm_mod"]),
+            (lvm(LvmLayout::Striped), &["lvm"], &["dm_mod"]),
+            (lvm(LvmLayout::Raid1), &["lvm"], &["dm_mod", "dm_raid"]),
+            (lvm(LvmLayout::Raid10), &["lvm"], &["dm_mod", "dm_raid"]),
+            (dm(DmTarget::Linear), &["dmsetup"], &["dm_mod"]),
+            (dm(DmTarget::Crypt), &["cryptsetup"], &["dm_crypt", "dm_mod"]),
+            (dm(delay), &["dmsetup"], &["dm_delay", "dm_mod"]),
+            (dm(flakey), &["dmsetup"], &["dm_flakey", "dm_mod"]),
+            (ext4(), &["mkfs.ext4"], &["ext4"]),
+            (xfs(), &["mkfs.xfs"], &["xfs"]),
+            (btrfs(BtrfsProfile::Raid1), &["mkfs.btrfs"], &["btrfs"]),
+            (DeclaredKind::Zfs(zfs), &["zpool"], &["zfs"]),
+        ] {
+            let label = format!("{kind:?}");
+            let found = NamedNeeds::of_stacks(&[stack(vec![kind])]);
+            assert_eq!(found.tools, tools, "{label}");
+            assert_eq!(found.modules, modules, "{label}");
+        }
     }
 
     #[test]

@@ -238,6 +238,56 @@ mod tests {
         Duration::from_millis(millis)
     }
 
+    const fn usage(user: u64, system: u64, switches: Option<(u64, u64)>) -> ThreadUsage {
+        let switches = match switches {
+            Some((voluntary, involuntary)) => Some(ContextSwitches { voluntary, involuntary }),
+            None => None,
+        };
+        ThreadUsage { user: Nanos::new(user), system: Nanos::new(system), switches }
+    }
+
+    fn parts(usage: ThreadUsage) -> (u64, u64, Option<(u64, u64)>) {
+        let switches = usage.switches.map(|both| (both.voluntary, both.involuntary));
+        (usage.user.get(), usage.system.get(), switches)
+    }
+
+    #[test]
+    fn the_usage_of_threads_is_added_and_taken_away_kind_by_kind() {
+        let (one, other) = (usage(50, 7, Some((30, 4))), usage(20, 5, Some((11, 1))));
+        assert_eq!(parts(one.since(other)), (30, 2, Some((19, 3))));
+        assert_eq!(parts(one.plus(other)), (70, 12, Some((41, 5))));
+        let unknown = usage(1, 2, None);
+        assert_eq!(parts(one.since(unknown)), (49, 5, None));
+        assert_eq!(parts(one.plus(unknown)), (51, 9, None));
+        assert_eq!(parts(other.since(one)), (0, 0, Some((0, 0))), "never below zero");
+    }
+
+    /// The second reading has them in another order, one of them new and one gone.
+    #[test]
+    fn devices_are_known_by_their_names_from_one_reading_to_the_next() {
+        let device = |name: &str, writes_completed, sectors_written| DeviceCounters {
+            name: name.to_owned(),
+            writes_completed,
+            sectors_written,
+            ..DeviceCounters::default()
+        };
+        let reading = |devices, process| CounterReading { cpu: None, devices, process };
+        let before = reading(
+            vec![device("sda", 100, 800), device("sdb", 7, 56), device("sdc", 1, 8)],
+            usage(10, 3, Some((2, 1))),
+        );
+        let after = reading(
+            vec![device("sdd", 9, 72), device("sdb", 10, 80), device("sda", 105, 1000)],
+            usage(25, 4, Some((2, 9))),
+        );
+        let changes = after.since(&before);
+        assert_eq!(changes.devices, [device("sdb", 3, 24), device("sda", 5, 200)]);
+        assert_eq!(parts(changes.process), (15, 1, Some((0, 8))));
+        let ended = changes.step_ended(4, 2, Outcome::Interrupted, Nanos::new(77));
+        assert_eq!((ended.step, ended.round, ended.measured.get()), (4, 2, 77));
+        assert_eq!((ended.outcome, ended.devices.len()), (Outcome::Interrupted, 2));
+    }
+
     #[test]
     fn a_tick_that_comes_late_shows_a_gap_and_one_that_waited_for_its_pages_does_not() {
         let mut ticks = ProcessTicks::new((3, 1), at(1000), 7);

@@ -363,3 +363,186 @@ fn job_ended(place: &FioStream<'_>, number: u32, job: &FioJob) -> JobEnded {
 fn percent_of(span: Nanos, percent: f64) -> Nanos {
     Nanos::new((span.get() as f64 * percent.clamp(0.0, 1e6) / 100.0) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    //! What fio's figures become; the values are made up, and all differ.
+
+    use durio_fio::json::{FioFile, FioOutput, SyncSection};
+    use durio_plan::{Limit, Role};
+    use durio_workload::{PerMille, SyncPolicy, Workload};
+
+    use super::*;
+
+    fn block(min: u64, mean: f64, max: u64, count: u64) -> LatencyBlock {
+        let mut bins = FioBins::default();
+        bins.add(max, count);
+        LatencyBlock { min, max, mean, n: Some(count), bins, ..LatencyBlock::default() }
+    }
+
+    fn figures(runtime: u64, io_bytes: u64, count: u64) -> DirectionFigures {
+        DirectionFigures {
+            runtime,
+            io_bytes,
+            slat_ns: block(10, 20.0, 30, count),
+            clat_ns: block(100, 200.0, 300, count),
+            lat_ns: block(110, 220.0, 330, count),
+            ..DirectionFigures::default()
+        }
+    }
+
+    fn job(read: DirectionFigures, write: DirectionFigures) -> FioJob {
+        let sync = SyncSection { lat_ns: block(1000, 2000.0, 3000, 4), ..SyncSection::default() };
+        FioJob {
+            jobname: "stream0.0".to_owned(),
+            read: Some(read),
+            write: Some(write),
+            sync: Some(sync),
+            job_runtime: Some(2000),
+            usr_cpu: 12.5,
+            sys_cpu: 3.0,
+            ..FioJob::default()
+        }
+    }
+
+    fn load(engine: &str, method: SyncMethod) -> Load {
+        let workload = Workload {
+            read_share: PerMille(500),
+            sync: SyncPolicy::each(method),
+            jobs: 2,
+            ..Workload::default()
+        };
+        Load { fio_engine: Some(engine.to_owned()), ..Load::new(0, workload, EngineKind::Fio) }
+    }
+
+    fn counts(records: &[OperationRecord]) -> Vec<(OperationName, u64, u64)> {
+        let of = |record: &OperationRecord| {
+            (record.operation, record.service.exact.count, record.bytes.get())
+        };
+        records.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_step_takes_as_long_as_the_slowest_direction_of_its_longest_job() {
+        let jobs = [
+            job(figures(1500, 1, 1), figures(900, 1, 1)),
+            job(figures(300, 1, 1), figures(1700, 1, 1)),
+        ];
+        assert_eq!(jobs.each_ref().map(runtime), [1500, 1700].map(Nanos::from_millis));
+        assert_eq!(measured(&jobs), Nanos::from_millis(1700));
+        let only_reads = FioJob { write: None, ..jobs[0].clone() };
+        assert_eq!(runtime(&only_reads), Nanos::from_millis(1500));
+    }
+
+    #[test]
+    fn jobs_are_one_interval_and_each_has_its_own_end() {
+        use OperationName::{Commit, Read, Sync, Write};
+        let mut step = Step::new(
+            Role::Measure,
+            load("io_uring", SyncMethod::Fdatasync),
+            Limit::Operations(9),
+            Nanos::from_secs(1),
+        );
+        step.index = 6;
+        let mut other = load("psync", SyncMethod::ODsync);
+        other.workload.jobs = 1;
+        step.beside.push(other);
+        let jobs = [
+            job(figures(1000, 4096 * 3, 3), figures(1100, 4096 * 5, 5)),
+            job(figures(1200, 4096 * 7, 7), figures(1300, 4096 * 11, 11)),
+            job(figures(2500, 4096 * 13, 13), figures(800, 4096 * 17, 17)),
+        ];
+        let mut events = Vec::new();
+        let span = tell(&step, 2, &jobs, &mut |event| events.push(event));
+        assert_eq!(span, Nanos::from_millis(2500));
+        let intervals: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Interval(interval) => {
+                    let place = (interval.step, interval.round, interval.stream);
+                    Some((place, interval.to, counts(&interval.operations)))
+                }
+                _ => None,
+            })
+            .collect();
+        let millis = Nanos::from_millis;
+        let first = vec![(Read, 10, 4096 * 10), (Write, 16, 4096 * 16), (Sync, 8, 0)];
+        // Each of its writes is durable when it is done.
+        let second =
+            vec![(Commit, 17, 0), (Read, 13, 4096 * 13), (Write, 17, 4096 * 17), (Sync, 4, 0)];
+        let expected = [((6, 2, 0), millis(1300), first), ((6, 2, 1), millis(2500), second)];
+        assert_eq!(intervals, expected);
+        let ends: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::JobEnded(ended) => {
+                    let parts = ended.operations.iter().filter(|it| it.submit.is_some()).count();
+                    Some((ended.stream, ended.job, ended.measured, parts))
+                }
+                _ => None,
+            })
+            .collect();
+        // Syncs have no parts, and a synchronous engine has none at all.
+        let expected = [(0, 0, millis(1100), 2), (0, 1, millis(1300), 2), (1, 2, millis(2500), 0)];
+        assert_eq!(ends, expected);
+    }
+
+    #[test]
+    fn latencies_are_fio_s_and_sums_are_of_its_means() {
+        let jobs =
+            [job(figures(1, 1, 3), figures(1, 1, 5)), job(figures(1, 1, 7), figures(1, 1, 1))];
+        let records = operations(&load("libaio", SyncMethod::Fsync), &jobs, true);
+        let exact = |latency: &Latency| {
+            let Exact { count, sum_ns, min_ns, max_ns } = latency.exact;
+            [count, sum_ns, min_ns, max_ns]
+        };
+        assert_eq!(exact(&records[0].service), [10, 2200, 110, 330]);
+        assert_eq!(exact(records[0].submit.as_ref().unwrap()), [10, 200, 10, 30]);
+        assert_eq!(exact(records[0].completion.as_ref().unwrap()), [10, 2000, 100, 300]);
+        assert_eq!(exact(&records[2].service), [8, 16_000, 1000, 3000]);
+        let native: u64 = records[0].fio_bins.iter().map(|(_, count)| count).sum();
+        assert_eq!(native, 10);
+    }
+
+    #[test]
+    fn shares_of_processor_time_are_of_the_job_s_whole_time() {
+        let step = Step::new(
+            Role::Measure,
+            load("psync", SyncMethod::None),
+            Limit::Operations(9),
+            Nanos::from_secs(1),
+        );
+        let place = FioStream { step: &step, round: 0, stream: 0, load: &step.load };
+        let with_ramp = job(figures(1000, 1, 1), figures(500, 1, 1));
+        let ended = job_ended(&place, 0, &with_ramp);
+        let millis = Nanos::from_millis;
+        assert_eq!((ended.cpu_user, ended.cpu_system), (millis(250), millis(60)));
+        assert_eq!(ended.accounting.engine_span_ns, 2_000_000_000);
+        // fio before 3.8 does not say how long that was.
+        let old = FioJob { job_runtime: None, ..with_ramp };
+        let ended = job_ended(&place, 0, &old);
+        assert_eq!((ended.cpu_user, ended.cpu_system), (millis(125), millis(30)));
+    }
+
+    #[test]
+    fn results_of_other_jobs_than_those_that_were_started_are_an_error() {
+        let run = |jobs: Vec<FioJob>| {
+            let output = FioOutput { jobs, ..FioOutput::default() };
+            let file = FioFile {
+                output,
+                earlier: Vec::new(),
+                documents: 1,
+                cut_off_line: None,
+                text: String::new(),
+            };
+            FioRun { file, messages: String::new(), is_stopped: false }
+        };
+        let good = || job(figures(1, 1, 1), figures(1, 1, 1));
+        assert_eq!(jobs_of(&run(vec![good(), good()]), 2).unwrap().len(), 2);
+        let error = jobs_of(&run(vec![good(), good()]), 3).unwrap_err().to_string();
+        assert!(error.contains("the results of 2 jobs, not of 3"), "{error}");
+        let bad = FioJob { error: 28, jobname: "stream0.1".to_owned(), ..good() };
+        let error = jobs_of(&run(vec![good(), bad]), 2).unwrap_err().to_string();
+        assert!(error.contains("fio's job stream0.1 ended with an error"), "{error}");
+    }
+}

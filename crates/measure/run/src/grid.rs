@@ -149,6 +149,7 @@ impl IntervalClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use durio_workload::{BlockShare, PerMille};
     use proptest::prelude::*;
 
     /// Ticks of a third of a nanosecond and the like: no interval is a whole number of them.
@@ -174,6 +175,43 @@ mod tests {
         assert_eq!(grid.span(2), (Phase::Ramp, 200, 250));
         assert_eq!(grid.span(3), (Phase::Measure, 250, 350));
         assert_eq!(Grid::new(0, 100).span(0), (Phase::Measure, 0, 100));
+    }
+
+    /// End, operations and bytes of each of five jobs.
+    fn bounds(limit: Limit, workload: &Workload) -> [(Option<u64>, u64, u64); 5] {
+        let times = (Nanos::new(700), Nanos::new(100));
+        [0, 1, 2, 3, 4].map(|job| {
+            let bounds = JobBounds::of(limit, times, workload, job);
+            assert_eq!((bounds.ramp, bounds.interval), (700, 100));
+            (bounds.end, bounds.operations, bounds.bytes)
+        })
+    }
+
+    #[test]
+    fn a_time_begins_behind_the_ramp_and_an_amount_is_shared_out_from_the_first_job_on() {
+        let plain = Workload { jobs: 5, block_size: Bytes::from_kib(8), ..Workload::default() };
+        let share = |kib| BlockShare { size: Bytes::from_kib(kib), weight: PerMille(500) };
+        let mixed = Workload { block_mix: vec![share(4), share(8)], ..plain.clone() };
+        let all = u64::MAX;
+        let duration = Nanos::new(9000);
+        for workload in [&plain, &mixed] {
+            let timed = bounds(Limit::Duration(duration), workload);
+            assert_eq!(timed, [(Some(9700), all, all); 5]);
+            let counted = bounds(Limit::Operations(12), workload);
+            assert_eq!(counted, [3, 3, 2, 2, 2].map(|count| (None, count, all)));
+            let nothing = bounds(Limit::Volume(Bytes::ZERO), workload);
+            assert_eq!(nothing, [(None, 0, all); 5]);
+        }
+        // Eight blocks, the last of them for a single byte.
+        let volume = Bytes::new(7 * 8192 + 1);
+        let blocks = bounds(Limit::Volume(volume), &plain);
+        assert_eq!(blocks, [2, 2, 2, 1, 1].map(|count| (None, count, all)));
+        let bytes = bounds(Limit::Volume(volume), &mixed);
+        assert_eq!(bytes, [11_469; 5].map(|part| (None, all, part)));
+        let bytes = bounds(Limit::Volume(Bytes::new(1003)), &mixed);
+        assert_eq!(bytes, [201, 201, 201, 200, 200].map(|part| (None, all, part)));
+        let within = bounds(Limit::VolumeWithin { volume, duration }, &plain);
+        assert_eq!(within, [2, 2, 2, 1, 1].map(|count| (Some(9700), count, all)));
     }
 
     proptest! {

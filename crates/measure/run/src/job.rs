@@ -304,6 +304,27 @@ mod tests {
     }
 
     #[test]
+    fn the_record_has_the_processors_where_they_were_chosen() {
+        let nodes = BTreeMap::from([(0, vec![0, 1]), (3, vec![2, 5])]);
+        let two = Processors { nodes, node_of_target: vec![None, Some(3)] };
+        let nodes = BTreeMap::from([(3, vec![2, 5])]);
+        let one = Processors { nodes, node_of_target: vec![None, Some(3)] };
+        let words = |machine: &Processors, placement, target| {
+            machine.words(&Load { target, ..load(placement) })
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(words(&two, Placement::DeviceNode, 1), ["node 3 of the device"]);
+        assert_eq!(words(&two, Placement::DeviceNode, 0), none);
+        assert_eq!(words(&two, Placement::DeviceNode, 2), none);
+        assert_eq!(words(&two, Placement::Anywhere, 1), none);
+        assert_eq!(words(&one, Placement::DeviceNode, 1), none);
+        for machine in [&one, &two] {
+            assert_eq!(words(machine, Placement::Node(4), 0), ["node 4"]);
+            assert_eq!(words(machine, Placement::Cpus(vec![7, 2]), 0), ["processors 7,2"]);
+        }
+    }
+
+    #[test]
     fn a_machine_of_one_node_leaves_jobs_where_they_are() {
         let nodes = BTreeMap::from([(0, vec![0, 1])]);
         let one = Processors { nodes, node_of_target: vec![Some(0)] };

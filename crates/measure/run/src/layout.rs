@@ -430,4 +430,35 @@ mod tests {
             assert!(equal < 60, "{equal} of 4096 bytes");
         }
     }
+
+    #[test]
+    fn progress_is_the_end_of_each_chunk_and_of_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = create_named(folder.path(), FileMark::new().unwrap()).unwrap();
+        let (size, stop) = (Bytes::new((2 << 20) + 700), StopFlag::default());
+        let mut told = Vec::new();
+        let written = write_all(&made, size, None, &stop, &mut |done| told.push(done.get()));
+        assert_eq!(written.unwrap(), size);
+        assert_eq!(told, [1 << 20, 2 << 20, (2 << 20) + 700]);
+        let data = std::fs::read(made.path.as_ref().unwrap()).unwrap();
+        assert!(data.len() as u64 == size.get() && data.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn only_the_ranges_that_are_asked_for_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = create_named(folder.path(), FileMark::new().unwrap()).unwrap();
+        let size = Bytes::from_mib(4);
+        let range = (1 << 20)..(2 << 20) + 4096;
+        let stop = StopFlag::default();
+        write_range(&made, (size, range), Some(5), &stop, &mut |_| {}).unwrap();
+        let data = std::fs::read(made.path.as_ref().unwrap()).unwrap();
+        assert_eq!(data.len(), (2 << 20) + 4096);
+        assert!(data[..1 << 20].iter().all(|byte| *byte == 0));
+        // A block of random bytes has some 16 zeros.
+        for block in data[1 << 20..].chunks(4096) {
+            let zeros = block.iter().filter(|byte| **byte == 0).count();
+            assert!(zeros < 80, "{zeros} of 4096 bytes");
+        }
+    }
 }

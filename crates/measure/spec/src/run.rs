@@ -325,6 +325,101 @@ mod tests {
     }
 
     #[test]
+    fn a_new_file_has_a_gib_or_a_tenth_of_the_free_space_and_what_exists_is_used_whole() {
+        let gib = Bytes::from_gib;
+        let size = |facts, wish: Option<Bytes>| {
+            let request = RunRequest { size: wish, ..request(facts) };
+            plan_run(&request).map(|plan| plan.targets[1].size).map_err(|error| error.kind)
+        };
+        let directory =
+            |gib| LocationFacts::Directory { free: Bytes::from_gib(gib), filesystem: 1 };
+        assert_eq!(size(directory(80), None), Ok(gib(1)));
+        assert_eq!(size(directory(5), None), Ok(Bytes::from_mib(512)));
+        assert_eq!(size(LocationFacts::Absent { free: gib(5) }, None), Ok(Bytes::from_mib(512)));
+        assert_eq!(size(directory(5), Some(gib(5))), Ok(gib(5)));
+        assert_eq!(size(directory(5), Some(gib(6))), Err(SpecErrorKind::CannotMeasure));
+        let device = LocationFacts::Device { size: gib(7) };
+        assert_eq!((size(device, None), size(device, Some(gib(2)))), (Ok(gib(7)), Ok(gib(2))));
+        assert_eq!(size(device, Some(gib(8))), Err(SpecErrorKind::CannotMeasure));
+        assert_eq!(size(LocationFacts::NullDevice, None), Ok(gib(1)));
+        assert_eq!(size(LocationFacts::NullDevice, Some(gib(3))), Ok(gib(3)));
+    }
+
+    #[test]
+    fn a_step_has_a_second_per_interval_unless_its_time_is_known_or_it_is_wished_otherwise() {
+        let file = LocationFacts::File { size: Bytes::from_gib(1) };
+        let step = |limit, interval: Option<u64>, ramp| {
+            let ramp = Nanos::from_millis(ramp);
+            let interval = interval.map(Nanos::from_millis);
+            let request = RunRequest { limit, interval, ramp, ..request(file) };
+            plan_run(&request).unwrap().steps.pop().unwrap()
+        };
+        let time = |seconds| Limit::Duration(Nanos::from_secs(seconds));
+        for (limit, wish, ramp, expected) in [
+            (Limit::Operations(10), None, 0, 1000),
+            (Limit::Volume(Bytes::from_mib(1)), None, 0, 1000),
+            (time(3), None, 0, 100),
+            (time(20), None, 700, 400),
+            (time(900), None, 0, 1000),
+            (time(20), Some(3), 0, 3),
+            (Limit::Operations(10), Some(70), 0, 70),
+        ] {
+            let step = step(limit, wish, ramp);
+            assert_eq!(step.interval, Nanos::from_millis(expected), "{limit:?}");
+            assert_eq!((step.limit, step.ramp), (limit, Nanos::from_millis(ramp)));
+        }
+    }
+
+    /// durio's own cost is that of the same queue, and of its own engines alone.
+    #[test]
+    fn the_own_cost_is_measured_before_with_the_engine_the_depth_and_the_batch_of_the_job() {
+        let file = LocationFacts::File { size: Bytes::from_gib(1) };
+        let batch = BatchPolicy { submit_max: 3 };
+        let deep = RunRequest {
+            workload: Workload { depth: 6, ..Workload::default() },
+            engine: EngineKind::Uring,
+            batch,
+            ..request(file)
+        };
+        let steps = plan_run(&deep).unwrap().steps;
+        let roles: Vec<_> = steps.iter().map(|step| step.role).collect();
+        assert_eq!(roles, [Role::SelfCost, Role::Measure]);
+        for (step, target) in steps.iter().zip([0, 1]) {
+            let load = &step.load;
+            assert_eq!((load.engine, load.batch, load.target), (EngineKind::Uring, batch, target));
+            assert_eq!(load.workload.depth, 6);
+        }
+        for other in [
+            RunRequest { self_cost: false, ..deep.clone() },
+            RunRequest { engine: EngineKind::Fio, fio_engine: Some("libaio".into()), ..deep },
+        ] {
+            let steps = plan_run(&other).unwrap().steps;
+            assert_eq!((steps.len(), steps[0].role), (1, Role::Measure));
+        }
+        let cache = |request: &RunRequest| {
+            plan_run(request).unwrap().steps.pop().unwrap().load.workload.cache
+        };
+        let direct = Workload { cache: CacheMode::Direct, ..Workload::default() };
+        let null = LocationFacts::NullDevice;
+        let on_null = RunRequest { workload: direct.clone(), ..request(null) };
+        let on_file = RunRequest { workload: direct, ..request(file) };
+        assert_eq!((cache(&on_null), cache(&on_file)), (CacheMode::Buffered, CacheMode::Direct));
+    }
+
+    #[test]
+    fn a_rate_has_an_operation_in_its_time_and_a_time_has_bounds() {
+        let file = LocationFacts::File { size: Bytes::from_gib(1) };
+        let fits = |rate_per_second: f64, millis| {
+            let arrivals = Arrivals::Constant { rate_per_second };
+            let limit = Limit::Duration(Nanos::from_millis(millis));
+            plan_run(&RunRequest { arrivals, limit, ..request(file) }).is_ok()
+        };
+        assert!(fits(0.5, 2000) && !fits(0.5, 1999));
+        assert!(fits(2000.0, 1) && fits(0.01, 31 * 86_400_000));
+        assert!(!fits(9.0, 31 * 86_400_000 + 1));
+    }
+
+    #[test]
     fn contradictions_are_refused() {
         let good = request(LocationFacts::File { size: Bytes::from_gib(1) });
         assert!(plan_run(&good).is_ok());

@@ -118,3 +118,111 @@ fn check(request: &SweepRequest) -> Result<(), SpecError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_base::Bytes;
+    use durio_plan::{
+        BatchPolicy, ClockChoice, EngineKind, Location, LocationFacts, Placement, RawPath,
+    };
+    use durio_workload::Workload;
+
+    use super::*;
+
+    fn request() -> SweepRequest {
+        let free = Bytes::from_gib(80);
+        let facts = LocationFacts::Directory { free, filesystem: 1 };
+        let run = RunRequest {
+            location: Some(Location { path: RawPath::from("/x"), facts, destroy: false }),
+            workload: Workload { name: "reads".to_owned(), ..Workload::default() },
+            engine: EngineKind::Sync,
+            fio_engine: None,
+            arrivals: Arrivals::Poisson { rate_per_second: 700.0 },
+            placement: Placement::DeviceNode,
+            batch: BatchPolicy::DEFAULT,
+            script: None,
+            limit: Limit::Duration(Nanos::from_secs(3)),
+            ramp: Nanos::from_millis(200),
+            interval: None,
+            size: None,
+            self_cost: true,
+            trace_path: true,
+            seed: 5,
+            clock: ClockChoice::Auto,
+            file_name: ".durio-1".to_owned(),
+        };
+        let goal = Goal { percentile: 99.9, latency: Nanos::from_millis(2) };
+        SweepRequest { run, goal, precision: PerMille(30), trials_max: 12, from_ceiling: true }
+    }
+
+    #[test]
+    fn the_ceiling_is_a_closed_loop_and_the_search_begins_behind_it() {
+        let plan = plan_sweep(&request()).unwrap();
+        let steps: Vec<_> = plan
+            .steps
+            .iter()
+            .map(|step| {
+                let load = &step.load;
+                (step.index, step.role, step.section, load.workload.name.as_str(), load.arrivals)
+            })
+            .collect();
+        let closed = Arrivals::Closed;
+        let open = Arrivals::Poisson { rate_per_second: 700.0 };
+        assert_eq!(
+            steps[1..],
+            [
+                (1, Role::Measure, Some(0), "reads closed loop", closed),
+                (2, Role::Measure, Some(1), "reads", open),
+            ]
+        );
+        assert_eq!((plan.purpose, steps[0].1), (Purpose::Sweep, Role::SelfCost));
+        let measured = &plan.steps[1..];
+        assert!(measured.iter().all(|step| step.ramp == Nanos::from_millis(200)));
+        assert!(measured.iter().all(|step| step.limit == Limit::Duration(Nanos::from_secs(3))));
+        let sections = plan.campaign.unwrap().sections;
+        assert_eq!((sections[0].first_step, sections[0].rounds), (1, None));
+        let goal = request().goal;
+        let until = Until::GoalFound { goal, precision_per_mille: 30, ceiling_step: Some(1) };
+        assert_eq!(sections[1].first_step, 2);
+        assert_eq!(sections[1].rounds, Some(Rounds { max: 12, until }));
+        let own = SweepRequest { from_ceiling: false, ..request() };
+        let sections = plan_sweep(&own).unwrap().campaign.unwrap().sections;
+        let until = Until::GoalFound { goal, precision_per_mille: 30, ceiling_step: None };
+        assert_eq!(sections[1].rounds, Some(Rounds { max: 12, until }));
+    }
+
+    #[test]
+    fn a_search_that_cannot_end_or_begin_is_refused() {
+        let good = request();
+        let with_goal = |percentile, nanos| SweepRequest {
+            goal: Goal { percentile, latency: Nanos::new(nanos) },
+            ..good.clone()
+        };
+        let with_run = |run| SweepRequest { run, ..good.clone() };
+        let run = &good.run;
+        for (request, part) in [
+            (with_goal(0.0, 1), "above 0 and below 100, not 0"),
+            (with_goal(100.0, 1), "above 0 and below 100, not 100"),
+            (with_goal(50.0, 0), "kept by nothing"),
+            (SweepRequest { trials_max: 2, ..good.clone() }, "at least 3 trials"),
+            (SweepRequest { precision: PerMille::NONE, ..good.clone() }, "a precision above 0"),
+            (
+                with_run(RunRequest { arrivals: Arrivals::Closed, ..run.clone() }),
+                "its arrivals cannot be closed",
+            ),
+            (
+                with_run(RunRequest { limit: Limit::Operations(9), ..run.clone() }),
+                "give --duration, not --ops",
+            ),
+        ] {
+            let error = plan_sweep(&request).unwrap_err().message;
+            assert!(error.contains(part), "{error}");
+        }
+        for fits in [
+            with_goal(99.999, 1),
+            SweepRequest { trials_max: 3, precision: PerMille(1), ..good.clone() },
+        ] {
+            assert!(plan_sweep(&fits).is_ok(), "{fits:?}");
+        }
+    }
+}

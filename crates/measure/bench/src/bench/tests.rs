@@ -15,9 +15,14 @@ use durio_observe::Host;
 use durio_plan::{ClockChoice, PLAN_SCHEMA, Plan, Purpose, SeveralDevices};
 use durio_record::bench::{BenchFolder, BenchManifest, BenchStack, LayerState, TearDown};
 use durio_record::{Environment, Manifest, Outcome};
+use durio_spec::StackBench;
 
 use super::schedule::{BenchPoint, BenchSchedule, StackHandle};
-use super::{listing, refuse_unknown_destroy};
+use super::{
+    Planning, StackChoice, chosen_stacks, estimates, listing, refuse_missing_destroy,
+    refuse_unknown_destroy,
+};
+use crate::campaign::CampaignScale;
 use crate::observer::ToldLines;
 use crate::read_back::bench_findings;
 
@@ -219,6 +224,89 @@ fn the_first_permission_to_overwrite_that_names_no_device_of_a_stack_is_told() {
         refused(&["/nowhere/sdc", "/nowhere/x", "/nowhere/sdb", "/nowhere/y"]).as_deref(),
         Some("--destroy '/nowhere/x' names no device of the spec's stacks")
     );
+}
+
+#[test]
+fn the_first_device_of_the_user_s_that_may_not_be_overwritten_is_told() {
+    let devices = |paths: &[&str]| {
+        let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+        layer(DeclaredKind::Device(Device { paths }), true)
+    };
+    let [a, b] = [&["/nowhere/sda"][..], &["/nowhere/sdb", "/nowhere/sdc"]].map(devices);
+    let stacks = [("a", a), ("b", b)]
+        .map(|(name, layer)| DeclaredStack { name: name.to_owned(), layers: vec![layer] });
+    let refused = |named: &[&str]| {
+        let named: Vec<PathBuf> = named.iter().map(PathBuf::from).collect();
+        refuse_missing_destroy(&stacks, &named).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(&["/nowhere/sdc", "/nowhere/sda", "/nowhere/sdb"]), None);
+    for (named, lost) in [
+        (&["/nowhere/sda"][..], "/nowhere/sdb"),
+        (&["/nowhere/sdb", "/nowhere/sda"], "/nowhere/sdc"),
+        (&["/nowhere/sdb", "/nowhere/sdc"], "/nowhere/sda"),
+    ] {
+        let expected = format!("whatever is on '{lost}' would be lost");
+        assert_eq!(refused(named), Some(expected));
+    }
+}
+
+/// Two stacks, the first of three layers of which the second is not measured.
+fn bench(raw: &str) -> StackBench {
+    let text = format!(
+        "schema = 1\nname = \"x\"\n[target]\nraw = \"{raw}\"\n\
+         [[stack]]\nname = \"s\"\nlayers = [{{ ram = {{ count = 3, size = \"64MiB\" }} }}, \
+         {{ md = {{ level = 0, measured = false }} }}, {{ ext4 = {{}} }}]\n\
+         [[stack]]\nname = \"t\"\nlayers = [{{ ram = {{ size = \"32MiB\" }} }}]\n\
+         [[step]]\nname = \"w\"\njobs = 3\nduration = \"20s\"\n"
+    );
+    StackBench::parse("x.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn choice(only: &[&str], size_per_mille: u32) -> StackChoice {
+    let only = only.iter().map(|name| (*name).to_owned()).collect();
+    let scale = CampaignScale { time_per_mille: 500, size_per_mille, steps_confirmed: 0 };
+    StackChoice { only, scale }
+}
+
+#[test]
+fn the_stacks_that_are_asked_for_are_scaled_and_in_the_order_of_the_spec() {
+    let bench = bench("one");
+    let chosen = |only: &[&str], scale| {
+        let stacks = chosen_stacks(&bench, &choice(only, scale));
+        let of = |stack: &DeclaredStack| {
+            (stack.name.clone(), stack.layers[0].kind.made().unwrap().size.get() >> 20)
+        };
+        stacks.map(|stacks| stacks.iter().map(of).collect::<Vec<_>>())
+    };
+    let of = |name: &str, mib: u64| (name.to_owned(), mib);
+    assert_eq!(chosen(&[], 1000).unwrap(), [of("s", 64), of("t", 32)]);
+    assert_eq!(chosen(&["t", "s"], 500).unwrap(), [of("s", 32), of("t", 16)]);
+    assert_eq!(chosen(&["t"], 250).unwrap(), [of("t", 8)]);
+    let error = chosen(&["t", "u"], 1000).unwrap_err().to_string();
+    assert!(error.contains("the spec has no stack 'u'"), "{error}");
+}
+
+#[test]
+fn measured_layers_alone_are_estimated_on_their_own_devices() {
+    let points = |raw: &str| {
+        let (bench, choice) = (bench(raw), choice(&[], 1000));
+        let stacks = chosen_stacks(&bench, &choice).unwrap();
+        let clock = ClockChoice::Monotonic;
+        let planning = Planning { bench: &bench, choice: &choice, seed: 11, clock };
+        let all = estimates(&planning, &stacks).unwrap();
+        let of = |point: &super::PointEstimate| {
+            assert_eq!((point.plan.seed, point.plan.clock), (11, ClockChoice::Monotonic));
+            assert_eq!(point.time(), Nanos::from_secs(10), "half as long");
+            // The first target of every plan is the null device.
+            let sizes = point.plan.targets.iter().skip(1).map(|target| target.size.get() >> 20);
+            (point.stack, point.layer, sizes.collect::<Vec<_>>())
+        };
+        all.iter().map(of).collect::<Vec<_>>()
+    };
+    // A file has a tenth of nine tenths of 192 MiB.
+    let (file, other) = ((0, 2, vec![17]), (1, 0, vec![32]));
+    assert_eq!(points("all"), [(0, 0, vec![64; 3]), file.clone(), other.clone()]);
+    assert_eq!(points("one"), [(0, 0, vec![64]), file, other]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Loads with known options, and fields that fio has not.
 
 use durio_base::Bytes;
-use durio_plan::{EngineKind, Load};
-use durio_workload::{BlockShare, Coverage, JumpShares, Pattern, PerMille, Skew};
+use durio_plan::{DrainPolicy, EngineKind, Load};
+use durio_workload::{BlockShare, Coverage, GroupCommit, JumpShares, Pattern, PerMille, Skew};
 
 use super::*;
 
@@ -165,4 +165,170 @@ fn what_fio_has_not_is_named() {
     assert!(exported(Workload { jobs: 2, ..Workload::default() }, few).is_err());
     let arrivals = Arrivals::Constant { rate_per_second: 10.5 };
     assert!(exported(Workload::default(), ExportTerms { arrivals, ..TERMS }).is_err());
+}
+
+#[test]
+fn an_amount_is_shared_out_in_whole_blocks_and_in_bytes_where_they_have_several_sizes() {
+    let io_sizes = |workload: Workload, limit| -> Vec<String> {
+        let jobs = exported(workload, ExportTerms { limit, ..TERMS }).unwrap();
+        jobs.iter().map(|job| value(job, "io_size").unwrap().to_owned()).collect()
+    };
+    let blocks = Workload { jobs: 3, block_size: Bytes::from_kib(8), ..Workload::default() };
+    // Eleven blocks, the last of them for a single byte.
+    let volume = Bytes::new(10 * 8192 + 1);
+    let duration = Nanos::from_millis(2500);
+    for limit in [Limit::Volume(volume), Limit::VolumeWithin { volume, duration }] {
+        assert_eq!(io_sizes(blocks.clone(), limit), ["32768", "32768", "24576"]);
+    }
+    let share = |kib, weight| BlockShare { size: Bytes::from_kib(kib), weight: PerMille(weight) };
+    let mixed = Workload { block_mix: vec![share(4, 300), share(8, 700)], ..blocks.clone() };
+    let odd = Limit::Volume(Bytes::new(100_001));
+    assert_eq!(io_sizes(mixed.clone(), odd), ["33334", "33334", "33333"]);
+    let both = Limit::VolumeWithin { volume, duration };
+    let job = &exported(blocks, ExportTerms { limit: both, ..TERMS }).unwrap()[2];
+    assert_eq!((value(job, "runtime"), value(job, "time_based")), (Some("2500000us"), None));
+    let error = exported(mixed, TERMS).unwrap_err().to_string();
+    assert!(error.contains("a number of accesses of several sizes"), "{error}");
+}
+
+#[test]
+fn the_first_job_that_is_done_ends_all_others_only_where_that_is_wished() {
+    for (wish, expected) in [(false, [None, None]), (true, [Some("1"), Some("all")])] {
+        let terms = ExportTerms { first_job_ends_all: wish, ..TERMS };
+        let jobs = exported(Workload { jobs: 2, ..Workload::default() }, terms).unwrap();
+        for job in &jobs {
+            assert_eq!(["exitall", "exit_what"].map(|name| value(job, name)), expected, "{wish}");
+        }
+    }
+}
+
+/// What is written, as fio has it; none of it for a job that only reads.
+#[test]
+fn contents_are_the_options_of_their_kind() {
+    let names = [
+        "zero_buffers",
+        "buffer_pattern",
+        "buffer_compress_percentage",
+        "buffer_compress_chunk",
+        "scramble_buffers",
+        "refill_buffers",
+        "dedupe_percentage",
+    ];
+    let of = |contents: Contents, renewal, duplicates, read_share| -> Vec<Option<String>> {
+        let duplicates = PerMille(duplicates);
+        let workload =
+            Workload { contents, renewal, duplicates, read_share, ..Workload::default() };
+        let jobs = exported(workload, TERMS).unwrap();
+        names.iter().map(|name| value(&jobs[0], name).map(str::to_owned)).collect()
+    };
+    let zeros = |share| Contents::Compressible { zeros: PerMille(share) };
+    let pattern = Contents::Pattern { bytes: vec![0x0d, 0xe0, 0x07] };
+    let random = Contents::Incompressible;
+    let (each, never, scrambled) = (Renewal::EachWrite, Renewal::Never, Renewal::Scrambled);
+    for (contents, renewal, duplicates, expected) in [
+        (zeros(1000), never, 0, [Some("1"), None, None, None, None, None, None]),
+        (pattern, never, 0, [None, Some("0x0de007"), None, None, None, None, None]),
+        (zeros(370), each, 0, [None, None, Some("37"), Some("4096"), Some("0"), Some("1"), None]),
+        (random.clone(), scrambled, 0, [None, None, None, None, Some("1"), None, None]),
+        (random.clone(), never, 0, [None, None, None, None, Some("0"), None, None]),
+        (random.clone(), each, 120, [None, None, None, None, Some("0"), Some("1"), Some("12")]),
+    ] {
+        let expected = expected.map(|value| value.map(str::to_owned));
+        assert_eq!(of(contents, renewal, duplicates, PerMille::NONE), expected);
+    }
+    let reader = of(random, scrambled, 0, PerMille::ALL);
+    assert!(reader.iter().all(Option::is_none), "{reader:?}");
+}
+
+#[test]
+fn advice_is_a_hint_and_none_is_said_too() {
+    for (advice, expected) in [
+        (None, "0"),
+        (Some(AccessAdvice::Random), "random"),
+        (Some(AccessAdvice::Sequential), "sequential"),
+        (Some(AccessAdvice::NoReuse), "noreuse"),
+    ] {
+        let mut load = Load::new(0, Workload::default(), EngineKind::Fio);
+        load.advice = advice;
+        let jobs = export_load(&load, "s", &places(1), TERMS).unwrap();
+        assert_eq!(value(&jobs[0], "fadvise_hint"), Some(expected), "{advice:?}");
+    }
+}
+
+#[test]
+fn the_ioengine_is_the_load_s_or_one_for_its_depth() {
+    let of = |engine: Option<&str>, depth| {
+        let workload = Workload { depth, ..Workload::default() };
+        let mut load = Load::new(0, workload, EngineKind::Fio);
+        load.fio_engine = engine.map(str::to_owned);
+        let jobs = export_load(&load, "s", &places(1), TERMS).map_err(|error| error.to_string())?;
+        let names = ["ioengine", "iodepth", "iodepth_batch", "slat_percentiles"];
+        Ok::<_, String>(names.map(|name| value(&jobs[0], name).map(str::to_owned)))
+    };
+    for (engine, depth, expected) in [
+        (None, 1, [Some("psync"), Some("1"), None, None]),
+        (None, 2, [Some("io_uring"), Some("2"), Some("2"), Some("1")]),
+        (Some("libaio"), 1, [Some("libaio"), Some("1"), Some("1"), Some("1")]),
+        (Some("posixaio"), 6, [Some("posixaio"), Some("6"), Some("4"), Some("1")]),
+        (Some("pvsync2"), 1, [Some("pvsync2"), Some("1"), None, None]),
+    ] {
+        let expected = expected.map(|value| value.map(str::to_owned));
+        assert_eq!(of(engine, depth), Ok(expected), "{engine:?} {depth}");
+    }
+    for engine in ["sync", "psync", "vsync", "pvsync", "pvsync2"] {
+        let error = of(Some(engine), 2).unwrap_err();
+        assert!(error.contains(&format!("{engine} waits for each access")), "{error}");
+    }
+}
+
+/// Files are durio's, times are those that durio records, and fio dies with it.
+#[test]
+fn every_job_leaves_files_and_the_page_cache_alone_and_shows_its_latencies() {
+    let jobs = exported(Workload { jobs: 2, ..Workload::default() }, TERMS).unwrap();
+    for (name, expected) in [
+        ("allow_file_create", "0"),
+        ("fallocate", "none"),
+        ("invalidate", "0"),
+        ("create_fsync", "0"),
+        ("thread", "1"),
+        ("disk_util", "0"),
+        ("clat_percentiles", "1"),
+        ("lat_percentiles", "1"),
+    ] {
+        assert_eq!(value(&jobs[1], name), Some(expected), "{name}");
+    }
+    assert_eq!([&jobs[0].name, &jobs[1].name], ["s.0", "s.1"]);
+}
+
+#[test]
+fn what_fio_times_or_joins_otherwise_is_named() {
+    let drain = DrainPolicy { take_min: 2, take_max: 4, refill_at: 1, think: None };
+    let load = |change: &dyn Fn(&mut Load)| {
+        let mut load = Load::new(0, Workload::default(), EngineKind::Fio);
+        change(&mut load);
+        export_load(&load, "s", &places(1), TERMS).unwrap_err().to_string()
+    };
+    let drains = load(&|load| load.drain = Some(drain));
+    assert!(drains.contains("a queue that drains"), "{drains}");
+    let blocks = load(&|load| load.blocking_syncs = true);
+    assert!(blocks.contains("syncs that hold up their job"), "{blocks}");
+    let shared = load(&|load| load.workload.group_commit = Some(GroupCommit::of(8)));
+    assert!(shared.contains("committers that share"), "{shared}");
+    let ramp = ExportTerms { ramp: Nanos::from_millis(1), ..TERMS };
+    let error = exported(Workload::default(), ramp).unwrap_err().to_string();
+    assert!(error.contains("a ramp before an amount"), "{error}");
+    let random = Workload { pattern: Pattern::Random, ..Workload::default() };
+    let mixed = Workload { read_share: PerMille(300), ..random.clone() };
+    let paced = ExportTerms { arrivals: Arrivals::Constant { rate_per_second: 8.0 }, ..TERMS };
+    let error = exported(mixed.clone(), paced).unwrap_err().to_string();
+    assert!(error.contains("a rate of reads and writes together"), "{error}");
+    let pareto = Skew::Pareto { h_per_mille: 200 };
+    let zones = |share| Zone { accesses: PerMille(share), size: PerMille(500) };
+    let zones = Skew::Zones { zones: vec![zones(400), zones(600)] };
+    let two = Workload { skew: zones, write_skew: Some(pareto.clone()), ..mixed };
+    let error = exported(two, TERMS).unwrap_err().to_string();
+    assert!(error.contains("skews of two kinds"), "{error}");
+    let hot = Workload { skew: pareto, coverage: Coverage::EachOnce, ..random };
+    let error = exported(hot, TERMS).unwrap_err().to_string();
+    assert!(error.contains("fio has no map then"), "{error}");
 }

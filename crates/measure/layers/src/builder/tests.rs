@@ -1,5 +1,7 @@
 //! Builds on the scripted machine: whatever fails and wherever it is cut off, nothing stays.
 
+mod foreign;
+
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 

@@ -159,11 +159,34 @@ const MOUNT: &[ToolWord] = word_list! {
 mod tests {
     use super::*;
     use crate::identity::WrittenSuperblock;
-    use crate::tests::stacks::{TAG, btrfs, loops, on_loops, plan_above, stack, types_on};
+    use crate::tests::stacks::{TAG, btrfs, loops, on_loops, plan_above, ram, stack, types_on};
     use crate::{DeclaredKind, DeclaredStack, check_declared};
 
     pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![loops(2, 300), btrfs(BtrfsProfile::Raid10)])]
+    }
+
+    #[test]
+    fn data_and_metadata_have_the_profile_and_declared_words_stand_behind_ours() {
+        let lines = |profile, mkfs: &[&str], mount: &[&str]| {
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            let options = MadeFilesystem { mkfs: words(mkfs), mount: words(mount) };
+            let plan = plan_above(vec![ram(3), DeclaredKind::Btrfs(Btrfs { profile, options })]);
+            let line =
+                |start: &str| plan.iter().find(|line| line.starts_with(start)).unwrap().clone();
+            (line("mkfs"), line("mount"))
+        };
+        let names = "-U d8e07156-9f07-b4c4-9422-1e46fbea64d9 -L durioabc1234 /dev/ram0 /dev/ram1 \
+                     /dev/ram2";
+        let (mkfs, mount) = lines(BtrfsProfile::Raid1, &["-n", "16k"], &["noatime", "ssd"]);
+        assert_eq!(mkfs, format!("mkfs.btrfs -q -f -K -d raid1 -m raid1 -n 16k {names}"));
+        assert_eq!(
+            mount,
+            "mount -t btrfs -o noatime,ssd,device=/dev/ram1,device=/dev/ram2 /dev/ram0 \
+             /run/durio/durioabc1234"
+        );
+        let (mkfs, _) = lines(BtrfsProfile::Single, &[], &[]);
+        assert_eq!(mkfs, format!("mkfs.btrfs -q -f -K -d single -m single {names}"));
     }
 
     #[test]

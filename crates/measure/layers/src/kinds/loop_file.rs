@@ -204,6 +204,27 @@ mod tests {
     }
 
     #[test]
+    fn every_device_has_its_own_file_in_the_declared_directory() {
+        let two = Loop { made: made(2, 5), directory: Some("/srv/files".into()) };
+        let plan = plan(vec![DeclaredKind::Loop(two)]);
+        let folder = "/srv/files/durioabc1234";
+        assert_eq!(plan[1], format!("make directory {folder}  | remove directory {folder}"));
+        let file = format!("{folder}/loop1");
+        assert_eq!(
+            plan[4..],
+            [
+                format!("make file {file} of 5 MiB  | remove file {file}"),
+                format!(
+                    "losetup --find --show --direct-io=on {file}  → {{loop1}}  \
+                     | losetup --detach the loop device of {file}"
+                ),
+                "wait until {loop0} is there".to_owned(),
+                "wait until {loop1} is there".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
     fn the_directory_of_the_files_is_absolute() {
         let relative = Loop { made: made(1, 64), directory: Some("files".into()) };
         assert!(fault(vec![DeclaredKind::Loop(relative)]).contains("is not an absolute path"));

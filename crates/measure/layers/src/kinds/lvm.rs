@@ -303,11 +303,53 @@ mod tests {
         );
     }
 
+    /// The words of lvcreate between the size and the name.
+    fn layout_of(count: u32, layout: LvmLayout, kib: Option<u64>) -> String {
+        let plan = plan_above(vec![ram(count), lvm(layout, kib)]);
+        let create = plan.iter().find(|line| line.contains("lvm lvcreate ")).unwrap();
+        let behind = create.split_once("100%FREE ").unwrap().1;
+        behind.split_once(" --wipesignatures").unwrap().0.to_owned()
+    }
+
     #[test]
-    fn a_dot_in_a_device_s_path_lets_lvm_see_no_other_device() {
-        let device = DeclaredKind::Device(Device { paths: vec!["/dev/disk/by-id/nvme.1".into()] });
+    fn a_volume_has_stripes_and_copies_by_its_layout_and_its_devices() {
+        for (count, layout, kib, expected) in [
+            (3, LvmLayout::Linear, None, "--type linear"),
+            (3, LvmLayout::Striped, None, "--type striped --stripes 3"),
+            (5, LvmLayout::Striped, Some(128), "--type striped --stripes 5 --stripesize 128k"),
+            (2, LvmLayout::Raid1, None, "--type raid1 --nosync --mirrors 1"),
+            (4, LvmLayout::Raid1, None, "--type raid1 --nosync --mirrors 3"),
+            (6, LvmLayout::Raid10, None, "--type raid10 --nosync --mirrors 1 --stripes 3"),
+        ] {
+            assert_eq!(layout_of(count, layout, kib), expected);
+        }
+    }
+
+    #[test]
+    fn every_group_has_its_devices_and_no_two_of_them_have_one_identifier() {
+        let mut nested = stack(vec![ram(6), lvm(LvmLayout::Raid1, None)]);
+        nested.layers[1].groups = 3;
+        let plan = commands(&nested, &place()).unwrap();
+        let lines: Vec<String> = plan.iter().map(|command| command.action.to_string()).collect();
+        let uuids: std::collections::BTreeSet<&str> = lines
+            .iter()
+            .filter_map(|line| line.split_once("--uuid ")?.1.split(' ').next())
+            .collect();
+        assert_eq!(uuids.len(), 6, "{uuids:?}");
+        for (group, members) in [(0, "/dev/ram0 /dev/ram1"), (2, "/dev/ram4 /dev/ram5")] {
+            let end = format!("--yes --quiet durioabc1234v1g{group} {members}");
+            let makes = |line: &&String| line.contains("vgcreate") && line.ends_with(&end);
+            assert_eq!(lines.iter().filter(makes).count(), 1, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_dot_or_a_plus_in_a_device_s_path_lets_lvm_see_no_other_device() {
+        let paths = vec!["/dev/disk/by-id/nvme.1".into(), "/dev/mapper/a+b".into()];
+        let device = DeclaredKind::Device(Device { paths });
         let plan = plan_above(vec![device, lvm(LvmLayout::Linear, None)]).join("\n");
         assert!(plan.contains("\"a|^/dev/disk/by-id/nvme[.]1$|\""), "{plan}");
+        assert!(plan.contains("\"a|^/dev/mapper/a[+]b$|\""), "{plan}");
     }
 
     #[test]
@@ -318,7 +360,12 @@ mod tests {
         assert!(lvm(2, LvmLayout::Striped, Some(64)).is_ok());
         assert!(lvm(2, LvmLayout::Striped, Some(65)).is_err());
         assert!(lvm(2, LvmLayout::Striped, Some(8192)).is_err());
-        assert!(lvm(1, LvmLayout::Raid1, None).is_err());
+        assert!(lvm(2, LvmLayout::Striped, Some(4096)).is_ok());
+        assert!(lvm(1, LvmLayout::Striped, None).is_err());
+        assert!(lvm(1, LvmLayout::Raid1, None).is_err() && lvm(2, LvmLayout::Raid1, None).is_ok());
+        assert!(lvm(2, LvmLayout::Raid1, Some(64)).unwrap_err().contains("no stripes"));
+        assert!(lvm(2, LvmLayout::Raid10, None).unwrap_err().contains("needs 4 devices"));
+        assert!(lvm(4, LvmLayout::Raid10, Some(64)).is_ok());
         assert!(lvm(5, LvmLayout::Raid10, None).unwrap_err().contains("even number"));
     }
 

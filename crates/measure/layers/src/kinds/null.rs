@@ -166,6 +166,31 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_completes_at_once_and_has_the_driver_s_queue_unless_it_is_declared_otherwise() {
+        let plain = Null { made: made(2, 96), completion: None, queue_depth: None };
+        assert_eq!(plain.label(), ["2 × null 96 MiB"]);
+        let plan = plan(vec![DeclaredKind::Null(plain)]);
+        let second = "/sys/kernel/config/nullb/durioabc1234n1";
+        assert_eq!(plan.len(), 3 + 2 * 4 + 2, "{plan:?}");
+        assert_eq!(
+            plan[8..],
+            [
+                format!("write 1 to {second}/memory_backed"),
+                format!("write 96 to {second}/size"),
+                format!("write 1 to {second}/power"),
+                "wait until /dev/durioabc1234n0 is there".to_owned(),
+                "wait until /dev/durioabc1234n1 is there".to_owned(),
+            ]
+        );
+        let slow = Null {
+            made: made(1, 64),
+            completion: Some(Nanos::from_micros(70)),
+            queue_depth: Some(3),
+        };
+        assert_eq!(slow.label(), ["null 64 MiB", "completion 70 µs", "depth 3"]);
+    }
+
+    #[test]
     fn sizes_are_whole_mib_and_queues_what_the_kernel_takes() {
         let odd = NewDevices { count: 1, size: Bytes::from_kib(1500) };
         assert!(check_declared(&stack(vec![null(odd, None)])).is_err());

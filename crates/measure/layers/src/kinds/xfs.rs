@@ -153,11 +153,29 @@ const MOUNT: &[ToolWord] = word_list! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DeclaredStack;
-    use crate::tests::stacks::{TAG, loops, on_loops, stack, types_on, xfs};
+    use crate::tests::stacks::{TAG, loops, on_loops, plan_above, ram, stack, types_on, xfs};
+    use crate::{DeclaredKind, DeclaredStack};
 
     pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![loops(1, 300), xfs()])]
+    }
+
+    #[test]
+    fn the_identifier_of_the_build_is_a_key_of_the_metadata() {
+        let options = MadeFilesystem {
+            mkfs: vec!["-m".into(), "reflink=0".into()],
+            mount: vec!["noatime".into(), "logbsize=256k".into()],
+        };
+        let plan = plan_above(vec![ram(1), DeclaredKind::Xfs(Xfs { options })]);
+        assert_eq!(
+            plan[0],
+            "mkfs.xfs -q -f -K -m reflink=0 -m uuid=d8e07156-9f07-b4c4-9422-1e46fbea64d9 -L \
+             durioabc1234 /dev/ram0"
+        );
+        assert_eq!(
+            plan[2],
+            "mount -t xfs -o noatime,logbsize=256k /dev/ram0 /run/durio/durioabc1234"
+        );
     }
 
     #[test]

@@ -265,7 +265,28 @@ mod tests {
     }
 
     #[test]
+    fn devices_side_by_side_have_no_word_of_zpool_and_every_other_layout_has_its_own() {
+        let tail = |layout, count| {
+            let plan = plan_above(vec![ram(count), zfs(layout)]);
+            let create = plan.iter().find(|line| line.starts_with("zpool create")).unwrap();
+            create.split_once(" durioabc1234 ").unwrap().1.to_owned()
+        };
+        assert_eq!(tail(ZfsLayout::Single, 2), "/dev/ram0 /dev/ram1");
+        assert_eq!(tail(ZfsLayout::Mirror, 2), "mirror /dev/ram0 /dev/ram1");
+        assert_eq!(tail(ZfsLayout::Raidz2, 3), "raidz2 /dev/ram0 /dev/ram1 /dev/ram2");
+    }
+
+    #[test]
     fn a_layout_needs_its_devices_and_their_size() {
+        for (layout, least) in [
+            (ZfsLayout::Single, 1),
+            (ZfsLayout::Mirror, 2),
+            (ZfsLayout::Raidz1, 2),
+            (ZfsLayout::Raidz2, 3),
+        ] {
+            assert!(on_loops(least, 64, zfs(layout)).is_ok(), "{layout:?}");
+            assert!(least == 1 || on_loops(least - 1, 64, zfs(layout)).is_err(), "{layout:?}");
+        }
         assert!(on_loops(2, 64, zfs(ZfsLayout::Mirror)).is_ok());
         assert!(on_loops(2, 63, zfs(ZfsLayout::Mirror)).is_err());
         assert!(on_loops(2, 64, zfs(ZfsLayout::Raidz2)).is_err());

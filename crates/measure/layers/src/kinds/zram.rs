@@ -143,4 +143,19 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn each_disk_has_its_own_number_and_all_are_waited_for() {
+        let plan = plan(vec![DeclaredKind::Zram(Zram { made: made(2, 3) })]);
+        assert_eq!(
+            plan[3..],
+            [
+                "cat /sys/class/zram-control/hot_add  → {zram1}  \
+                 | write {zram1} to /sys/class/zram-control/hot_remove",
+                "write 3145728 to /sys/block/zram{zram1}/disksize",
+                "wait until /dev/zram{zram0} is there",
+                "wait until /dev/zram{zram1} is there",
+            ]
+        );
+    }
 }

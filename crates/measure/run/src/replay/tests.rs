@@ -158,3 +158,46 @@ fn a_replay_opens_each_file_twice_and_twice_for_each_thread_that_uses_it_and_64_
     assert_eq!((files.needs.len(), order.threads().len()), (2, 2));
     assert_eq!(descriptors(&trace, &files, &order), 2 * 2 + 2 * 3 + 64);
 }
+
+fn written(begin: u64, task: u32, file: usize, offset: Option<u64>, bytes: u64) -> TracedOperation {
+    let call = &TRACED_CALLS[1];
+    TracedOperation { begin, nanos: 10, task, file, call, offset, bytes, durable: false }
+}
+
+#[test]
+fn an_operation_is_due_when_it_was_divided_by_the_speed() {
+    let due = |speed: f64| -> Vec<u64> {
+        let folder = tempfile::tempdir().unwrap();
+        let operations = vec![written(0, 1, 0, Some(0), 8), written(90_000, 2, 2, Some(0), 8)];
+        let trace = OperationTrace::new(Value::Null, files(), operations);
+        let mut journal = Journal::begin(folder.path(), None).unwrap();
+        let wish = ReplayWish { trace: &trace, directory: folder.path(), speed, seed: 7 };
+        let done = replay(wish, &mut journal, &StopFlag::default(), &mut |_| {}).unwrap();
+        let mut due: Vec<u64> = done.operations.iter().map(|operation| operation.due).collect();
+        due.sort_unstable();
+        due
+    };
+    assert_eq!(
+        (due(1.0), due(3.0), due(0.5)),
+        (vec![0, 90_000], vec![0, 30_000], vec![0, 180_000])
+    );
+}
+
+/// A file that two descriptors have is one.
+#[test]
+fn a_write_without_an_offset_goes_to_the_end_of_its_file() {
+    let operations = vec![
+        written(0, 1, 0, None, 300),
+        written(1, 1, 1, None, 50),
+        written(2, 1, 0, None, 5),
+        written(3, 1, 0, Some(70), 20),
+        // Of unknown size.
+        written(4, 1, 2, None, 400),
+        written(5, 1, 2, None, 1),
+        written(6, 1, 2, Some(900), 100),
+    ];
+    let trace = OperationTrace::new(Value::Null, files(), operations);
+    let files = Files::of(&trace);
+    assert_eq!(files.place_of, [0, 0, 1]);
+    assert_eq!(files.offsets, [100_000, 100_300, 100_350, 70, 0, 400, 900]);
+}

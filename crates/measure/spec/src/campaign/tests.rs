@@ -1,6 +1,8 @@
 //! Specs to plans: known expansions, errors with their places, all built-in specs, and
 //! damaged files.
 
+mod keys;
+
 use std::path::Path;
 
 use durio_base::{Bytes, Nanos};

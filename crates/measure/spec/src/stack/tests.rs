@@ -2,7 +2,9 @@
 
 use durio_base::{Bytes, Nanos};
 use durio_layers::check_declared;
-use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack, Ext4, Loop, MdBitmap, Ram};
+use durio_layers::{
+    DeclaredKind, DeclaredLayer, DeclaredStack, DmTarget, Ext4, Loop, MdBitmap, Ram,
+};
 use durio_plan::{ClockChoice, Limit, Location, LocationFacts, RawPath, Role};
 use proptest::prelude::*;
 
@@ -104,6 +106,28 @@ fn an_array_of_durios_own_has_a_chunk_and_a_front_unless_it_says_others() {
 }
 
 #[test]
+fn targets_of_the_device_mapper_have_their_times_and_flakey_fails_as_long_as_it_is_down() {
+    let bench = with(
+        r#"[[stack]]
+        name = "a"
+        layers = [
+            { ram = { size = "64MiB" } },
+            { dm = { target = "delay", delay = "15ms" } },
+            { dm = { target = "flakey", down = "4s", up = "70s" } },
+        ]"#,
+    )
+    .unwrap();
+    let dm = |layer: usize| match &bench.stacks[0].layers[layer].kind {
+        DeclaredKind::Dm(dm) => dm.target,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(dm(1), DmTarget::Delay { delay: Nanos::from_millis(15) });
+    assert_eq!(dm(2), DmTarget::Flakey { up_seconds: 70, down_seconds: 4 });
+    let labels: Vec<String> = bench.stacks[0].layers.iter().map(|layer| layer.label()).collect();
+    assert_eq!(labels[1..], ["dm delay 15 ms", "dm flakey 70 s up 4 s down"]);
+}
+
+#[test]
 fn a_degraded_row_is_a_stack_of_its_own_with_a_member_less() {
     let bench = with(
         r#"[[stack]]
@@ -161,6 +185,20 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         (
             stack(&format!("{ram}, {{ dm = {{ target = \"linear\", delay = \"1ms\" }} }}")),
             "'delay' is for the target delay",
+        ),
+        (
+            stack(&format!("{ram}, {{ dm = {{ target = \"crypt\", down = \"1s\" }} }}")),
+            "'down' is for the target flakey, not for crypt",
+        ),
+        (
+            stack(&format!("{ram}, {{ dm = {{ target = \"flakey\", up = \"9s\" }} }}")),
+            "'down' of the layer is missing",
+        ),
+        (
+            stack(&format!(
+                "{ram}, {{ dm = {{ target = \"flakey\", up = \"1500ms\", down = \"2s\" }} }}"
+            )),
+            "up 1.5 s is no whole number of 1 s",
         ),
         (stack(&format!("{ram}, {{ ext4 = {{ mount = [] }} }}")), "'mount' needs 1 to"),
         (stack(&format!("{ram}, {{ ext4 = 3 }}")), "x.toml:5:"),

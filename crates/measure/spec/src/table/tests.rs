@@ -50,6 +50,8 @@ fn shares_and_amounts_are_exact() {
 #[test]
 fn sizes_and_times_need_their_unit() {
     assert_eq!(text("4KiB"), Ok(Bytes::from_kib(4)));
+    assert_eq!(text("4kB"), Ok(Bytes::new(4000)));
+    assert!(text::<Bytes>("4KB").is_err(), "is it 4000 or 4096?");
     assert_eq!(text("1.5s"), Ok::<Time, _>(SpecTime(Nanos::from_millis(1500))));
     assert!(text::<Bytes>("4096").unwrap_err().contains("unit"));
     assert!(text::<Time>("60 parsecs").is_err());
@@ -71,17 +73,36 @@ fn what_is_no_value_of_the_type_is_refused_with_its_place() {
 #[test]
 fn skews_regions_placements_and_goals_are_read() {
     assert_eq!(text("zipf:0.99"), Ok(Skew::Zipf { theta_per_mille: 990 }));
-    let Ok(Skew::Zones { zones }) = text("zones:80%/20%,20%/80%") else { panic!("zones") };
-    assert_eq!(zones.len(), 2);
+    assert_eq!(text("pareto:0.2"), Ok(Skew::Pareto { h_per_mille: 200 }));
+    assert_eq!(text("normal:12.5%"), Ok(Skew::Normal { deviation_per_mille: 125 }));
+    let Ok(Skew::Zones { zones }) = text("zones:70%/20%,30%/80%") else { panic!("zones") };
+    let zones: Vec<_> = zones.iter().map(|zone| (zone.accesses.0, zone.size.0)).collect();
+    assert_eq!(zones, [(700, 200), (300, 800)], "accesses before sizes");
     assert_eq!(text("offset:12%"), Ok(Regions::OffsetEach(Amount::Share(120))));
+    assert_eq!(text("offset:3GiB"), Ok(Regions::OffsetEach(Amount::Bytes(Bytes::from_gib(3)))));
+    for (word, region) in [
+        ("shared", Regions::Shared),
+        ("share-each", Regions::ShareEach),
+        ("offset:spread", Regions::Spread),
+    ] {
+        assert_eq!(text(word), Ok(region), "{word}");
+    }
     assert_eq!(text("cpus:0-1,8"), Ok(Placement::Cpus(vec![0, 1, 8])));
+    assert_eq!(text("cpus:8191"), Ok(Placement::Cpus(vec![8191])));
+    for (words, placement) in [
+        ("device-node", Placement::DeviceNode),
+        ("anywhere", Placement::Anywhere),
+        ("node:3", Placement::Node(3)),
+    ] {
+        assert_eq!(text(words), Ok(placement), "{words}");
+    }
     let goal = Goal { percentile: 99.9, latency: Nanos::from_millis(10) };
     assert_eq!(text("p99.9 <= 10ms"), Ok(goal));
     for wrong in ["zipf", "zones:80%"] {
         assert!(text::<Skew>(wrong).is_err(), "{wrong}");
     }
     assert!(text::<Regions>("offset:").is_err());
-    for wrong in ["cpus:3-1", "cpus:0-4294967295"] {
+    for wrong in ["cpus:3-1", "cpus:0-4294967295", "cpus:8192", "node:", "nodes:1"] {
         assert!(text::<Placement>(wrong).is_err(), "{wrong}");
     }
     for wrong in ["p100 <= 1ms", "p99 < 1ms"] {

@@ -2,7 +2,7 @@
 
 use durio_base::{Bytes, Nanos};
 use durio_fio::export_job::{ExportPlace, ExportTerms, export_load};
-use durio_plan::{BatchPolicy, EngineKind, Limit, Load};
+use durio_plan::{AccessAdvice, BatchPolicy, EngineKind, Limit, Load};
 use durio_workload::{
     Arrivals, BlockShare, ByteZone, CacheMode, Contents, Coverage, JumpShares, Pattern, PerMille,
     Region, Renewal, Skew, SyncMethod, SyncPolicy, Workload, Zone,
@@ -95,12 +95,18 @@ fn made(choices: Choices) -> (Load, ExportTerms) {
     let aligns = is_free && is_single && skew.is_uniform() && map % 3 == 1;
     let is_timed = limit % 2 == 0;
     let is_direct = cache % 2 == 0;
-    let (contents, renewal, duplicates) = match data % 6 {
+    let (contents, renewal, duplicates) = match data % 8 {
         _ if !writes => (Contents::Incompressible, Renewal::EachWrite, PerMille::NONE),
         0 => (Contents::Compressible { zeros: percent(data) }, Renewal::EachWrite, PerMille::NONE),
         1 => (Contents::Incompressible, Renewal::Never, PerMille::NONE),
         2 => (Contents::Incompressible, Renewal::EachWrite, percent(data)),
         3 => (Contents::Incompressible, Renewal::EachWrite, PerMille::NONE),
+        // fio changes neither.
+        4 => (Contents::Compressible { zeros: PerMille::ALL }, Renewal::Never, PerMille::NONE),
+        5 => {
+            let bytes = vec![0x0d, 0xe0, data];
+            (Contents::Pattern { bytes }, Renewal::Never, PerMille::NONE)
+        }
         _ => (Contents::Incompressible, Renewal::Scrambled, PerMille::NONE),
     };
     let method = match sync % 5 {
@@ -169,7 +175,7 @@ fn made(choices: Choices) -> (Load, ExportTerms) {
             1 if !is_mixed => Arrivals::Poisson { rate_per_second: f64::from(rate) + 20.0 },
             _ => Arrivals::Closed,
         },
-        first_job_ends_all: false,
+        first_job_ends_all: ramp % 2 == 1,
     };
     let mut load = Load::new(0, workload, EngineKind::Fio);
     load.batch = BatchPolicy { submit_max: if depth == 1 { 1 } else { depth.div_ceil(2) } };
@@ -181,6 +187,12 @@ fn made(choices: Choices) -> (Load, ExportTerms) {
         }
         .to_owned(),
     );
+    load.advice = match hole % 4 {
+        0 => None,
+        1 => Some(AccessAdvice::Random),
+        2 => Some(AccessAdvice::Sequential),
+        _ => Some(AccessAdvice::NoReuse),
+    };
     (load, terms)
 }
 
@@ -202,7 +214,7 @@ fn comes_back(choices: Choices) -> bool {
     let found = &step.load;
     assert_eq!(found.workload, load.workload, "{text}");
     assert_eq!((found.engine, found.batch), (engine_of(&load), load.batch), "{text}");
-    assert_eq!(found.arrivals, terms.arrivals, "{text}");
+    assert_eq!((found.arrivals, found.advice), (terms.arrivals, load.advice), "{text}");
     assert_eq!((step.limit, step.ramp), (terms.limit, terms.ramp), "{text}");
     assert_eq!(step.first_job_ends_all, terms.first_job_ends_all, "{text}");
     assert_eq!(found.placement, durio_plan::Placement::Cpus(vec![3]), "{text}");

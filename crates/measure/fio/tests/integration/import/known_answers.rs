@@ -98,6 +98,8 @@ fn amounts_and_times_are_limits() {
     assert_eq!(limit("size=10m\ntime_based\nruntime=5"), Limit::Duration(Nanos::from_secs(5)));
     let (volume, duration) = (Bytes::from_mib(10), Nanos::from_secs(5));
     assert_eq!(limit("size=10m\nruntime=5"), Limit::VolumeWithin { volume, duration });
+    assert_eq!(limit("number_ios=256\nnumjobs=3\ngroup_reporting"), mib(3), "of each copy");
+    assert_eq!(limit("size=1m\nnumber_ios=5000"), mib(1), "the smaller of the two");
     // Whole blocks where each comes once, one more where offsets are free.
     assert_eq!(limit("size=42k\nbs=4k"), Limit::Volume(Bytes::from_kib(40)));
     assert_eq!(limit("size=42k\nbs=4k\nnorandommap"), Limit::Volume(Bytes::from_kib(44)));
@@ -107,6 +109,53 @@ fn amounts_and_times_are_limits() {
 fn a_ramp_is_kept_with_a_time() {
     let step = step("[a]\nfilename=/dev/a\ntime_based\nruntime=5\nramp_time=500ms");
     assert_eq!(step.ramp, Nanos::from_millis(500));
+}
+
+/// A fiftieth of the time from 100 ms to 1 s, and never more than 50,000 of them.
+#[test]
+fn intervals_follow_the_time_of_a_job() {
+    let interval = |seconds: u64| {
+        let text = format!("[a]\nfilename=/dev/a\ntime_based\nruntime={seconds}");
+        step(&text).interval
+    };
+    for (seconds, millis) in
+        [(1, 100), (5, 100), (12, 240), (50, 1000), (500, 1000), (50_000, 1000), (75_000, 1500)]
+    {
+        assert_eq!(interval(seconds), Nanos::from_millis(millis), "{seconds} s");
+    }
+    assert_eq!(step("[a]\nfilename=/dev/a").interval, Nanos::from_secs(1), "no time is known");
+}
+
+#[test]
+fn places_in_percent_begin_at_whole_blocks_and_have_whole_blocks() {
+    let within = |more: &str| {
+        let text = format!("[a]\nfilename=/dev/a\nrw=randread\nbs=8k\n{more}");
+        let within = load(&text).workload.within.unwrap();
+        (within.offset.get(), within.length.get())
+    };
+    // 33 % of 1 GiB are 354,334,801 bytes.
+    assert_eq!(within("size=33%"), (0, 43_253 * 8192));
+    assert_eq!(within("size=33%\noffset=33%"), (43_254 * 8192, 43_253 * 8192));
+    let aligned = within("size=33%\noffset=33%\noffset_align=64k");
+    assert_eq!(aligned, (5407 * 65_536, 43_253 * 8192));
+    // Bytes are taken as they are.
+    assert_eq!(within("size=8m\noffset=12k\noffset_align=64k"), (12 << 10, 8 << 20));
+}
+
+#[test]
+fn a_file_has_its_size_and_a_job_moves_a_part_of_it() {
+    let of = |more: &str| {
+        let plan = plan(&format!("[a]\nfilename=new\nrw=read\nfilesize=16m\n{more}")).plan;
+        let within = plan.steps[0].load.workload.within.unwrap();
+        let mib = |bytes: Bytes| bytes.get() >> 20;
+        let Limit::Volume(moved) = plan.steps[0].limit else { panic!("{plan:?}") };
+        (mib(plan.targets[0].size), mib(within.offset), mib(within.length), mib(moved))
+    };
+    assert_eq!(of(""), (16, 0, 16, 16));
+    assert_eq!(of("offset=4m"), (16, 4, 12, 12));
+    assert_eq!(of("offset=4m\nsize=3m"), (16, 4, 12, 3));
+    assert_eq!(of("size=30m"), (16, 0, 16, 16));
+    assert_eq!(of("size=3m\nio_size=5m"), (16, 0, 16, 5));
 }
 
 #[test]
@@ -182,8 +231,17 @@ fn copies_have_the_cpus_that_fio_would_give_them() {
     let steps = plan(text).plan.steps;
     // The first copy of b is the second of all.
     assert_eq!(steps[1].load.placement, Placement::Cpus(vec![2, 4, 0]));
-    let text = "[a]\nfilename=/dev/a\nnuma_cpu_nodes=1\nnuma_mem_policy=bind:1";
-    assert_eq!(load(text).placement, Placement::Node(1));
+    let memory = |policy: &str| {
+        let text = format!("[a]\nfilename=/dev/a\nnuma_cpu_nodes=1\nnuma_mem_policy={policy}");
+        super::imported(&text).map(|imported| imported.plan.steps[0].load.placement.clone())
+    };
+    for policy in ["bind:1", "prefer:1", "local", "default"] {
+        assert_eq!(memory(policy), Ok(Placement::Node(1)), "{policy}");
+    }
+    for policy in ["bind:0", "bind:0-1", "prefer:0", "interleave:1"] {
+        let refusals = memory(policy).unwrap_err();
+        assert_eq!((refusals.len(), refusals[0].option.as_str()), (1, "numa_mem_policy"));
+    }
 }
 
 #[test]

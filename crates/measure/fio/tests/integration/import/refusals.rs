@@ -119,6 +119,18 @@ fn what_fio_would_do_otherwise_is_refused() {
         ("ioengine=io_uring\niodepth=8\nhipri", "hipri"),
         ("ioengine=vsync\niodepth=8\niodepth_batch=4", "iodepth_batch"),
         ("time_based\nruntime=1\nnumber_ios=5", "number_ios"),
+        ("rate=1m\nrate_iops=20", "rate_iops"),
+        ("rw=randread\nnorandommap\nbssplit=4k/50:8k/50\nrate=1m", "rate"),
+        ("rw=randread\nnorandommap\nbsrange=4k-8k\nbs_unaligned=1", "bs_unaligned"),
+        ("rw=randread\nnorandommap\nbssplit=4k/50:8k/50\nnumber_ios=9", "number_ios"),
+        (
+            "rw=write\nbuffer_compress_percentage=20\nbuffer_pattern=0x1f",
+            "buffer_compress_percentage",
+        ),
+        ("numa_cpu_nodes=0\ncpus_allowed=1", "numa_cpu_nodes"),
+        ("rw=randread\nrandom_distribution=zipf:1.2\nbs=8k\nblockalign=4k", "random_distribution"),
+        ("random_distribution=zipf:12\nrw=randread", "random_distribution"),
+        ("size=50%\nfilesize=8m", "size"),
     ] {
         let refusals = imported(&format!("[a]\nfilename=/dev/a\n{lines}")).unwrap_err();
         let named = refusals.iter().any(|refusal| refusal.option == option);

@@ -1,9 +1,48 @@
 //! Sections that become steps and loads.
 
 use durio_base::{Bytes, Nanos};
-use durio_plan::Limit;
+use durio_plan::{Limit, Load};
 
 use super::{imported, plan, step};
+
+/// Two drives in one row; the lines are those of the second.
+fn drives(of_second: &str) -> Vec<Load> {
+    let text = format!(
+        "[global]\nrw=randrw\ngroup_reporting\ntime_based\nruntime=4\nsize=64m\n\
+         [a]\nfilename=/dev/a\n[b]\nfilename=/dev/b\n{of_second}"
+    );
+    step(&text).loads().cloned().collect()
+}
+
+#[test]
+fn drives_whose_sections_differ_in_anything_else_are_loads_of_their_own() {
+    assert_eq!(drives("").len(), 1);
+    for line in [
+        "bs=8k",
+        "rwmixread=70",
+        "rw=randwrite",
+        "norandommap",
+        "direct=1",
+        "sync=dsync",
+        "ioengine=libaio",
+        "ioengine=libaio\niodepth=4",
+        "thinktime=25",
+        "rate_iops=40,10",
+        "fadvise_hint=0",
+        "runtime=5",
+        "size=32m",
+        "offset=1m",
+        "numjobs=2",
+        "new_group",
+        "group_reporting=0",
+        "cpus_allowed=3",
+        "scramble_buffers=0",
+    ] {
+        let loads = drives(line);
+        let targets: Vec<usize> = loads.iter().map(|load| load.target).collect();
+        assert!(loads.len() > 1 && targets[..2] == [0, 1], "{line}: {targets:?}");
+    }
+}
 
 #[test]
 fn drives_with_a_section_each_in_one_row_are_one_load_over_all_of_them() {
@@ -58,4 +97,47 @@ fn a_reader_after_a_writer_reads_the_file_of_the_first() {
     let text = "[global]\nfilename=new\nsize=8m\n[w]\nrw=write\n[r]\nstonewall\nrw=read";
     let plan = plan(text).plan;
     assert_eq!((plan.targets.len(), plan.steps[1].load.target), (1, 0));
+}
+
+#[test]
+fn what_exitall_ends_is_a_reporting_group_unless_it_is_told_otherwise() {
+    let of = |more: &str| {
+        let text = format!("[global]\nfilename=/dev/a\nexitall\n[a]\nrw=randread\n[b]\n{more}");
+        imported(&text).map(|imported| imported.plan.steps[0].first_job_ends_all)
+    };
+    assert!(of("").unwrap());
+    for (more, is_taken) in [
+        ("new_group", false),
+        ("new_group\nexit_what=group", false),
+        ("exit_what=stonewall", false),
+        ("stonewall", true),
+    ] {
+        let outcome = of(more);
+        assert_eq!(outcome.is_ok(), is_taken, "{more}: {outcome:?}");
+        if let Err(refusals) = outcome {
+            assert_eq!((refusals.len(), refusals[0].option.as_str()), (1, "exitall"), "{more}");
+        }
+    }
+    let of_scope = |scope: &str, more: &str| {
+        let text = format!(
+            "[global]\nfilename=/dev/a\nexitall\nexit_what={scope}\n[a]\nrw=randread\n[b]\n{more}"
+        );
+        imported(&text).is_ok()
+    };
+    assert!(of_scope("stonewall", "new_group") && !of_scope("group", "new_group"));
+    assert!(of_scope("all", "new_group") && !of_scope("all", "stonewall"));
+}
+
+#[test]
+fn a_later_group_waits_for_the_longest_job_of_the_one_before() {
+    for times in [(5, 9), (9, 5)] {
+        let text = format!(
+            "[global]\nfilename=/dev/a\ntime_based\nramp_time=2\n[a]\nruntime={}\n[b]\nruntime={}\n\
+             [c]\nstonewall\nstartdelay=13\nruntime=1",
+            times.0, times.1
+        );
+        let steps = plan(&text).plan.steps;
+        let pauses: Vec<_> = steps.iter().map(|step| step.pause_before).collect();
+        assert_eq!(pauses, [0, 2].map(Nanos::from_secs), "{times:?}");
+    }
 }
