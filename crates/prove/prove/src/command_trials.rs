@@ -334,3 +334,33 @@ fn controls(disk: &Disk) -> Controls {
     let lost = unsynced.clone().filter(|write| write.survived != write.written).count();
     Controls { written: unsynced.count() as u64, lost: lost as u64 }
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_simdisk::{Lie, Survivors};
+
+    use super::*;
+
+    #[test]
+    fn controls_are_pages_whose_writes_had_ended_and_that_nobody_was_promised() {
+        for (survivors, lost) in [(Survivors::None, 3), (Survivors::All, 0)] {
+            for lies in [Vec::new(), vec![Lie::FlushIgnored]] {
+                let profile = Profile { survivors, lies, ..Profile::honest(1 << 20) };
+                let mut disk = Disk::new(profile, 1);
+                assert_eq!(controls(&disk), Controls::default(), "it was not cut");
+                let data = [1; 4096];
+                let write =
+                    |page: u64, fua| DiskRequest::Write { sector: page * 8, data: &data, fua };
+                let promised = [write(0, false), DiskRequest::Flush, write(1, true)];
+                let others = [2, 3, 4].map(|page| write(page, false));
+                for request in promised.into_iter().chain(others) {
+                    disk.carry_out(0, Nanos::ZERO, request, &mut []).unwrap();
+                }
+                // On its way.
+                disk.begin(0, Nanos::ZERO, write(9, false)).unwrap();
+                disk.cut();
+                assert_eq!(controls(&disk), Controls { written: 3, lost }, "{survivors:?}");
+            }
+        }
+    }
+}

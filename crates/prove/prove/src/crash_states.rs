@@ -332,4 +332,71 @@ mod tests {
         fs::write(&path, [0; 700]).unwrap();
         assert!(read_base(&path).unwrap_err().to_string().contains("ends within a sector"));
     }
+
+    struct Unheard;
+
+    impl ProgressObserver for Unheard {
+        fn remark(&self, _: &str) {}
+
+        fn progress(&self, _: &str) {}
+    }
+
+    /// Three records, of which two were flushed and told.
+    fn log_of_records() -> Vec<u8> {
+        let record = |number: u64| trace::WriteLogEntry::write(number, 0, &[7; SECTOR]);
+        let flush = || trace::WriteLogEntry::write(0, trace::FLUSH, &[]);
+        let mark = trace::WriteLogEntry::mark;
+        let end = mark(trace::END_MARK);
+        let entries =
+            [record(1), flush(), mark("one"), record(2), flush(), mark("two"), record(3), end];
+        let mut bytes = trace::superblock(entries.len() as u64).to_vec();
+        entries.iter().for_each(|entry| bytes.extend(entry.to_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn each_count_of_states_is_told_under_its_own_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        fs::write(&log, log_of_records()).unwrap();
+        let counts = |limit, script: &str| {
+            let check = ["sh", "-c", script].map(OsString::from);
+            let request = CrashStatesRequest {
+                log: &log,
+                base: None,
+                size: Some(Bytes::new(8192)),
+                limit,
+                seed: 1,
+                check: &check,
+                patience: Nanos::from_secs(120),
+            };
+            check_crash_states(&request, &StopFlag::default(), &Unheard).unwrap()
+        };
+        let found = counts(1000, "case $DURIO_MARK in one) exit 2;; two) exit 1;; esac");
+        let made = (found.stretches, found.states, found.duplicates, found.left_out);
+        assert_eq!(made, (5, 6, 2, 0));
+        assert_eq!((found.passed, found.failed, found.undecided), (2, 2, 2));
+        let [failed, undecided] =
+            [&found.failures, &found.undecided_states].map(|list| (list.len(), list[0].clone()));
+        assert_eq!((failed.0, failed.1.mark.as_deref()), (2, Some("two")));
+        assert_eq!((undecided.0, undecided.1.mark.as_deref()), (2, Some("one")));
+        assert_eq!([failed.1.reason, undecided.1.reason], ["exit code 1", "exit code 2"]);
+        // Each is checked, a duplicate or left out.
+        let some = counts(2, "true");
+        assert!((1..=2).contains(&some.states), "{some:?}");
+        assert_eq!((some.states + some.duplicates + some.left_out, some.stretches), (8, 5));
+        assert!(found.is_complete && some.is_complete);
+    }
+
+    #[test]
+    fn of_what_a_check_says_the_last_three_lines_are_told() {
+        for (said, told) in [
+            ("", ""),
+            ("one", "one"),
+            ("one\ntwo\nthree\n", "one\ntwo\nthree"),
+            ("one\ntwo\n\n  three \nfour\n\n", "two\nthree\nfour"),
+        ] {
+            assert_eq!(last_lines(said), told);
+        }
+    }
 }

@@ -393,3 +393,6 @@ fn unexpected() -> CommandError {
 fn not_stamped() -> CommandError {
     CommandError::new(CommandErrorKind::Fault, "the disk was not stamped")
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,4 +201,36 @@ mod tests {
         assert!((0..9).all(|seed| log(FileWrites::Append, seed).starts_with(&places)));
         assert!((0..9).any(|seed| !log(FileWrites::Overwrite, seed).starts_with(&places)));
     }
+
+    #[test]
+    fn each_second_write_is_a_control_and_the_others_are_whole_writes_of_log_and_table() {
+        for (cells, write_cells) in [(64, 1), (256, 4), (1000, 32)] {
+            let layout = Layout::new(cells);
+            let arm = Arm { write_cells, ..Arm::new(DurablePath::Fdatasync, 8) };
+            let writes = |seed| -> Vec<Intent> {
+                Schedule::new(layout.clone(), &arm, 11, seed).take(4000).collect()
+            };
+            let mut controls = std::collections::BTreeSet::new();
+            let (mut in_log, mut in_table) = (0, 0);
+            for (seq, intent) in (11_u64..).zip(writes(3)) {
+                assert_eq!((intent.seq, intent.is_control), (seq, seq.is_multiple_of(2)));
+                assert_eq!((intent.sector % 8, intent.sectors % 8), (0, 0), "{seq}");
+                let first = intent.sector / 8;
+                let end = first + u64::from(intent.sectors) / 8;
+                let is_in = |area: &Range<u64>| area.start <= first && end <= area.end;
+                if intent.is_control {
+                    assert!(end == first + 1 && is_in(&layout.control), "{intent:?}");
+                    controls.insert(first);
+                } else {
+                    assert_eq!(end - first, write_cells, "{intent:?}");
+                    in_log += u32::from(is_in(&layout.journal));
+                    in_table += u32::from(is_in(&layout.table));
+                }
+            }
+            assert_eq!((in_log + in_table, controls.len() as u64), (2000, cells / 16));
+            assert!((800..1200).contains(&in_log), "{in_log} of 2000 in the log");
+            assert_eq!(writes(3), writes(3));
+            assert_ne!(writes(3), writes(4));
+        }
+    }
 }

@@ -358,8 +358,8 @@ fn agent_trial(
 #[cfg(test)]
 mod tests {
     use durio_base::Bytes;
-    use durio_plan::proof::{DurablePath, PROOF_PLAN_SCHEMA, ProofPlan};
-    use durio_record::proof::{PROOF_FOLDER_SCHEMA, ProofManifest};
+    use durio_plan::proof::{DurablePath, LossClass, PROOF_PLAN_SCHEMA, ProofPlan};
+    use durio_record::proof::{Finding, InPlace, PROOF_FOLDER_SCHEMA, ProofManifest};
 
     use super::*;
 
@@ -380,22 +380,28 @@ mod tests {
         fn progress(&self, _: &str) {}
     }
 
-    /// The series that have cuts, of a proof of these targets.
-    fn cut(targets: [ProofTarget; 2]) -> Vec<u32> {
+    fn made(target: ProofTarget, cuts: u32) -> ProofSeries {
+        let (name, arm) = ("made".to_owned(), Some(Arm::new(DurablePath::Fdatasync, 4)));
+        ProofSeries { name, target, arm, cuts, expected: None }
+    }
+
+    fn simulated_disk() -> ProofTarget {
+        ProofTarget::Simulated {
+            profile: "write-back".to_owned(),
+            size: Bytes::from_mib(1),
+            via: SimulatedVia::Process,
+        }
+    }
+
+    /// The cuts of a proof of these targets, and whether all of them could be tried.
+    fn proved(targets: [ProofTarget; 2], cuts: u32) -> (Vec<CutRecord>, bool) {
         let place = tempfile::tempdir().unwrap();
-        let series = |target| ProofSeries {
-            name: "made".to_owned(),
-            target,
-            arm: Some(Arm::new(DurablePath::Fdatasync, 4)),
-            cuts: 1,
-            expected: None,
-        };
         let plan = ProofPlan {
             schema: PROOF_PLAN_SCHEMA,
             name: "made".to_owned(),
             summary: String::new(),
             seed: 3,
-            series: targets.map(series).into(),
+            series: targets.map(|target| made(target, cuts)).into(),
         };
         let manifest = ProofManifest {
             schema: PROOF_FOLDER_SCHEMA,
@@ -408,9 +414,16 @@ mod tests {
         };
         let folder = ProofFolder::create(&place.path().join("proof"), manifest).unwrap();
         let proved = prove_power(folder, &StopFlag::default(), &Nobody).unwrap();
-        assert!(proved.ending.is_err(), "no agent comes");
-        let mut cut: Vec<u32> =
-            proved.folder.cuts().unwrap().iter().map(|record| record.series).collect();
+        let mut records = proved.folder.cuts().unwrap();
+        records.sort_by_key(|record| (record.series, record.cut));
+        (records, proved.ending.is_ok())
+    }
+
+    /// The series that have cuts.
+    fn cut(targets: [ProofTarget; 2]) -> Vec<u32> {
+        let (records, is_whole) = proved(targets, 1);
+        assert!(!is_whole, "no agent comes");
+        let mut cut: Vec<u32> = records.iter().map(|record| record.series).collect();
         cut.dedup();
         cut
     }
@@ -426,13 +439,56 @@ mod tests {
                 ..AgentTarget::default()
             })
         };
-        let simulated = || ProofTarget::Simulated {
-            profile: "write-back".to_owned(),
-            size: Bytes::from_mib(1),
-            via: SimulatedVia::Process,
-        };
         // In the second that the agent is waited for, a simulated disk would be cut many times.
-        assert!(cut([agent(), simulated()]).is_empty());
-        assert_eq!(cut([simulated(), agent()]), [0_u32]);
+        assert!(cut([agent(), simulated_disk()]).is_empty());
+        assert_eq!(cut([simulated_disk(), agent()]), [0_u32]);
+    }
+
+    #[test]
+    fn two_series_of_one_disk_have_different_cuts_and_the_same_plan_has_the_same_again() {
+        let findings = || {
+            let (records, is_whole) = proved([simulated_disk(), simulated_disk()], 3);
+            assert!(is_whole);
+            let names: Vec<_> = records.iter().map(|record| (record.series, record.cut)).collect();
+            assert_eq!(names, [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)]);
+            records.into_iter().map(|record| record.findings).collect::<Vec<_>>()
+        };
+        let first = findings();
+        assert_eq!(first, findings());
+        assert_ne!(first[..3], first[3..]);
+    }
+
+    fn recorded(series: u32, acknowledged: u64, class: Option<LossClass>) -> CutRecord {
+        let finding = |class| Finding {
+            class,
+            sector: 8,
+            sectors: 8,
+            seq: 1,
+            acknowledged_before_ns: Some(5),
+            found: InPlace::Zeros,
+        };
+        let findings = class.map(finding).into_iter().collect();
+        let findings = CutFindings { acknowledged, findings, ..CutFindings::default() };
+        let evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
+        CutRecord { series, cut: 1, evidence, findings, took_ns: 0, inventory: None }
+    }
+
+    #[test]
+    fn a_series_has_the_cuts_that_were_its_own_and_those_of_an_idle_disk_do_not_count() {
+        let before = [
+            recorded(0, 31, None),
+            recorded(1, 32, None),
+            recorded(1, 90, None),
+            recorded(0, 32, None),
+            recorded(2, 90, Some(LossClass::Torn)),
+            recorded(1, 5, None),
+        ];
+        let series = made(simulated_disk(), 5);
+        let progress = [0, 1, 2, 3].map(|place| {
+            let SeriesProgress { cuts, effective, has_lost } =
+                UndecidedSeries::of(place, &series, &before).progress;
+            (cuts, effective, has_lost)
+        });
+        assert_eq!(progress, [(2, 1, false), (3, 2, false), (1, 1, true), (0, 0, false)]);
     }
 }

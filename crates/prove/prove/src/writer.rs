@@ -341,3 +341,35 @@ pub fn seal(stamp: &Stamp, into: &mut [u8; SECTOR]) {
     let sum = checksum(into).to_le_bytes();
     into[place::CHECKSUM].copy_from_slice(&sum);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[test]
+    fn a_transfer_that_is_not_whole_is_a_failed_write_with_its_number() {
+        let failed = |result, length| match check::<Infallible>(7, result, length) {
+            Ok(()) => None,
+            Err(WriterError::Failed { seq, errno }) => Some((seq, errno)),
+            Err(other) => panic!("{other:?}"),
+        };
+        assert_eq!([failed(4096, 4096), failed(0, 0)], [None; 2]);
+        for moved in [0, 512, 4095, 4097] {
+            assert_eq!(failed(moved, 4096), Some((7, 28)), "{moved}: no room");
+        }
+        assert_eq!([failed(-5, 4096), failed(-5, 0)], [Some((7, 5)); 2]);
+        assert_eq!(failed(-28, 4096), Some((7, 28)));
+    }
+
+    #[test]
+    fn each_path_has_its_sync_or_its_flag() {
+        let of = |path| (sync_of(path), flags_of(path));
+        assert_eq!(of(DurablePath::Fsync), (Some(OperationKind::Fsync), WriteFlags::None));
+        assert_eq!(of(DurablePath::Fdatasync), (Some(OperationKind::Fdatasync), WriteFlags::None));
+        assert_eq!(of(DurablePath::RwfDsync), (None, WriteFlags::Dsync));
+        // The file is open so.
+        assert_eq!(of(DurablePath::ODsync), (None, WriteFlags::None));
+    }
+}

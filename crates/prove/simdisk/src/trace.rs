@@ -235,6 +235,51 @@ mod tests {
         assert!(error.to_string().contains("beyond the end"), "{error}");
     }
 
+    #[test]
+    fn a_head_that_no_log_has_is_refused_with_the_reason() {
+        let refused = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = log(&[WriteLogEntry::mark("a")]);
+            change(&mut bytes);
+            parse(&bytes).unwrap_err().to_string()
+        };
+        let not_a_log = "not a log of dm-log-writes: ";
+        let word = |at: usize, value: u32| {
+            move |bytes: &mut Vec<u8>| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes())
+        };
+        assert_eq!(refused(&word(0, 1)), format!("{not_a_log}it does not begin with their number"));
+        assert_eq!(refused(&word(8, 2)), format!("{not_a_log}its version is not 1"));
+        for size in [0, 256, 513, 131_072] {
+            let said = refused(&word(24, size));
+            assert_eq!(said, format!("{not_a_log}its sectors have a size that no device has"));
+        }
+        let short = refused(&|bytes| bytes.truncate(SECTOR - 1));
+        assert_eq!(short, format!("{not_a_log}it is shorter than a sector"));
+        let damaged = "entry 0 of the log is damaged: ";
+        assert_eq!(
+            refused(&|bytes| bytes.truncate(SECTOR)),
+            format!("{damaged}the log ends before it")
+        );
+        // The flags of the entry: one beyond the known five.
+        assert_eq!(refused(&word(SECTOR + 16, 32)), format!("{damaged}a flag that nobody knows"));
+        let gibibyte = |bytes: &mut Vec<u8>| {
+            bytes[SECTOR + 8..SECTOR + 24].fill(0);
+            bytes[SECTOR + 8..SECTOR + 16].copy_from_slice(&((1_u64 << 21) + 1).to_le_bytes());
+        };
+        assert_eq!(refused(&gibibyte), format!("{damaged}too many sectors"));
+        // What the superblock counts is there.
+        assert!(refused(&word(16, 2)).starts_with("entry 1 of the log is damaged"));
+    }
+
+    #[test]
+    fn the_name_of_a_mark_is_cut_where_its_sector_ends() {
+        for (length, kept) in [(0, 0), (1, 1), (478, 478), (479, 479), (480, 479), (9000, 479)] {
+            let bytes = log(&[WriteLogEntry::mark(&"m".repeat(length))]);
+            assert_eq!(bytes.len(), 1024);
+            let entries = parse(&bytes).unwrap();
+            assert_eq!((entries[0].name().len(), bytes[1023]), (kept, 0), "{length}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_a_log_or_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..2000), entries in any::<u64>()) {

@@ -237,3 +237,82 @@ fn write_all(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn paths() -> [PathBuf; 3] {
+        ["a", "b", "c"].map(PathBuf::from)
+    }
+
+    #[test]
+    fn members_may_differ_by_10_percent_of_the_largest_and_no_more() {
+        let paths = paths();
+        let paths: Vec<&PathBuf> = paths.iter().collect();
+        let refused = |sizes: [u64; 3]| {
+            refuse_unequal(&paths, &sizes.map(|mib| mib * MIB)).err().map(|error| error.to_string())
+        };
+        for sizes in [[1000; 3], [1000, 950, 900], [900, 1000, 999], [1000, 1111, 1000]] {
+            assert_eq!(refused(sizes), None, "{sizes:?}");
+        }
+        for (sizes, least, most) in [
+            ([1000, 899, 1000], "'b' has ", "'c' has "),
+            ([899, 950, 1000], "'a' has ", "'c' has "),
+            ([1000, 1112, 1000], "'a' has ", "'b' has "),
+        ] {
+            let said = refused(sizes).unwrap();
+            let shown = said.strip_prefix("the members differ by more than 10 %: ").unwrap();
+            let (first, second) = shown.split_once(", ").unwrap();
+            assert!(first.starts_with(least) && second.starts_with(most), "{sizes:?}: {said}");
+        }
+    }
+
+    fn shape(level: RaidLevel, chunk: u32) -> Geometry {
+        Geometry { level, members: 3, chunk, region: 1 << 40, member_bytes: 1 << 40 }
+    }
+
+    #[test]
+    fn as_many_chunks_as_the_smallest_member_has_room_for_and_regions_by_its_size() {
+        let paths = paths();
+        let paths: Vec<&PathBuf> = paths.iter().collect();
+        let (mirror, stripes) = (RaidLevel::Raid1, RaidLevel::Raid5);
+        for (level, chunk, sizes, region, member_bytes) in [
+            (mirror, 16 << 10, [8 * MIB; 3], MIB, 7_323_648),
+            (mirror, 16 << 10, [9 * MIB, 8 * MIB, 9 * MIB], MIB, 7_323_648),
+            (mirror, 4 << 10, [8 * MIB + 5000; 3], MIB, 7_335_936),
+            (mirror, 16 << 10, [16 << 30; 3], MIB, 17_178_804_224),
+            (mirror, 16 << 10, [100 << 30, 101 << 30, 102 << 30], 8 * MIB, 107_373_117_440),
+            (mirror, 1 << 20, [100 << 30; 3], 8 * MIB, 107_372_085_248),
+            (mirror, 16 << 10, [4 << 40; 3], 64 * MIB, 4_398_045_446_144),
+            (stripes, 16 << 10, [8 * MIB; 3], MIB, 5_226_496),
+            (stripes, 64 << 10, [1 << 30; 3], MIB, 1_068_433_408),
+        ] {
+            let geometry = fitted(shape(level, chunk), &sizes, &paths).unwrap();
+            let found = (geometry.region, geometry.member_bytes);
+            assert_eq!(found, (region, member_bytes), "{level:?} {chunk} {sizes:?}");
+            assert_eq!((geometry.check(), geometry.chunk), (Ok(()), chunk));
+            let data_at = layout::data_at(&geometry, DATA_ALIGNMENT);
+            assert!(layout::device_bytes(&geometry, data_at) <= sizes.into_iter().min().unwrap());
+        }
+    }
+
+    #[test]
+    fn a_member_without_room_for_one_chunk_is_named() {
+        let paths = paths();
+        let paths: Vec<&PathBuf> = paths.iter().collect();
+        let of = |least: u64| {
+            let sizes = [2 * MIB, least, 2 * MIB];
+            fitted(shape(RaidLevel::Raid1, 16 << 10), &sizes, &paths)
+                .map(|geometry| geometry.member_bytes)
+        };
+        // Superblocks and map, aligned; a chunk; and two blocks.
+        assert_eq!(of(1_048_576 + 16_384 + 8192).unwrap(), 16_384);
+        for small in [1_048_576 + 16_384 + 8191, MIB, 4096, 0] {
+            let error = of(small).unwrap_err().to_string();
+            assert!(error.starts_with("'b' is too small"), "{error}");
+        }
+    }
+}

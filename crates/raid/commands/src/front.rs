@@ -252,3 +252,21 @@ fn mark_of(array: Id) -> u64 {
     let first = u128::from_le_bytes(array.0) as u64;
     first.max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_of_a_block_device_is_the_first_half_of_its_arrays_identity_and_never_0() {
+        let numbered = Id(std::array::from_fn(|at| u8::try_from(at).unwrap() + 1));
+        assert_eq!(mark_of(numbered), 0x0807_0605_0403_0201);
+        let mut other = numbered;
+        other.0[8..].fill(0xff);
+        assert_eq!(mark_of(other), 0x0807_0605_0403_0201);
+        other.0[7] = 9;
+        assert_eq!(mark_of(other), 0x0907_0605_0403_0201);
+        other.0[..8].fill(0);
+        assert_eq!(mark_of(other), 1);
+    }
+}

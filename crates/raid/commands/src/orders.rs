@@ -13,10 +13,12 @@ use durio_observe::{
     ArrayScrub, ArrayState, ArrayStatus, MemberStanding, MemberStatus, MismatchPlace,
 };
 use durio_raid::layout;
-use durio_raid::server::{ArrayHandle, DEVICES_MAX, ServerError, ServerStatus, make_blank};
+use durio_raid::server::{
+    ArrayHandle, DEVICES_MAX, DeviceCounters, ServerError, ServerStatus, make_blank,
+};
 use durio_raid::{
     AddError, Geometry, JoinAs, MemberState, MemberTable, Mismatch, Newcomer, RoleStatus,
-    ScrubStatus,
+    ScrubStatus, Status,
 };
 use serde::{Deserialize, Serialize};
 
@@ -414,13 +416,7 @@ fn status_of(served: &ServedArray, status: &ServerStatus) -> ArrayStatus {
         schema: ArrayStatus::schema(),
         shape: shape_of(&served.table),
         served_at: served.front.name(),
-        state: match (engine.stopped, engine.is_running) {
-            (Some(_), _) => ArrayState::Stopped,
-            (None, false) => ArrayState::Starting,
-            (None, true) if has_all.contains(&false) => ArrayState::Degraded,
-            (None, true) if engine.regions_unsynced > 0 => ArrayState::Resyncing,
-            (None, true) => ArrayState::Running,
-        },
+        state: state_of(engine, &has_all),
         stopped_because: engine.stopped.map(|reason| reason.to_string()),
         epoch: engine.epoch,
         is_settled: engine.is_settled,
@@ -431,6 +427,17 @@ fn status_of(served: &ServedArray, status: &ServerStatus) -> ArrayStatus {
         requests: status.requests,
         scrub: engine.scrub.as_ref().map(scrub_of),
         devices: roles.chain(given_up).collect(),
+    }
+}
+
+/// `has_all` says of each member whether it has every acknowledged write.
+fn state_of(engine: &Status, has_all: &[bool]) -> ArrayState {
+    match (engine.stopped, engine.is_running) {
+        (Some(_), _) => ArrayState::Stopped,
+        (None, false) => ArrayState::Starting,
+        (None, true) if has_all.contains(&false) => ArrayState::Degraded,
+        (None, true) if engine.regions_unsynced > 0 => ArrayState::Resyncing,
+        (None, true) => ArrayState::Running,
     }
 }
 
@@ -469,12 +476,16 @@ fn scrub_of(scrub: &ScrubStatus) -> ArrayScrub {
 fn shown_device(served: &ServedArray, status: &ServerStatus, number: Option<u8>) -> MemberStatus {
     let device = number.and_then(|number| served.devices.iter().find(|of| of.number == number));
     let counters = number.and_then(|number| status.devices.get(usize::from(number)).copied());
-    let counters = counters.unwrap_or_default();
+    let path = device.map(|device| device.path.display().to_string());
+    without_role(path, counters.unwrap_or_default())
+}
+
+fn without_role(path: Option<String>, counters: DeviceCounters) -> MemberStatus {
     MemberStatus {
         role: None,
         replaces: None,
         state: MemberStanding::GivenUp,
-        path: device.map(|device| device.path.display().to_string()),
+        path,
         rebuilt_bytes: None,
         by_map: false,
         in_flight: counters.in_flight,
@@ -485,33 +496,4 @@ fn shown_device(served: &ServedArray, status: &ServerStatus, number: Option<u8>)
 }
 
 #[cfg(test)]
-mod tests {
-    use durio_base::RaidLevel;
-
-    use super::*;
-
-    #[test]
-    fn as_many_members_may_fail_as_the_weakest_set_has_to_spare() {
-        let of = |level, members, lacking: &[usize], unsynced| {
-            let geometry =
-                Geometry { level, members, chunk: 4096, region: 1 << 20, member_bytes: 1 << 20 };
-            let has_all: Vec<_> = (0..members.into()).map(|at| !lacking.contains(&at)).collect();
-            may_fail(&geometry, &has_all, unsynced)
-        };
-        assert_eq!([of(RaidLevel::Raid0, 3, &[], 0), of(RaidLevel::Raid0, 3, &[1], 0)], [0, 0]);
-        let mirror = |lacking: &[usize], unsynced| of(RaidLevel::Raid1, 3, lacking, unsynced);
-        assert_eq!(
-            [mirror(&[], 0), mirror(&[], 9), mirror(&[2], 0), mirror(&[0, 2], 0)],
-            [2, 2, 1, 0]
-        );
-        let pairs = |lacking: &[usize]| of(RaidLevel::Raid10, 6, lacking, 0);
-        assert_eq!([pairs(&[]), pairs(&[3]), pairs(&[0, 3])], [1, 0, 0]);
-        let parity = |lacking: &[usize], unsynced| of(RaidLevel::Raid5, 4, lacking, unsynced);
-        assert_eq!([parity(&[], 0), parity(&[], 1), parity(&[3], 0)], [1, 0, 0]);
-        let double = |lacking: &[usize], unsynced| of(RaidLevel::Raid6, 5, lacking, unsynced);
-        assert_eq!(
-            [double(&[], 0), double(&[], 1), double(&[0], 0), double(&[0, 4], 0)],
-            [2, 0, 1, 0]
-        );
-    }
-}
+mod tests;

@@ -305,3 +305,24 @@ fn refuse_stopped(handle: &ArrayHandle) -> Result<(), CommandError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_base::RaidLevel;
+
+    use super::*;
+
+    #[test]
+    fn stripes_in_progress_take_256_mib_and_there_are_64_at_least() {
+        let of = |level, members, chunk| {
+            let (region, member_bytes) = (1 << 20, 1 << 30);
+            stripes_max(&Geometry { level, members, chunk, region, member_bytes })
+        };
+        assert_eq!(of(RaidLevel::Raid10, 4, 1 << 20), 65_535);
+        assert_eq!(of(RaidLevel::Raid5, 4, 16 << 10), 4096);
+        assert_eq!(of(RaidLevel::Raid5, 3, 16 << 10), 5461);
+        assert_eq!(of(RaidLevel::Raid6, 16, 256 << 10), 64);
+        assert_eq!(of(RaidLevel::Raid6, 16, 1 << 20), 64);
+        assert_eq!(of(RaidLevel::Raid5, 3, 4 << 10), 21_845);
+    }
+}

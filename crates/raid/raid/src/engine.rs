@@ -4,6 +4,8 @@
 //! and answers. Each event is carried out whole, without waiting. Each kind of work has a separate
 //! file.
 
+#[cfg(test)]
+mod bound_tests;
 mod copying;
 mod dirty;
 #[cfg(test)]
@@ -13,6 +15,8 @@ mod joining;
 mod lanes;
 mod membership;
 pub(crate) mod output;
+#[cfg(test)]
+mod rejoining_tests;
 #[cfg(test)]
 mod replacing_tests;
 mod replaying;

@@ -282,4 +282,29 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn each_bound_of_a_geometry_is_kept_on_both_sides() {
+        let good = geometry(RaidLevel::Raid1, 2);
+        let of = |chunk: u32, region: u64, member_bytes: u64| {
+            Geometry { chunk, region, member_bytes, ..good }.check()
+        };
+        let mib = 1 << 20;
+        assert_eq!([of(4096, 4096, mib), of(1 << 20, 1 << 20, mib)], [Ok(()); 2]);
+        assert_eq!(of(2048, 4096, mib), Err(GeometryError::Chunk));
+        assert_eq!(of(1 << 21, 1 << 21, 1 << 21), Err(GeometryError::Chunk));
+        assert_eq!(of(16384, 16384, mib), Ok(()));
+        assert_eq!(of(16384, 8192, mib), Err(GeometryError::Region));
+        assert_eq!(of(16384, 49152, mib), Err(GeometryError::Region));
+        assert_eq!(of(16384, 16384, 16384), Ok(()));
+        assert_eq!(of(16384, 16384, 16384 + 512), Err(GeometryError::Size));
+        assert_eq!(of(16384, 16384, 0), Err(GeometryError::Size));
+        // So many regions, of which the last may be smaller.
+        assert_eq!(of(16384, 16384, 274_877_890_560), Ok(()));
+        assert_eq!(of(16384, 16384, 274_877_906_944), Err(GeometryError::Size));
+        assert_eq!(of(16384, 32768, 549_755_781_120), Ok(()));
+        assert_eq!(of(16384, 32768, 549_755_797_504), Err(GeometryError::Size));
+        assert_eq!(of(16384, 1 << 40, (1 << 56) - 16384), Ok(()));
+        assert_eq!(of(16384, 1 << 40, 1 << 56), Err(GeometryError::Size));
+    }
 }

@@ -97,3 +97,74 @@ pub fn superblock_slot(device_bytes: u64, slot: u8) -> Option<u64> {
 pub fn device_bytes(geometry: &Geometry, data_at: u64) -> u64 {
     data_at + geometry.member_bytes + END
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_base::RaidLevel;
+
+    use super::*;
+
+    fn of(level: RaidLevel, chunk: u32, region: u64, member_bytes: u64) -> Geometry {
+        Geometry { level, members: 4, chunk, region, member_bytes }
+    }
+
+    #[test]
+    fn a_member_of_a_mirror_has_superblocks_its_map_data_and_superblocks() {
+        let small = of(RaidLevel::Raid10, 16 << 10, 1 << 20, 4 << 20);
+        assert_eq!((map_pages(&small), map_bytes(&small), log_slots(&small)), (1, 8192, 0));
+        assert_eq!([BLOCK, DATA_ALIGNMENT].map(|to| data_at(&small, to)), [16_384, 1_048_576]);
+        assert_eq!(device_bytes(&small, 1_048_576), 5_251_072);
+        let pages = [4027, 4028, 4029, 8056, 8057]
+            .map(|regions| map_pages(&of(RaidLevel::Raid1, 4096, 4096, regions * 4096)));
+        assert_eq!(pages, [1, 1, 2, 2, 3]);
+        // Part of a region is one.
+        assert_eq!(map_pages(&of(RaidLevel::Raid1, 4096, 8192, 4028 * 8192 + 4096)), 2);
+        let single = of(RaidLevel::Raid0, 16 << 10, 1 << 20, 1 << 40);
+        assert_eq!((map_pages(&single), data_at(&single, BLOCK)), (0, 8192));
+        let slots = [(0, 0), (0, 1), (1, 0), (4, 1)].map(|(page, slot)| map_slot(page, slot));
+        assert_eq!(slots, [8192, 12_288, 16_384, 45_056]);
+    }
+
+    #[test]
+    fn a_member_of_stripes_has_a_log_behind_its_map() {
+        let large = of(RaidLevel::Raid5, 16 << 10, 64 << 10, 1 << 30);
+        assert_eq!(
+            (map_pages(&large), log_slots(&large), log_slot_bytes(&large)),
+            (5, 256, 20_480)
+        );
+        assert_eq!([0, 1, 255].map(|slot| log_slot(&large, slot)), [49_152, 69_632, 5_271_552]);
+        assert_eq!([BLOCK, DATA_ALIGNMENT].map(|to| data_at(&large, to)), [5_292_032, 6_291_456]);
+        // Stripes share slots in turn, each with all of its bytes.
+        let places = [0, 16_383, 16_384, 255 << 14, 256 << 14, (1 << 30) - 1];
+        assert_eq!(places.map(|place| log_slot_of(&large, place)), [0, 0, 1, 255, 0, 255]);
+        for (chunk, stripes, slots) in [
+            (16 << 10, 3, 1),
+            (16 << 10, 8, 2),
+            (16 << 10, 15, 2),
+            (16 << 10, 16, 4),
+            (16 << 10, 1023, 128),
+            (16 << 10, 1024, 256),
+            (16 << 10, 1 << 20, 256),
+            (4 << 10, 1 << 20, 1024),
+            (256 << 10, 1 << 10, 16),
+            (1 << 20, 1 << 10, 16),
+        ] {
+            let geometry = of(RaidLevel::Raid6, chunk, 1 << 30, u64::from(chunk) * stripes);
+            assert_eq!(log_slots(&geometry), slots, "{stripes} stripes of {chunk}");
+        }
+    }
+
+    #[test]
+    fn superblocks_are_in_the_first_and_the_last_two_whole_blocks_of_a_device() {
+        let all = |bytes| [0, 1, 2, 3].map(|slot| superblock_slot(bytes, slot));
+        let ends = |third: u64| [0, 4096, third, third + 4096].map(Some);
+        assert_eq!(all(8 << 20), ends(8_380_416));
+        assert_eq!(all((8 << 20) + 4095), ends(8_380_416));
+        assert_eq!(all((8 << 20) + 4096), ends(8_384_512));
+        assert_eq!(all((5 << 40) + 77), ends((5 << 40) - 8192));
+        assert_eq!(all(16_384), ends(8192));
+        for bytes in [0, 4096, 8192, 16_383] {
+            assert_eq!(all(bytes), [None; 4], "{bytes}");
+        }
+    }
+}

@@ -140,4 +140,62 @@ mod tests {
         assert_eq!(LogEntry::decode(&slot), Some(entry));
         assert_eq!(LogEntry::decode(&slot[..100]), None);
     }
+
+    fn entry(number: u64, offset: u64) -> LogEntry {
+        let (array, member) = (Id([7; 16]), Id([8; 16]));
+        LogEntry { array, member, epoch: 9, number, offset, length: 512, column: 2, parity: 1 }
+    }
+
+    /// A slot that holds it.
+    fn slot_of(entry: &LogEntry, bytes: usize) -> Vec<u8> {
+        let mut slot = vec![3; bytes];
+        let (header, chunk) = slot.split_at_mut(BLOCK as usize);
+        entry.encode(&chunk[..entry.length as usize], header);
+        slot
+    }
+
+    #[test]
+    fn a_number_that_no_entry_comes_to_is_not_believed() {
+        for (number, is_read) in
+            [(4_611_686_018_427_387_903, true), (4_611_686_018_427_387_904, false)]
+        {
+            let slot = slot_of(&entry(number, 0), 2 * BLOCK as usize);
+            assert_eq!(LogEntry::decode(&slot).is_some(), is_read, "{number}");
+        }
+    }
+
+    #[test]
+    fn of_a_log_whole_entries_in_their_own_slots_are_found_and_slots_that_cannot_be_read() {
+        // 64 stripes in 16 slots.
+        let geometry = Geometry {
+            level: durio_base::RaidLevel::Raid5,
+            members: 4,
+            chunk: 16 << 10,
+            region: 64 << 10,
+            member_bytes: 1 << 20,
+        };
+        let [first, sixth, last, strayed] =
+            [entry(1, 0), entry(2, 22 * 16384), entry(3, 63 * 16384 + 512), entry(4, 16384)];
+        let mut asked = Vec::new();
+        let log = read_log(&geometry, |place, into| {
+            asked.push(place);
+            // Behind the superblocks and the only page of the map.
+            let number = (place - 16_384) / 20_480;
+            let held = match number {
+                0 => Some(&first),
+                // Of stripe 1, in the place of one of stripe 2.
+                2 => Some(&strayed),
+                6 => Some(&sixth),
+                15 => Some(&last),
+                _ => None,
+            };
+            match held {
+                Some(entry) => into.copy_from_slice(&slot_of(entry, 20_480)),
+                None => into.fill(0),
+            }
+            ![3, 9].contains(&number)
+        });
+        assert_eq!(asked, (0..16).map(|slot| 16_384 + slot * 20_480).collect::<Vec<u64>>());
+        assert_eq!((log.entries, log.lost), (vec![first, sixth, last], vec![3, 9]));
+    }
 }

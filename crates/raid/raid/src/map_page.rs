@@ -120,4 +120,18 @@ mod tests {
             block[at] ^= 4;
         }
     }
+
+    #[test]
+    fn a_generation_that_no_page_comes_to_is_not_believed() {
+        let name = PageName { array: Id([7; 16]), set: 0, page: 0 };
+        for (generation, is_read) in [
+            (4_611_686_018_427_387_903, true),
+            (4_611_686_018_427_387_904, false),
+            (u64::MAX, false),
+        ] {
+            let mut block = [0; BLOCK as usize];
+            encode(name, generation, [DIRTY].into_iter(), &mut block);
+            assert_eq!(decode(name, &block).is_some(), is_read, "{generation}");
+        }
+    }
 }

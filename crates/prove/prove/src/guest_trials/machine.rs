@@ -306,13 +306,18 @@ mod tests {
     use durio_simdisk::named;
 
     use super::*;
+    use crate::wire::CellText;
 
     const SECTOR: usize = 512;
 
     fn array(profile: &str) -> GuestDisks {
+        array_of(profile, None)
+    }
+
+    fn array_of(profile: &str, liar: Option<u32>) -> GuestDisks {
         let target = GuestTarget {
             profile: profile.into(),
-            liar: None,
+            liar,
             size: Bytes::from_mib(1),
             front_end: GuestFrontEnd::VirtioBlk,
             write_cache: true,
@@ -368,5 +373,101 @@ mod tests {
         }
         assert!(!disks.restore());
         assert_eq!(kept(&array("flush-ignored")), [true; 3], "not yet");
+    }
+
+    #[test]
+    fn where_one_disk_lies_its_neighbours_do_not() {
+        let lies = |disks: &GuestDisks| -> Vec<usize> {
+            disks.disks.iter().map(|disk| disk.lock().profile().lies.len()).collect()
+        };
+        for (liar, expected) in
+            [(None, [1, 1, 1]), (Some(0), [1, 0, 0]), (Some(1), [0, 1, 0]), (Some(2), [0, 0, 1])]
+        {
+            let disks = array_of("flush-ignored", liar);
+            assert_eq!(lies(&disks), [0; 3], "not yet");
+            disks.begin_to_lie(Nanos::new(0)).unwrap();
+            assert_eq!(lies(&disks), expected, "{liar:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_disk_that_will_get_no_flush_is_flushed_before_it_lies() {
+        for (profile, liar, left) in [
+            ("claims-write-through", None, [0; 3]),
+            ("claims-write-through", Some(1), [12_288, 0, 12_288]),
+            ("flush-ignored", None, [12_288; 3]),
+        ] {
+            let disks = array_of(profile, liar);
+            for disk in &disks.disks {
+                for page in 0..3 {
+                    let data = [7; SECTOR];
+                    let write = DiskRequest::Write { sector: page * 8, data: &data, fua: false };
+                    disk.lock().carry_out(0, Nanos::new(1), write, &mut []).unwrap();
+                }
+            }
+            disks.begin_to_lie(Nanos::new(2)).unwrap();
+            let waiting = disks.disks.iter().map(|disk| disk.lock().stats().volatile_bytes);
+            assert_eq!(waiting.collect::<Vec<_>>(), left, "{profile} {liar:?}");
+        }
+    }
+
+    fn observed(first: u64, seqs: &[u64]) -> AgentSays {
+        let cells = seqs.iter().map(|&seq| CellText::Whole(seq)).collect();
+        AgentSays::Observed { first, cells }
+    }
+
+    #[test]
+    fn three_readings_of_all_cells_are_kept_in_their_order() {
+        let mut readings = GuestReadings::of(8..12);
+        for seq in [1, 2, 3] {
+            readings.take(observed(8, &[seq])).unwrap();
+            readings.take(observed(9, &[seq + 10, 0, seq + 20])).unwrap();
+            readings.take(AgentSays::ReadingDone).unwrap();
+        }
+        let expected =
+            [1, 2, 3].map(|seq| [seq, seq + 10, 0, seq + 20].map(ObservedCell::Whole).to_vec());
+        assert_eq!(readings.finish(), Some(expected));
+    }
+
+    #[test]
+    fn a_reading_that_is_not_all_cells_in_order_is_none() {
+        for said in [
+            vec![AgentSays::ReadingDone],
+            vec![observed(7, &[1])],
+            vec![observed(9, &[1])],
+            vec![observed(8, &[1, 1]), observed(9, &[1, 1])],
+            vec![observed(8, &[1, 1]), observed(11, &[1])],
+            vec![observed(8, &[1; 5])],
+            vec![observed(8, &[1; 4]), observed(12, &[1])],
+            vec![observed(8, &[1; 3]), AgentSays::ReadingDone],
+            vec![AgentSays::Prepared],
+            vec![AgentSays::Acknowledged { seq: 1 }],
+        ] {
+            let mut readings = GuestReadings::of(8..12);
+            let shown = format!("{said:?}");
+            let taken: Vec<bool> =
+                said.into_iter().map(|message| readings.take(message).is_ok()).collect();
+            let (last, before) = taken.split_last().unwrap();
+            assert!(!last && before.iter().all(|is_taken| *is_taken), "{shown}");
+        }
+    }
+
+    #[test]
+    fn as_many_readings_as_were_asked_for_and_no_more() {
+        let of = |count: usize| {
+            let mut readings = GuestReadings::of(8..10);
+            let taken = (0..count).filter(|_| {
+                readings.take(observed(8, &[5, 5])).unwrap();
+                readings.take(AgentSays::ReadingDone).is_ok()
+            });
+            (taken.count(), readings)
+        };
+        let counts = [0, 1, 2, 3, 4].map(|count| of(count).0);
+        assert_eq!(counts, [0, 1, 2, 3, 3]);
+        let is_finished = [0, 1, 2, 3].map(|count| of(count).1.finish().is_some());
+        assert_eq!(is_finished, [false, false, false, true]);
+        // Of a crash state there is one.
+        let has_first = [0, 1, 2, 3].map(|count| of(count).1.first().is_some());
+        assert_eq!(has_first, [false, true, false, false]);
     }
 }

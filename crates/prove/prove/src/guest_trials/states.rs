@@ -272,3 +272,115 @@ fn replace(disk: &SharedDisk, image: &Image) -> Result<(), CommandError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::proof::LossClass;
+
+    use super::*;
+    use crate::ledger::Intent;
+
+    /// Cells 9 and 10 are written, and 9 once more.
+    fn life() -> WitnessedLife {
+        let intent =
+            |seq, cell: u64| Intent { seq, sector: 8 * cell, sectors: 8, is_control: false };
+        let writes = vec![intent(1, 9), intent(2, 10), intent(3, 9)];
+        let mut life = WitnessedLife::default();
+        let told = [
+            (10, AgentSays::Intend { writes }),
+            (20, AgentSays::Acknowledged { seq: 2 }),
+            (30, AgentSays::Acknowledged { seq: 1 }),
+            (35, AgentSays::ControlDone { seq: 2 }),
+            (40, AgentSays::Acknowledged { seq: 3 }),
+        ]
+        .map(|(at, said)| life.take(Nanos::new(at), &said));
+        assert_eq!(told, [None, Some(2), Some(1), None, Some(3)]);
+        life
+    }
+
+    #[test]
+    fn a_state_must_hold_what_was_acknowledged_before_it_and_may_hold_all_that_was_announced() {
+        let life = life();
+        let mut history = life.announced(History::new(8..14, Nanos::new(5))).unwrap();
+        let mut taken = 0;
+        // For each number of acknowledgements: what cells 9 and 10 hold, and which of them is lost.
+        for (acknowledged, at, states) in [
+            (0, 0, &[([0, 0], None), ([3, 2], None), ([1, 0], None)][..]),
+            (1, 20, &[([0, 2], None), ([3, 2], None), ([0, 0], Some(80)), ([3, 0], Some(80))]),
+            (1, 20, &[([1, 2], None), ([1, 0], Some(80))]),
+            (3, 40, &[([3, 2], None), ([1, 2], Some(72)), ([0, 2], Some(72)), ([3, 0], Some(80))]),
+        ] {
+            let found = life.acknowledge(&mut history, &mut taken, acknowledged).unwrap();
+            assert_eq!((found, taken), (Nanos::new(at), acknowledged));
+            for &([nine, ten], lost) in states {
+                let reading = [0, nine, ten, 0, 0, 0].map(ObservedCell::Whole);
+                let found = judge(history.clone(), Nanos::new(at), Some(&reading)).unwrap();
+                let losses: Vec<_> =
+                    found.findings.iter().map(|finding| (finding.class, finding.sector)).collect();
+                let expected = lost.map(|sector| (LossClass::Lost, sector));
+                assert_eq!(
+                    losses,
+                    expected.into_iter().collect::<Vec<_>>(),
+                    "{acknowledged} {nine} {ten}"
+                );
+                assert_eq!(found.acknowledged, acknowledged as u64);
+            }
+        }
+        // One that cannot be mounted has lost all of it.
+        let found = judge(history, Nanos::new(40), None).unwrap();
+        assert_eq!((found.class(), found.acknowledged), (Some(LossClass::Gone), 3));
+    }
+
+    #[test]
+    fn a_life_that_announces_out_of_order_is_refused() {
+        let mut life = WitnessedLife::default();
+        for seq in [1, 3] {
+            let intent = Intent { seq, sector: 72, sectors: 8, is_control: false };
+            assert_eq!(life.take(Nanos::new(1), &AgentSays::Intend { writes: vec![intent] }), None);
+        }
+        assert!(life.announced(History::new(8..14, Nanos::new(5))).is_err());
+    }
+
+    #[test]
+    fn states_come_in_the_order_of_the_recording_with_the_acknowledgements_before_them() {
+        let mut disk = Disk::new(Profile::honest(1 << 20), 1);
+        disk.record();
+        let data = [1; SECTOR];
+        for sector in [0, 8, 16] {
+            let write = DiskRequest::Write { sector, data: &data, fua: false };
+            disk.carry_out(0, Nanos::new(1), write, &mut []).unwrap();
+            disk.carry_out(0, Nanos::new(1), DiskRequest::Flush, &mut []).unwrap();
+            disk.mark("acknowledged");
+        }
+        let recording = disk.take_recording().unwrap();
+        let shown = |states: &[CrashState]| -> Vec<(usize, [bool; 3])> {
+            let has =
+                |image: &Image, sector| image.sector(sector).is_some_and(|bytes| bytes[0] == 1);
+            let one = |state: &CrashState| {
+                (state.acknowledged, [0, 8, 16].map(|sector| has(&state.image, sector)))
+            };
+            states.iter().map(one).collect()
+        };
+        let all = crash_states(&recording, 200, 1);
+        let (o, x) = (false, true);
+        let expected = [
+            (0, [o, o, o]),
+            (0, [x, o, o]),
+            (1, [x, o, o]),
+            (1, [x, x, o]),
+            (2, [x, x, o]),
+            (2, [x, x, x]),
+            (3, [x, x, x]),
+        ];
+        assert_eq!(shown(&all), expected);
+        assert!(
+            all[0].words.starts_with("2:none: after the start, 2 events, "),
+            "{}",
+            all[0].words
+        );
+        for count in [1, 2, 3] {
+            let some = crash_states(&recording, count, 1);
+            assert!((1..=count).contains(&some.len()), "{} of {count}", some.len());
+        }
+    }
+}

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 
+use durio_observe::{DriveCounters, Host, PowerState};
 use durio_plan::proof::DurablePath;
 
 use super::*;
@@ -38,22 +39,32 @@ fn trials(folder: &Path, cut: &[&str]) -> (AgentTrials, SocketAddr) {
 
 /// An agent that is known, its target of this size.
 fn come(address: SocketAddr, size: u64) -> (TcpStream, BufReader<TcpStream>) {
+    come_as(address, Introduction { size, ..Introduction::default() })
+}
+
+fn come_as(address: SocketAddr, introduction: Introduction) -> (TcpStream, BufReader<TcpStream>) {
     let stream = TcpStream::connect(address).unwrap();
     let (protocol, token) = (PROTOCOL, "secret".to_owned());
     send(&stream, &AgentSays::Hello(Hello { protocol, token })).unwrap();
-    send(&stream, &AgentSays::Has(Introduction { size, ..Introduction::default() })).unwrap();
+    send(&stream, &AgentSays::Has(introduction)).unwrap();
     let reader = BufReader::new(stream.try_clone().unwrap());
     (stream, reader)
 }
 
 /// Prepares as it is told, and acknowledges this many writes of the load.
 fn acknowledges(address: SocketAddr, count: u64) -> TcpStream {
-    let (stream, mut reader) = come(address, SIZE);
+    loads(come(address, SIZE), count)
+}
+
+fn loads((stream, mut reader): (TcpStream, BufReader<TcpStream>), count: u64) -> TcpStream {
     let Ok(WitnessSays::Prepare { cells, .. }) = receive(&mut reader) else { panic!("prepare") };
     assert_eq!(cells, 64);
     send(&stream, &AgentSays::Prepared).unwrap();
-    let Ok(WitnessSays::Load { first_seq, .. }) = receive(&mut reader) else { panic!("load") };
-    assert_eq!(first_seq, 1);
+    let Ok(WitnessSays::Load { first_seq, seed, .. }) = receive(&mut reader) else {
+        panic!("load")
+    };
+    // Each life has a seed of its own, from that of the series.
+    assert_eq!((first_seq, seed), (1, 8));
     let sector = Layout::new(cells).journal.start * 8;
     let intent = |seq| Intent { seq, sector, sectors: 8, is_control: false };
     send(&stream, &AgentSays::Intend { writes: (1..=64).map(intent).collect() }).unwrap();
@@ -270,4 +281,42 @@ fn a_ledger_that_does_not_take_the_end_of_a_life_ends_the_trial() {
         trials.cut(Operator { stop: &|| false, tell: &|_| {} })
     });
     assert!(matches!(ended, Err(TrialError::Ledger(LedgerError::Contradiction(_)))), "{ended:?}");
+}
+
+/// An agent's machine in this boot, with drives that have counted so many losses of power.
+fn machine(size: u64, boot: &str, drives: [(&str, u64); 2]) -> Introduction {
+    let drives = drives.map(|(drive, shutdowns)| DriveCounters {
+        drive: drive.to_owned(),
+        unsafe_shutdowns: Some(shutdowns),
+        power_cycles: Some(shutdowns * 10),
+        missing: None,
+    });
+    let power = PowerState { boot_id: Some(boot.to_owned()), drives: drives.into() };
+    let inventory = Inventory { host: Host::default(), stack: None, qemu: None, power };
+    Introduction { size, inventory: Some(Box::new(inventory)), ..Introduction::default() }
+}
+
+#[test]
+fn what_a_machine_counted_before_the_cut_and_after_it_is_the_evidence() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut trials, address) = trials(folder.path(), &["true"]);
+    let (evidence, found) = thread::scope(|scope| {
+        scope.spawn(|| {
+            let before = machine(SIZE, "a", [("one", 4), ("two", 7)]);
+            drop(loads(come_as(address, before), 64));
+            drop(come_as(address, machine(SIZE - 1, "b", [("two", 8), ("one", 6)])));
+        });
+        cut(&mut trials, &|_| {})
+    });
+    let expected = CutEvidence {
+        unsafe_shutdowns: Some([7, 8]),
+        power_cycles: Some([70, 80]),
+        rebooted: Some(true),
+        ..CutEvidence::default()
+    };
+    assert_eq!((evidence, found.acknowledged), (expected, 64));
+    // What is under test is told once, as it was at first.
+    let inventory = trials.take_inventory().unwrap();
+    assert_eq!(inventory.power.boot_id.as_deref(), Some("a"));
+    assert_eq!(trials.take_inventory(), None);
 }

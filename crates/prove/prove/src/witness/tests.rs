@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::*;
+use crate::wire::CellText;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -222,4 +223,56 @@ fn silence_counts_from_what_was_asked_and_then_from_what_was_heard() {
     assert!(!heard.is_silent(Nanos::new(3615 * second), silence));
     assert!(heard.is_silent(Nanos::new(3615 * second + 1), silence));
     assert_eq!(heard.acknowledged, 0);
+}
+
+const OWNER: StampOwner = StampOwner { run: [7; 16], target: 1 };
+
+fn observed(first: u64, seqs: &[u64]) -> AgentSays {
+    let cells = seqs.iter().map(|&seq| CellText::Whole(seq)).collect();
+    AgentSays::Observed { first, cells }
+}
+
+#[test]
+fn a_reading_is_all_cells_in_their_order_and_anything_else_ends_it() {
+    let patience = Patience { time: PATIENCE, stop: &|| false };
+    // Cells 1 to 4 of a target of five.
+    let heard = |said: &[AgentSays]| {
+        let (mut link, agent) = linked();
+        said.iter().for_each(|message| send(&agent, message).unwrap());
+        link.reading(OWNER, 5, 1, patience)
+    };
+    let all = heard(&[observed(1, &[9, 8]), observed(3, &[7, 0]), AgentSays::ReadingDone]);
+    assert_eq!(all.unwrap(), [9, 8, 7, 0].map(ObservedCell::Whole));
+    for said in [
+        &[AgentSays::ReadingDone][..],
+        &[observed(0, &[1])],
+        &[observed(2, &[1])],
+        &[observed(1, &[1, 1]), observed(2, &[1, 1])],
+        &[observed(1, &[1, 1]), observed(4, &[1])],
+        &[observed(1, &[1; 5])],
+        &[observed(1, &[1; 4]), observed(5, &[1])],
+        &[observed(1, &[1; 3]), AgentSays::ReadingDone],
+        &[observed(1, &[1; 4]), AgentSays::Prepared],
+    ] {
+        let ended = heard(said);
+        assert!(matches!(ended, Err(WitnessError::Unexpected)), "{said:?}: {ended:?}");
+    }
+    let failed = AgentSays::Failed { reason: "no disk".to_owned() };
+    let ended = heard(&[observed(1, &[1, 1]), failed]).unwrap_err();
+    assert_eq!(ended.to_string(), "the agent: no disk");
+}
+
+#[test]
+fn a_cell_that_is_read_again_is_the_one_that_was_asked_for() {
+    let patience = Patience { time: PATIENCE, stop: &|| false };
+    let heard = |said: AgentSays| {
+        let (mut link, agent) = linked();
+        send(&agent, &said).unwrap();
+        link.again(OWNER, 3, patience)
+    };
+    assert_eq!(heard(observed(3, &[5])).unwrap(), ObservedCell::Whole(5));
+    for said in [observed(2, &[5]), observed(4, &[5]), observed(3, &[]), AgentSays::ReadingDone] {
+        let ended = heard(said);
+        assert!(matches!(ended, Err(WitnessError::Unexpected)), "{ended:?}");
+    }
 }

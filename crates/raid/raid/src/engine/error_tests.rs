@@ -1,6 +1,7 @@
 //! Reads that fail, event by event.
 
-use super::tests::{answers, complete_all, running, write};
+use super::bound_tests::started;
+use super::tests::{CHUNK, answers, complete_all, found, mark_alone, running, write};
 use super::*;
 use crate::{ArrayRequest, Id, MemberOp, MemberOpKind, OpBuffer, RequestKind};
 use durio_base::RaidLevel;
@@ -134,4 +135,60 @@ fn a_member_is_not_in_sync_that_lacks_what_could_not_be_read() {
         (MemberState::Faulty, MemberState::InSync)
     );
     assert!(status.is_running && !status.roles[1].is_read);
+}
+
+#[test]
+fn a_member_of_stripes_is_given_up_at_the_21st_error_and_not_where_it_is_needed() {
+    for (failed, at_last) in [(None, MemberState::Faulty), (Some(3), MemberState::InSync)] {
+        let (mut engine, mut out) = running(RaidLevel::Raid5);
+        failed.into_iter().for_each(|device| engine.member_failed(device, &mut out));
+        complete_all(&mut engine, &mut out);
+        for tag in 0..21 {
+            assert_eq!(engine.status().roles[0].state, MemberState::InSync, "{failed:?} {tag}");
+            engine.submit(read(tag), &mut out).unwrap();
+            assert_eq!(fail_next(&mut engine, &mut out).device, 0);
+            complete_all(&mut engine, &mut out);
+            // Its parity is away, if a member is.
+            let answer = out.answers.pop().unwrap();
+            assert_eq!(answer.result.is_ok(), failed.is_none(), "{tag}");
+        }
+        let status = engine.status();
+        assert_eq!((status.roles[0].state, status.stopped), (at_last, None), "{failed:?}");
+    }
+}
+
+#[test]
+fn errors_where_copies_may_differ_do_not_count_and_the_copy_that_is_read_stays() {
+    let mut all = found(RaidLevel::Raid10);
+    [0, 1].into_iter().for_each(|device| mark_alone(&mut all[device], 0, 3));
+    let (mut engine, mut out) = started(&all, Config::default());
+    // Copies stay on their way, so the region stays as it is.
+    let pass = |engine: &mut Engine, out: &mut EngineOutput, errors: &mut u32| {
+        while !out.ops.is_empty() {
+            for op in std::mem::take(&mut out.ops) {
+                let is_read = op.device == 0 && op.kind == MemberOpKind::Read;
+                if op.buffer.is_copy() {
+                    continue;
+                }
+                let fails = is_read && *errors > 0;
+                *errors -= u32::from(fails);
+                let outcome = if fails { OpOutcome::Error } else { OpOutcome::Done };
+                engine.completed(op.tag, outcome, out);
+            }
+        }
+    };
+    pass(&mut engine, &mut out, &mut 0);
+    assert_eq!(engine.status().regions_unsynced, 1);
+    // The ninth chunk of region 3 of the first set.
+    let offset = (6 << 20) + 16 * u64::from(CHUNK);
+    for tag in 0..40 {
+        let read = ArrayRequest { kind: RequestKind::Read, ..write(tag, offset) };
+        engine.submit(read, &mut out).unwrap();
+        // As a whole, and then the only piece of it.
+        let mut errors = 2;
+        pass(&mut engine, &mut out, &mut errors);
+        assert_eq!((answers(&mut out), errors), (vec![tag], 0));
+    }
+    assert_eq!(engine.status().roles[0].state, MemberState::InSync);
+    assert_eq!(engine.read_errors[0], 0);
 }

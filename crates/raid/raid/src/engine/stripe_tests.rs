@@ -1,6 +1,8 @@
 //! Stripes whose parities stand for nothing, event by event.
 
-use super::tests::{answers, complete_all, found, mark_alone, write};
+use super::tests::{
+    CHUNK, answers, complete_all, found, found_of, mark_alone, running, scrub_all, write,
+};
 use super::*;
 use crate::log_entry::LogEntry;
 use crate::{
@@ -123,4 +125,69 @@ fn a_sector_that_cannot_be_read_does_not_end_each_start() {
     engine.submit(read(2, 12 << 20), &mut out).unwrap();
     complete_all(&mut engine, &mut out);
     assert_eq!(answers(&mut out), [2]);
+}
+
+#[test]
+fn a_small_write_reads_as_few_chunks_as_it_can_then_logs_and_then_writes() {
+    for (level, members, reads, logs, writes) in [
+        (RaidLevel::Raid5, 3, 1, 1, 2),
+        (RaidLevel::Raid5, 4, 2, 1, 2),
+        (RaidLevel::Raid5, 16, 2, 1, 2),
+        (RaidLevel::Raid6, 4, 1, 2, 3),
+        (RaidLevel::Raid6, 5, 2, 2, 3),
+        (RaidLevel::Raid6, 6, 3, 2, 3),
+        (RaidLevel::Raid6, 16, 3, 2, 3),
+    ] {
+        let plan = assemble(&found_of(level, members), AssembleOptions::default()).unwrap();
+        let mut out = EngineOutput::default();
+        let mut engine = Engine::start(plan, &Config::default(), &mut out);
+        engine.submit(write(1, 0), &mut out).unwrap();
+        complete_all(&mut engine, &mut out);
+        engine.submit(write(2, 8192), &mut out).unwrap();
+        let ops = complete_all(&mut engine, &mut out);
+        let kinds: Vec<_> = ops.iter().map(|op| op.kind).collect();
+        let of = |kind: MemberOpKind, count: usize| vec![kind; count];
+        let expected = [
+            of(MemberOpKind::Read, reads),
+            of(MemberOpKind::Log, logs),
+            of(MemberOpKind::Write, writes),
+        ];
+        assert_eq!(kinds, expected.concat(), "{level:?} of {members}");
+        assert!(ops.iter().all(|op| op.length == 4096));
+        assert_eq!(answers(&mut out), [1, 2]);
+    }
+}
+
+#[test]
+fn a_scrub_of_stripes_compares_each_parity_and_names_the_stripe_and_the_member_of_a_wrong_one() {
+    for (level, wrong, second, compared) in
+        [(RaidLevel::Raid5, 1024, 12, 4096), (RaidLevel::Raid6, 2048, 2, 8192)]
+    {
+        for repair in [false, true] {
+            let (mut engine, mut out) = running(level);
+            engine.scrub(repair, &mut out).unwrap();
+            let begun = engine.status().scrub.unwrap();
+            assert_eq!((begun.is_running, begun.done, begun.all), (true, 0, 1 << 26));
+            // Of four members the last has P of each fourth stripe, and Q of the one after it.
+            let ops = scrub_all(&mut engine, &mut out, &[3]);
+            let compares = ops.iter().filter(|op| op.kind == MemberOpKind::Compare);
+            assert_eq!(compares.count(), compared, "{level:?}");
+            let status = engine.status().scrub.unwrap();
+            let repaired = if repair { wrong } else { 0 };
+            let found = (status.mismatches, status.repaired, status.unreadable);
+            assert_eq!(found, (wrong, repaired, 0), "{level:?}");
+            let offset = second * u64::from(CHUNK);
+            let places = [Mismatch { offset: 0, role: 3 }, Mismatch { offset, role: 3 }];
+            assert_eq!((&status.places[..2], status.places.len()), (&places[..], 64), "{level:?}");
+            assert_eq!((status.is_running, status.done, status.skipped), (false, 1 << 26, 0));
+        }
+        // Without a member nothing tells data and parity apart.
+        let (mut engine, mut out) = running(level);
+        engine.member_failed(1, &mut out);
+        complete_all(&mut engine, &mut out);
+        engine.scrub(false, &mut out).unwrap();
+        assert!(complete_all(&mut engine, &mut out).is_empty(), "{level:?}");
+        let status = engine.status().scrub.unwrap();
+        assert_eq!((status.is_running, status.done, status.skipped), (false, 1 << 26, 1 << 26));
+    }
 }

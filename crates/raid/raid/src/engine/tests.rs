@@ -16,13 +16,15 @@ pub(super) fn found(level: RaidLevel) -> Vec<FoundDevice> {
     found_of(level, 4)
 }
 
-fn found_of(level: RaidLevel, members: u8) -> Vec<FoundDevice> {
-    let geometry =
-        Geometry { level, members, chunk: CHUNK, region: 1 << 20, member_bytes: 1 << 26 };
+pub(super) fn found_of(level: RaidLevel, members: u8) -> Vec<FoundDevice> {
+    found_with(Geometry { level, members, chunk: CHUNK, region: 1 << 20, member_bytes: 1 << 26 })
+}
+
+pub(super) fn found_with(geometry: Geometry) -> Vec<FoundDevice> {
     let data_at = layout::data_at(&geometry, BLOCK);
     let device_bytes = layout::device_bytes(&geometry, data_at);
     let member = |number| Member { id: Id([number; 16]), device_bytes };
-    let members: Vec<Member> = (1..=members).map(member).collect();
+    let members: Vec<Member> = (1..=geometry.members).map(member).collect();
     let written = create(Id([9; 16]), "test", geometry, BLOCK, &members).unwrap();
     let find = |(device, blocks): (u8, &crate::Blocks)| {
         let read = |place| blocks.iter().find(|(at, _)| *at == place).unwrap().1.clone();
@@ -350,7 +352,11 @@ fn level_0_writes_one_copy_without_a_map() {
 }
 
 /// What a scrub asks for, where these devices differ from the copy that was read.
-fn scrub_all(engine: &mut Engine, out: &mut EngineOutput, differing: &[u8]) -> Vec<MemberOp> {
+pub(super) fn scrub_all(
+    engine: &mut Engine,
+    out: &mut EngineOutput,
+    differing: &[u8],
+) -> Vec<MemberOp> {
     let mut all = Vec::new();
     while !out.ops.is_empty() {
         for op in std::mem::take(&mut out.ops) {
@@ -550,8 +556,7 @@ fn a_copy_that_cannot_be_read_is_no_mismatch_and_is_written_by_a_repair_alone() 
         let compare = out.ops.pop().unwrap();
         engine.completed(compare.tag, OpOutcome::Error, &mut out);
         let ops = scrub_all(&mut engine, &mut out, &[]);
-        let data = ops.iter().filter(|op| op.buffer.is_copy()).copied();
-        let data: Vec<MemberOp> = data.collect();
+        let data: Vec<MemberOp> = ops.iter().filter(|op| op.buffer.is_copy()).copied().collect();
         assert_eq!(of_kind(&data, MemberOpKind::Write).len(), repaired);
         let status = scrub_status(&engine);
         let counts = (status.mismatches, status.unreadable, status.repaired);

@@ -13,7 +13,8 @@ use super::tests::{CHUNK, GEOMETRY, Members, carry_out, pattern, read, state, wa
 use super::*;
 use crate::superblock::decode;
 use crate::{
-    BLOCK, Geometry, Id, JoinAs, MemberOp, MemberOpKind, MemberState, Newcomer, OpBuffer, layout,
+    AssembleOptions, BLOCK, Engine, EngineOutput, Geometry, Id, JoinAs, Member, MemberOp,
+    MemberOpKind, MemberState, Newcomer, OpBuffer, assemble, create, layout,
 };
 
 const DURABLE: MemberAction = MemberAction::Write(WriteFlags::Dsync);
@@ -268,4 +269,88 @@ fn the_limits_of_a_server_are_these() {
     assert_eq!(watermark_every, 67_108_864);
     assert_eq!((DEVICES_MAX, THREADS_MAX), (64, 64));
     assert_eq!(super::array::TICK, Duration::from_millis(250));
+}
+
+/// Three pages of the map: 10 240 regions of 4 KiB.
+const PAGES: Geometry = Geometry {
+    level: RaidLevel::Raid10,
+    members: 4,
+    chunk: 4096,
+    region: 4096,
+    member_bytes: 40 << 20,
+};
+
+#[test]
+fn marks_in_each_page_of_a_map_are_counted_and_the_next_start_finds_them() {
+    let members = Members::with(PAGES);
+    let marked = || [0, 1, 2, 3].map(|device| marked_regions(&members.find(device)));
+    let Some(server) = members.serve(&[0, 1, 2, 3]) else { return };
+    let handle = server.handle();
+    let mut connection = handle.connect();
+    // Chunks go over the sets in turn. The first and the last region of pages, and of the set.
+    let second = [0_u64, 4027, 4028, 8055, 8056, 10_239].map(|region| region * 2 + 1);
+    for chunk in second.into_iter().chain([80]) {
+        write(connection.as_mut(), chunk * 4096, &pattern(512, 1)).unwrap();
+    }
+    assert_eq!(marked(), [1, 1, 6, 6]);
+    // As if the power went now.
+    let found: Vec<_> = (0..4).map(|device| members.find(device)).collect();
+    drop(connection);
+    server.stop().unwrap();
+    assert_eq!(marked(), [0; 4]);
+    for (devices, unsynced) in [(&found[..], 7), (&found[1..], 7)] {
+        let plan = assemble(devices, AssembleOptions::default()).unwrap();
+        let mut out = EngineOutput::default();
+        let engine = Engine::start(plan, &Config::default(), &mut out);
+        assert_eq!(engine.status().regions_unsynced, unsynced);
+    }
+}
+
+#[test]
+fn all_pages_of_a_map_are_left_unsynced_and_nothing_else_of_a_new_member() {
+    let data_at = layout::data_at(&PAGES, layout::DATA_ALIGNMENT);
+    let device_bytes = layout::device_bytes(&PAGES, data_at);
+    let members = [1, 2, 3, 4].map(|number| Member { id: Id([number; 16]), device_bytes });
+    let created = create(Id([9; 16]), "test", PAGES, layout::DATA_ALIGNMENT, &members).unwrap();
+    for before in &created {
+        let mut blocks = before.clone();
+        leave_unsynced(&mut blocks, &PAGES);
+        assert_eq!((blocks.len(), before.len()), (10, 10), "six of the map, four superblocks");
+        for ((place, block), (_, old)) in blocks.iter().zip(before) {
+            let is_map = (8192..32_768).contains(place);
+            let is_kept = if is_map { block.iter().all(|&byte| byte == 0) } else { block == old };
+            assert!(is_kept, "{place}");
+        }
+    }
+}
+
+#[test]
+fn a_device_is_made_blank_in_its_superblocks_and_its_whole_map_alone() {
+    let data_at = layout::data_at(&PAGES, layout::DATA_ALIGNMENT);
+    let device_bytes = layout::device_bytes(&PAGES, data_at) + 77;
+    let folder = tempfile::tempdir().unwrap();
+    let file = File::create_new(folder.path().join("device")).unwrap();
+    file.set_len(device_bytes).unwrap();
+    // The begin, as far as data; and the end.
+    let end = device_bytes - 77 - 4 * BLOCK;
+    for place in [0, end] {
+        file.write_all_at(&[0xff; 64 << 10], place).unwrap();
+    }
+    make_blank(&file, device_bytes, &PAGES).unwrap();
+    let are_blank = |place: u64| {
+        let mut bytes = vec![1; 64 << 10];
+        file.read_exact_at(&mut bytes, place).unwrap();
+        let is_zero = |block: &[u8]| {
+            let zeros = block.iter().filter(|&&byte| byte == 0).count();
+            assert!(zeros == 0 || zeros == block.len());
+            zeros > 0
+        };
+        bytes.chunks(BLOCK as usize).map(is_zero).collect::<Vec<bool>>()
+    };
+    let begin = are_blank(0);
+    let blank: Vec<usize> = (0..16).filter(|&block| begin[block]).collect();
+    assert_eq!(blank, [0, 1, 2, 3, 4, 5, 6, 7]);
+    let tail = are_blank(end);
+    let blank: Vec<usize> = (0..16).filter(|&block| tail[block]).collect();
+    assert_eq!(blank, [2, 3]);
 }

@@ -233,4 +233,27 @@ mod tests {
             assert_eq!((on_their_way[0], on_their_way.iter().max()), (most, Some(&most)));
         }
     }
+
+    #[test]
+    fn a_client_learns_size_and_blocks_and_that_flush_and_fua_are_kept_and_nothing_is_discarded() {
+        let members = Members::new();
+        for alignment in [512, 4096] {
+            let plan = members.plan(&[0, 1]);
+            let table = plan.table.clone();
+            let files = [members.member(0), members.member(1)];
+            let config = Config { parts_max: 256, ..Config::default() };
+            let array = LockedArray::new(plan, &config, &files, 1);
+            let waker = RingWaker::new().unwrap();
+            let state = ServerState::new(&table, alignment, array, std::iter::once(waker));
+            let export = ArrayHandle(Arc::new(state)).export();
+            let expected = Export {
+                block_size_min: alignment,
+                block_size_preferred: 4096,
+                trim: false,
+                ..Export::new("test", 4_194_304)
+            };
+            assert_eq!(export, expected);
+            assert!(export.flush && export.fua && export.write_zeroes && export.multi_conn);
+        }
+    }
 }

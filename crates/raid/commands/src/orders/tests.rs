@@ -1,0 +1,104 @@
+//! What is said of an array, by what its engine and its server say.
+
+use durio_base::RaidLevel;
+use durio_raid::StopReason;
+
+use super::*;
+
+#[test]
+fn as_many_members_may_fail_as_the_weakest_set_has_to_spare() {
+    let of = |level, members, lacking: &[usize], unsynced| {
+        let geometry =
+            Geometry { level, members, chunk: 4096, region: 1 << 20, member_bytes: 1 << 20 };
+        let has_all: Vec<_> = (0..members.into()).map(|at| !lacking.contains(&at)).collect();
+        may_fail(&geometry, &has_all, unsynced)
+    };
+    assert_eq!([of(RaidLevel::Raid0, 3, &[], 0), of(RaidLevel::Raid0, 3, &[1], 0)], [0, 0]);
+    let mirror = |lacking: &[usize], unsynced| of(RaidLevel::Raid1, 3, lacking, unsynced);
+    assert_eq!([mirror(&[], 0), mirror(&[], 9), mirror(&[2], 0), mirror(&[0, 2], 0)], [2, 2, 1, 0]);
+    let pairs = |lacking: &[usize]| of(RaidLevel::Raid10, 6, lacking, 0);
+    assert_eq!([pairs(&[]), pairs(&[3]), pairs(&[0, 3])], [1, 0, 0]);
+    let parity = |lacking: &[usize], unsynced| of(RaidLevel::Raid5, 4, lacking, unsynced);
+    assert_eq!([parity(&[], 0), parity(&[], 1), parity(&[3], 0)], [1, 0, 0]);
+    let double = |lacking: &[usize], unsynced| of(RaidLevel::Raid6, 5, lacking, unsynced);
+    assert_eq!([double(&[], 0), double(&[], 1), double(&[0], 0), double(&[0, 4], 0)], [2, 0, 1, 0]);
+}
+
+#[test]
+fn an_array_runs_when_each_member_has_all_and_nothing_is_left_to_make_equal() {
+    let state = |stopped, is_running, regions_unsynced, has_all: &[bool]| {
+        let engine = Status {
+            is_running,
+            is_settled: true,
+            stopped,
+            epoch: 7,
+            roles: Vec::new(),
+            regions_unsynced,
+            regions_dirty: 3,
+            scrub: None,
+        };
+        state_of(&engine, has_all)
+    };
+    for (is_running, unsynced, has_all, expected) in [
+        (true, 0, [true; 3], ArrayState::Running),
+        (true, 1, [true; 3], ArrayState::Resyncing),
+        (true, 0, [true, true, false], ArrayState::Degraded),
+        (true, 9, [false, true, true], ArrayState::Degraded),
+        (false, 0, [true; 3], ArrayState::Starting),
+        (false, 9, [false; 3], ArrayState::Starting),
+    ] {
+        assert_eq!(state(None, is_running, unsynced, &has_all), expected);
+        let stopped = state(Some(StopReason::NoMajority), is_running, unsynced, &has_all);
+        assert_eq!(stopped, ArrayState::Stopped);
+    }
+}
+
+#[test]
+fn each_count_of_a_scrub_is_told_under_its_own_name() {
+    for (is_running, repair) in [(true, false), (false, true)] {
+        let scrub = ScrubStatus {
+            is_running,
+            repair,
+            done: 11 << 20,
+            all: 12 << 20,
+            skipped: 3 << 20,
+            mismatches: 4,
+            unreadable: 5,
+            repaired: 6,
+            places: vec![
+                Mismatch { offset: 16_384, role: 2 },
+                Mismatch { offset: 5 << 30, role: 1 },
+            ],
+        };
+        let told = scrub_of(&scrub);
+        let expected = ArrayScrub {
+            is_running,
+            repairs: repair,
+            done_bytes: 11_534_336,
+            all_bytes: 12_582_912,
+            skipped_bytes: 3_145_728,
+            mismatches: 4,
+            unreadable: 5,
+            repaired: 6,
+            places: vec![
+                MismatchPlace { offset_bytes: 16_384, role: 2 },
+                MismatchPlace { offset_bytes: 5_368_709_120, role: 1 },
+            ],
+        };
+        assert_eq!(told, expected);
+    }
+}
+
+#[test]
+fn each_counter_of_a_device_is_told_under_its_own_name() {
+    let (in_flight, reads, writes, errors) = (2, 30, 400, 5);
+    let counters =
+        DeviceCounters { in_flight, reads, writes, errors, is_open: true, is_used: true };
+    let told = without_role(Some("/dev/x".to_owned()), counters);
+    assert_eq!((told.in_flight, told.reads, told.writes, told.errors), (2, 30, 400, 5));
+    assert_eq!(
+        (told.role, told.replaces, told.rebuilt_bytes, told.by_map),
+        (None, None, None, false)
+    );
+    assert_eq!((told.path.as_deref(), told.state), (Some("/dev/x"), MemberStanding::GivenUp));
+}
