@@ -225,6 +225,24 @@ mod tests {
     }
 
     #[test]
+    fn an_option_whose_name_another_begins_with_is_not_given_by_that_one() {
+        let config = "[run]\nsync = \"fsync\"\n";
+        let line = "durio run --sync-every 4";
+        assert_eq!(applied(config, line), "durio run --sync fsync --sync-every 4");
+        assert_eq!(applied(config, "durio run --sync none"), "durio run --sync none");
+        let line = "durio run -- --sync none";
+        assert_eq!(applied(config, line), "durio run --sync fsync -- --sync none");
+    }
+
+    #[test]
+    fn numbers_are_words_as_they_are_written() {
+        let config = "[run]\njobs = 4\nrate = 1.5\n";
+        assert_eq!(applied(config, "durio run"), "durio run --jobs 4 --rate 1.5");
+        let config = Config { path: None, table: config.parse().unwrap() };
+        assert_eq!(config.lines(), ["durio run --jobs 4 --rate 1.5"]);
+    }
+
+    #[test]
     fn what_is_no_command_or_no_option_says_so() {
         let wrong = |text: &str| check(&text.parse().unwrap(), &Arguments::command()).unwrap_err();
         assert!(wrong("[chek]\nsize = \"1G\"").contains("did you mean 'check'"));

@@ -76,3 +76,42 @@ Exit codes:
   3    it cannot be measured here; the reason is on stderr
   4    a fault in durio
   130  interrupted; the record is partial and marked so";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_end_has_the_number_of_the_table() {
+        use CommandErrorKind as Kind;
+        let rows = [
+            (Exit::Fine, 0),
+            (Exit::Negative, 1),
+            (Exit::Failed(Kind::WrongUse), 2),
+            (Exit::Failed(Kind::CannotMeasure), 3),
+            (Exit::CANNOT_MEASURE, 3),
+            (Exit::Failed(Kind::Fault), 4),
+            (Exit::Failed(Kind::TimeLimit), 124),
+            (Exit::Failed(Kind::LabFailed), 125),
+            (Exit::Failed(Kind::Interrupted), 130),
+            (Exit::INTERRUPTED, 130),
+            (Exit::Command(0), 0),
+            (Exit::Command(77), 77),
+            (Exit::Command(255), 255),
+        ];
+        for (exit, number) in rows {
+            assert_eq!(exit.number(), number, "{exit:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_shown_or_recorded_not_to_its_end_is_not_fine() {
+        assert_eq!((Exit::of_read(false), Exit::of_read(true)), (Exit::Fine, Exit::CANNOT_MEASURE));
+        assert_eq!(Exit::from(Ending::Complete), Exit::Fine);
+        assert_eq!(Exit::from(Ending::Interrupted), Exit::INTERRUPTED);
+        let fault = CommandErrorKind::Fault;
+        assert_eq!(Exit::from(Ending::Failed(fault)), Exit::Failed(fault));
+        assert_eq!(Exit::from(Outcome::Failed), Exit::CANNOT_MEASURE);
+        assert_eq!(Exit::from(Outcome::Complete), Exit::Fine);
+    }
+}

@@ -301,3 +301,87 @@ fn style(columns: usize) -> ProgressStyle {
     ProgressStyle::with_template(&template)
         .map_or_else(|_| ProgressStyle::default_bar(), |style| style.progress_chars("━╸─"))
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::{
+        Campaign, ClockChoice, EngineKind, Load, PLAN_SCHEMA, PlanSection, Purpose, Rounds,
+        SectionKind, Tracking, Until,
+    };
+    use durio_workload::Workload;
+
+    use super::*;
+
+    fn section(first_step: u32, steps: u32, rounds: Option<Rounds>) -> PlanSection {
+        PlanSection {
+            name: String::new(),
+            summary: String::new(),
+            kind: SectionKind::Single,
+            first_step,
+            steps,
+            rounds,
+            baseline: None,
+        }
+    }
+
+    /// A step of 1 s, two of 2 s and 4 s that are repeated up to three times, and one of 8 s.
+    fn plan(limit: fn(Nanos) -> Limit) -> Plan {
+        let steps =
+            (0..).zip([(1, 0), (2, 1), (4, 1), (8, 2)]).map(|(index, (seconds, section))| {
+                let load = Load::new(0, Workload::default(), EngineKind::Null);
+                let limit = limit(Nanos::from_secs(seconds));
+                let step = Step::new(Role::Measure, load, limit, Nanos::from_secs(1));
+                Step {
+                    index,
+                    section: Some(section),
+                    ramp: Nanos::ZERO,
+                    pause_before: Nanos::ZERO,
+                    ..step
+                }
+            });
+        let until = Until::SteadyState {
+            tracked: 0,
+            tracking: Tracking::Iops,
+            window: 5,
+            excursion_per_mille: 200,
+            slope_per_mille: 100,
+        };
+        let rounds = Some(Rounds { max: 3, until });
+        let sections = vec![section(0, 1, None), section(1, 2, rounds), section(3, 1, None)];
+        Plan {
+            schema: PLAN_SCHEMA,
+            purpose: Purpose::Campaign,
+            seed: 1,
+            clock: ClockChoice::Auto,
+            targets: Vec::new(),
+            steps: steps.collect(),
+            campaign: Some(Campaign { sections, ..Campaign::default() }),
+            thresholds: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_the_rest_of_the_step_and_of_the_rounds_and_what_follows() {
+        let plan = plan(Limit::Duration);
+        // The step, its round, the seconds into it, and those that are left.
+        let rows = [
+            (0, 0, 0, Some(1 + 3 * 6 + 8)),
+            (1, 0, 1, Some(1 + 4 + 2 * 6 + 8)),
+            (1, 2, 0, Some(2 + 4 + 8)),
+            (2, 1, 4, Some(6 + 8)),
+            (2, 2, 0, Some(4 + 8)),
+            (3, 0, 10, Some(0)),
+            (4, 0, 0, None),
+        ];
+        for (index, round, into, left) in rows {
+            let found = planned_left(&plan, index, round, Nanos::from_secs(into));
+            assert_eq!(found, left.map(Nanos::from_secs), "{index} {round} {into}");
+        }
+    }
+
+    #[test]
+    fn steps_that_do_not_end_by_time_say_nothing_of_it() {
+        let plan = plan(|_| Limit::Operations(1));
+        assert_eq!(planned_left(&plan, 0, 0, Nanos::ZERO), None);
+    }
+}

@@ -102,6 +102,8 @@ mod tests {
         assert!(!wish.is_repeated(begin));
         assert!(!wish.is_repeated(begin));
         assert!(!wish.is_repeated(begin + Duration::from_millis(60)));
+        assert!(!wish.is_repeated(begin + Duration::from_millis(499)));
+        assert!(wish.is_repeated(begin + Duration::from_millis(500)));
         assert!(wish.is_repeated(begin + Duration::from_secs(1)));
     }
 

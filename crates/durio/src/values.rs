@@ -355,4 +355,90 @@ mod tests {
         assert!(format("html").is_ok() && format("pdf").is_err());
         assert!(clock("tsc").is_ok() && clock("sundial").is_err());
     }
+
+    #[test]
+    fn times_and_ages_are_read_in_their_units() {
+        let days = |days: u64| -> Result<Nanos, String> { Ok(Nanos::from_secs(days * 86_400)) };
+        assert_eq!((age("90d"), age("0d"), age("1 d")), (days(90), days(0), days(1)));
+        assert_eq!(age("12h"), Ok(Nanos::from_secs(43_200)));
+        assert_eq!(age("1.5d"), Ok(Nanos::from_secs(129_600)));
+        for wrong in ["", "d", "soon", "-1d"] {
+            assert!(age(wrong).unwrap_err().contains("no age"), "{wrong}");
+        }
+        assert_eq!(period("10s"), Ok(Nanos::from_secs(10)));
+        assert_eq!(period("1m"), Ok(Nanos::from_secs(60)));
+        assert!(period("9999ms").unwrap_err().contains("too short"));
+    }
+
+    #[test]
+    fn counts_and_factors_have_both_of_their_bounds() {
+        let named = [("smoke", 5), ("standard", 59), ("strong", 299), ("paper", 3000)];
+        for (word, count) in named {
+            assert_eq!(cuts(word), Ok(count), "{word}");
+        }
+        assert_eq!((cuts("1"), cuts("1000000")), (Ok(1), Ok(1_000_000)));
+        for wrong in ["0", "1000001", "-1", "", "weak", "1.5"] {
+            assert!(cuts(wrong).unwrap_err().contains("smoke (5), standard (59)"), "{wrong}");
+        }
+        assert_eq!((speed("0.001"), speed("1000000")), (Ok(0.001), Ok(1_000_000.0)));
+        for wrong in ["0", "0.0009", "1000001", "-2", "nan", "inf", ""] {
+            assert!(speed(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((percent("1000"), percent("100%")), (Ok(10.0), Ok(1.0)));
+        for (size, cells) in [("4KiB", 1), ("12KiB", 3), ("1MiB", 256)] {
+            assert_eq!(write_cells(size), Ok(cells), "{size}");
+        }
+        for wrong in ["0", "2KiB", "6KiB", "1028KiB", "x"] {
+            assert!(write_cells(wrong).is_err(), "{wrong}");
+        }
+        assert!(processors("").unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn names_of_two_parts_are_taken_apart_at_the_first_sign() {
+        for (text, workload, figure) in [
+            ("commit.p99", "commit", RunFigure::P99),
+            ("commit.p99.9", "commit", RunFigure::P99_9),
+            ("lookup.rate", "lookup", RunFigure::Rate),
+            ("scan.p50", "scan", RunFigure::P50),
+        ] {
+            let workload = workload.to_owned();
+            assert_eq!(metric(text), Ok(Metric { workload, figure }), "{text}");
+        }
+        for wrong in ["commit", "commit.p9", "commit.", "p99"] {
+            assert!(metric(wrong).unwrap_err().contains("rate, p50, p99, p99.9"), "{wrong}");
+        }
+        let found = setting(" wal_sync_method = a=b ").unwrap();
+        assert_eq!((&*found.name, &*found.value), ("wal_sync_method", "a=b"));
+        assert!(setting("x").is_err() && setting(" =1").is_err());
+    }
+
+    #[test]
+    fn addresses_are_numbers_and_a_port_that_was_given_stays_in_the_hint() {
+        let address = listen_address("127.0.0.1:9119").unwrap();
+        assert_eq!((address.is_ipv4(), address.port()), (true, 9119));
+        assert_eq!(listen_address("[::1]:80").unwrap().port(), 80);
+        for (wrong, hint) in [
+            ("localhost:80", "127.0.0.1:80,"),
+            ("8080", "127.0.0.1:8080,"),
+            ("127.0.0.1", "127.0.0.1:9119,"),
+            ("0.0.0.0:99999", "127.0.0.1:9119,"),
+        ] {
+            assert!(listen_address(wrong).unwrap_err().contains(hint), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn fios_names_of_engines_are_answered_with_ours() {
+        for (text, ours) in
+            [("io_uring", "uring"), ("libaio", "aio"), ("psync", "sync"), ("pvsync2", "sync")]
+        {
+            let why = engine(text).unwrap_err();
+            assert!(why.contains(&format!("did you mean '{ours}'")), "{why}");
+            assert!(why.contains(&format!("'fio:{text}'")), "{why}");
+        }
+        let kinds = ["sync", "uring", "aio"].map(real_engine);
+        assert_eq!(kinds, [Ok(EngineKind::Sync), Ok(EngineKind::Uring), Ok(EngineKind::Aio)]);
+        assert!(real_engine("null").is_err() && real_engine("mmap").is_err());
+    }
 }

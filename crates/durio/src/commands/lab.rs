@@ -477,3 +477,47 @@ pub(super) fn show_comparison(
     output::report(wished, &read.findings)?;
     Ok(Exit::of_read(read.is_damaged))
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_lab::SkippedEntries;
+    use durio_observe::LabFacts;
+
+    use super::*;
+
+    fn ended(exit: LabExit) -> Result<Exit, CommandErrorKind> {
+        let kernel = Kernel { release: "6".into(), image: "/k".into(), modules: "/m".into() };
+        let request = LabRequest::new(kernel, "/durio".into(), vec!["true".into()]);
+        let facts = LabFacts {
+            timing: LabTiming::Counted,
+            accelerator: "tcg".to_owned(),
+            without_kvm: None,
+            qemu_version: String::new(),
+            cpu_model: String::new(),
+            icount_shift: None,
+            root: String::new(),
+        };
+        let outcome = LabOutcome {
+            exit,
+            facts,
+            first_command_after: None,
+            was_unpacked: true,
+            preparation: Duration::ZERO,
+            console: String::new(),
+            skipped: SkippedEntries::default(),
+        };
+        conclude(&request, &outcome).map_err(|error| error.kind)
+    }
+
+    #[test]
+    fn a_guest_ends_as_its_command_did_or_says_why_not() {
+        for code in [0, 3, 130, 255] {
+            assert_eq!(ended(LabExit::Code(code)), Ok(Exit::Command(code)));
+        }
+        assert_eq!(ended(LabExit::Stopped), Ok(Exit::INTERRUPTED));
+        assert_eq!(ended(LabExit::Cut), Ok(Exit::INTERRUPTED));
+        assert_eq!(ended(LabExit::TimeLimit), Err(CommandErrorKind::TimeLimit));
+        let failed = LabExit::GuestFailed("it died".to_owned());
+        assert_eq!(ended(failed), Err(CommandErrorKind::LabFailed));
+    }
+}

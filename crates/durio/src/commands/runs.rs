@@ -191,8 +191,14 @@ pub(crate) fn runs(arguments: &Runs) -> Result<Exit, CommandError> {
             output::report(arguments.output, &ShownRuns::new(&rows)).map(|()| Exit::Fine)
         }
         Some(RunsCommand::Rm { runs, yes }) => {
-            let names =
-                runs.iter().map(|run| name_of(run, &kept)).collect::<Result<Vec<_>, _>>()?;
+            let mut names: Vec<String> = Vec::new();
+            for run in runs {
+                let name = name_of(run, &kept)?;
+                // One run may be called by two words.
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
             remove(&kept, &names, *yes)
         }
         Some(RunsCommand::Prune { keep, older_than, yes }) => {

@@ -115,6 +115,45 @@ fn runs_are_removed_when_somebody_says_so_and_only_those_of_the_state_folder() {
 }
 
 #[test]
+fn several_runs_are_removed_at_once_and_one_that_is_named_twice_is_one() {
+    let sandbox = Sandbox::new();
+    let folders: Vec<PathBuf> = (0..4).map(|_| run(&sandbox, "")).collect();
+    let are_there = || folders.iter().map(|folder| folder.exists()).collect::<Vec<_>>();
+    // If one of them cannot be removed, none is.
+    sandbox.durio("runs rm --yes last nosuch").run().expect_exit(3).expect_stderr("nosuch");
+    assert_eq!(are_there(), [true; 4]);
+    let line = format!("runs rm --yes last~1 last~3 {}", name(&folders[2]));
+    sandbox.durio(&line).run().expect_exit(0).expect_stderr("removed 2 runs");
+    assert_eq!(are_there(), [false, true, false, true]);
+}
+
+#[test]
+fn a_link_among_the_runs_is_not_followed_to_what_it_leads_to() {
+    let sandbox = Sandbox::new();
+    let kept = run(&sandbox, "");
+    sandbox.durio(&format!("{NULL} --out elsewhere")).run().expect_exit(0);
+    let there = crate::sandbox::entries(&sandbox.root().join("elsewhere")).remove(0);
+    let link = kept.with_file_name("a-link");
+    std::os::unix::fs::symlink(&there, &link).unwrap();
+    let ended = sandbox.durio("runs rm --yes").word(&link).run().expect_exit(2);
+    ended.expect_stderr("not in the state folder");
+    assert!(there.join("run.json").exists() && link.is_symlink() && kept.exists());
+    fs::remove_file(link).unwrap();
+}
+
+#[test]
+fn the_newest_are_kept_when_the_others_are_pruned() {
+    let sandbox = Sandbox::new();
+    let folders: Vec<PathBuf> = (0..3).map(|_| run(&sandbox, "")).collect();
+    let line = "runs prune --keep 2 --older-than 0d";
+    sandbox.durio(line).run().expect_exit(2).expect_stderr("--yes");
+    assert_eq!(sandbox.runs().len(), 3);
+    sandbox.durio(line).word("--yes").run().expect_exit(0).expect_stderr("removed 1 run");
+    let are_there: Vec<bool> = folders.iter().map(|folder| folder.exists()).collect();
+    assert_eq!(are_there, [false, true, true]);
+}
+
+#[test]
 fn the_page_of_a_run_is_opened_or_its_path_is_said() {
     let sandbox = Sandbox::new();
     let folder = run(&sandbox, "");
