@@ -235,8 +235,8 @@ fn place_options(place: &ExportPlace) -> Result<Vec<FioOption>, FioError> {
         return refuse(format!("a path that is no text: '{}'", path.display()));
     };
     let mut options = vec![
-        // A colon separates names.
-        option("filename", path.replace('\\', "\\\\").replace(':', "\\:")),
+        // A colon separates names; before anything else fio takes a backslash as it is (get_next_str).
+        option("filename", path.replace(':', "\\:")),
         option("offset", region.offset.get()),
         option("size", region.length.get()),
         // fio reads numbers as signed ones.

@@ -15,7 +15,7 @@ const TERMS: ExportTerms = ExportTerms {
 
 fn places(count: u64) -> Vec<ExportPlace> {
     let place = |number: u64| ExportPlace {
-        path: "/dev/disk/by-path/pci-0:1".into(),
+        path: "/dev/disk/by-label/a\\x20b:1".into(),
         region: Region { offset: Bytes::new(number << 20), length: Bytes::from_mib(1) },
         cpus: vec![3, 5],
         seed: 9,
@@ -43,7 +43,7 @@ fn each_job_has_its_region_and_its_share() {
     let io_size: Vec<_> = jobs.iter().map(|job| value(job, "io_size").unwrap()).collect();
     assert_eq!(io_size, ["16384", "12288", "12288"]);
     assert_eq!(value(&jobs[2], "offset"), Some("2097152"));
-    assert_eq!(value(&jobs[0], "filename"), Some("/dev/disk/by-path/pci-0\\:1"));
+    assert_eq!(value(&jobs[0], "filename"), Some("/dev/disk/by-label/a\\x20b\\:1"));
     assert_eq!(value(&jobs[0], "cpus_allowed"), Some("3,5"));
     assert_eq!((value(&jobs[0], "rw"), value(&jobs[0], "norandommap")), (Some("read"), None));
 }
