@@ -71,6 +71,7 @@ spec_words! {
 spec_keys! {
     /// A target as a spec has it: which keys it takes depends on its word.
     struct TargetKeys {
+        /// The target.
         target: TargetWord,
         /// With delay: added to every access, in whole milliseconds.
         delay: Option<Nanos>,

@@ -180,9 +180,13 @@ fn has_tracefs(test: &str) -> bool {
     let again = "mount -t tracefs tracefs /sys/kernel/tracing || exit 77; exec \"$@\"";
     let mut unshare = Command::new("unshare");
     unshare.args(["-m", "sh", "-c", again, "sh"]).arg(std::env::current_exe().unwrap());
-    unshare.args(["--exact", test, "--nocapture"]).env("DURIO_TEST_UNSHARED", "1");
+    let full_name = format!("traces::{test}");
+    unshare.args(["--exact", &full_name, "--nocapture"]).env("DURIO_TEST_UNSHARED", "1");
     match unshare.output() {
-        Ok(output) if output.status.success() => {}
+        Ok(output) if output.status.success() => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains("1 passed"), "no test of this name: {text}");
+        }
         Ok(output) if output.status.code() == Some(101) => {
             panic!("{}", String::from_utf8_lossy(&output.stderr))
         }
@@ -587,7 +591,7 @@ fn a_preloaded_library_that_swallows_syncs_is_seen() {
         return note_skip(NAME, &"others keep the disk busy");
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "swallowed_calls_are_those_of_the_library_alone", "--nocapture"])
+        .args(["--exact", "traces::swallowed_calls_are_those_of_the_library_alone", "--nocapture"])
         .env("DURIO_TEST_PRELOADED", "1")
         .env("LD_PRELOAD", &library)
         .output()
