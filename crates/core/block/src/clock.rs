@@ -280,7 +280,11 @@ mod tests {
             let name = "the_calibrated_counter_agrees_with_the_monotonic_clock";
             return crate::testkit::note_skip(name, &"this machine's counter is no clock");
         }
+        let begin = monotonic_nanos();
         let clock = TscClock::calibrate().unwrap();
+        // A shorter one would be less exact.
+        let lasted = monotonic_nanos() - begin;
+        assert!(lasted >= 20_000_000, "calibrated within {lasted} ns");
         let (start, start_nanos) = (clock.now(), clock.reference_nanos());
         std::thread::sleep(Duration::from_millis(50));
         let nanos = clock.nanos(clock.now().since(start));

@@ -119,8 +119,13 @@ pub(crate) fn kernel_of_image(path: &Path) -> Option<File> {
         .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= IMAGE_BYTES_MAX);
     let image = is_small.then(|| fs::read(path).ok()).flatten()?;
     let kernel = kernel_in(&image)?;
-    let mut file = File::from(memfd_create("durio-lab-kernel", MemfdFlags::CLOEXEC).ok()?);
-    file.write_all(&kernel).ok()?;
+    let file = memfd_create("durio-lab-kernel", MemfdFlags::CLOEXEC).ok()?;
+    with_contents(file.into(), &kernel)
+}
+
+/// `None` if there is no room for all of it.
+fn with_contents(mut file: File, kernel: &[u8]) -> Option<File> {
+    file.write_all(kernel).ok()?;
     Some(file)
 }
 
@@ -318,6 +323,19 @@ mod tests {
     fn a_packed_kernel_that_can_be_started_directly_comes_out() {
         let kernel = program(b"Xen\0", NoteType(18));
         assert_eq!(kernel_in(&image_of(&gzipped(&kernel))), Some(kernel));
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_fit_into_memory_is_left_in_its_image() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, kernel) = (folder.path().join("image"), program(b"Xen\0", XEN_PHYS32_ENTRY));
+        fs::write(&path, image_of(&gzipped(&kernel))).unwrap();
+        let unpacked = kernel_of_image(&path).unwrap();
+        let mut found = vec![0; 200];
+        let count = std::os::unix::fs::FileExt::read_at(&unpacked, &mut found, 0).unwrap();
+        assert_eq!(found[..count], kernel);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        assert!(with_contents(full, &kernel).is_none());
     }
 
     #[test]

@@ -315,3 +315,17 @@ fn a_campaign_whose_record_cannot_be_read_is_not_gone_on_with_and_nothing_of_it_
     assert_eq!(ended.json()["state"], "complete");
     assert!(fs::read(run.join("events.jsonl")).unwrap().starts_with(&before[0]));
 }
+
+#[test]
+fn a_run_ends_if_the_name_of_its_folder_cannot_be_made_last() {
+    if !has(&["strace"]) {
+        return;
+    }
+    let sandbox = Sandbox::in_memory();
+    let runs = sandbox.state().join("durio/runs");
+    let line = "run --quiet --engine null --ops 50 --rw write --sync fdatasync --no-self-cost";
+    let failed = run_with(&sandbox, line, &fault("fsync", "EIO", 5), "1", Some(&runs));
+    let Failed { ended, call } = failed.expect("the folder of runs is never synced");
+    assert!(call.contains("durio/runs>"), "{call}");
+    ended.expect_exit(3).expect_stderr("(os error 5)").expect_no_stdout();
+}

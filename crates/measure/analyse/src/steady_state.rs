@@ -289,6 +289,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_rule_may_allow_no_range_and_no_slope_at_all() {
+        let none =
+            SteadyRule { excursion_share_max: 0.0, slope_share_max: 0.0, ..SteadyRule::SNIA };
+        let of = |rounds: &[f64]| steady_state(rounds, &none).unwrap().attained_at;
+        assert_eq!(of(&[43.0, 42.0, 42.0, 42.0, 42.0, 42.0]), Some(6));
+        assert_eq!(of(&[42.0, 42.0, 42.0, 42.0, 42.001]), None);
+    }
+
     proptest! {
         #[test]
         fn the_round_does_not_depend_on_the_unit(

@@ -262,6 +262,31 @@ mod tests {
         assert_eq!(parts(other.since(one)), (0, 0, Some((0, 0))), "never below zero");
     }
 
+    /// Voluntary and involuntary ones of this thread, as /proc has them.
+    fn switches_in_proc() -> (u64, u64) {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let of = |name: &str| -> u64 {
+            let count = status.lines().find_map(|line| line.strip_prefix(name));
+            count.unwrap().trim().parse().unwrap()
+        };
+        (of("voluntary_ctxt_switches:"), of("nonvoluntary_ctxt_switches:"))
+    }
+
+    #[test]
+    fn both_kinds_of_switches_of_a_thread_are_those_that_the_kernel_counts() {
+        let counted = || {
+            // Waiting for another thread is a voluntary one, nearly always.
+            (0..100).for_each(|_| Builder::new().spawn(|| ()).unwrap().join().unwrap());
+            let before = switches_in_proc();
+            let (_, _, switches) = parts(ThreadUsage::of_thread());
+            (before, switches.unwrap(), switches_in_proc())
+        };
+        let (before, (voluntary, involuntary), after) =
+            Builder::new().spawn(counted).unwrap().join().unwrap();
+        assert!((before.0..=after.0).contains(&voluntary), "{before:?} {voluntary} {after:?}");
+        assert!((before.1..=after.1).contains(&involuntary), "{before:?} {involuntary} {after:?}");
+    }
+
     /// The second reading has them in another order, one of them new and one gone.
     #[test]
     fn devices_are_known_by_their_names_from_one_reading_to_the_next() {

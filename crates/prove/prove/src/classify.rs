@@ -4,6 +4,8 @@
 //! Takes a history, observations of two readings, and a way to read a cell again; returns findings,
 //! and updates the history to the state found. Verdicts over several cuts are made elsewhere.
 
+use std::collections::BTreeMap;
+
 use durio_observe::{DriveCounters, PowerState};
 use durio_plan::proof::LossClass;
 use durio_record::proof::{
@@ -281,15 +283,10 @@ fn explain_by_misdirection(findings: &mut Vec<Finding>) {
 
 /// Counts the cells with a control whose write had returned, and those where it is missing.
 fn controls(history: &History, reading: &[ObservedCell]) -> Controls {
-    let mut latest: Vec<(u64, u64)> = Vec::new();
-    for intent in history.controls_done() {
-        let cell = intent.sector / CELL_SECTORS;
-        match latest.iter_mut().find(|(other, _)| *other == cell) {
-            Some((_, seq)) => *seq = intent.seq,
-            None => latest.push((cell, intent.seq)),
-        }
-    }
-    let is_there = |&&(cell, seq): &&(u64, u64)| {
+    let done = history.controls_done().map(|intent| (intent.sector / CELL_SECTORS, intent.seq));
+    // Of several in a cell, the last one.
+    let latest: BTreeMap<u64, u64> = done.collect();
+    let is_there = |&(&cell, &seq): &(&u64, &u64)| {
         let place = usize::try_from(cell - history.cells().start).unwrap_or(usize::MAX);
         let states = reading.get(place).map(ObservedCell::sectors);
         states.is_some_and(|states| {

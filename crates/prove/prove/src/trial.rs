@@ -317,8 +317,7 @@ impl AgentTrials {
         while is_heard && begin.elapsed() < AFTER_THE_CUT {
             let before = heard.acknowledged;
             is_heard = self.is_heard(link, heard)?;
-            let is_late = heard.last_at.get() > cut_at.get() + ON_THE_WAY.get();
-            evidence.acknowledged_after += u64::from(is_late && heard.acknowledged > before);
+            evidence.acknowledged_after += u64::from(shows_power(before, heard, cut_at));
         }
         Ok(())
     }
@@ -368,6 +367,11 @@ impl AgentTrials {
         }
         Ok(())
     }
+}
+
+/// Whether an acknowledgement has come, more than so many, that was not on its way when the power went.
+fn shows_power(before: u64, heard: &LoadHeard, cut_at: Nanos) -> bool {
+    heard.acknowledged > before && heard.last_at.get() > cut_at.get() + ON_THE_WAY.get()
 }
 
 fn not_stamped() -> TrialError {

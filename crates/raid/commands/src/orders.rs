@@ -390,16 +390,7 @@ fn status_of(served: &ServedArray, status: &ServerStatus) -> ArrayStatus {
     let engine = &status.engine;
     let members = usize::from(served.table.geometry.members);
     let roles = engine.roles.iter().enumerate().map(|(at, role)| {
-        let rebuilt = (role.state == MemberState::Rebuilding).then_some(role.rebuilt);
-        let shown = shown_device(served, status, role.device);
-        MemberStatus {
-            role: role_of(served, at),
-            replaces: role.replaces,
-            state: standing_of(role.state),
-            rebuilt_bytes: rebuilt,
-            by_map: role.by_map,
-            ..shown
-        }
+        with_role(shown_device(served, status, role.device), role_of(served, at), role)
     });
     let is_given_up =
         |device: &&ServerDevice| !engine.roles.iter().any(|of| of.device == Some(device.number));
@@ -478,6 +469,17 @@ fn shown_device(served: &ServedArray, status: &ServerStatus, number: Option<u8>)
     let counters = number.and_then(|number| status.devices.get(usize::from(number)).copied());
     let path = device.map(|device| device.path.display().to_string());
     without_role(path, counters.unwrap_or_default())
+}
+
+fn with_role(shown: MemberStatus, role: Option<u8>, of: &RoleStatus) -> MemberStatus {
+    MemberStatus {
+        role,
+        replaces: of.replaces,
+        state: standing_of(of.state),
+        rebuilt_bytes: (of.state == MemberState::Rebuilding).then_some(of.rebuilt),
+        by_map: of.by_map,
+        ..shown
+    }
 }
 
 fn without_role(path: Option<String>, counters: DeviceCounters) -> MemberStatus {

@@ -236,3 +236,20 @@ fn a_durable_write_has_its_flag_in_the_entry_with_any_buffer() {
     assert_eq!(words(MemberAction::Read, false), (opcodes[3], 0));
     assert_eq!(words(MemberAction::Flush, false), (opcodes[4], 1));
 }
+
+#[test]
+fn the_contents_of_a_buffer_are_shown_before_and_after_an_operation_on_it_and_not_meanwhile() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let Some(mut ring) = ring(&[]) else { return };
+    ring.set_member(0, Some((reader.into(), None))).unwrap();
+    let (lent, other) = (ring.lend(filled(3)), ring.lend(filled(8)));
+    assert_eq!(ring.contents(&lent).unwrap(), [3; LENGTH]);
+    let hangs =
+        MemberOperation { length: 5, offset: u64::MAX, ..operation(0, MemberAction::Read, 1) };
+    ring.push(hangs, Some(&lent)).unwrap();
+    assert!(ring.contents(&lent).is_none());
+    assert_eq!(ring.contents(&other).unwrap(), [8; LENGTH]);
+    writer.write_all(b"hello").unwrap();
+    assert_eq!(wait_for(&mut ring, 1), [(1, 5)]);
+    assert_eq!(ring.contents(&lent).unwrap()[..7], *b"hello\x03\x03");
+}

@@ -444,4 +444,32 @@ mod tests {
         assert!(kept.contains(&777) && kept.contains(&1234));
         assert!(kept.is_sorted());
     }
+
+    #[test]
+    fn a_legend_names_each_series_with_values_once_and_lines_first() {
+        let series =
+            |name: &str, colour, style| ChartSeries::new(name, colour, style, [(1.0, 2.0)]);
+        let (x, y) = (AxisUnit::Seconds.linear(), AxisUnit::Rate.linear());
+        let chart = Chart::plot(
+            "over time",
+            x,
+            y,
+            vec![
+                series("stalls", Colour::Alarm, Style::Spans),
+                series("reads", Colour::First, Style::Line),
+                series("", Colour::First, Style::Dots),
+                series("writes", Colour::Second, Style::Columns),
+                series("reads", Colour::First, Style::Line),
+                series("best", Colour::Ink, Style::Rings),
+                ChartSeries::new("syncs", Colour::Third, Style::Line, []),
+            ],
+        );
+        let expected = [
+            ("reads", Colour::First),
+            ("writes", Colour::Second),
+            ("stalls", Colour::Alarm),
+            ("best", Colour::Ink),
+        ];
+        assert_eq!(chart.legend(), expected);
+    }
 }

@@ -50,6 +50,21 @@ fn a_ladder_has_a_line_per_level_with_its_phase_and_what_limited_it() {
 }
 
 #[test]
+fn what_is_odd_in_a_ladder_is_noted_with_it() {
+    let mut odd = CAMPAIGN.clone();
+    let sections = &mut odd.campaign.as_mut().unwrap().sections;
+    let depths = sections.iter_mut().find(|section| section.name == "depths").unwrap();
+    let ladder = depths.curves[1].ladder.as_mut().unwrap();
+    ladder.notes = ["level 8: a shortfall", "level 32: impossible"].map(str::to_owned).to_vec();
+    let options = Options { width: 160, verbose: true, ..Options::default() };
+    let text = written_with(Format::Text, &odd, &options);
+    let depths = section(&text, "depths");
+    for note in ["level 8: a shortfall", "level 32: impossible"] {
+        assert_eq!(depths.matches(note).count(), 1, "{depths}");
+    }
+}
+
+#[test]
 fn rates_that_were_not_reached_are_marked_and_give_no_knee() {
     let text = text();
     let rates = section(&text, "rates");

@@ -443,6 +443,35 @@ mod tests {
     }
 
     #[test]
+    fn a_leader_that_finds_all_over_wakes_those_who_wait_for_it() {
+        let shared = JobShared::default();
+        let team = yielding(&shared);
+        let (tells, told) = channel();
+        let waiting = std::thread::spawn(move || {
+            // Without a time after which it would look by itself.
+            std::thread::park();
+            tells.send(())
+        });
+        assert!(team.threads.set(vec![waiting.thread().clone()]).is_ok());
+        assert!(team.lock().hand_over(0, Default::default()));
+        shared.stop.set();
+        let leader = team.lock().leader.take().unwrap();
+        team.lead(leader);
+        assert_eq!(told.recv_timeout(std::time::Duration::from_secs(60)), Ok(()));
+        let state = team.lock();
+        assert_eq!(state.outcomes[0], CommitOutcome::Failed);
+        assert!(state.leader.is_some() && !state.expects_records());
+    }
+
+    #[test]
+    fn a_log_makes_its_records_within_their_commits_and_counts_nothing_apart() {
+        let shared = JobShared::default();
+        let outcome = yielding(&shared).outcome(3, ClockPair::read(&MonotonicClock), &[]);
+        let accounting = outcome.result.accounting;
+        assert_eq!((outcome.index, accounting.filling_ns, accounting.in_flight_ns), (3, 0, 0));
+    }
+
+    #[test]
     fn turns_are_given_in_the_order_of_those_who_wait() {
         let turns = Turns::new(4, 1, Nanos::ZERO);
         turns.take(0, || unreachable!(), || false);

@@ -454,6 +454,17 @@ fn ladders_that_explode_need_to_be_meant() {
 }
 
 #[test]
+fn a_spec_has_a_target_and_no_two_of_the_same_name() {
+    let step = "[[step]]\nname = \"s\"\n";
+    let parsed = |text: &str| CampaignSpec::parse("x.toml", text).unwrap_err();
+    let none = parsed(&format!("schema = 1\nname = \"x\"\n{step}"));
+    assert!(none.message.contains("there is no target"), "{}", none.message);
+    assert_eq!(none.hint.as_deref(), Some("add [[target]] with name = \"data\""));
+    let twice = parsed(&spec(&format!("[[target]]\nname = \"data\"\n{step}")));
+    assert!(twice.message.contains("a second target is named 'data'"), "{}", twice.message);
+}
+
+#[test]
 fn two_targets_on_one_device_overlap() {
     let text = format!("{}[[step]]\nname = \"s\"\n", spec("[[target]]\nname = \"log\"\n"));
     let mut request = request(&text, DEVICE).unwrap();

@@ -110,6 +110,20 @@ fn power_goes_after_64_acknowledgements_and_those_half_a_second_to_a_second_late
 }
 
 #[test]
+fn power_is_shown_by_a_new_acknowledgement_that_comes_more_than_half_a_second_after_the_cut() {
+    let cut_at = Nanos::from_secs(9);
+    let shows = |acknowledged, nanos_later| {
+        let last_at = Nanos::new(cut_at.get() + nanos_later);
+        shows_power(70, &LoadHeard { acknowledged, last_at }, cut_at)
+    };
+    assert_eq!(
+        [shows(71, 0), shows(71, 500_000_000), shows(71, 500_000_001)],
+        [false, false, true]
+    );
+    assert_eq!([shows(70, 500_000_001), shows(70, 900_000_000)], [false, false], "nothing new");
+}
+
+#[test]
 fn a_write_that_was_never_announced_ends_a_trial_while_the_power_goes_too() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().join("cut");

@@ -102,3 +102,25 @@ fn each_counter_of_a_device_is_told_under_its_own_name() {
     );
     assert_eq!((told.path.as_deref(), told.state), (Some("/dev/x"), MemberStanding::GivenUp));
 }
+
+#[test]
+fn a_member_is_told_with_its_role_and_a_replacement_with_the_one_that_it_takes() {
+    let told = |role, replaces, state, by_map| {
+        let is_read = state == MemberState::InSync;
+        let of =
+            RoleStatus { device: Some(3), state, is_read, rebuilt: 48 << 20, by_map, replaces };
+        let counters = DeviceCounters { reads: 30, ..DeviceCounters::default() };
+        let told = with_role(without_role(Some("/dev/x".to_owned()), counters), role, &of);
+        assert_eq!((told.path.as_deref(), told.reads), (Some("/dev/x"), 30));
+        (told.role, told.replaces, told.state, told.rebuilt_bytes, told.by_map)
+    };
+    let member = told(Some(1), None, MemberState::InSync, false);
+    assert_eq!(member, (Some(1), None, MemberStanding::InSync, None, false));
+    let replacement = told(None, Some(2), MemberState::Rebuilding, false);
+    let rebuilt = Some(50_331_648);
+    assert_eq!(replacement, (None, Some(2), MemberStanding::Rebuilding, rebuilt, false));
+    let back = told(Some(0), None, MemberState::Rebuilding, true);
+    assert_eq!(back, (Some(0), None, MemberStanding::Rebuilding, rebuilt, true));
+    let spare = told(None, None, MemberState::Spare, false);
+    assert_eq!(spare, (None, None, MemberStanding::Spare, None, false));
+}

@@ -70,15 +70,13 @@ fn linear(unit: AxisUnit, lowest: f64, highest: f64) -> PanelAxis {
 /// Round numbers from `begin`, which is not above zero, to `end`, about this many.
 fn linear_marks(begin: f64, end: f64, about: f64) -> Vec<f64> {
     let rough = (end - begin) / about;
-    if !rough.is_finite() || rough <= 0.0 {
-        return Vec::new();
-    }
     let decade = 10_f64.powf(rough.log10().floor());
     let step =
         [1.0, 2.0, 5.0, 10.0].map(|value| value * decade).into_iter().find(|value| *value >= rough);
     let step = step.unwrap_or(rough);
     let first = (begin / step).ceil();
-    // Bounded, whatever rounding makes of the step; no minus before zero.
+    // Bounded, whatever rounding makes of the step; no minus before zero. Without a finite span all are
+    // NaN, and none is a mark.
     let places = (0..=20).map(|value| (first + f64::from(value)) * step + 0.0);
     places.take_while(|place| *place <= end).collect()
 }
@@ -179,7 +177,11 @@ mod tests {
     fn other_values_are_marked_in_round_steps() {
         assert_eq!(linear_marks(0.0, 7_900.0, 4.0), [0.0, 2000.0, 4000.0, 6000.0]);
         assert_eq!(linear_marks(0.0, 6.0, 6.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        assert!(linear_marks(0.0, 0.0, 4.0).is_empty());
+        for end in [0.0, -6.0, f64::INFINITY, f64::NAN] {
+            assert!(linear_marks(0.0, end, 4.0).is_empty(), "{end}");
+        }
+        assert!(linear_marks(f64::NEG_INFINITY, 1.0, 4.0).is_empty());
+        assert!(linear_marks(-5.0, -5.0, 4.0).is_empty());
         assert_eq!(linear_marks(-5.2, 0.1, 6.0), [-5.0, -4.0, -3.0, -2.0, -1.0, 0.0]);
     }
 

@@ -94,6 +94,33 @@ fn a_write_and_a_flush_on_a_disk_are_taken_apart() {
 }
 
 #[test]
+fn a_flush_before_a_write_and_a_write_through_the_cache_are_counted_apart() {
+    let queued = |at, flags: &str, sector, bytes| {
+        (at, JOB, Kind::Queued(request(DISK, flags, sector, bytes)))
+    };
+    let events = vec![
+        (110, JOB, Kind::Entered),
+        queued(120, "WS", 0, 4096),
+        queued(130, "WFS", 64, 8192),
+        queued(140, "FWFSM", 128, 512),
+        queued(150, "WFSM", 192, 1024),
+        queued(160, "FWS", 0, 0),
+        queued(170, "RA", 512, 16_384),
+        (980, JOB, Kind::Left),
+    ];
+    let io = PathIo {
+        device: 0,
+        reads: 1,
+        read_bytes: Bytes::new(16_384),
+        writes: 4,
+        written_bytes: Bytes::new(13_824),
+        flushes: 2,
+        fua: 3,
+    };
+    assert_eq!(paths(events, &[layer("sda", DISK, true, true)])[0].io, [io]);
+}
+
+#[test]
 fn what_is_queued_to_a_partition_is_done_by_requests_of_its_disk_at_the_disks_sectors() {
     // The kernel names the partition and adds its begin before it tells of the queue (blk_partition_remap).
     const PART: (u32, u32) = (8, 2);
