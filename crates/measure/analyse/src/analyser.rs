@@ -423,7 +423,9 @@ mod tests {
                     (--thorough)";
         assert_eq!(provisional(&made.plan, &all).as_deref(), Some(text));
         assert_eq!(provisional(&made.plan, &all[..1]), None);
-        assert!(provisional(&made.plan, &all[2..]).is_some_and(|text| text.starts_with("4.98 min")));
+        assert!(
+            provisional(&made.plan, &all[2..]).is_some_and(|text| text.starts_with("4.98 min"))
+        );
         made.plan.purpose = Purpose::Run;
         assert_eq!(provisional(&made.plan, &all), None);
     }

@@ -546,7 +546,7 @@ impl Engine {
         }
     }
 
-    fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         matches!(self.run, Run::Stopped(_))
     }
 

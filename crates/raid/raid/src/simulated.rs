@@ -27,6 +27,8 @@ pub(crate) struct SimulatedOp {
     pub(crate) ticket: Option<Ticket>,
     /// Its disk has no FUA: a durable write is a write and a flush, as in a kernel.
     pub(crate) flushes: bool,
+    /// When the engine asked for it.
+    pub(crate) issued: Nanos,
 }
 
 /// Memory that operations name.

@@ -81,6 +81,8 @@ durio_base::worded! {
         EndKeepsEpoch = "clean stop keeps the epoch",
         /// A member from an image that is older than its failure comes back by the map.
         ImageBackByMap = "older image back by the map",
+        /// A member that owes a superblock for too long takes those with it that owe the next table.
+        NextTableLate = "next table is late at once",
     }
 }
 

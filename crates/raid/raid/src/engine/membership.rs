@@ -356,8 +356,12 @@ impl Engine {
     /// Fails members that have owed a superblock or a page for too long.
     pub(super) fn fail_late_metadata(&mut self, limit: Nanos, out: &mut EngineOutput) {
         if self.update.is_running && self.now.saturating_sub(self.update.issued) > limit {
+            // Before the first of them fails: its failure begins an update that all others owe anew.
+            let late = (0..self.update.pending.len()).filter(|&at| self.update.pending[at] != 0);
+            let late = late.fold(0_u64, |bits, at| bits | 1 << at);
             for at in 0..self.update.pending.len() as u8 {
-                if self.update.pending[usize::from(at)] != 0 {
+                let owes = self.update.pending[usize::from(at)] != 0;
+                if late & (1 << at) != 0 || owes && self.has(Fault::NextTableLate) {
                     self.fail_role(at, out);
                 }
             }

@@ -64,6 +64,10 @@ pub(super) struct Life<'a> {
     errors_per_mille: u64,
     /// Some operations may have failed.
     pub(super) had_errors: bool,
+    /// Devices that went away, or have owed an answer for too long: the engine may give these up.
+    pub(super) gone: u64,
+    /// A member may be replaced, and leaves then.
+    pub(super) may_retire: bool,
     /// How many of 10 000 steps have failures of members.
     failures: u64,
     fast: Option<u8>,
@@ -126,6 +130,8 @@ impl<'a> Life<'a> {
             depth,
             errors_per_mille,
             had_errors: errors_per_mille > 0,
+            gone: 0,
+            may_retire: false,
             failures,
             fast,
             submits: true,
@@ -136,6 +142,7 @@ impl<'a> Life<'a> {
             sources: ReadSources::default(),
         };
         life.used = life.used_now();
+        life.may_retire = life.engine.status().roles.iter().any(|role| role.replaces.is_some());
         life.note_members();
         life
     }
@@ -323,6 +330,10 @@ impl<'a> Life<'a> {
         let stalled = self.campaign.drives.iter().any(|drive| drive.is_stalled);
         let pause = self.campaign.chance.below(4) + if stalled { 20 } else { 0 };
         self.now = Nanos::new(self.now.get() + pause * 1_000_000_000);
+        for flight in &self.flights {
+            let is_late = self.now.saturating_sub(flight.issued) > TIMEOUT;
+            self.gone |= u64::from(is_late) << flight.op.device;
+        }
         let seconds = self.now.get() / 1_000_000_000;
         self.campaign.trace(|| format!("time: {seconds} s"));
         self.engine.tick(self.now, &mut self.out);
@@ -462,9 +473,10 @@ impl<'a> Life<'a> {
     pub(super) fn take_output(&mut self) -> Result<(), String> {
         self.check_scrub()?;
         if std::mem::take(&mut self.out.has_lost) {
-            self.drop_unused();
+            self.drop_unused()?;
             self.note_members();
         }
+        self.check_stop()?;
         for sum in self.out.sums.drain(..) {
             self.campaign.memory.add(&sum);
         }
@@ -473,7 +485,7 @@ impl<'a> Life<'a> {
             self.check_copy(&op)?;
             self.note_source(&op);
             let flushes = self.campaign.drives[usize::from(op.device)].flushes;
-            self.flights.push(SimulatedOp { op, ticket: None, flushes });
+            self.flights.push(SimulatedOp { op, ticket: None, flushes, issued: self.now });
         }
         self.out.ops.clear();
         for at in 0..self.out.answers.len() {

@@ -27,6 +27,7 @@ impl Life<'_> {
             self.campaign.tally.failures += 1;
             if draw < 6 {
                 self.campaign.trace(|| format!("device {device} goes away"));
+                self.gone |= 1 << device;
                 self.engine.member_failed(device as u8, &mut self.out);
             } else {
                 self.campaign.trace(|| format!("device {device} answers no more"));
@@ -36,11 +37,19 @@ impl Life<'_> {
     }
 
     /// Closes drives that the engine has given up: their operations in flight are lost.
-    pub(super) fn drop_unused(&mut self) {
+    pub(super) fn drop_unused(&mut self) -> Result<(), String> {
         let now = self.used_now();
         let lost = self.used & !now;
         if lost == 0 {
-            return;
+            return Ok(());
+        }
+        // A replacement that takes its role sends the old member away; a member in rebuild is given up
+        // where no copy could be read, also in an earlier life.
+        let may = self.campaign.may_be_unreadable || self.may_retire;
+        let liar = self.campaign.suspect().map_or(0, |liar| 1 << liar.device);
+        let answering = lost & !self.gone & !liar;
+        if !may && answering != 0 {
+            return Err(format!("devices {answering:#b} are given up though they answer"));
         }
         self.used = now;
         self.has_lost = true;
@@ -52,6 +61,29 @@ impl Life<'_> {
             self.campaign.trace(|| format!("device {device} is out"));
             self.campaign.drives[device].reset();
         }
+        self.gone &= now;
+        Ok(())
+    }
+
+    /// The last copy stops the array if it is gone, and not otherwise.
+    pub(super) fn check_stop(&self) -> Result<(), String> {
+        use crate::StopReason::{LastCopy, LastStripe};
+        if !self.engine.is_stopped() {
+            return Ok(());
+        }
+        let status = self.engine.status();
+        let Some(LastCopy(stopped) | LastStripe(stopped)) = status.stopped else { return Ok(()) };
+        let of_role = status
+            .roles
+            .iter()
+            .enumerate()
+            .filter(|(at, role)| *at == usize::from(stopped) || role.replaces == Some(stopped));
+        let devices = of_role.filter_map(|(_, role)| role.device);
+        let devices = devices.fold(0_u64, |bits, device| bits | 1 << device);
+        if self.campaign.may_be_unreadable || devices & self.gone != 0 {
+            return Ok(());
+        }
+        Err(format!("the array stops for role {stopped} though it answers"))
     }
 
     pub(super) fn used_now(&self) -> u64 {
@@ -110,6 +142,7 @@ impl Life<'_> {
                     JoinAs::Replacement(role) => {
                         tally.replacements += 1;
                         self.replacement = Some(device as u8);
+                        self.may_retire = true;
                         role
                     }
                 };

@@ -255,8 +255,9 @@ impl ArrayEngine {
                 MemberOpKind::Write if disk.profile().declares_cache() => pace.durable,
                 _ => pace.write,
             };
-            let mut flight = SimulatedOp { op, ticket: None, flushes: false };
-            flight.begin(disk, Nanos::new(now.0), &self.engine, &self.memory);
+            let issued = Nanos::new(now.0);
+            let mut flight = SimulatedOp { op, ticket: None, flushes: false, issued };
+            flight.begin(disk, issued, &self.engine, &self.memory);
             let jitter = self.chance.below(pace.get() / 2 + 1);
             let due = now.plus(pace.get() + jitter);
             self.pending.push(PendingOp { due, number: self.begun, flight });
