@@ -230,7 +230,47 @@ pub(crate) fn named_as_file(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    #[test]
+    fn only_a_new_name_in_a_directory_that_is_there_is_taken_for_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "a user's").unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        for (to, name) in [("file", "link"), ("nothing", "dangling"), ("folder", "way")] {
+            symlink(to, at(name)).unwrap();
+        }
+        let refused = |name: &str| refuse_existing(&at(name)).err().map(|error| error.to_string());
+        for name in ["file", "folder", "link", "dangling", "way"] {
+            let said = refused(name).unwrap_or_default();
+            assert!(said.ends_with(&format!("/{name}' exists, and is not overwritten")), "{said}");
+        }
+        for name in ["nothing/new", "file/new", "dangling/new"] {
+            assert!(refused(name).unwrap_or_default().starts_with("there is no directory "));
+        }
+        assert_eq!(["new", "folder/new", "way/new"].map(refused), [const { None }; 3]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_whole_is_removed_and_one_that_was_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page");
+        for length in [0, 10, 20_000] {
+            let failed = write_new_by(&path, |file| {
+                file.write_all(&vec![7; length])?;
+                Err(io::Error::other("the disk is full"))
+            });
+            let said = error_chain(&failed.unwrap_err());
+            assert!(said.contains("/page'") && said.contains("the disk is full"), "{said}");
+            assert!(!path.exists(), "{length} bytes");
+        }
+        write_new(&path, b"whole").unwrap();
+        write_new(&path, b"another").unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+    }
 
     #[test]
     fn a_path_that_a_command_would_take_for_a_built_in_profile_gets_a_slash() {

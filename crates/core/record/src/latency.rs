@@ -426,6 +426,9 @@ pub(crate) mod tests {
         assert_eq!(sum, Exact { count: 3, sum_ns: 17, min_ns: 3, max_ns: 9 });
         sum.record(2);
         assert_eq!((sum.min_ns, sum.max_ns, sum.mean_ns()), (2, 9, Some(4.75)));
+        // The least is not that of the last.
+        sum.add(&of(&[8, 40]));
+        assert_eq!(sum, Exact { count: 6, sum_ns: 67, min_ns: 2, max_ns: 40 });
     }
 
     #[test]

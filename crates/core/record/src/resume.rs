@@ -324,4 +324,27 @@ mod tests {
         assert_eq!(with([0; 5], roles, 2), [0; 0], "a section starts over as a whole");
         assert_eq!(with([0; 5], [Measure; 5], 3), [0; 0]);
     }
+
+    #[test]
+    fn of_a_step_with_several_targets_what_made_each_of_them_is_done_again() {
+        // Sections 0, 1, 1, 2, 2.
+        let mut plan = plan();
+        for (at, target) in [3, 2, 1, 0, 0].into_iter().enumerate() {
+            plan.steps[at].load.target = target;
+        }
+        plan.steps[1].role = Role::Precondition;
+        plan.steps[2].role = Role::Precondition;
+        let of = |more: &[usize], beside: Option<usize>| {
+            let mut plan = plan.clone();
+            plan.steps[3].load.more_targets = more.to_vec();
+            let load = |target| Load::new(target, Workload::default(), EngineKind::Null);
+            plan.steps[3].beside = beside.map(load).into_iter().collect();
+            preconditions_of(&plan, &plan.steps[3])
+        };
+        assert_eq!(of(&[], None), [0; 0]);
+        assert_eq!(of(&[2, 1], None), [1, 2]);
+        assert_eq!(of(&[1], None), [2]);
+        assert_eq!(of(&[1], Some(2)), [1, 2]);
+        assert_eq!(of(&[], Some(3)), [0]);
+    }
 }

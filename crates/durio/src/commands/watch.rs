@@ -17,7 +17,7 @@ use durio_command::{CommandError, Permission, StopFlag, locate};
 use durio_plan::{
     BatchPolicy, ClockChoice, EngineKind, Limit, LocationFacts, Placement, Plan, RawPath,
 };
-use durio_record::{OperationName, Outcome};
+use durio_record::{Latency, OperationName, Outcome};
 use durio_report::{WatchedLocation, WatchedProbe};
 use durio_spec::{RunRequest, plan_run};
 use durio_workload::{Arrivals, check_workloads};
@@ -154,15 +154,10 @@ impl<'a> Watcher<'a> {
             Ok(WatchProbe { folder, findings, written }) => {
                 self.rows.insert(0, read_run_row(&folder));
                 self.prune(at);
-                self.location(at, |location| {
-                    location.probes += 1;
-                    location.error = None;
-                    location.succeeded_at = seconds;
-                    location.written = Bytes::new(location.written.get() + written.get());
-                    let commits = findings.workloads.iter().filter_map(commits);
-                    let kept = commits.filter_map(|commits| commits.kept.as_ref());
-                    kept.for_each(|kept| location.latencies.add(&kept.service));
-                });
+                let commits = findings.workloads.iter().filter_map(commits);
+                let kept = commits.filter_map(|commits| commits.kept.as_ref());
+                let latencies = kept.map(|kept| &kept.service);
+                self.location(at, |location| succeeded(location, seconds, written, latencies));
                 self.show_history(at);
                 self.tell(at);
                 Ok(())
@@ -170,10 +165,7 @@ impl<'a> Watcher<'a> {
             // A probe that a signal ended has not failed.
             Err(_) if stop.is_set() => Ok(()),
             Err(error) => {
-                self.location(at, |location| {
-                    location.failures += 1;
-                    location.error = Some(error.to_string());
-                });
+                self.location(at, |location| failed(location, &error));
                 // It may have left a record, which counts towards those that are kept.
                 self.rows =
                     KeptRuns::probes().and_then(|kept| list_runs(&kept)).unwrap_or_default();
@@ -234,6 +226,25 @@ impl<'a> Watcher<'a> {
         let name = &shown.locations[at].location;
         output::remark(&format!("{started} {name}: p50 {}, p99 {}", of(p50_ns), of(p99_ns)));
     }
+}
+
+/// Counts a probe that began at `seconds` since 1970.
+fn succeeded<'a>(
+    location: &mut WatchedLocation,
+    seconds: Option<f64>,
+    written: Bytes,
+    latencies: impl Iterator<Item = &'a Latency>,
+) {
+    location.probes += 1;
+    location.error = None;
+    location.succeeded_at = seconds;
+    location.written = Bytes::new(location.written.get() + written.get());
+    latencies.for_each(|latency| location.latencies.add(latency));
+}
+
+fn failed(location: &mut WatchedLocation, error: &CommandError) {
+    location.failures += 1;
+    location.error = Some(error.to_string());
 }
 
 /// A path as in records, which keeps invalid UTF-8 and doubles backslashes.
@@ -327,4 +338,42 @@ fn serve(address: SocketAddr, shown: Arc<Mutex<WatchedProbe>>) -> Result<SocketA
         CommandError::cannot_measure(format!("cannot listen at {address}: {error}"))
             .hint("is another watcher there? --listen takes another port, such as 127.0.0.1:9120")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(location: WatchedLocation) -> (WatchedLocation, String) {
+        let every = Nanos::from_secs(600);
+        let mut shown = WatchedProbe { every, locations: vec![location] };
+        let mut body = Vec::new();
+        shown.write_page(&mut body).unwrap();
+        (shown.locations.remove(0), String::from_utf8(body).unwrap())
+    }
+
+    #[test]
+    fn the_page_says_why_the_latest_probe_failed_until_a_later_one_succeeds() {
+        let mut location = WatchedLocation::new("/data".to_owned());
+        failed(&mut location, &CommandError::cannot_measure("the first storage is away"));
+        failed(&mut location, &CommandError::cannot_measure("the second storage is away"));
+        let (mut location, text) = page(location);
+        assert!(text.contains("failed: the second storage is away"), "{text}");
+        assert!(!text.contains("the first storage"), "{text}");
+        let latencies = [[70_000, 40_000], [50_000, 90_000]].map(|nanos| {
+            let mut latency = Latency::default();
+            nanos.into_iter().for_each(|nanos| latency.record(nanos));
+            latency
+        });
+        for (seconds, written) in [(1000.0, Bytes::from_kib(1728)), (1600.0, Bytes::from_kib(2))] {
+            succeeded(&mut location, Some(seconds), written, latencies.iter());
+        }
+        let (location, text) = page(location);
+        assert!(!text.contains("storage is away"), "{text}");
+        assert_eq!((location.probes, location.failures, location.error), (2, 2, None));
+        assert_eq!(location.written, Bytes::from_kib(1730));
+        assert!(location.succeeded_at.is_some_and(|seconds| (seconds - 1600.0).abs() < 1e-9));
+        let all = location.latencies.exact;
+        assert_eq!((all.count, all.min_ns, all.max_ns), (8, 40_000, 90_000));
+    }
 }

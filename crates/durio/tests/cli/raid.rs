@@ -301,6 +301,7 @@ fn a_member_fails_comes_back_by_the_map_and_is_replaced_under_load() {
     array.raid("remove b").expect_exit(0);
     assert_eq!(standing(&array.status(), "/b"), "");
     array.raid("add c").expect_exit(3).expect_stderr("no member of a durio RAID");
+    assert_eq!(standing(&array.status(), "/c"), "");
     array.raid("add --destroy b c").expect_exit(2).expect_stderr("does not match");
     array.raid("add --destroy c c").expect_exit(0);
     array.must(&["write -P 5 3M 1M", "write -P 6 6M 64k"]);
@@ -308,6 +309,7 @@ fn a_member_fails_comes_back_by_the_map_and_is_replaced_under_load() {
     assert_eq!(standing(&status, "/c"), "in_sync");
     assert!(array.data("a") == array.data("c"));
     array.raid("add b").expect_exit(3).expect_stderr("no member is missing");
+    assert_eq!(standing(&array.status(), "/b"), "");
     Array::end(running, Signal::INT).expect_exit(0);
     // The one that was replaced is not taken for a member again.
     let running = array.start("a b c");

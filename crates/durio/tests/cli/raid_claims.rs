@@ -321,3 +321,27 @@ fn sizes_and_epochs_that_no_member_has_are_not_believed() {
         array.refused("b c").expect_stderr(words);
     }
 }
+
+#[test]
+fn members_of_several_sizes_have_superblocks_at_their_own_ends_and_keep_their_sizes() {
+    let names = ["a", "b", "c"];
+    let array = Array::of_files(&names);
+    let sizes = [MEMBER + 40_960, MEMBER, MEMBER + 602_112];
+    for (name, size) in names.into_iter().zip(sizes) {
+        open(&array, name).set_len(size).unwrap();
+    }
+    array.create("data --level 1 --assume-clean", &names).expect_exit(0);
+    let now = names.map(|name| fs::metadata(array.path(name)).unwrap().len());
+    assert_eq!(now, sizes);
+    let found = examined(&array, &names);
+    assert_eq!(found["does_not_start"], Value::Null);
+    for (role, name) in names.into_iter().enumerate() {
+        assert_eq!(found["devices"][role]["problem"], Value::Null, "{found}");
+        // The superblocks at the start.
+        open(&array, name).write_all_at(&[0; 8192], 0).unwrap();
+    }
+    let found = examined(&array, &names);
+    for role in 0..names.len() {
+        assert_eq!(found["devices"][role]["member"]["role"], role, "{found}");
+    }
+}

@@ -146,6 +146,7 @@ fn a_device_that_is_added_to_a_whole_array_becomes_a_spare_and_takes_a_place() {
     let running = array.start("a b");
     array.must(&["write -P 1 0 1M"]);
     array.raid("add c").expect_exit(3).expect_stderr("no member is missing");
+    assert_eq!(standing(&array.status(), "/c"), "");
     array.raid("add --destroy c c").expect_exit(0);
     assert_eq!(standing(&array.status(), "/c"), "spare");
     array.raid("add --destroy c c").expect_exit(3).expect_stderr("the array uses it");

@@ -3,6 +3,7 @@
 //! The terminal is a pseudo-terminal with an interactive shell, so that the signals of a hang-up come
 //! from the kernel and from the shell, as they do when a window is closed.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -58,6 +59,20 @@ impl Terminal {
         let durio = env!("CARGO_BIN_EXE_durio");
         let line = format!("sh -c \"trap : HUP INT; '{durio}' {line}; echo \\$? >code\"\n");
         rustix::io::write(self.controller.as_ref().unwrap(), line.as_bytes()).unwrap();
+    }
+
+    /// Waits until the terminal shows a question, and answers it.
+    fn answer(&self, question: &str, answer: &str) {
+        let controller = self.controller.as_ref().unwrap();
+        rustix::io::ioctl_fionbio(controller, true).unwrap();
+        let seen = RefCell::new(String::new());
+        wait_for(question, || {
+            let mut bytes = [0; 4096];
+            let count = rustix::io::read(controller, &mut bytes).unwrap_or(0);
+            seen.borrow_mut().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            seen.borrow().contains(question)
+        });
+        rustix::io::write(controller, answer.as_bytes()).unwrap();
     }
 
     /// The window is closed.
@@ -201,6 +216,28 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
     assert!(running.is_alive(), "{}", running.stderr());
     running.signal(Signal::TERM);
     running.wait_at_most(PATIENCE).expect_exit(130);
+}
+
+#[test]
+fn only_a_yes_removes_runs_and_an_empty_answer_is_a_no() {
+    if !has(&NEEDED) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for operations in [10, 20] {
+        let line = format!("run --quiet --engine null --ops {operations}");
+        sandbox.durio(&line).run().expect_exit(0);
+    }
+    for (answer, left) in
+        [("\n", 2), ("n\n", 2), ("yes and no\n", 2), ("y\n", 1), (" \n", 1), ("yes\n", 0)]
+    {
+        let terminal = Terminal::open(&sandbox, "xterm");
+        terminal.durio("runs rm last");
+        terminal.answer("go on? [y/N]", answer);
+        assert_eq!(exit_code(&sandbox), 0, "{answer:?}");
+        assert_eq!(sandbox.runs().len(), left, "{answer:?}");
+        fs::remove_file(sandbox.root().join("code")).unwrap();
+    }
 }
 
 /// A fio that does not end when it is told to, so that an orderly end takes 10 s.

@@ -564,6 +564,28 @@ mod tests {
     }
 
     #[test]
+    fn a_list_has_the_latency_of_the_leading_operation_and_the_rate_of_the_commits() {
+        let of = |name: &str, rate: f64, p50: u64| {
+            let service =
+                format!(r#"{{"p50_ns": {p50}, "p99_ns": {}, "p99_9_ns": null}}"#, 3 * p50);
+            format!(r#"{{"operation": "{name}", "rate_per_second": {rate}, "service": {service}}}"#)
+        };
+        let (commit, write) = (of("commit", 200.25, 70_000), of("write", 300.5, 21_000));
+        let found = |leading: &str, operations: &[&str]| {
+            let facts = format!(r#""name": "a", "location": "/b", "headline": "{leading}""#);
+            let operations = operations.join(",");
+            let text = format!(r#"{{{facts}, "iops": 900.5, "operations": [{operations}]}}"#);
+            let found = serde_json::from_str::<BriefWorkload>(&text).unwrap().figures()?;
+            Some((found.rate_per_second.to_string(), found.latency.p50_ns?, found.latency.p99_ns?))
+        };
+        let told = |rate: &str, p50: u64, p99: u64| Some((rate.to_owned(), p50, p99));
+        assert_eq!(found("write", &[&commit, &write]), told("200.25", 21_000, 63_000));
+        assert_eq!(found("commit", &[&write, &commit]), told("200.25", 70_000, 210_000));
+        assert_eq!(found("write", &[&write]), told("900.5", 21_000, 63_000));
+        assert_eq!(found("read", &[&write]), None);
+    }
+
+    #[test]
     fn the_latest_is_counted_backwards() {
         assert_eq!([steps_back("last"), steps_back("last~2")], [Some(0), Some(2)]);
         assert_eq!([steps_back("lastly"), steps_back("last~x"), steps_back("x")], [None; 3]);

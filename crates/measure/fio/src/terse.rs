@@ -166,6 +166,23 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_are_those_of_the_total_latency_where_it_has_some_and_else_of_the_completion() {
+        let block = |ns: u64| LatencyBlock {
+            percentiles: vec![(50.0, ns), (99.0, 3 * ns)],
+            ..LatencyBlock::default()
+        };
+        let clat_ns = block(20_000);
+        let reads =
+            DirectionFigures { clat_ns, lat_ns: block(25_000), ..DirectionFigures::default() };
+        let writes = DirectionFigures { clat_ns: block(40_000), ..DirectionFigures::default() };
+        let job = FioJob { read: Some(reads), write: Some(writes), ..FioJob::default() };
+        let line = write(&FioOutput { jobs: vec![job], ..FioOutput::default() }, 3, &[]);
+        let fields: Vec<&str> = line.split(';').collect();
+        assert_eq!(fields[17..20], ["50.000000%=25", "99.000000%=75", "0%=0"]);
+        assert_eq!(fields[58..61], ["50.000000%=40", "99.000000%=120", "0%=0"]);
+    }
+
+    #[test]
     fn the_description_is_the_last_field_and_in_version_2_a_line_of_its_own() {
         let job = FioJob { desc: Some("two words".into()), ..FioJob::default() };
         let output = FioOutput { jobs: vec![job], ..FioOutput::default() };

@@ -367,6 +367,27 @@ mod tests {
         assert_eq!(kib, [64, 64, 64, 65, 4095, 4096, 4096]);
     }
 
+    #[test]
+    fn a_trace_is_complete_once_the_last_buffer_that_lost_events_is() {
+        let folder = tempfile::tempdir().unwrap();
+        for (processor, lost, oldest) in [
+            (0, 3, "100.000001"),
+            (1, 5, "250.500000"),
+            (2, 7, "190.250000"),
+            // It lost none: the oldest is its first.
+            (3, 0, "900.000000"),
+        ] {
+            let own = folder.path().join(format!("per_cpu/cpu{processor}"));
+            fs::create_dir_all(&own).unwrap();
+            let text = format!("entries: 9\noverrun: {lost}\noldest event ts: {oldest}\n");
+            fs::write(own.join("stats"), text).unwrap();
+        }
+        let marker = File::create(folder.path().join("trace_marker")).unwrap();
+        let instance = TraceInstance { marker, folder: InstanceFolder(folder.path().to_owned()) };
+        let (lost, complete_from) = instance.losses(2, |stats| stats.oldest);
+        assert_eq!((lost, complete_from), (17, Some(Nanos::new(250_500_000_000))));
+    }
+
     const MOUNT: &str = "25 23 0:12 / /sys/kernel/tracing rw - tracefs tracefs rw\n";
     const TRACEFS: &str = "sys/kernel/tracing";
 

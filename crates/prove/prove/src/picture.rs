@@ -253,6 +253,23 @@ mod tests {
     }
 
     #[test]
+    fn the_timeline_begins_before_the_oldest_missing_write_where_that_is_within_a_slot() {
+        // 47 ms before the cut and 60 ms after it: more than 100 slots of 1 ms.
+        let writes = [(1, Some(3)), (2, Some(20)), (3, Some(50)), (4, Some(110))];
+        let found = picture(&history(&writes), &[lost(1)], &reading(&[(2, 2), (3, 3), (4, 4)]));
+        assert_eq!((found.slot_ns, found.begin_before_ns), (2 * MS, 48 * MS));
+        let slot = |at: usize| (found.slots[at].acknowledged, found.slots[at].missing);
+        assert_eq!([slot(0), slot(8), slot(23), slot(53)], [(1, 1), (1, 0), (1, 0), (1, 0)]);
+        assert_eq!(found.slots.len(), 54);
+        let fates: Vec<_> = found
+            .writes
+            .iter()
+            .map(|write| (write.at_ns / 1_000_000, write.cell, write.is_there))
+            .collect();
+        assert_eq!(fates, [(-47, 1, false), (-30, 2, true), (0, 3, true), (60, 4, true)]);
+    }
+
+    #[test]
     fn each_area_of_the_map_shows_what_its_cells_hold() {
         let Layout { journal, table, control, .. } = Layout::new(64);
         let (log, anywhere, control) = (journal.start, table.start + 3, control.start);

@@ -219,3 +219,58 @@ pub(super) fn assemble_words(error: &AssembleError, name: impl Fn(u8) -> String)
         _ => error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_base::RaidLevel;
+    use durio_raid::{
+        Geometry, HISTORY_EPOCHS, Id, MemberEntry, MemberState, MemberTable, Superblock,
+    };
+
+    use super::*;
+
+    /// A mirror of two members, the second of which has failed, and a spare.
+    fn table() -> MemberTable {
+        let (level, member_bytes) = (RaidLevel::Raid1, 7_323_648);
+        let entry = |(number, state): (u8, MemberState)| {
+            let (member, since) = (Id([number; 16]), u64::from(number));
+            MemberEntry { member, state, by_map: false, replaces: None, since, watermark: 0 }
+        };
+        let states = [MemberState::InSync, MemberState::Faulty, MemberState::Spare];
+        MemberTable {
+            array: Id([9; 16]),
+            name: "data".to_owned(),
+            geometry: Geometry {
+                level,
+                members: 2,
+                chunk: 16 << 10,
+                region: 1 << 20,
+                member_bytes,
+            },
+            data_at: 1 << 20,
+            epoch: 5,
+            lineage: 77,
+            history: [0; HISTORY_EPOCHS],
+            committed: 4,
+            voters: 3,
+            revision: 23,
+            entries: (1..).zip(states).map(entry).collect(),
+        }
+    }
+
+    #[test]
+    fn a_member_is_shown_by_its_own_table_with_its_epoch_and_revision() {
+        use MemberStanding::{Faulty, GivenUp, InSync, Spare};
+        for (number, role, state) in
+            [(1, Some(0), InSync), (2, Some(1), Faulty), (3, None, Spare), (4, None, GivenUp)]
+        {
+            let member = Id([number; 16]);
+            let superblock = Superblock { table: table(), member, device_bytes: 8 << 20 };
+            let shown = examined(&FoundDevice::without_log(0, superblock, 0, Vec::new()));
+            assert_eq!((shown.epoch, shown.revision), (5, 23));
+            assert_eq!((shown.role, shown.state), (role, state));
+            assert_eq!(shown.member, format!("0{number}").repeat(16));
+            assert_eq!(shown.roles, [InSync, Faulty, Spare]);
+        }
+    }
+}

@@ -4,6 +4,8 @@
 //!
 //! Step *n* has the rate that it is given, and latencies of 100 + *n* µs and more.
 
+mod shared_syncs;
+
 use durio_base::{Bytes, Nanos};
 use durio_observe::DeviceCounters;
 use durio_plan::{
@@ -542,30 +544,6 @@ fn what_was_measured_more_than_once_is_told_the_farthest_apart_first() {
         (SyncMethod::ODsync, (2, 100.0, 110.0), true),
     ];
     assert_eq!(rows, expected);
-}
-
-#[test]
-fn a_sync_of_several_writes_takes_the_time_of_the_writer_per_write() {
-    let mut made = Made::new();
-    made.experiment(Experiment::SyncEvery);
-    let of = |every| Workload {
-        sync: SyncPolicy { method: SyncMethod::Fdatasync, every },
-        ..write(SyncMethod::Fdatasync, 4, 1)
-    };
-    for (every, rate) in [(16, 8000.0), (1, 1000.0)] {
-        made.step(0, of(every), rate);
-    }
-    let two = made.findings().sync_every.remove(0);
-    assert!(matches!(
-        two.declined,
-        Some(crate::DeclinedAnalysis::TooFew { given: 2, needed: 3, .. })
-    ));
-    made.step(0, of(4), 4000.0);
-    let found = made.findings().sync_every.remove(0);
-    let rows: Vec<_> =
-        found.rows.iter().map(|row| (row.arm.setting.every, row.ns_per_write)).collect();
-    assert_eq!(rows, [(1, 1e6), (4, 250_000.0), (16, 125_000.0)]);
-    assert!(!matches!(found.declined, Some(crate::DeclinedAnalysis::TooFew { .. })), "{found:?}");
 }
 
 #[test]

@@ -216,3 +216,56 @@ fn sources(it: &Verdict) -> Vec<LabelledFact> {
     let note = it.note.iter().map(|note| LabelledFact::new(Tone::Plain, "", note));
     source.chain(note).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict((location, verdict, millis): (&str, VerdictWord, f64)) -> Verdict {
+        Verdict {
+            database: "etcd".to_owned(),
+            location: location.to_owned(),
+            verdict,
+            provisional: false,
+            criterion: String::new(),
+            limit: "p99 of sync < 10 ms".to_owned(),
+            measured: String::new(),
+            workload: String::new(),
+            doubt: None,
+            value: Some(millis * 1e6),
+            headroom: None,
+            threshold: None,
+            unit: "ns".to_owned(),
+            source: None,
+            note: None,
+        }
+    }
+
+    #[test]
+    fn of_several_verdicts_at_a_place_the_worst_gives_the_tone_wherever_it_stands() {
+        use VerdictWord::{CannotTell, Fit, Unfit};
+        let all = [
+            ("/a", Unfit, 12.0),
+            ("/b", Fit, 2.0),
+            ("/c", CannotTell, 7.0),
+            ("/a", CannotTell, 8.0),
+            ("/b", Fit, 4.0),
+            ("/c", Fit, 5.0),
+            ("/a", Fit, 3.0),
+            ("/d", Fit, 1.0),
+            ("/d", Unfit, 11.0),
+        ];
+        let all = all.map(verdict);
+        let judged: Vec<&Verdict> = all.iter().collect();
+        let table = side_by_side(&judged, &["/a", "/b", "/c", "/d"]);
+        assert_eq!(table.rows.len(), 1);
+        let word = |tone, text: &str| Cell::Word(tone, text.to_owned());
+        let expected = [
+            word(Tone::Bad, "unfit 12 ms; cannot tell 8 ms; fit 3 ms"),
+            word(Tone::Good, "fit 2 ms; fit 4 ms"),
+            word(Tone::Warning, "cannot tell 7 ms; fit 5 ms"),
+            word(Tone::Bad, "fit 1 ms; unfit 11 ms"),
+        ];
+        assert_eq!(table.rows[0].cells[2..], expected);
+    }
+}

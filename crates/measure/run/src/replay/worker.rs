@@ -172,38 +172,50 @@ impl<'a> Worker<'a> {
         place: usize,
         index: usize,
     ) -> Result<Ticks, RunError> {
-        let file = self.files[place];
-        let kind = match traced.call.name {
-            "fsync" => OperationKind::Fsync,
-            "fdatasync" => OperationKind::Fdatasync,
-            HINT => {
-                self.hinted.get(&file).map_or(Ok(()), start_write_back)?;
-                return Ok(MonotonicClock.now());
-            }
-            _ => OperationKind::Write,
+        let (file, offset) = (self.files[place], self.offsets[index]);
+        let Some(operation) = operation_of(traced, file, offset) else {
+            self.hinted.get(&file).map_or(Ok(()), start_write_back)?;
+            return Ok(MonotonicClock.now());
         };
-        let flags = if traced.durable { WriteFlags::Dsync } else { WriteFlags::None };
-        let (length, offset) = (traced.bytes, self.offsets[index]);
-        let operation = Operation { kind, file, length, offset, ..blank_operation(flags) };
         let mut completion = [Completion::default()];
         self.engine.exchange(&[operation], &mut completion)?;
         let [Completion { result, completed_at, .. }] = completion;
-        let what = || {
-            let path = &self.wish.trace.files[traced.file].path;
-            match traced.bytes {
-                0 => format!("cannot sync what stands for '{path}'"),
-                bytes => format!(
-                    "cannot write {} at {offset} of what stands for '{path}'",
-                    Bytes::new(bytes)
-                ),
-            }
-        };
-        match u64::try_from(result) {
-            Ok(moved) if moved == traced.bytes => Ok(completed_at),
-            Ok(moved) => Err(RunError::target(format!("{}: {moved} were written", what()))),
-            Err(_) => Err(RunError::target(what())
-                .because(std::io::Error::from(Errno::from_raw_os_error(-result)))),
+        let path = &self.wish.trace.files[traced.file].path;
+        check_result(traced, offset, path, result)?;
+        Ok(completed_at)
+    }
+}
+
+/// What an engine does for it; `None` for a hint, which engines do not give.
+fn operation_of(traced: &TracedOperation, file: u32, offset: u64) -> Option<Operation> {
+    let kind = match traced.call.name {
+        "fsync" => OperationKind::Fsync,
+        "fdatasync" => OperationKind::Fdatasync,
+        HINT => return None,
+        _ => OperationKind::Write,
+    };
+    let flags = if traced.durable { WriteFlags::Dsync } else { WriteFlags::None };
+    Some(Operation { kind, file, length: traced.bytes, offset, ..blank_operation(flags) })
+}
+
+/// Refuses an error, and what was not written as a whole.
+fn check_result(
+    traced: &TracedOperation,
+    offset: u64,
+    path: &str,
+    result: i32,
+) -> Result<(), RunError> {
+    let what = || match traced.bytes {
+        0 => format!("cannot sync what stands for '{path}'"),
+        bytes => {
+            format!("cannot write {} at {offset} of what stands for '{path}'", Bytes::new(bytes))
         }
+    };
+    match u64::try_from(result) {
+        Ok(moved) if moved == traced.bytes => Ok(()),
+        Ok(moved) => Err(RunError::target(format!("{}: {moved} were written", what()))),
+        Err(_) => Err(RunError::target(what())
+            .because(std::io::Error::from(Errno::from_raw_os_error(-result)))),
     }
 }
 
@@ -442,6 +454,54 @@ mod tests {
         order.is_done(0);
         order.is_done(1);
         assert!(!order.wait(3, &|| true), "the one that ended later is none of its");
+    }
+
+    fn traced(call: &str, bytes: u64, durable: bool) -> TracedOperation {
+        let call = TRACED_CALLS.iter().find(|known| known.name == call).unwrap();
+        let offset = Some(0);
+        TracedOperation { begin: 0, nanos: 1, task: 1, file: 0, call, offset, bytes, durable }
+    }
+
+    #[test]
+    fn a_call_is_repeated_as_it_was_with_its_flags() {
+        let of = |call, bytes, durable| {
+            let operation = operation_of(&traced(call, bytes, durable), 3, 12_288)?;
+            let Operation { kind, flags, file, length, offset, .. } = operation;
+            Some((kind, flags, (file, length, offset)))
+        };
+        let found = [
+            of("pwrite64", 8192, false),
+            of("pwritev2", 512, true),
+            of("fsync", 0, false),
+            of("fdatasync", 0, false),
+            of("sync_file_range", 0, false),
+        ];
+        let expected = [
+            Some((OperationKind::Write, WriteFlags::None, (3, 8192, 12_288))),
+            Some((OperationKind::Write, WriteFlags::Dsync, (3, 512, 12_288))),
+            Some((OperationKind::Fsync, WriteFlags::None, (3, 0, 12_288))),
+            Some((OperationKind::Fdatasync, WriteFlags::None, (3, 0, 12_288))),
+            None,
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_was_not_written_as_a_whole_is_an_error() {
+        let check = |call, bytes, result| {
+            let checked = check_result(&traced(call, bytes, false), 4096, "wal/log", result);
+            checked.map_err(|error| (error.to_string(), error.errno()))
+        };
+        assert_eq!(check("pwrite64", 8192, 8192), Ok(()));
+        assert_eq!(check("fdatasync", 0, 0), Ok(()));
+        let write = "cannot write 8 KiB at 4096 of what stands for 'wal/log'";
+        for moved in [0, 5120, 8191] {
+            let expected = Err((format!("{write}: {moved} were written"), None));
+            assert_eq!(check("pwrite64", 8192, moved), expected);
+        }
+        assert_eq!(check("pwrite64", 8192, -28), Err((write.to_owned(), Some(28))));
+        let sync = "cannot sync what stands for 'wal/log'";
+        assert_eq!(check("fsync", 0, -5), Err((sync.to_owned(), Some(5))));
     }
 
     #[test]

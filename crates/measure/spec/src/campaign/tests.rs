@@ -116,6 +116,24 @@ fn the_order_can_be_another_and_repeats_run_the_whole_ladder_again() {
 }
 
 #[test]
+fn an_order_names_every_axis() {
+    let of = |order: &str| {
+        let step =
+            "[[step]]\nname = \"w\"\nreads = \"0%\"\nsync = [\"none\", \"fsync\"]\njobs = [2, 1]\n";
+        error_of(&spec(&format!("{step}order = {order}\n"))).message
+    };
+    for (order, said) in [
+        ("[\"jobs\"]", "'order' leaves out the axis 'sync'"),
+        ("[\"sync\"]", "'order' leaves out the axis 'jobs'"),
+        ("[\"sync\", \"depth\", \"jobs\"]", "'depth' is no axis of this step"),
+        ("[\"sync\", \"sync\", \"jobs\"]", "'sync' is no axis of this step"),
+    ] {
+        let message = of(order);
+        assert!(message.contains(said), "{order}: {message}");
+    }
+}
+
+#[test]
 fn the_database_ladder_is_as_it_was_published() {
     let shipped = shipped_spec("db-ladder-as-published").unwrap();
     let plan = plan_of(shipped.text);

@@ -327,6 +327,36 @@ fn what_cannot_be_measured_or_asked_is_refused() {
 }
 
 #[test]
+fn a_named_size_needs_room_for_all_files_beside_the_log() {
+    let of = |free| {
+        let request = request(directory(free), DurableLength::Usual);
+        DurableRequest { size: Some(Bytes::from_mib(100)), ..request }
+    };
+    // Beside the log of 100 MiB 128 of 400 KiB, and 50 MiB of fresh ones.
+    let enough = Bytes::from_mib(200);
+    plan(&of(enough));
+    let refused = plan_durable(&of(Bytes::new(enough.get() - 1))).unwrap_err();
+    assert_eq!(refused.kind, SpecErrorKind::CannotMeasure);
+    let said = "--size 100 MiB needs 200 MiB with its other files";
+    assert!(refused.message.contains(said), "{refused:?}");
+}
+
+#[test]
+fn a_log_on_a_file_or_device_is_as_large_as_that_at_most() {
+    let size = Bytes::from_mib(48);
+    for facts in [LocationFacts::File { size }, LocationFacts::Device { size }] {
+        let mut request = request(facts, DurableLength::Usual);
+        request.location.destroy = true;
+        request.size = Some(size);
+        assert_eq!(plan(&request).targets[1].size, size);
+        request.size = Some(Bytes::new(size.get() + 4096));
+        let refused = plan_durable(&request).unwrap_err();
+        assert_eq!(refused.kind, SpecErrorKind::CannotMeasure);
+        assert!(refused.message.contains("'/x' has 48 MiB"), "{refused:?}");
+    }
+}
+
+#[test]
 fn every_experiment_has_a_name_of_its_own_that_chooses_it() {
     for (experiment, name) in
         EXPERIMENTS.into_iter().filter(|(experiment, _)| *experiment != Experiment::Cross)

@@ -128,6 +128,44 @@ fn a_sector_that_cannot_be_read_does_not_end_each_start() {
 }
 
 #[test]
+fn a_parity_whose_replay_loses_its_chunk_is_made_from_the_other_parity() {
+    // The first stripe has P on member 3, Q on member 0, and its first chunk on member 1.
+    let mut all: Vec<FoundDevice> = found(RaidLevel::Raid6);
+    let (array, epoch, number, offset, length) = (Id([9; 16]), 1, 6, 8192, 4096);
+    for (at, parity) in [(0, 1), (3, 0)] {
+        let member = all[at].superblock.member;
+        let entry = LogEntry { array, member, epoch, number, offset, length, column: 0, parity };
+        all[at].log.entries.push(entry);
+    }
+    mark_alone(&mut all[3], 0, 0);
+    let plan = assemble(&all, AssembleOptions::default()).unwrap();
+    let mut out = EngineOutput::default();
+    let mut engine = Engine::start(plan, &Config::default(), &mut out);
+    let data = engine.data_at + offset;
+    let partial = layout::log_slot(&engine.geometry, 0) + BLOCK;
+    let (mut replayed, mut reads_of_chunk) = (Vec::new(), 0);
+    while !engine.status().is_running && !out.ops.is_empty() {
+        for op in std::mem::take(&mut out.ops) {
+            if matches!(op.buffer, OpBuffer::Stripe { .. }) {
+                replayed.push((op.device, op.kind, op.offset));
+            }
+            reads_of_chunk += u32::from((op.device, op.offset) == (1, data));
+            // The one for Q, when P is right.
+            let is_bad = (op.device, op.offset, reads_of_chunk) == (1, data, 2);
+            let outcome = if is_bad { OpOutcome::Error } else { OpOutcome::Done };
+            engine.completed(op.tag, outcome, &mut out);
+        }
+    }
+    use MemberOpKind::{Read, Write};
+    let of_p = [(1, Read, data), (3, Read, partial), (3, Write, data)];
+    let begun = [(1, Read, data), (0, Read, partial)];
+    let of_q = [(3, Read, data), (0, Read, partial), (3, Read, partial), (0, Write, data)];
+    assert_eq!(replayed, [&of_p[..], &begun, &of_q].concat());
+    assert!(engine.status().is_running);
+    assert_eq!(engine.status().roles[1].state, MemberState::Faulty);
+}
+
+#[test]
 fn a_small_write_reads_as_few_chunks_as_it_can_then_logs_and_then_writes() {
     for (level, members, reads, logs, writes) in [
         (RaidLevel::Raid5, 3, 1, 1, 2),

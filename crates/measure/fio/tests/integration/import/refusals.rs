@@ -34,6 +34,18 @@ fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
 }
 
 #[test]
+fn a_size_that_leaves_a_block_or_more_over_is_refused_as_fio_makes_some_files_longer() {
+    let of = |size: u64| {
+        let job = format!("[a]\ndirectory=dir\nnrfiles=600\nbs=512\nrw=write\nsize={size}");
+        imported(&job)
+    };
+    // 600 files of two blocks each, and what does not divide.
+    assert!(of(614_400 + 511).is_ok());
+    let refusals = of(614_400 + 512).unwrap_err();
+    assert!(refusals.iter().any(|refusal| refusal.option == "size"), "{refusals:?}");
+}
+
+#[test]
 fn what_a_mapping_does_not_do_is_refused_by_name() {
     for (lines, option) in [
         ("sync=dsync", "sync"),

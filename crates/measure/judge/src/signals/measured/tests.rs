@@ -81,6 +81,25 @@ fn fewer_than_one_flush_for_two_of_twenty_syncs_are_missing() {
 }
 
 #[test]
+fn flushes_of_a_device_that_does_not_count_are_neither_missing_nor_enough() {
+    let device = |count, not_counted| DeviceCounters {
+        flushes_completed: Some(count),
+        not_counted,
+        ..DeviceCounters::default()
+    };
+    let of = |devices: Vec<DeviceCounters>| {
+        found(flushes_per_sync, |sample| {
+            sample.workloads[0].devices = devices;
+            sample.operation(OperationName::Sync).service.count = 40;
+        })
+    };
+    assert_eq!(of(vec![device(0, true)]), []);
+    // Counting was switched off after 31.
+    let said = of(vec![device(7, false), device(31, true)]);
+    assert_eq!((said[0].id.as_str(), said[0].read[1].value.as_str()), ("flushes-missing", "7"));
+}
+
+#[test]
 fn every_disk_of_an_array_is_named() {
     let array = |sample: &mut Sample| {
         flushes(3)(sample);
