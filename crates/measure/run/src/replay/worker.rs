@@ -198,7 +198,7 @@ fn operation_of(traced: &TracedOperation, file: u32, offset: u64) -> Option<Oper
     Some(Operation { kind, file, length: traced.bytes, offset, ..blank_operation(flags) })
 }
 
-/// Refuses an error, and what was not written as a whole.
+/// Refuses an error, and a write that is not whole.
 fn check_result(
     traced: &TracedOperation,
     offset: u64,

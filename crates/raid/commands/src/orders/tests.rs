@@ -1,4 +1,4 @@
-//! What is said of an array, by what its engine and its server say.
+//! The status of an array, from its engine and its server.
 
 use durio_base::RaidLevel;
 use durio_raid::StopReason;
