@@ -175,6 +175,15 @@ fn starts_older(array: &Array, members: &[&str], older: &str, missed: &str, what
         let is_it = said.contains(missed) && said.ends_with(&format!("{what} resynced"));
         assert!(if *member == older { is_it } else { said.is_empty() }, "{examined}");
     }
+    let line = format!("raid examine --format csv {}", members.join(" "));
+    let table = String::from_utf8(array.sandbox.durio(&line).run().stdout).unwrap();
+    let mut rows = table.lines();
+    assert_eq!(rows.next(), Some("path,problem,older,array,epoch"));
+    for (row, member) in rows.zip(members) {
+        // Its reason is one cell, which is empty for the others.
+        assert_eq!(row.contains(missed), *member == older, "{table}");
+        assert_eq!(row.contains(",,,"), *member != older, "{table}");
+    }
     let running = array.start(&members.join(" "));
     let said = running.stderr();
     let role = members.iter().position(|it| *it == older).unwrap();

@@ -341,7 +341,7 @@ mod tests {
         fn progress(&self, _: &str) {}
     }
 
-    /// Three records, of which two were flushed and told.
+    /// Three records; two were flushed and acknowledged.
     fn log_of_records() -> Vec<u8> {
         let record = |number: u64| trace::WriteLogEntry::write(number, 0, &[7; SECTOR]);
         let flush = || trace::WriteLogEntry::write(0, trace::FLUSH, &[]);

@@ -1,4 +1,4 @@
-//! What the guard is told of a use, what is waited for, and what the user is told of a refusal.
+//! Uses as the guard gets them, uses that pass by themselves, and the words of a refusal.
 
 use durio_observe::MountUse;
 

@@ -286,7 +286,7 @@ mod tests {
             ]
         );
         assert_eq!(found.read[0].value, "kvm");
-        // One disk of this kernel's own beside one of the hypervisor's.
+        // One disk of this kernel and one of the hypervisor.
         let mut memory = disk("ram0");
         memory.block.as_mut().unwrap().virtual_device = Some(true);
         let alone = [stack_of(memory.clone())];

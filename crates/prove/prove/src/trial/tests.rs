@@ -63,7 +63,7 @@ fn loads((stream, mut reader): (TcpStream, BufReader<TcpStream>), count: u64) ->
     let Ok(WitnessSays::Load { first_seq, seed, .. }) = receive(&mut reader) else {
         panic!("load")
     };
-    // Each life has a seed of its own, from that of the series.
+    // The seed of each life derives from that of the series.
     assert_eq!((first_seq, seed), (1, 8));
     let sector = Layout::new(cells).journal.start * 8;
     let intent = |seq| Intent { seq, sector, sectors: 8, is_control: false };

@@ -356,7 +356,7 @@ impl Engine {
     /// Fails members that have owed a superblock or a page for too long.
     pub(super) fn fail_late_metadata(&mut self, limit: Nanos, out: &mut EngineOutput) {
         if self.update.is_running && self.now.saturating_sub(self.update.issued) > limit {
-            // Before the first of them fails: its failure begins an update that all others owe anew.
+            // Collected first: each failure starts an update, which the other members owe from then on.
             let late = (0..self.update.pending.len()).filter(|&at| self.update.pending[at] != 0);
             let late = late.fold(0_u64, |bits, at| bits | 1 << at);
             for at in 0..self.update.pending.len() as u8 {

@@ -357,7 +357,7 @@ fn the_experiment_of_flushes_tells_a_cache_that_is_emptied_from_one_that_is_not(
     assert_eq!(found(slope, |_| {}), [], "no such experiment");
 }
 
-/// A second location, on a disk of its own.
+/// A second location, on another disk.
 fn add_place(sample: &mut Sample) {
     let stack = Stack { target: "/other".into(), root: disk("sdb") };
     sample.environment.stacks.push(stack);

@@ -18,7 +18,7 @@ fn step(lines: &str) -> Step {
     (*step).clone()
 }
 
-/// What a step with these lines does; name and summary are told elsewhere.
+/// The load of a step with these lines; other tests hold its name and summary.
 fn workload(lines: &str) -> Workload {
     let (name, summary) = (String::new(), String::new());
     Workload { name, summary, ..step(lines).load.workload }
