@@ -28,6 +28,7 @@ pub(crate) struct SimulatedOp {
     /// Its disk has no FUA: a durable write is a write and a flush, as in a kernel.
     pub(crate) flushes: bool,
     /// When the engine asked for it.
+    #[cfg(any(test, feature = "simulate"))]
     pub(crate) issued: Nanos,
 }
 

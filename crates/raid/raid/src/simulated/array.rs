@@ -256,7 +256,13 @@ impl ArrayEngine {
                 _ => pace.write,
             };
             let issued = Nanos::new(now.0);
-            let mut flight = SimulatedOp { op, ticket: None, flushes: false, issued };
+            let mut flight = SimulatedOp {
+                op,
+                ticket: None,
+                flushes: false,
+                #[cfg(any(test, feature = "simulate"))]
+                issued,
+            };
             flight.begin(disk, issued, &self.engine, &self.memory);
             let jitter = self.chance.below(pace.get() / 2 + 1);
             let due = now.plus(pace.get() + jitter);
