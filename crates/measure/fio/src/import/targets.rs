@@ -292,7 +292,8 @@ impl<'f> ImportTargets<'f> {
     /// Refuses files that do not fit together into their directory.
     fn check_free(&self, said: &mut ImportNotes) {
         // Together, as all files are laid out before the first job.
-        let mut sums: Vec<(PathBuf, u64)> = Vec::new();
+        // With what a directory has free, and who first goes beyond it.
+        let mut sums: Vec<(PathBuf, u64, Bytes, Option<&SourcePosition>)> = Vec::new();
         for entry in &self.entries {
             let (LocationFacts::Directory { free, .. } | LocationFacts::Absent { free }) =
                 entry.location.facts
@@ -300,21 +301,22 @@ impl<'f> ImportTargets<'f> {
                 continue;
             };
             let directory = directory_of(&entry.spot);
-            let known = sums.iter().position(|(known, _)| *known == directory);
+            let known = sums.iter().position(|(known, ..)| *known == directory);
             let index = known.unwrap_or_else(|| {
-                sums.push((directory, 0));
+                sums.push((directory, 0, free, None));
                 sums.len() - 1
             });
-            let Some((directory, sum)) = sums.get_mut(index) else { continue };
+            let Some((_, sum, free, beyond)) = sums.get_mut(index) else { continue };
             *sum = sum.saturating_add(entry.end);
             if *sum > free.get() {
-                let reason = format!(
-                    "files of {} do not fit: '{}' has {free} free",
-                    Bytes::new(*sum),
-                    directory.display()
-                );
-                said.refuse_at(&entry.at, "size", &reason);
+                beyond.get_or_insert(&entry.at);
             }
+        }
+        for (directory, sum, free, beyond) in sums {
+            let Some(at) = beyond else { continue };
+            let (sum, directory) = (Bytes::new(sum), directory.display());
+            let reason = format!("files of {sum} do not fit: '{directory}' has {free} free");
+            said.refuse_at(at, "size", &reason);
         }
     }
 }

@@ -14,7 +14,7 @@ mod together;
 use std::path::Path;
 
 use durio_base::Bytes;
-use durio_fio::import::{ImportSettings, ImportedPlan, import};
+use durio_fio::import::{ImportSettings, ImportedPlan, import, named_paths};
 use durio_fio::job_file::{
     HostParameters, JobSource, MachineValues, Remark, ResolvedJob, parse_job_file, resolve,
 };
@@ -122,4 +122,20 @@ fn copies_are_one_load_unless_fios_results_have_a_row_for_each() {
     assert_eq!(loads(false), [of("a", 5, 0), of("b", 3, 1)]);
     let apart = [vec![of("a", 1, 0); 5], vec![of("b", 1, 1); 3]].concat();
     assert_eq!(loads(true), apart);
+}
+
+#[test]
+fn the_paths_of_all_jobs_are_looked_at_once_each_in_their_order() {
+    let jobs = resolved(
+        "[a]\nfilename=/dev/b:/dev/a\n[b]\nfilename=/dev/a:/dev/c\n\
+         [c]\ndirectory=dir2:dir1\nnumjobs=3\nsize=1m\n[d]\ndirectory=dir1\nfilename=x\n[/dev/d]\n",
+    );
+    let paths = |is_device: bool| -> Vec<String> {
+        let paths = named_paths(&jobs, &|path: &Path| is_device && path == Path::new("/dev/d"));
+        paths.iter().map(|path| path.display().to_string()).collect()
+    };
+    let usual = ["/dev/b", "/dev/a", "/dev/c", "dir2", "dir1", "dir1/x"];
+    assert_eq!(paths(true), [&usual[..], &["/dev/d"]].concat());
+    // Else it is the name of a file.
+    assert_eq!(paths(false), [&usual[..], &["/dev"]].concat());
 }

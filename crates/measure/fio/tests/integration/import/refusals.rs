@@ -1,8 +1,14 @@
 //! What cannot be honoured is named, with its line.
 
-use durio_plan::{EngineKind, FileLayout, TargetKind};
+use std::path::Path;
 
-use super::imported;
+use durio_base::Bytes;
+use durio_fio::import::{ImportSettings, import};
+use durio_plan::{
+    ClockChoice, EngineKind, FileLayout, Location, LocationFacts, RawPath, TargetKind,
+};
+
+use super::{imported, resolved};
 
 /// `[a]`, `filename=`, then what is refused in line 3.
 #[test]
@@ -205,6 +211,105 @@ fn nothing_and_files_that_do_not_fit_are_refused() {
     assert!(imported("[global]\nbs=4k\n").is_err());
     assert!(imported("[a]\nfilename=new\nrw=read").is_err(), "no size");
     assert!(imported("[a]\nfilename=new\nrw=read\nsize=4000t").is_err(), "no room");
+}
+
+/// Where and why jobs are refused, if two directories have 10 MiB free each, and one of them a file of
+/// 64 MiB.
+fn refused_in_10_mib(jobs: &str) -> Vec<(String, String)> {
+    let free = Bytes::from_mib(10);
+    let locate = |path: &Path| {
+        let facts = match path.to_str()? {
+            "dir1" | "dir2" => LocationFacts::Directory { free, filesystem: 1 },
+            "dir1/old" => LocationFacts::File { size: Bytes::from_mib(64) },
+            _ => LocationFacts::Absent { free },
+        };
+        Some(Location { path: RawPath::from(path), facts, destroy: false })
+    };
+    let settings = ImportSettings {
+        seed: 7,
+        clock: ClockChoice::Auto,
+        file_name: ".durio-x".to_owned(),
+        copies_apart: true,
+    };
+    let text = format!("[global]\nrw=write\n{jobs}");
+    let refusals = import(&resolved(&text), &locate, &settings).err().unwrap_or_default();
+    refusals.into_iter().map(|refusal| (refusal.at.to_string(), refusal.what)).collect()
+}
+
+#[test]
+fn the_files_of_all_jobs_in_a_directory_must_fit_into_it_together() {
+    for jobs in [
+        "[a]\ndirectory=dir1\nsize=5m\nnumjobs=2",
+        "[a]\ndirectory=dir1\nsize=7m\n[b]\ndirectory=dir1\nsize=3m",
+        "[a]\ndirectory=dir1\nsize=7m\n[b]\ndirectory=dir2\nsize=8m",
+        // One file of two jobs, and one that is there.
+        "[a]\nfilename=dir1/new\nsize=7m\n[b]\nstonewall\nfilename=dir1/new\nsize=7m",
+        "[a]\nfilename=dir1/old\nrw=read\n[b]\ndirectory=dir1\nsize=9m",
+    ] {
+        let refused = refused_in_10_mib(jobs);
+        assert!(refused.is_empty(), "{jobs}: {refused:?}");
+    }
+    let not = |line: u32, mib: u32, directory: &str| {
+        let reason = format!("files of {mib} MiB do not fit: '{directory}' has 10 MiB free");
+        (format!("j.fio:{line}"), reason)
+    };
+    // Told once for a directory, where it is full.
+    for (jobs, expected) in [
+        ("[a]\ndirectory=dir1\nsize=4m\nnumjobs=5", vec![not(4, 20, "dir1")]),
+        ("[a]\ndirectory=dir1\nsize=12m\nnrfiles=3", vec![not(4, 12, "dir1")]),
+        (
+            "[a]\ndirectory=dir1\nsize=7m\n[b]\ndirectory=dir2\nsize=9m\n\
+             [c]\nfilename=dir1/new\nsize=5m\n[d]\ndirectory=dir1\nsize=1m",
+            vec![not(10, 13, "dir1")],
+        ),
+        (
+            "[a]\ndirectory=dir1\nsize=11m\n[b]\ndirectory=dir2\nsize=12m",
+            vec![not(4, 11, "dir1"), not(7, 12, "dir2")],
+        ),
+    ] {
+        assert_eq!(refused_in_10_mib(jobs), expected, "{jobs}");
+    }
+}
+
+#[test]
+fn what_a_path_is_fits_what_the_job_does_with_it() {
+    for (lines, option, what) in [
+        ("filename=dir1", "filename", "'dir1' is a directory; use directory="),
+        ("filename=/dev/a:dir1\nsize=1m", "filename", "'dir1' is a directory; use directory="),
+        ("directory=old\nsize=1m", "directory", "'old' is no directory"),
+        ("directory=dir1:new\nnumjobs=2\nsize=1m", "directory", "'new' is no directory"),
+    ] {
+        let refusals = imported(&format!("[a]\n{lines}")).unwrap_err();
+        let told: Vec<_> = refusals
+            .iter()
+            .map(|refusal| (refusal.option.as_str(), refusal.what.as_str(), refusal.at.to_string()))
+            .collect();
+        assert_eq!(told, [(option, what, "j.fio:2".to_owned())], "{lines}");
+    }
+}
+
+#[test]
+fn a_later_job_makes_a_file_longer_only_if_it_lays_it_out_in_the_same_way() {
+    let after_a_write_of_1_mib = |lines: &str| {
+        imported(&format!(
+            "[a]\nfilename=new\nrw=write\nsize=1m\n[b]\nstonewall\nfilename=new\n{lines}"
+        ))
+        .map(|imported| imported.plan.targets[0].size)
+    };
+    assert_eq!(after_a_write_of_1_mib("rw=write\nsize=3m"), Ok(Bytes::from_mib(3)));
+    for fits in ["rw=read", "rw=read\nsize=1m", "rw=write\noverwrite=1\nsize=512k"] {
+        assert_eq!(after_a_write_of_1_mib(fits), Ok(Bytes::from_mib(1)), "{fits}");
+    }
+    for (other, size) in [("rw=read", "2m"), ("rw=write\noverwrite=1", "1028k")] {
+        let refusals = after_a_write_of_1_mib(&format!("{other}\nsize={size}")).unwrap_err();
+        assert_eq!(refusals.len(), 1, "{refusals:?}");
+        let refusal = &refusals[0];
+        assert_eq!(
+            (refusal.option.as_str(), refusal.at.to_string()),
+            ("size", "j.fio:7".to_owned())
+        );
+        assert!(refusal.what.contains("lays out in another way"), "{refusal:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Sections that become steps and loads.
 
 use durio_base::{Bytes, Nanos};
-use durio_plan::{Limit, Load};
+use durio_plan::{Limit, Load, Placement};
 
 use super::{imported, plan, step};
 
@@ -55,7 +55,7 @@ fn drives_with_a_section_each_in_one_row_are_one_load_over_all_of_them() {
     assert_eq!((load.target, &load.more_targets[..], load.workload.jobs), (0, &[1][..], 4));
     assert_eq!(load.workload.name, "n0..n1");
     // Job k is copy k / 2 of section k mod 2; fio gives copy c of all the c-th CPU of its list.
-    assert_eq!(load.placement, durio_plan::Placement::Cpus(vec![0, 2, 1, 3]));
+    assert_eq!(load.placement, Placement::Cpus(vec![0, 2, 1, 3]));
     assert_eq!(step.limit, Limit::Volume(Bytes::from_gib(4)));
     assert!(imported.notes.iter().any(|note| note.what.contains("n0, n1")), "{:?}", imported.notes);
 }
@@ -74,6 +74,32 @@ fn jobs_of_a_group_run_together_each_with_its_own_limit() {
 }
 
 #[test]
+fn what_the_jobs_of_a_group_have_in_common_is_refused_where_it_first_differs() {
+    for (option, usual, other) in [
+        ("ramp_time", "ramp_time=1", "ramp_time=2"),
+        ("startdelay", "startdelay=3", "startdelay=2"),
+        ("invalidate", "invalidate=0", "invalidate=1"),
+    ] {
+        let of = |third: &str| {
+            imported(&format!(
+                "[global]\nfilename=/dev/a\ntime_based\nruntime=4\n[a]\n{usual}\n[b]\n{usual}\n\
+                 [c]\n{third}\n[d]\nstonewall\n{other}"
+            ))
+        };
+        assert!(of(usual).is_ok(), "{option}: the last job has a group of its own");
+        let refusals = of(other).unwrap_err();
+        let told: Vec<_> = refusals
+            .iter()
+            .map(|refusal| (refusal.option.as_str(), refusal.at.to_string()))
+            .collect();
+        assert_eq!(told, [(option, "j.fio:9".to_owned())]);
+    }
+    // What goes past the page cache has no say in it.
+    let text = "[global]\nfilename=/dev/a\ninvalidate=0\n[a]\n[b]\ndirect=1\ninvalidate=1\n[c]";
+    assert!(!step(text).drop_cache);
+}
+
+#[test]
 fn copies_whose_regions_overlap_are_loads_of_their_own() {
     let text = "[a]\nfilename=/dev/a\nrw=randread\nnumjobs=3\nsize=32m\noffset_increment=16m";
     let step = step(text);
@@ -81,6 +107,28 @@ fn copies_whose_regions_overlap_are_loads_of_their_own() {
         step.loads().map(|load| load.workload.within.unwrap().offset.get() >> 20).collect();
     assert_eq!(begins, [0, 16, 32]);
     assert!(step.loads().all(|load| load.workload.jobs == 1));
+}
+
+#[test]
+fn copies_that_are_loads_of_their_own_have_each_its_cpu_or_all_the_same_node() {
+    let placements = |lines: &str| -> Vec<Placement> {
+        let text = format!(
+            "[before]\nfilename=/dev/b\n[a]\nstonewall\nfilename=/dev/a\nrw=randread\nsize=32m\n\
+             numjobs=3\n{lines}"
+        );
+        let steps = plan(&text).plan.steps;
+        steps[1].loads().map(|load| load.placement.clone()).collect()
+    };
+    let each = |cpus: [u32; 3]| cpus.map(|cpu| Placement::Cpus(vec![cpu]));
+    // The job before them is counted too, as fio does.
+    let split = "cpus_allowed=1,3,5\ncpus_allowed_policy=split";
+    let overlapping = "group_reporting\noffset_increment=16m";
+    assert_eq!(placements(split), each([3, 5, 1]));
+    assert_eq!(placements(&format!("{overlapping}\n{split}")), each([3, 5, 1]));
+    assert_eq!(placements("cpus_allowed=4"), each([4, 4, 4]));
+    let node = format!("{overlapping}\nnuma_cpu_nodes=1");
+    assert_eq!(placements(&node), vec![Placement::Node(1); 3]);
+    assert_eq!(placements(overlapping), vec![Placement::Anywhere; 3]);
 }
 
 #[test]
