@@ -44,6 +44,11 @@ impl LoopDevice {
         Self::with("--read-only", backing)
     }
 
+    /// One whose logical sectors have so many bytes.
+    pub(crate) fn with_sectors_of(bytes: u32, backing: &Path) -> Self {
+        Self::with(&format!("--sector-size {bytes}"), backing)
+    }
+
     fn with(options: &str, backing: &Path) -> Self {
         let line = format!("losetup --find --show {options} '{}'", backing.display());
         Self { path: PathBuf::from(sh(&line)), backing: backing.to_owned(), partitions: 0 }

@@ -254,3 +254,25 @@ fn log_and_data_can_have_their_own_places() {
     };
     assert_eq!((place("log-idle"), place("data")), ("log".to_owned(), "data".to_owned()));
 }
+
+#[test]
+fn a_directory_that_is_called_like_a_place_with_its_prefix_is_that_directory() {
+    let sandbox = Sandbox::new();
+    for name in ["log=x", "data=x", "x", "y"] {
+        fs::create_dir(sandbox.root().join(name)).unwrap();
+    }
+    let places = |targets: &str| {
+        let line = format!("plan profile:etcd {targets} --quick --format json");
+        let plan = sandbox.durio(&line).run().expect_exit(0).json();
+        let place = |name: &str| {
+            let target = list(&plan, "targets").iter().find(|it| it["name"] == name).unwrap();
+            target["location"].as_str().unwrap().to_owned()
+        };
+        [place("log-idle"), place("data")]
+    };
+    assert_eq!(places("--target log=x"), ["log=x", "log=x"]);
+    assert_eq!(places("--target data=x"), ["data=x", "data=x"]);
+    assert_eq!(places("--target log=log=x --target data=x"), ["log=x", "data=x"]);
+    assert_eq!(places("--target data=x --target log=y"), ["y", "data=x"]);
+    assert_eq!(places("--target data=data=x --target log=x"), ["log=x", "data=x"]);
+}

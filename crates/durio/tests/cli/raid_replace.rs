@@ -1,4 +1,5 @@
-//! Members that work and are replaced, and spares that are added, over files.
+//! Members that work and are replaced, those that are missing, and spares that are added, over files; and
+//! devices with sectors of several sizes.
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -6,7 +7,9 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::loops::LoopDevice;
 use crate::raid::{Array, MIB, can_serve, standing};
+use crate::requirements::has;
 
 /// Which role is replaced, and by whom; none any more when that one has no device.
 fn replacement(status: &Value) -> Option<(u64, String)> {
@@ -159,4 +162,67 @@ fn a_device_that_is_added_to_a_whole_array_becomes_a_spare_and_takes_a_place() {
     array.must(&["read -P 1 0 1M"]);
     assert!(array.data("b") == array.data("c"));
     Array::end(running, Signal::INT).expect_exit(0);
+}
+
+#[test]
+fn of_two_that_are_missing_each_comes_back_to_its_own_place_and_a_new_one_takes_the_first() {
+    if !can_serve() {
+        return;
+    }
+    let array = Array::of_files(&["a", "b", "c", "d", "new", "other", "twin"]);
+    array.create("data --level 10 --assume-clean", &["a", "b", "c", "d"]).expect_exit(0);
+    array.create("else --level 1", &["other", "twin"]).expect_exit(0);
+    let running = array.start("a b c d");
+    array.must(&["write -P 1 0 4M"]);
+    array.raid("fail b").expect_exit(0);
+    // Members of the other set do not stand in for it.
+    array.raid("fail a").expect_exit(3).expect_stderr("the only copy of its data");
+    array.raid("fail d").expect_exit(0);
+    array.must(&["write -P 2 1M 1M"]);
+    array.raid("add other").expect_exit(3).expect_stderr("a member of another array");
+    assert_eq!(standing(&array.status(), "/other"), "");
+    // The second of them first.
+    array.raid("add d").expect_exit(0);
+    let status = array.wait_for(|it| standing(it, "/d") == "in_sync");
+    let in_role = |status: &Value, role: usize, name: &str| {
+        status["devices"][role]["path"].as_str().is_some_and(|path| path.ends_with(name))
+    };
+    assert!(in_role(&status, 3, "/d") && status["state"] == "degraded", "{status}");
+    array.raid("fail d").expect_exit(0);
+    array.must(&["write -P 3 2M 1M"]);
+    array.raid("add --destroy new new").expect_exit(0);
+    let status = array.wait_for(|it| standing(it, "/new") == "in_sync");
+    assert!(in_role(&status, 1, "/new") && status["state"] == "degraded", "{status}");
+    array.raid("add d").expect_exit(0);
+    let status = array.wait_for(|it| it["state"] == "running");
+    assert!(in_role(&status, 3, "/d"), "{status}");
+    array.must(&["read -P 1 0 1M", "read -P 2 1M 1M", "read -P 3 2M 1M", "read -P 1 3M 1M"]);
+    assert!(array.data("a") == array.data("new") && array.data("c") == array.data("d"));
+    Array::end(running, Signal::INT).expect_exit(0);
+}
+
+#[test]
+fn devices_with_sectors_of_512_and_of_4096_bytes_both_take_all_writes_of_users() {
+    if !can_serve() || !has(&["root", "losetup"]) {
+        return;
+    }
+    let array = Array::of_files(&["a", "b"]);
+    let small = LoopDevice::with_sectors_of(512, &array.path("a"));
+    let large = LoopDevice::with_sectors_of(4096, &array.path("b"));
+    let paths = [small.display(), large.display()];
+    let [small, large] = paths.each_ref().map(String::as_str);
+    array.create("data --level 1 --assume-clean", &[small, large]).expect_exit(0);
+    for (order, value) in [([small, large], 1), ([large, small], 2)] {
+        let running = array.start(&order.join(" "));
+        array.must(&[
+            &format!("write -P {value} 1M 1M"),
+            &format!("write -P 9 {}k 512", value * 100),
+            &format!("read -P 9 {}k 512", value * 100),
+            &format!("read -P {value} 1M 1M"),
+        ]);
+        let status = array.status();
+        assert_eq!(status["state"], "running", "{status}");
+        Array::end(running, Signal::INT).expect_exit(0);
+        assert!(array.data("a") == array.data("b"));
+    }
 }

@@ -224,13 +224,21 @@ fn only_a_yes_removes_runs_and_an_empty_answer_is_a_no() {
         return;
     }
     let sandbox = Sandbox::new();
-    for operations in [10, 20] {
+    for operations in [10, 20, 30] {
         let line = format!("run --quiet --engine null --ops {operations}");
         sandbox.durio(&line).run().expect_exit(0);
     }
-    for (answer, left) in
-        [("\n", 2), ("n\n", 2), ("yes and no\n", 2), ("y\n", 1), (" \n", 1), ("yes\n", 0)]
-    {
+    for (answer, left) in [
+        ("\n", 3),
+        ("n\n", 3),
+        ("yes and no\n", 3),
+        ("y\n", 2),
+        (" \n", 2),
+        // The end of the input.
+        ("\u{4}", 2),
+        ("Y\n", 1),
+        ("yes\n", 0),
+    ] {
         let terminal = Terminal::open(&sandbox, "xterm");
         terminal.durio("runs rm last");
         terminal.answer("go on? [y/N]", answer);
@@ -238,6 +246,22 @@ fn only_a_yes_removes_runs_and_an_empty_answer_is_a_no() {
         assert_eq!(sandbox.runs().len(), left, "{answer:?}");
         fs::remove_file(sandbox.root().join("code")).unwrap();
     }
+}
+
+#[test]
+fn a_long_run_that_is_not_agreed_to_does_nothing_and_is_wrong_use() {
+    if !has(&NEEDED) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for answer in ["\n", "no\n", "\u{4}"] {
+        let terminal = Terminal::open(&sandbox, "xterm");
+        terminal.durio("run --quiet --target data --size 4MiB --duration 1h");
+        terminal.answer("go on? [y/N]", answer);
+        assert_eq!(exit_code(&sandbox), 2, "{answer:?}");
+        fs::remove_file(sandbox.root().join("code")).unwrap();
+    }
+    assert!(sandbox.runs().is_empty() && sandbox.differences().is_empty());
 }
 
 /// A fio that does not end when it is told to, so that an orderly end takes 10 s.

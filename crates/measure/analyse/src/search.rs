@@ -330,6 +330,44 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_was_kept_above_one_that_failed_is_not_the_answer() {
+        let terms = Terms { precision: 0.05, ceiling: None, rate_least: RATE_LEAST };
+        let of = |kept: &[f64], failed: &[f64]| {
+            let kept = kept.iter().map(|&rate| tried(rate, true));
+            // Two trials decide.
+            let failed = failed.iter().flat_map(|&rate| [tried(rate, false), tried(rate, false)]);
+            let trials: Vec<_> = kept.chain(failed).collect();
+            (next(&trials, terms), findings(GOAL, trials, terms))
+        };
+        let (then, found) = of(&[900.0, 100.0, 200.0, 150.0], &[1000.0, 800.0, 950.0]);
+        assert_eq!(then, NextTrial::Try(400.0), "between 200 and 800 by ratio");
+        assert_eq!((found.kept_per_second, found.failed_per_second), (Some(200.0), Some(800.0)));
+        let says = "kept at 200/s, not at 800/s; not settled within the rounds";
+        assert!(found.sentence.ends_with(says), "{}", found.sentence);
+        let (then, found) = of(&[900.0, 850.0], &[800.0]);
+        assert_eq!(then, NextTrial::Try(400.0), "half of what failed");
+        assert_eq!((found.kept_per_second, found.failed_per_second), (None, Some(800.0)));
+        let says = "not kept at 800/s; not settled within the rounds";
+        assert!(found.sentence.ends_with(says) && !found.settled, "{}", found.sentence);
+    }
+
+    #[test]
+    fn a_gap_that_is_narrow_enough_is_settled_once_its_lower_end_was_kept_twice() {
+        let terms = Terms { precision: 0.05, ceiling: None, rate_least: RATE_LEAST };
+        let [kept, failed] = [tried(1000.0, true), tried(1040.0, false)];
+        let lower = [tried(500.0, true), tried(500.0, true), tried(500.0, true)];
+        let mut trials = [&lower[..], &[kept.clone(), failed.clone(), failed]].concat();
+        assert_eq!(next(&trials, terms), NextTrial::Try(1000.0));
+        assert!(!findings(GOAL, trials.clone(), terms).settled);
+        trials.push(kept);
+        assert_eq!(next(&trials, terms), NextTrial::Settled);
+        let found = findings(GOAL, trials.clone(), terms);
+        assert!(found.settled && found.sentence.ends_with("kept at 1000/s, not at 1040/s"));
+        let narrower = Terms { precision: 0.03, ..terms };
+        assert!(matches!(next(&trials, narrower), NextTrial::Try(rate) if rate > 1000.0));
+    }
+
+    #[test]
     fn no_rate_at_all_and_every_rate_are_told() {
         let none = search(1000.0, None, |_, _| false);
         assert!(!none.settled && none.kept_per_second.is_none());

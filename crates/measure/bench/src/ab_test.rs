@@ -335,9 +335,45 @@ fn step(SideLoad { load, size, duration }: SideLoad, method: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use durio_observe::{BlockFacts, Layer};
     use durio_spec::CampaignSpec;
 
     use super::*;
+
+    fn layer(kind: LayerKind, name: &str, block: Option<BlockFacts>, below: Vec<Layer>) -> Layer {
+        let (name, facts) = (name.to_owned(), Vec::new());
+        Layer { kind, name, device: None, filesystem: None, block, facts, below }
+    }
+
+    /// The device that a rule about a disk, and one about a volume, is proved on.
+    fn devices(below: Vec<Layer>) -> [Result<String, String>; 2] {
+        let root = layer(LayerKind::Filesystem, "/data", None, below);
+        let stack = Stack { target: "/data".to_owned(), root };
+        // Of the scheduler, and of read-ahead.
+        ["B01", "A01"]
+            .map(|id| device(rule_named(id).unwrap(), &stack).map_err(|error| error.to_string()))
+    }
+
+    #[test]
+    fn a_rule_is_proved_on_the_only_disk_or_on_the_topmost_volume() {
+        let over = |kind, name: &str, below| layer(kind, name, Some(BlockFacts::default()), below);
+        let disk = |name: &str| over(LayerKind::Disk, name, Vec::new());
+        let part = |name: &str, of: &str| over(LayerKind::Partition, name, vec![disk(of)]);
+        let named = |name: &str| -> Result<String, String> { Ok(name.to_owned()) };
+        let refused = |message: &str| -> Result<String, String> { Err(message.to_owned()) };
+        assert_eq!(devices(vec![part("sdb1", "sdb")]), [named("sdb"), named("sdb")]);
+        // A disk below two members of an array is one.
+        let members = vec![part("sda1", "sda"), part("sda2", "sda")];
+        let array = over(LayerKind::Md, "md7", members);
+        assert_eq!(devices(vec![array]), [named("sda"), named("md7")]);
+        let members = vec![part("sdc1", "sdc"), disk("sdb"), part("sdb1", "sdb")];
+        let array = over(LayerKind::Md, "md7", members);
+        let several = refused("there are several disks below the target: sdb, sdc");
+        let volume = over(LayerKind::Dm, "dm-3", vec![array]);
+        assert_eq!(devices(vec![volume]), [several, named("dm-3")]);
+        let none = refused("there is no block device below the target");
+        assert_eq!(devices(Vec::new()), [none.clone(), none]);
+    }
 
     #[test]
     fn a_side_is_the_rule_s_load_with_the_value_of_its_side_alone() {

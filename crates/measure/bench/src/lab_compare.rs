@@ -123,21 +123,12 @@ impl<'a> LabInterleaving<'a> {
         observer: &dyn Observer,
     ) -> Result<Ending, CommandError> {
         let repeats = self.request.repeats;
-        let turns =
-            (1..=repeats).flat_map(|repeat| LabCompareSide::BOTH.map(|side| (repeat, side)));
         let begin = Instant::now();
-        let mut ending = Ending::Complete;
-        for (done, (repeat, side)) in (0_u32..).zip(turns) {
+        turns(repeats, |done, (repeat, side)| {
             let left = remaining(begin.elapsed(), done, 2 * repeats);
             observer.progress(&self.announcement(repeat, side, left));
-            let of_turn = self.turn(folder, (repeat, side), stop, observer)?;
-            // Any other bad end is that turn's: the repeats that are left are worth having.
-            if of_turn == Ending::Interrupted {
-                return Ok(of_turn);
-            }
-            ending = ending.or_else(of_turn);
-        }
-        Ok(ending)
+            self.turn(folder, (repeat, side), stop, observer)
+        })
     }
 
     fn announcement(
@@ -169,6 +160,25 @@ impl<'a> LabInterleaving<'a> {
         folder.update(&folder.manifest)?;
         Ok(ending)
     }
+}
+
+/// Does `run` for each turn, with how many were done before it, until one is interrupted; how the first
+/// ended that did not end well.
+fn turns(
+    repeats: u32,
+    mut run: impl FnMut(u32, (u32, LabCompareSide)) -> Result<Ending, CommandError>,
+) -> Result<Ending, CommandError> {
+    let turns = (1..=repeats).flat_map(|repeat| LabCompareSide::BOTH.map(|side| (repeat, side)));
+    let mut ending = Ending::Complete;
+    for (done, turn) in (0_u32..).zip(turns) {
+        let of_turn = run(done, turn)?;
+        // Any other bad end is that turn's: the repeats that are left are worth having.
+        if of_turn == Ending::Interrupted {
+            return Ok(of_turn);
+        }
+        ending = ending.or_else(of_turn);
+    }
+    Ok(ending)
 }
 
 /// The time for the remaining turns, in whole seconds, if they take as long as those before; `None`
@@ -216,7 +226,42 @@ pub fn read_lab_comparison(
 
 #[cfg(test)]
 mod tests {
+    use durio_command::CommandErrorKind;
+
     use super::*;
+
+    #[test]
+    fn a_turn_that_fails_is_not_forgotten_and_those_after_it_are_taken() {
+        use LabCompareSide::{A, B};
+        let all = [(0, (1, A)), (1, (1, B)), (2, (2, A)), (3, (2, B)), (4, (3, A)), (5, (3, B))];
+        let of = |endings: [Ending; 6]| {
+            let mut taken = Vec::new();
+            let ending = turns(3, |done, turn| {
+                taken.push((done, turn));
+                Ok(endings[done as usize])
+            });
+            (ending.unwrap(), taken)
+        };
+        let (well, stopped) = (Ending::Complete, Ending::Interrupted);
+        let [bad, worse] =
+            [CommandErrorKind::CannotMeasure, CommandErrorKind::Fault].map(Ending::Failed);
+        assert_eq!(of([well; 6]), (well, all.to_vec()));
+        for (endings, ending) in [
+            ([bad, well, well, well, well, well], bad),
+            ([well, well, well, worse, bad, well], worse),
+            ([well, well, well, well, well, bad], bad),
+        ] {
+            assert_eq!(of(endings), (ending, all.to_vec()));
+        }
+        let broken_off = of([well, bad, well, stopped, well, well]);
+        assert_eq!(broken_off, (stopped, all[..4].to_vec()));
+        let mut taken = 0;
+        let left_nothing = turns(3, |_, _| {
+            taken += 1;
+            Err(CommandError::cannot_measure("planted"))
+        });
+        assert_eq!((left_nothing.unwrap_err().to_string().as_str(), taken), ("planted", 1));
+    }
 
     #[test]
     fn what_is_left_is_told_from_what_was_done() {

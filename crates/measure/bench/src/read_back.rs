@@ -246,3 +246,72 @@ fn read_compared(path: &Path) -> Result<LoadedRun, CommandError> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     Ok((reader.finish(absolute.display().to_string()), damage))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn make_run(folder: &Path) {
+        fs::create_dir(folder).unwrap();
+        fs::write(folder.join(file_names::MANIFEST), "{}").unwrap();
+    }
+
+    /// The names of the runs of a side.
+    fn runs(side: &Path) -> Result<Vec<String>, String> {
+        let name = |run: &PathBuf| run.file_name().unwrap().to_string_lossy().into_owned();
+        let folders = folders(side).map_err(|error| error.to_string())?;
+        Ok(folders.iter().map(name).collect())
+    }
+
+    #[test]
+    fn the_same_run_by_another_way_of_writing_or_by_a_link_is_no_repeat() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        ["a", "b"].map(at).iter().for_each(|run| make_run(run));
+        symlink(at("a"), at("link")).unwrap();
+        let side = |names: &[&str]| {
+            let paths = names.iter().map(|name| at(name).display().to_string());
+            PathBuf::from(paths.collect::<Vec<_>>().join(","))
+        };
+        assert_eq!(runs(&side(&["b", "a"])).unwrap(), ["b", "a"]);
+        assert_eq!(runs(&side(&["b", "link"])).unwrap(), ["b", "link"]);
+        for again in ["a", "./a", "b/../a", "a/", "link"] {
+            let refused = runs(&side(&["a", "b", again])).unwrap_err();
+            let named = format!("'{}' is named twice in the side", at(again).display());
+            assert!(refused.starts_with(&named), "{refused}");
+        }
+        // Also in a directory of runs.
+        let refused = runs(root.path()).unwrap_err();
+        assert!(refused.contains("link' is named twice"), "{refused}");
+    }
+
+    #[test]
+    fn a_side_is_a_run_or_the_runs_of_a_directory_by_their_names() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        ["b", "a,b", "c"].map(at).iter().for_each(|run| make_run(run));
+        fs::create_dir(at("no-run")).unwrap();
+        assert_eq!(runs(root.path()).unwrap(), ["a,b", "b", "c"]);
+        assert_eq!(runs(&at("a,b")).unwrap(), ["a,b"]);
+        // A run with a run in it is one run.
+        make_run(&at("c/d"));
+        assert_eq!(runs(&at("c")).unwrap(), ["c"]);
+        let refused = runs(&at("no-run")).unwrap_err();
+        assert!(
+            refused.ends_with("neither it nor a directory in it has a file 'run.json'"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_directory_of_more_than_1000_runs_is_no_side() {
+        let root = tempfile::tempdir().unwrap();
+        (0..1000).for_each(|number| make_run(&root.path().join(number.to_string())));
+        assert_eq!(runs(root.path()).unwrap().len(), 1000);
+        make_run(&root.path().join("one more"));
+        let refused = runs(root.path()).unwrap_err();
+        assert!(refused.ends_with("it has more than 1000 runs"), "{refused}");
+    }
+}

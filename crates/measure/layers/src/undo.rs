@@ -412,3 +412,67 @@ pub(crate) fn in_words(result: io::Result<()>) -> Result<(), UndoFailure> {
 pub(crate) fn parent_of(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(folder, _)| folder)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::scripted::Scripted;
+    use crate::tests::stacks::TAG;
+
+    /// Links, each with the node that it leads to.
+    const LINKS: [(&str, &str); 6] = [
+        ("/dev/md/durioabc1234-1-0", "/dev/md7"),
+        ("/dev/md/durioabc1234-1-1", "/dev/md8"),
+        ("/dev/md/durioabc1234-1-2", "/dev/md9"),
+        ("/dev/md/home", "/dev/md7"),
+        ("/dev/md/duriozyx9876-1-0", "/dev/md7"),
+        ("/dev/disk/durioabc1234-1-0", "/dev/md7"),
+    ];
+
+    #[test]
+    fn a_link_is_ours_if_it_leads_nowhere_lies_in_the_folder_and_has_the_tag_of_this_build() {
+        let mut machine = Scripted::default();
+        let mut account = machine.0.borrow_mut();
+        for (link, node) in LINKS {
+            account.there.paths.insert(link.to_owned(), node.to_owned());
+        }
+        account.there.devices.extend(["/dev/md8".to_owned(), "/dev/md9".to_owned()]);
+        drop(account);
+        let values = Values::new();
+        let known = UndoContext::new(&values, TAG);
+        let prover = Prover { system: &mut machine, output: PathBuf::new(), known: &known };
+        let own = |link: &str| {
+            // The node of the last array of the three is there, and the array is not.
+            let proven = prover.own_link("/dev/md/", link, |_, disk| disk == "md9");
+            proven.map(|proven| proven.target().to_owned())
+        };
+        let ours: Vec<String> = LINKS.iter().filter_map(|(link, _)| own(link)).collect();
+        assert_eq!(ours, ["/dev/md/durioabc1234-1-0", "/dev/md/durioabc1234-1-2"]);
+        assert_eq!(own("/dev/md/durioabc1234-1-3"), None, "it is not there");
+    }
+
+    #[test]
+    fn what_lies_in_a_folder_is_ours_if_the_folder_is_still_the_one_that_was_made() {
+        let mut machine = Scripted::default();
+        let mut account = machine.0.borrow_mut();
+        for (path, inode) in [("/srv/new", 21), ("/srv/new/bitmap", 22), ("/srv", 2)] {
+            account.there.paths.insert(path.to_owned(), String::new());
+            account.inodes.insert(path.to_owned(), inode);
+        }
+        drop(account);
+        let values = Values::new();
+        let mut ours = |folder: Option<&str>, path: &str| {
+            let inode = folder.map(str::to_owned);
+            let made = LayerIdentity::of([("device", Some("8:1".to_owned())), ("inode", inode)]);
+            let folder = folder.map(|_| &made);
+            let known = UndoContext { folder, ..UndoContext::new(&values, TAG) };
+            let prover = Prover { system: &mut machine, output: PathBuf::new(), known: &known };
+            prover.made_in_folder(path).map(|proven| proven.target().to_owned())
+        };
+        assert_eq!(ours(Some("21"), "/srv/new/bitmap").as_deref(), Some("/srv/new/bitmap"));
+        assert_eq!(ours(Some("20"), "/srv/new/bitmap"), None, "another folder of that name");
+        assert_eq!(ours(Some("21"), "/srv/new"), None, "it lies in another folder");
+        assert_eq!(ours(Some("21"), "/srv/new/other"), None, "it is not there");
+        assert_eq!(ours(None, "/srv/new/bitmap"), None);
+    }
+}

@@ -30,6 +30,7 @@ use crate::wire::AgentSays;
 use durio_base::{Bytes, Nanos};
 use durio_command::{CommandError, CommandErrorKind, own_program};
 use durio_lab::{LabDisk, LabRequest, LabTiming, PreparedGuest};
+use durio_layers::NamedNeeds;
 use durio_plan::proof::{Arm, FileWrites, GuestFrontEnd, GuestTarget, ProofPlan, ProofTarget};
 use durio_record::proof::{CutEvidence, CutFindings};
 use durio_simdisk::{NamedProfile, named};
@@ -59,11 +60,32 @@ const BUSY_WITHIN: Duration = Duration::from_secs(5);
 /// Acknowledgements that are heard so long after the cut were on their way.
 const ON_THE_WAY: Nanos = Nanos::new(500_000_000);
 
-/// Guests that are ready to be booted, one for each kernel, made when the first series needs it.
+/// Guests that are ready to be booted.
 #[derive(Debug)]
 pub(crate) struct GuestLab {
     targets: Vec<GuestTarget>,
-    ready: Mutex<Vec<(Option<String>, PreparedGuest)>>,
+    ready: OncePerKernel<PreparedGuest>,
+}
+
+/// One value per kernel, made when the first series needs it.
+#[derive(Debug)]
+struct OncePerKernel<T>(Mutex<Vec<(Option<String>, T)>>);
+
+impl<T: Clone> OncePerKernel<T> {
+    fn get(
+        &self,
+        kernel: Option<&String>,
+        make: impl FnOnce() -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        // Held while it is made: the others need the same.
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, it)) = made.iter().find(|(of, _)| of.as_ref() == kernel) {
+            return Ok(it.clone());
+        }
+        let it = make()?;
+        made.push((kernel.cloned(), it.clone()));
+        Ok(it)
+    }
 }
 
 impl GuestLab {
@@ -73,27 +95,25 @@ impl GuestLab {
             ProofTarget::Guest(target) => Some(target.clone()),
             _ => None,
         });
-        Self { targets: targets.collect(), ready: Mutex::default() }
+        Self { targets: targets.collect(), ready: OncePerKernel(Mutex::default()) }
     }
 
     fn guest(&self, kernel: Option<&String>) -> Result<PreparedGuest, CommandError> {
-        // Held while it is made: the others need the same.
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, guest)) = ready.iter().find(|(of, _)| of.as_ref() == kernel) {
-            return Ok(guest.clone());
-        }
-        let guest = self.prepared(kernel)?;
-        ready.push((kernel.cloned(), guest.clone()));
-        Ok(guest)
+        self.ready.get(kernel, || self.prepared(kernel))
     }
 
-    fn prepared(&self, kernel: Option<&String>) -> Result<PreparedGuest, CommandError> {
-        let program = own_program()?;
+    /// The disks, programs and drivers of all guests with this kernel.
+    fn needs(&self, kernel: Option<&String>) -> (Vec<GuestFrontEnd>, NamedNeeds) {
         let own = || self.targets.iter().filter(|target| target.kernel.as_ref() == kernel);
         let mut front_ends: Vec<GuestFrontEnd> = own().map(|target| target.front_end).collect();
         front_ends.sort_unstable();
         front_ends.dedup();
-        let needs = guest_layers::needs(own().map(|target| target.layers));
+        (front_ends, guest_layers::needs(own().map(|target| target.layers)))
+    }
+
+    fn prepared(&self, kernel: Option<&String>) -> Result<PreparedGuest, CommandError> {
+        let program = own_program()?;
+        let (front_ends, needs) = self.needs(kernel);
         // Never booted with these disks: they say which drivers are needed.
         let disks = front_ends.into_iter().map(|front_end| LabDisk {
             serial: front_end.word().to_owned(),

@@ -506,4 +506,63 @@ mod tests {
         let flushed = unflushed.take(&DiskEvent::Flushed { covers: 2 });
         assert_eq!(numbers(&flushed), [(2, 0b10), (1, 0b01)]);
     }
+
+    #[test]
+    fn a_flush_of_a_write_covers_those_before_it_and_not_the_write_itself() {
+        let data = [7; 2 * SECTOR];
+        let entries = [
+            WriteLogEntry::write(8, 0, &data[..SECTOR]),
+            WriteLogEntry::write(32, FLUSH, &data),
+            WriteLogEntry::write(64, FLUSH | FUA, &data[..SECTOR]),
+            WriteLogEntry::write(80, 0, &data),
+            WriteLogEntry::mark("commit"),
+            WriteLogEntry::write(0, FLUSH, &[]),
+            WriteLogEntry { sector: 80, sectors: 2, flags: FLUSH | DISCARD, data: Vec::new() },
+        ];
+        let recording = Recording::from_log(Image::default(), &entries);
+        let is_begin = |event: &&DiskEvent| matches!(event, DiskEvent::Begun(_));
+        let (begun, others): (Vec<&DiskEvent>, Vec<&DiskEvent>) =
+            recording.events().iter().partition(is_begin);
+        let flushed = |covers| DiskEvent::Flushed { covers };
+        let expected = [
+            ended(1, 1, false),
+            flushed(1),
+            ended(2, 2, false),
+            flushed(2),
+            ended(3, 3, true),
+            ended(4, 4, false),
+            DiskEvent::Mark("commit".to_owned()),
+            flushed(4),
+            flushed(4),
+            ended(5, 5, false),
+        ];
+        assert_eq!(others, expected.iter().collect::<Vec<&DiskEvent>>());
+        assert_eq!(begun.len(), 5);
+        let mut unflushed = Unflushed::default();
+        let durable = recording.events().iter().flat_map(|event| unflushed.take(event));
+        let durable: Vec<u64> = durable.map(|write| write.number).collect();
+        assert_eq!(durable, [1, 2, 3, 4]);
+        assert_eq!(unflushed.writes().map(Write::number).collect::<Vec<_>>(), [5]);
+    }
+
+    #[test]
+    fn a_discard_in_a_log_takes_its_sectors_of_pages_that_hold_something() {
+        let mut base = Image::default();
+        base.store(24, &[1; SECTOR]);
+        let discard = |sector, sectors| {
+            let entry = WriteLogEntry { sector, sectors, flags: DISCARD, data: Vec::new() };
+            let written = WriteLogEntry::write(8, 0, &[2; SECTOR]);
+            let recording = Recording::from_log(base.clone(), &[written, entry]);
+            let Some(DiskEvent::Begun(write)) = recording.events().get(2) else {
+                panic!("{:?}", recording.events());
+            };
+            assert!(write.parts.iter().all(|part| part.data.is_none()));
+            write.parts.iter().map(|part| (part.page, part.mask)).collect::<Vec<_>>()
+        };
+        assert_eq!(discard(10, 17), [(1, 0b1111_1100), (3, 0b0000_0111)]);
+        assert_eq!(discard(12, 2), [(1, 0b0011_0000)]);
+        assert!(discard(16, 8).is_empty());
+        // A disk of any size at once.
+        assert_eq!(discard(0, 1 << 50), [(1, 0b1111_1111), (3, 0b1111_1111)]);
+    }
 }

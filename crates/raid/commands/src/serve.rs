@@ -210,7 +210,7 @@ fn start(
     let remarks = damaged.iter().map(|damage| damage_words(damage, &plan)).chain(older);
     let remarks: Vec<String> = remarks.collect();
     let alignments = devices.iter().map(ServerDevice::alignment).collect::<Result<Vec<_>, _>>()?;
-    let alignment = alignments.into_iter().max().unwrap_or(512);
+    let alignment = common_alignment(alignments);
     let files = devices.iter().map(ServerDevice::member_file).collect::<Result<Vec<_>, _>>()?;
     let threads = front.threads(request.queues, table.array)?;
     if threads > 1 && table.geometry.level.parities() > 0 {
@@ -224,16 +224,24 @@ fn start(
             request.queues
         ));
     }
-    let default = Config::default();
-    // As many as can come.
-    let requests_max = default.requests_max.max(DEPTH * u16::from(threads));
-    let requests_max = requests_max.min(stripes_max(&table.geometry));
-    let config = Config { timeout: request.timeout, requests_max, ..default };
+    let requests_max = requests_max(threads, &table.geometry);
+    let config = Config { timeout: request.timeout, requests_max, ..Config::default() };
     let array = ArrayServer::start(plan, config, alignment, &files, threads)
         .map_err(CommandError::cannot)?;
     remarks.iter().for_each(|line| remark(line));
     let handle = array.handle();
     Ok((array, ServedArray { handle, table, devices, alignment, front }))
+}
+
+/// What users must keep to, so that each device takes it: each alignment is a power of two.
+fn common_alignment(alignments: Vec<u32>) -> u32 {
+    alignments.into_iter().max().unwrap_or(512)
+}
+
+/// As many requests as can come, and no more than there is memory for.
+fn requests_max(threads: u8, geometry: &Geometry) -> u16 {
+    let can_come = Config::default().requests_max.max(DEPTH * u16::from(threads));
+    can_come.min(stripes_max(geometry))
 }
 
 /// Requests for which there is memory: with parity, each has a chunk of every member.
@@ -311,6 +319,28 @@ mod tests {
     use durio_base::RaidLevel;
 
     use super::*;
+
+    #[test]
+    fn users_keep_to_the_largest_block_that_any_device_takes() {
+        let of = |alignments: &[u32]| common_alignment(alignments.to_vec());
+        assert_eq!([of(&[512, 512]), of(&[512, 4096]), of(&[4096, 512])], [512, 4096, 4096]);
+        assert_eq!([of(&[512, 4096, 512]), of(&[512, 1024, 2048, 512])], [4096, 2048]);
+    }
+
+    #[test]
+    fn there_are_128_requests_for_each_queue_and_256_at_least_if_there_is_memory() {
+        let of = |level, threads| {
+            let (members, chunk) = (4, 256 << 10);
+            let (region, member_bytes) = (1 << 20, 1 << 30);
+            requests_max(threads, &Geometry { level, members, chunk, region, member_bytes })
+        };
+        assert_eq!(
+            [1, 2, 3, 64].map(|threads| of(RaidLevel::Raid10, threads)),
+            [256, 256, 384, 8192]
+        );
+        // 1 MiB each.
+        assert_eq!([1, 3, 64].map(|threads| of(RaidLevel::Raid5, threads)), [256, 256, 256]);
+    }
 
     #[test]
     fn stripes_in_progress_take_256_mib_and_there_are_64_at_least() {

@@ -342,3 +342,49 @@ fn one_read_that_fails_is_an_error_chunk_between_those_with_data() {
     }
     assert!(said.0.is_empty());
 }
+
+#[test]
+fn block_statuses_and_refused_requests_between_reads_take_no_outcome_of_theirs() {
+    let block = u64::from(BLOCK);
+    let query = b"\0\0\0\0\0\0\0\x01\0\0\0\x0fbase:allocation";
+    let requests = [
+        request(0, BLOCK_STATUS, 1, 0, BLOCK),
+        request(0, READ, 4, 4 * block, BLOCK),
+        request(0, BLOCK_STATUS, 2, 8 * block, 3 * BLOCK),
+        request(0, READ, 3, SIZE, BLOCK),
+        request(0, READ, 5, 5 * block, BLOCK),
+        request(0, READ, 6, 6 * block, BLOCK),
+    ];
+    let words: [&[u8]; 5] =
+        [&CLIENT_FLAGS, &structured(), &option(10, query), &go(""), &requests.concat()];
+    let mut script = Script::new(&words);
+    serve_stream(&mut script, &BadBlock(5)).unwrap();
+    let mut said = Said(&script.output);
+    said.greeting();
+    said.option_replies(8);
+    said.option_replies(10);
+    said.option_replies(7);
+    let status = |said: &mut Said<'_>, expected: u64, length: u32| {
+        let (_, kind, cookie, payload) = said.chunk();
+        assert_eq!((kind, cookie, payload.len()), (5, expected, 12));
+        // After the context's number: the length, and that it is data.
+        assert_eq!(payload[4..], [length.to_be_bytes(), [0; 4]].concat());
+    };
+    let data = |said: &mut Said<'_>, number: u8| {
+        let (_, kind, cookie, payload) = said.chunk();
+        assert_eq!((kind, cookie), (1, u64::from(number)));
+        assert_eq!(payload[8..], [number; 4096]);
+    };
+    let error = |said: &mut Said<'_>, expected: u64, errno: u32| {
+        let (_, kind, cookie, payload) = said.chunk();
+        assert_eq!((kind, cookie), (0x8001, expected));
+        assert_eq!(payload[..4], errno.to_be_bytes());
+    };
+    status(&mut said, 1, BLOCK);
+    data(&mut said, 4);
+    status(&mut said, 2, 3 * BLOCK);
+    error(&mut said, 3, EINVAL);
+    error(&mut said, 5, EIO);
+    data(&mut said, 6);
+    assert!(said.0.is_empty());
+}

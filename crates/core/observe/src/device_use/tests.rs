@@ -328,3 +328,21 @@ fn each_user_is_a_clause_and_a_claim_without_one_is_somebodys() {
     assert_eq!(claimed.usage().users, ["somebody has it open exclusively"]);
     assert!(!DeviceUse::default().is_in_use());
 }
+
+#[test]
+fn an_open_file_is_the_target_by_its_filesystem_and_inode_and_a_device_by_its_kind_and_number() {
+    use std::os::unix::fs::MetadataExt;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let metadata = file.as_file().metadata().unwrap();
+    let (device, inode) = (metadata.dev(), metadata.ino());
+    let is = |identity| leads_to(file.path(), identity);
+    assert!(is(TargetIdentity::Inode(device, inode)));
+    assert!(!is(TargetIdentity::Inode(device + 1, inode)), "the same inode of another filesystem");
+    assert!(!is(TargetIdentity::Inode(device, inode + 1)), "another inode of the filesystem");
+    // A file has the number 0:0, and /dev/null that of a RAM disk.
+    assert!(!is(TargetIdentity::Device(makedev(0, 0))));
+    assert!(!leads_to(Path::new("/dev/null"), TargetIdentity::Device(makedev(1, 3))));
+    let path = file.path().to_owned();
+    file.close().unwrap();
+    assert!(!leads_to(&path, TargetIdentity::Inode(device, inode)));
+}

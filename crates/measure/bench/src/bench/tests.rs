@@ -31,6 +31,8 @@ use crate::read_back::bench_findings;
 struct Scripted {
     /// Stack and layer that cannot be built; layer 99 is the beginning of the stack.
     fails_to_build: Option<(usize, usize)>,
+    /// What stays of a stack that cannot be built.
+    leaves: &'static [&'static str],
     /// The stack that cannot be taken down.
     fails_to_go: Option<usize>,
     begun: Cell<usize>,
@@ -43,8 +45,18 @@ struct Fake {
     layers: usize,
     next: usize,
     fails_at: Option<usize>,
+    leaves: &'static [&'static str],
     fails_to_go: bool,
     is_there: bool,
+}
+
+/// The error where these could not be undone.
+fn leaving(first: BuildError, left: &[&str]) -> BuildError {
+    if left.is_empty() {
+        return first;
+    }
+    let left = left.iter().map(|&it| it.to_owned()).collect();
+    BuildError::AndNotTornDown { first: Box::new(first), left }
 }
 
 impl Scripted {
@@ -54,7 +66,7 @@ impl Scripted {
         let fails_at =
             self.fails_to_build.filter(|(stack, _)| *stack == index).map(|place| place.1);
         if fails_at == Some(99) {
-            return Err(BuildError::Unsupported("planted".to_owned()));
+            return Err(leaving(BuildError::Unsupported("planted".to_owned()), self.leaves));
         }
         Ok(Box::new(Fake {
             log: Rc::clone(&self.log),
@@ -62,6 +74,7 @@ impl Scripted {
             layers: stack.layers.len(),
             next: 0,
             fails_at,
+            leaves: self.leaves,
             fails_to_go: self.fails_to_go == Some(index),
             is_there: true,
         }))
@@ -76,7 +89,7 @@ impl StackHandle for Fake {
         if self.fails_at == Some(self.next) {
             self.log.borrow_mut().push(format!("{} undone", self.name));
             self.is_there = false;
-            return Err(BuildError::CameUpWrong("planted".to_owned()));
+            return Err(leaving(BuildError::CameUpWrong("planted".to_owned()), self.leaves));
         }
         let index = self.next;
         self.next += 1;
@@ -338,6 +351,25 @@ fn a_layer_that_cannot_be_built_ends_its_stack_and_no_other() {
         assert!(!ended.log.iter().any(|line| line.ends_with("dropped")), "{:?}", ended.log);
         let text = listing(&ended.manifest, "/x".as_ref(), true);
         assert!(text.contains("FAILED") && text.contains("planted"), "{text}");
+    }
+}
+
+#[test]
+fn what_stays_of_a_stack_that_cannot_be_built_is_told_and_how_to_try_again() {
+    for layer in [99, 0, 2] {
+        let leaves = &["umount: busy", "md7 is in use"];
+        let fails_to_build = Some((0, layer));
+        let machine = Scripted { fails_to_build, leaves, ..Scripted::default() };
+        let ended = run(&machine, &mut |_| Ok(Outcome::Complete));
+        let [first, second] = ended.manifest.stacks.as_slice() else { panic!() };
+        let reason = "umount: busy; md7 is in use".to_owned();
+        assert_eq!(first.tear_down, Some(TearDown::Failed { reason }), "{layer}");
+        assert!(first.failure.as_deref().unwrap().contains("planted"), "{layer}");
+        assert_eq!(second.tear_down, Some(TearDown::Done), "{layer}");
+        assert_eq!(ended.manifest.outcome, Some(Outcome::Failed));
+        let text = listing(&ended.manifest, "/x".as_ref(), true);
+        let told = "not taken down: umount: busy; md7 is in use; durio stack clean tries again";
+        assert!(text.contains(told), "{text}");
     }
 }
 

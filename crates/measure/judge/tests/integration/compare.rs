@@ -8,7 +8,9 @@ use durio_judge::compare::{
     StepComparison, compare,
 };
 use durio_observe::Host;
-use durio_plan::{Limit, Plan, Role, Step};
+use durio_plan::{
+    Campaign, Limit, Plan, PlanSection, Role, Rounds, SectionKind, Step, Tracking, Until,
+};
 use durio_record::{Environment, Event, Outcome, StoppedBy};
 use durio_workload::{CacheMode, Pattern, PerMille, Workload, self_cost_workload};
 
@@ -370,4 +372,64 @@ fn errors_of_each_run_are_remarked_with_their_side_and_run() {
     let b = Side { source: "b".into(), runs: vec![failing("b1", "no room"), sound("b2")] };
     let remarks = compared(a, b).pairs.remove(0).remarks;
     assert_eq!(remarks, ["A, run a2: the disk is gone", "B, run b1: no room"]);
+}
+
+/// A side whose steps were measured round after round until `window` rounds were steady, each step in
+/// so many rounds as `rounds` says.
+fn in_rounds(name: &str, window: u32, rounds: [u32; 2]) -> Side {
+    let mut plan = plan(vec![step(1, 100, 0), step(4, 100, 0)]);
+    let events = crate::null_run::events(&plan);
+    let until = Until::SteadyState {
+        tracked: 0,
+        tracking: Tracking::Iops,
+        window,
+        excursion_per_mille: 200,
+        slope_per_mille: 100,
+    };
+    let section = PlanSection {
+        name: "steady".into(),
+        summary: String::new(),
+        kind: SectionKind::Single,
+        first_step: 0,
+        steps: 2,
+        rounds: Some(Rounds { max: 25, until }),
+        baseline: None,
+    };
+    plan.campaign = Some(Campaign { sections: vec![section], ..Campaign::default() });
+    plan.steps.iter_mut().for_each(|step| step.section = Some(0));
+    let environment = Environment { host: Host::default(), stacks: Vec::new() };
+    let mut reader = RunReader::new(crate::null_run::manifest(name), plan, environment);
+    for round in 0..rounds[0].max(rounds[1]) {
+        for event in &events {
+            let mut event = event.clone();
+            let (step, place) = match &mut event {
+                Event::StepStarted(it) => (it.step, &mut it.round),
+                Event::Interval(it) => (it.step, &mut it.round),
+                Event::JobEnded(it) => (it.step, &mut it.round),
+                Event::StepEnded(it) => (it.step, &mut it.round),
+                _ => continue,
+            };
+            *place = round;
+            if round < rounds[step as usize] {
+                reader.observe(&event);
+            }
+        }
+    }
+    Side { source: name.into(), runs: vec![reader.finish(name.into())] }
+}
+
+#[test]
+fn the_rounds_of_the_steady_window_count_and_those_before_it_do_not() {
+    let repeats = |a: Side, b: Side| {
+        let found = compared(a, b);
+        found.pairs[0].steps.iter().map(|step| step.repeats).collect::<Vec<_>>()
+    };
+    let of = |window, rounds| in_rounds("a", window, [rounds; 2]);
+    assert_eq!(repeats(of(3, 7), of(3, 4)), [[3, 3]; 2]);
+    assert_eq!(repeats(of(2, 6), of(4, 9)), [[2, 4]; 2], "each by its own plan");
+    assert_eq!(repeats(of(5, 5), of(5, 2)), [[5, 2]; 2], "fewer than a window are all that are");
+    assert_eq!(repeats(of(1, 8), of(1, 1)), [[1, 1]; 2]);
+    // A run that ends within a round: its last rounds are those of each step.
+    let cut = in_rounds("b", 3, [7, 6]);
+    assert_eq!(repeats(of(3, 7), cut), [[3, 3]; 2]);
 }

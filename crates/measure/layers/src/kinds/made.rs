@@ -197,6 +197,8 @@ mod tests {
     use crate::permit::Grounds;
     use crate::step::BuildOptions;
     use crate::tests::scripted::Scripted;
+    use crate::tests::stacks::TAG;
+    use crate::undo::{OwnershipVerdict, UndoContext};
 
     #[test]
     fn a_device_has_the_very_size_that_was_asked_for() {
@@ -225,5 +227,114 @@ mod tests {
         }
         let error = present("/dev/loop4", Some(1 << 20)).unwrap_err();
         assert!(error.contains("/dev/loop4 did not appear"), "{error}");
+    }
+
+    /// A machine that has files with these inodes.
+    fn with_files(files: &[(&str, u32)]) -> Scripted {
+        let machine = Scripted::default();
+        let mut account = machine.0.borrow_mut();
+        for (file, inode) in files {
+            account.there.paths.insert((*file).to_owned(), String::new());
+            account.inodes.insert((*file).to_owned(), *inode);
+        }
+        drop(account);
+        machine
+    }
+
+    /// Whether a file may be removed, or why not.
+    fn verdict(machine: &Scripted, path: &str, known: &UndoContext<'_>) -> Result<(), String> {
+        let mut machine = machine.clone();
+        let step = RemoveFile { path: path.to_owned() };
+        let mut prover = Prover { system: &mut machine, output: PathBuf::new(), known };
+        match prover.prove(&step)? {
+            OwnershipVerdict::Ours(proven) => {
+                assert_eq!(proven.target(), path);
+                Ok(())
+            }
+            OwnershipVerdict::Gone => Err("it is gone".to_owned()),
+            OwnershipVerdict::NotOurs(why) => Err(why),
+        }
+    }
+
+    fn identity(device: &str, inode: &str) -> LayerIdentity {
+        let [device, inode] = [device, inode].map(|fact| Some(fact.to_owned()));
+        LayerIdentity::of([("device", device), ("inode", inode)])
+    }
+
+    #[test]
+    fn a_file_is_in_use_by_a_loop_device_on_it_and_not_by_one_on_its_inode_elsewhere() {
+        let machine = with_files(&[("/files/a", 12), ("/files/b", 13), ("/other/a", 12)]);
+        for (name, file) in [("loop3", "/other/a"), ("loop4", "/files/b")] {
+            let behind = format!("/sys/block/{name}/loop/backing_file");
+            machine.0.borrow_mut().there.paths.insert(behind, file.into());
+        }
+        let values = Values::new();
+        let of = |path: &str, device: &str, inode: &str| {
+            let recorded = identity(device, inode);
+            let known = UndoContext { recorded: Some(&recorded), ..UndoContext::new(&values, TAG) };
+            verdict(&machine, path, &known)
+        };
+        assert_eq!(of("/files/a", "8:1", "12"), Ok(()));
+        assert_eq!(of("/files/b", "8:1", "13"), Err("/dev/loop4 stands on it".to_owned()));
+        assert_eq!(of("/other/a", "8:2", "12"), Err("/dev/loop3 stands on it".to_owned()));
+    }
+
+    #[test]
+    fn the_number_of_a_filesystem_counts_until_the_machine_is_restarted_and_an_inode_ever_after() {
+        let machine = with_files(&[("/files/a", 12)]);
+        let values = Values::new();
+        let of = |device: &str, inode: &str, same_boot: bool| {
+            let recorded = identity(device, inode);
+            let known = UndoContext {
+                recorded: Some(&recorded),
+                same_boot,
+                ..UndoContext::new(&values, TAG)
+            };
+            verdict(&machine, "/files/a", &known)
+        };
+        for same_boot in [true, false] {
+            assert_eq!(of("8:1", "12", same_boot), Ok(()));
+            let why = "its inode was 11 and is 12".to_owned();
+            assert_eq!(of("8:1", "11", same_boot), Err(why));
+        }
+        assert_eq!(of("8:9", "12", false), Ok(()));
+        assert_eq!(of("8:9", "12", true), Err("its device was 8:9 and is 8:1".to_owned()));
+    }
+
+    #[test]
+    fn a_file_that_the_journal_does_not_have_is_ours_only_in_the_folder_that_was_made_for_it() {
+        let machine = with_files(&[("/files/new", 21), ("/files/new/a", 22)]);
+        let values = Values::new();
+        let begun = UndoContext::new(&values, TAG);
+        let of = |folder: Option<&LayerIdentity>, done: bool| {
+            verdict(&machine, "/files/new/a", &UndoContext { folder, done, ..begun })
+        };
+        let (same, other) = (identity("8:1", "21"), identity("8:1", "20"));
+        assert_eq!(of(Some(&same), false), Ok(()));
+        let why = "its folder is not the one that this bench made".to_owned();
+        assert_eq!(of(Some(&other), false), Err(why.clone()));
+        assert_eq!(of(None, false), Err(why));
+        // Its step ended, and wrote nothing down.
+        let why = "the journal does not say by what to know it".to_owned();
+        assert_eq!(of(Some(&same), true), Err(why));
+    }
+
+    #[test]
+    fn a_directory_with_something_in_it_is_left_alone_and_an_empty_one_is_removed() {
+        let machine =
+            with_files(&[("/files/full", 31), ("/files/full/a", 32), ("/files/bare", 33)]);
+        let values = Values::new();
+        let known = UndoContext::new(&values, TAG);
+        let undone = |path: &str| {
+            let mut machine = machine.clone();
+            let step = RemoveDirectory { path: path.to_owned() };
+            let output = PathBuf::new();
+            Undoer { system: &mut machine, output }.carry_out(&step, &known)
+        };
+        assert_eq!(undone("/files/bare"), Ok(Undone::Done));
+        assert_eq!(undone("/files/bare"), Ok(Undone::Gone));
+        let why = "something is in it that this bench did not make".to_owned();
+        assert_eq!(undone("/files/full"), Ok(Undone::LeftAlone(why)));
+        assert!(machine.0.borrow().there.paths.contains_key("/files/full/a"));
     }
 }

@@ -144,8 +144,18 @@ impl Account {
         let files = self.there.paths.iter().filter_map(|(path, file)| {
             Some((path.strip_prefix("/sys/block/")?.strip_suffix("/loop/backing_file")?, file))
         });
-        let inode = |file| self.inodes.get(file).copied().unwrap_or(0);
-        files.map(|(name, file)| format!("/dev/{name} \\x208:1 {}\n", inode(file))).collect()
+        files
+            .map(|(name, file)| {
+                let (filesystem, inode) = self.numbers(file);
+                format!("/dev/{name} \\x20{filesystem} {inode}\n")
+            })
+            .collect()
+    }
+
+    /// Filesystem and inode of a file; `/other` is another filesystem than all the rest.
+    fn numbers(&self, file: &str) -> (&'static str, u32) {
+        let filesystem = if file.starts_with("/other/") { "8:2" } else { "8:1" };
+        (filesystem, self.inodes.get(file).copied().unwrap_or(0))
     }
 
     fn map(&mut self, name: &str) {
@@ -510,8 +520,8 @@ impl System for Scripted {
     fn file_identity(&self, path: &Path) -> Option<LayerIdentity> {
         let account = self.0.borrow();
         let path = path.display().to_string();
-        let inode = account.inodes.get(&path).copied().unwrap_or(0).to_string();
-        let facts = [("device", Some("8:1".to_owned())), ("inode", Some(inode))];
+        let (device, inode) = account.numbers(&path);
+        let facts = [("device", Some(device.to_owned())), ("inode", Some(inode.to_string()))];
         account.there.paths.contains_key(&path).then(|| LayerIdentity::of(facts))
     }
 

@@ -1,7 +1,7 @@
 //! Benches of stacks in every format: what a reader finds in them.
 
 use durio_analyse::WarningFinding;
-use durio_analyse::attribution::{LabComparison, StackFindings, Timing, compare_labs};
+use durio_analyse::attribution::{CostChange, LabComparison, StackFindings, Timing, compare_labs};
 use durio_report::{Format, Options, write};
 
 use crate::sample::HOSTILE;
@@ -322,6 +322,80 @@ fn csv_of_two_kernels_has_both_sides_of_every_figure() {
     assert_eq!(&records[1][at("change")], "cheaper");
     assert_eq!(&records[1][at("repeats_b")], "3");
     assert!(records[1][at("label")].contains("without contention"));
+}
+
+#[test]
+fn csv_of_two_kernels_has_each_side_and_each_bound_in_its_own_column() {
+    let mut comparison = changes(&THREE);
+    let layer = &mut comparison.workloads[0].layers[1];
+    layer.time_per_operation_ns = [2048.0, 1024.0];
+    layer.time_per_operation_ns_of_repeats = [vec![2048.0; 3], vec![1024.0; 5]];
+    (layer.ratio, layer.ratio_interval) = (0.5, Some([0.375, 0.625]));
+    layer.scatter = Some([0.125, 0.25]);
+    (layer.added_ns, layer.added_ratio) = (Some([512.0, 640.0]), Some(1.25));
+    (layer.cpu_ns_per_operation, layer.cpu_ratio) = (Some([768.0, 576.0]), Some(0.75));
+    layer.context_switches_per_operation = Some([1.5, 4.5]);
+    let text = compared(Format::Csv, &comparison);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let record = reader.records().nth(1).unwrap().unwrap();
+    for (column, figure) in [
+        ("repeats_a", "3"),
+        ("repeats_b", "5"),
+        ("time_per_operation_ns_a", "2048"),
+        ("time_per_operation_ns_b", "1024"),
+        ("scatter_a", "0.125"),
+        ("scatter_b", "0.25"),
+        ("ratio", "0.5"),
+        ("ratio_low", "0.375"),
+        ("ratio_high", "0.625"),
+        ("added_ns_a", "512"),
+        ("added_ns_b", "640"),
+        ("added_ratio", "1.25"),
+        ("cpu_ns_per_operation_a", "768"),
+        ("cpu_ns_per_operation_b", "576"),
+        ("cpu_ratio", "0.75"),
+        ("context_switches_per_operation_a", "1.5"),
+        ("context_switches_per_operation_b", "4.5"),
+    ] {
+        let at = header.iter().position(|title| title == column).unwrap();
+        assert_eq!(&record[at], figure, "{column}");
+    }
+}
+
+#[test]
+fn undecided_layers_are_told_reason_by_reason_and_without_their_names_if_all_are() {
+    let told = |undecided: &[(usize, Option<&str>)]| {
+        let mut comparison = changes(&THREE);
+        let layers = &mut comparison.workloads[0].layers;
+        assert_eq!(layers.len(), 6);
+        for (at, layer) in layers.iter_mut().enumerate() {
+            (layer.change, layer.reason) = (CostChange::Cheaper, None);
+            layer.name = format!("layer {at}");
+        }
+        for at in [4, 5] {
+            (layers[at].name, layers[at].stack) = ("twin".into(), format!("stack {at}"));
+        }
+        for (at, reason) in undecided {
+            layers[*at].change = CostChange::Undecided;
+            layers[*at].reason = reason.map(str::to_owned);
+        }
+        joined(&compared(Format::Text, &comparison))
+    };
+    let text = told(&[(0, Some("few")), (2, None), (3, Some("few")), (4, Some("few")), (5, None)]);
+    for part in [
+        "undecided of layer 0, layer 3, twin [stack 4]: few",
+        "undecided of layer 2, twin [stack 5]: the noise is not known",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("undecided what"), "{text}");
+    let text = told(&[0_usize, 1, 2, 3, 4, 5].map(|at| (at, Some("few"))));
+    assert!(text.contains("cheaper or dearer: few"), "{text}");
+    let told_none = told(&[]);
+    for text in [text, told_none] {
+        assert!(!text.contains("undecided of"), "{text}");
+    }
 }
 
 #[test]

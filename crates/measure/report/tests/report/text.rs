@@ -282,3 +282,71 @@ fn hostile_names_cannot_speak_to_the_terminal() {
     assert!(!text.contains('\x1b'));
     assert!(text.contains("\\u{1b}[2J"));
 }
+
+/// The commands of durio that are offered below a report.
+fn offered(findings: &Findings) -> Vec<String> {
+    let text = written_with(
+        Format::Text,
+        findings,
+        &Options { width: 300, verbose: true, ..Options::default() },
+    );
+    let (_, next) = text.rsplit_once("Next\n").unwrap();
+    let commands = next.lines().filter_map(|line| line.trim_start().strip_prefix("durio "));
+    commands.map(|line| line.split("  #").next().unwrap().trim_end().to_owned()).collect()
+}
+
+#[test]
+fn the_next_commands_are_those_that_go_with_the_run_and_its_place() {
+    use durio_plan::Purpose;
+    let of = |purpose: Purpose, in_memory: bool, provisional: bool| {
+        let mut findings = sample::complete();
+        findings.plan.purpose = purpose;
+        findings.provisional = provisional.then(|| "measured for 1 s per workload".to_owned());
+        if in_memory {
+            let filesystem = &mut findings.stack[0].root.below[0];
+            filesystem.below.clear();
+            filesystem.kind = durio_observe::LayerKind::Memory;
+        }
+        offered(&findings)
+    };
+    let (durable, thorough) = ("durable /srv/db", "check --thorough /srv/db");
+    let (advise, report) = ("advise /srv/db --run check-4711", "report check-4711 --verbose");
+    let other = "check DIR";
+    assert_eq!(of(Purpose::Check, false, false), [durable, advise, report]);
+    assert_eq!(of(Purpose::Check, false, true), [thorough, durable, advise, report]);
+    assert_eq!(of(Purpose::Run, false, true), [durable, advise, report]);
+    assert_eq!(of(Purpose::Durable, false, true), [advise, report]);
+    // Nothing that is measured in memory is of use there.
+    for purpose in [Purpose::Check, Purpose::Run, Purpose::Durable] {
+        for provisional in [false, true] {
+            assert_eq!(of(purpose, true, provisional), [other, report], "{purpose:?}");
+        }
+    }
+    // A device has no directory to check.
+    let mut device = sample::two_locations();
+    device.stack.remove(0);
+    assert_eq!(offered(&device), [report]);
+}
+
+#[test]
+fn five_doubts_are_named_each_with_what_it_is_about_and_the_rest_is_counted() {
+    let doubts = |abouts: &[&str]| {
+        let mut findings = sample::complete();
+        let one = findings.warnings.remove(0);
+        let warning = |(number, about): (usize, &&str)| {
+            let about = about.split(',').filter(|it| !it.is_empty()).map(str::to_owned);
+            let (code, about) = (format!("w{number}"), about.collect());
+            durio_analyse::WarningFinding { code, about, ..one.clone() }
+        };
+        findings.warnings = abouts.iter().enumerate().map(warning).collect();
+        let text =
+            written_with(Format::Text, &findings, &Options { width: 300, ..Options::default() });
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix("doubts "));
+        line.unwrap().trim().to_owned()
+    };
+    assert_eq!(doubts(&[]), "none");
+    assert_eq!(doubts(&["", "commit", "read,write"]), "w0; w1 (commit); w2 (2 workloads)");
+    assert_eq!(doubts(&[""; 5]), "w0; w1; w2; w3; w4");
+    assert_eq!(doubts(&[""; 6]), "w0; w1; w2; w3; w4; and 1 more");
+    assert_eq!(doubts(&["a", "", "", "", "b", "", "c"]), "w0 (a); w1; w2; w3; w4 (b); and 2 more");
+}

@@ -399,10 +399,11 @@ fn joined(mut threads: Vec<Vec<usize>>, trace: &OperationTrace) -> Vec<Vec<usize
 #[cfg(test)]
 mod tests {
     use durio_observe::{CapturedFile, TRACED_CALLS};
-    use durio_record::TracedOperation;
+    use durio_record::{Journal, TracedOperation};
     use serde_json::Value;
 
     use super::*;
+    use crate::StopFlag;
 
     /// Operations of two files: begin, end, thread, file.
     fn trace(spans: &[(u64, u64, u32, usize)]) -> OperationTrace {
@@ -454,6 +455,45 @@ mod tests {
         order.is_done(0);
         order.is_done(1);
         assert!(!order.wait(3, &|| true), "the one that ended later is none of its");
+    }
+
+    #[test]
+    fn an_operation_is_ready_when_what_it_waited_for_is_done_or_else_after_the_one_before() {
+        // The second one begins when the first has ended, in another thread.
+        let trace = trace(&[(0, 10, 1, 0), (10, 25, 2, 0), (20, 30, 1, 0)]);
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::begin(folder.path(), None).unwrap();
+        let wish = ReplayWish { trace: &trace, directory: folder.path(), speed: 1.0, seed: 7 };
+        let files = Files::of(&trace);
+        let (mut made, stop) = (Vec::new(), StopFlag::default());
+        files.make(wish, &mut journal, &stop, &mut made, &mut |_| {}).unwrap();
+        let began = MonotonicClock.now();
+        let order = ReplayOrder::of(&trace, &files.place_of);
+        let parts = (&order, order.threads[1].as_slice());
+        let (second, _) = Worker::new(wish, &files, parts, &made, 7).unwrap();
+        let (done, freed) = std::thread::scope(|scope| {
+            let running = scope.spawn(move || second.run(began, &|| false).0);
+            while order.ends[0].lock().waiting.is_empty() && !running.is_finished() {
+                std::thread::yield_now();
+            }
+            let freed = MonotonicClock.now().since(began);
+            order.is_done(0);
+            (running.join().unwrap(), freed)
+        });
+        let [waited] = done.as_slice() else { panic!("{done:?}") };
+        assert_eq!((waited.operation, waited.due, waited.ready), (1, 10, waited.begin));
+        assert!(freed <= waited.ready && waited.begin < waited.end, "{freed}: {waited:?}");
+        // Those of the first thread wait for no other.
+        let order = ReplayOrder::of(&trace, &files.place_of);
+        let parts = (&order, order.threads[0].as_slice());
+        let (worker, _) = Worker::new(wish, &files, parts, &made, 7).unwrap();
+        let (done, _) = worker.run(began, &|| false);
+        let [first, last] = done.as_slice() else { panic!("{done:?}") };
+        assert_eq!((first.operation, first.ready), (0, 0));
+        assert_eq!((last.operation, last.ready), (2, first.end));
+        for target in made {
+            target.remove(&mut journal).unwrap();
+        }
     }
 
     fn traced(call: &str, bytes: u64, durable: bool) -> TracedOperation {

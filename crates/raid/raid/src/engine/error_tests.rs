@@ -1,13 +1,18 @@
 //! Reads that fail, event by event.
 
 use super::bound_tests::started;
-use super::tests::{CHUNK, answers, complete_all, found, mark_alone, running, write};
+use super::tests::{CHUNK, answers, complete_all, found, found_of, mark_alone, running, write};
 use super::*;
 use crate::{ArrayRequest, Id, MemberOp, MemberOpKind, OpBuffer, RequestKind};
 use durio_base::RaidLevel;
 
 fn read(tag: u64) -> ArrayRequest {
     ArrayRequest { kind: RequestKind::Read, ..write(tag, 0) }
+}
+
+fn newcomer(device: u8) -> Newcomer {
+    let device_bytes = found(RaidLevel::Raid1)[0].superblock.device_bytes;
+    Newcomer { device, device_bytes, id: Id([device + 100; 16]), found: None }
 }
 
 /// Ends the only operation that is on its way with an error.
@@ -135,6 +140,114 @@ fn a_member_is_not_in_sync_that_lacks_what_could_not_be_read() {
         (MemberState::Faulty, MemberState::InSync)
     );
     assert!(status.is_running && !status.roles[1].is_read);
+}
+
+#[test]
+fn a_member_is_not_in_sync_whose_set_has_a_region_that_could_not_be_resynced() {
+    use MemberState::{Faulty, InSync};
+    let expected = [(0, [Faulty, InSync, InSync, InSync], 1, 4096), (2, [InSync; 4], 0, 4160)];
+    for (rebuilt, states, read_from, copied) in expected {
+        let mut all = found(RaidLevel::Raid10);
+        let mut table = all[0].superblock.table.clone();
+        table.entries[rebuilt].state = MemberState::Rebuilding;
+        table.voters = in_sync(&table);
+        for (at, device) in all.iter_mut().enumerate() {
+            device.superblock.table = table.clone();
+            let (set, region) = if at < 2 { (0, 3) } else { (1, 5) };
+            mark_alone(device, set, region);
+        }
+        let (mut engine, mut out) = started(&all, Config::default());
+        assert_eq!(engine.status().regions_unsynced, 2);
+        let mut writes = 0;
+        while !out.ops.is_empty() {
+            for op in std::mem::take(&mut out.ops) {
+                let is_data = op.buffer.is_copy();
+                writes += u32::from(
+                    is_data && op.kind == MemberOpKind::Write && usize::from(op.device) == rebuilt,
+                );
+                // Of the region of the first set; the rebuild can read it afterwards.
+                let is_bad = is_data
+                    && op.kind == MemberOpKind::Read
+                    && op.device < 2
+                    && engine.status().regions_unsynced == 2;
+                let outcome = if is_bad { OpOutcome::Error } else { OpOutcome::Done };
+                engine.completed(op.tag, outcome, &mut out);
+            }
+        }
+        let status = engine.status();
+        assert_eq!(status.roles.iter().map(|role| role.state).collect::<Vec<_>>(), states);
+        assert_eq!((status.is_running, status.regions_unsynced), (true, 0));
+        assert_eq!(writes, copied, "chunks written to member {rebuilt}");
+        // Its copies still differ: the one that was read there before is read.
+        engine.submit(ArrayRequest { offset: 6 << 20, ..read(1) }, &mut out).unwrap();
+        assert_eq!(out.ops.iter().map(|op| op.device).collect::<Vec<_>>(), [read_from]);
+        complete_all(&mut engine, &mut out);
+        assert_eq!(answers(&mut out), [1]);
+    }
+}
+
+#[test]
+fn a_rebuild_writes_also_the_copy_that_it_could_not_read() {
+    let (mut engine, mut out) = started(&found_of(RaidLevel::Raid1, 3), Config::default());
+    complete_all(&mut engine, &mut out);
+    engine.member_failed(2, &mut out);
+    complete_all(&mut engine, &mut out);
+    engine.add(JoinAs::Member(2), &newcomer(7), &mut out).unwrap();
+    let mut sources = Vec::new();
+    let mut writes = Vec::new();
+    while !out.ops.is_empty() {
+        for op in std::mem::take(&mut out.ops) {
+            let sixth = engine.data_at + 5 * u64::from(CHUNK);
+            let is_of_sixth = op.buffer.is_copy() && op.offset == sixth;
+            let mut outcome = OpOutcome::Done;
+            if is_of_sixth && op.kind == MemberOpKind::Read {
+                sources.push(op.device);
+                outcome = if op.device == 0 { OpOutcome::Error } else { OpOutcome::Done };
+            } else if is_of_sixth {
+                writes.push((op.device, op.kind));
+            }
+            engine.completed(op.tag, outcome, &mut out);
+        }
+    }
+    assert_eq!(sources, [0, 1]);
+    assert_eq!(writes, [(0, MemberOpKind::Write), (7, MemberOpKind::Write)]);
+    assert_eq!(engine.read_errors[..3], [1, 0, 0]);
+    assert!(engine.status().roles.iter().all(|role| role.is_read));
+}
+
+#[test]
+fn a_drive_in_the_place_of_one_with_many_read_errors_has_20_of_its_own() {
+    for is_spare in [false, true] {
+        let (mut engine, mut out) = running(RaidLevel::Raid10);
+        if is_spare {
+            engine.add(JoinAs::Spare, &newcomer(7), &mut out).unwrap();
+            complete_all(&mut engine, &mut out);
+        }
+        let fail_one = |engine: &mut Engine, out: &mut EngineOutput, tag| {
+            engine.submit(read(tag), out).unwrap();
+            let failed = fail_next(engine, out).device;
+            complete_all(engine, out);
+            assert_eq!(answers(out), [tag]);
+            failed
+        };
+        for tag in 0..21 {
+            assert_eq!(engine.status().roles[0].state, MemberState::InSync, "{tag}");
+            assert_eq!(fail_one(&mut engine, &mut out, tag), 0);
+        }
+        assert!(engine.status().roles[0].device != Some(0));
+        if !is_spare {
+            engine.add(JoinAs::Member(0), &newcomer(7), &mut out).unwrap();
+        }
+        // The copies let users pass first, until it is plain that there are none.
+        engine.tick(Nanos::from_secs(1), &mut out);
+        complete_all(&mut engine, &mut out);
+        for tag in 21..42 {
+            let role = engine.status().roles[0];
+            assert_eq!((role.device, role.is_read), (Some(7), true), "{is_spare} {tag}");
+            assert_eq!(fail_one(&mut engine, &mut out, tag), 7);
+        }
+        assert_eq!(engine.status().roles[0].state, MemberState::Faulty, "{is_spare}");
+    }
 }
 
 #[test]

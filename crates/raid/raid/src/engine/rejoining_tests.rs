@@ -176,6 +176,37 @@ fn a_rebuild_goes_on_from_its_watermark_and_with_stripes_also_copies_what_was_ma
 }
 
 #[test]
+fn a_new_drive_in_the_place_of_one_that_was_half_rebuilt_gets_everything() {
+    for (level, members) in [(RaidLevel::Raid1, 3), (RaidLevel::Raid5, 4)] {
+        let devices = half_rebuilt(level, members);
+        let (mut engine, mut out) = started(&devices, Config::default());
+        while !engine.status().is_running {
+            let op = out.ops.remove(0);
+            engine.completed(op.tag, OpOutcome::Done, &mut out);
+        }
+        let last = members - 1;
+        engine.member_failed(last, &mut out);
+        out.ops.retain(|op| op.device != last);
+        complete_all(&mut engine, &mut out);
+        assert_eq!(engine.status().roles[usize::from(last)].state, MemberState::Faulty);
+        let device_bytes = devices[0].superblock.device_bytes;
+        let newcomer = Newcomer { device: 9, device_bytes, id: Id([70; 16]), found: None };
+        engine.add(JoinAs::Member(last), &newcomer, &mut out).unwrap();
+        let ops = complete_all(&mut engine, &mut out);
+        let is_copy = |op: &&MemberOp| {
+            let is_data = op.buffer.is_copy() || matches!(op.buffer, OpBuffer::Stripe { .. });
+            is_data && op.kind == MemberOpKind::Write && op.device == 9
+        };
+        let places = ops.iter().filter(is_copy).map(|op| op.offset - engine.data_at);
+        let mut places: Vec<u64> = places.collect();
+        places.sort_unstable();
+        let all: Vec<u64> = (0..4096).map(|number| number * u64::from(CHUNK)).collect();
+        assert!(places == all, "{level:?}: {} chunks", places.len());
+        assert!(engine.status().roles.iter().all(|role| role.is_read), "{level:?}");
+    }
+}
+
+#[test]
 fn a_spare_that_is_lost_is_no_member_any_more_and_the_others_stay() {
     let (mut engine, mut out) = running(RaidLevel::Raid10);
     let device_bytes = found(RaidLevel::Raid10)[0].superblock.device_bytes;

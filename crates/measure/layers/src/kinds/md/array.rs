@@ -243,3 +243,23 @@ pub(super) fn superblock(head: &DeviceHead<'_>, tag: &str) -> Option<Ours> {
         && head.at(4096 + 16, 16)? == md_uuid(name).1;
     is_ours.then_some((&["linux_raid_member"], false))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::scripted::Scripted;
+
+    #[test]
+    fn a_disk_without_a_state_or_with_a_clear_one_has_no_array() {
+        let of = |state: Option<&str>| {
+            let machine = Scripted::default();
+            let path = "/sys/block/md7/md/array_state".to_owned();
+            machine.0.borrow_mut().there.paths.extend(state.map(|text| (path, text.to_owned())));
+            has_no_array(&machine, "md7")
+        };
+        assert!(of(None) && of(Some("clear")));
+        for state in ["inactive", "clean", "active", "readonly", "broken", ""] {
+            assert!(!of(Some(state)), "{state}");
+        }
+    }
+}

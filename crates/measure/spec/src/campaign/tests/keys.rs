@@ -1,7 +1,8 @@
 //! Where each key of a step goes in the plan, and what holds where it is not said.
 
 use durio_plan::{
-    AccessAdvice, BatchPolicy, EngineKind, Goal, Limit, Placement, Rounds, TargetKind, Tracking,
+    AccessAdvice, BatchPolicy, EngineKind, Goal, Limit, ParameterValue, Placement, Rounds,
+    TargetKind, Tracking,
 };
 use durio_workload::{
     Arrivals, AtEnd, BlockShare, CacheMode, Contents, Coverage, Pattern, Region, Skew, SyncPolicy,
@@ -217,6 +218,47 @@ fn a_shortened_step_is_not_longer_than_the_spec_s_and_has_intervals_that_fit() {
     assert_eq!(scaled(1000), [100_000, 1000, 30, 10_000]);
     assert_eq!(scaled(500), [50_000, 500, 30, 10_000]);
     assert_eq!(scaled(20), [2000, 100, 30, 100]);
+}
+
+/// Axis, coordinate and label of each level, by step.
+fn levels(lines: &str) -> Vec<Vec<String>> {
+    let plan = plan_of(&spec(&format!("[[step]]\nname = \"s\"\nreads = \"0%\"\n{lines}")));
+    let shown = |level: &ParameterValue| format!("{} {}: {}", level.axis, level.value, level.label);
+    measured(&plan).iter().map(|step| step.levels.iter().map(shown).collect()).collect()
+}
+
+#[test]
+fn words_stand_on_an_axis_as_they_do_in_the_file_and_numbers_at_their_values() {
+    let list = levels("sync = [\"o_dsync\", \"none\", \"fsync\"]\n");
+    assert_eq!(list, [["sync 0: o_dsync"], ["sync 1: no sync"], ["sync 2: fsync"]]);
+    // The keys of a row are told in its own order.
+    let points = levels(
+        "points = [\n{ sync = \"fsync\", jobs = 5 },\n{ jobs = 2, sync = \"none\" },\n\
+         { block_size = \"8KiB\", sync = \"o_dsync\" },\n]\n",
+    );
+    let expected = [
+        ["sync 0: fsync", "jobs 5: 5"],
+        ["jobs 2: 2", "sync 1: no sync"],
+        ["block_size 8192: 8 KiB", "sync 2: o_dsync"],
+    ];
+    assert_eq!(points, expected);
+}
+
+#[test]
+fn the_steps_of_a_map_are_told_by_its_two_axes_in_the_order_of_the_file() {
+    let lines = "sync = [\"fsync\", \"none\"]\nblock_size = [\"8KiB\", \"16KiB\"]\n\
+                 jobs = [4, 1]\nx = \"jobs\"\ny = \"sync\"\n";
+    let map = [
+        ["sync 0: fsync", "jobs 4: 4"],
+        ["sync 0: fsync", "jobs 1: 1"],
+        ["sync 1: no sync", "jobs 4: 4"],
+        ["sync 1: no sync", "jobs 1: 1"],
+    ];
+    assert_eq!(levels(lines), [map, map].concat());
+    let plan = plan_of(&spec(&format!("[[step]]\nname = \"s\"\nreads = \"0%\"\n{lines}")));
+    assert_eq!(sections(&plan), [("s, block size 8 KiB", 4), ("s, block size 16 KiB", 4)]);
+    let kind = SectionKind::Map { x: "jobs".to_owned(), y: "sync".to_owned() };
+    assert!(plan.campaign.unwrap().sections.iter().all(|section| section.kind == kind));
 }
 
 #[test]
