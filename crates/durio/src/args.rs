@@ -1,12 +1,12 @@
 //! The command line: every command, with the arguments that its file in `commands` defines. Text is
-//! checked as text; nothing here touches the system.
+//! checked as text; only the name of a file for the report is looked up.
 //!
 //! The doc comments are the help texts; man pages and completions come from the same definitions.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::advise::Advise;
 use crate::commands::audit::Audit;
@@ -25,17 +25,18 @@ use crate::commands::replay::ReplayArguments;
 use crate::commands::run::SweepArguments;
 use crate::commands::runs::{ReportArguments, Runs, RunsHistory};
 use crate::commands::simdisk::Simdisk;
+use crate::commands::spec::SpecArguments;
 use crate::commands::stack::StackArguments;
+use crate::commands::typical::Typical;
 use crate::commands::watch::WatchArguments;
 use crate::exit_code::TABLE;
 use crate::options::{PlanArguments, RunCommand};
 
-/// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
-/// doubt.
+/// Measures how well storage serves a database, and flags numbers not to trust.
 ///
-/// Begin with `durio check DIR`, DIR being a directory on the storage in question.
+/// Start with `durio check DIR`, where DIR is on the storage you want to test.
 #[derive(Debug, Parser)]
-#[command(name = "durio", version, after_help = TABLE, max_term_width = 100)]
+#[command(name = "durio", version, after_help = TABLE, max_term_width = HELP_WIDTH)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: DurioCommand,
@@ -50,6 +51,7 @@ pub(crate) enum DurioCommand {
     Sweep(Box<SweepArguments>),
     Predict(Predict),
     Profile(ProfileArguments),
+    Spec(SpecArguments),
     Capture(CaptureArguments),
     Replay(ReplayArguments),
     Stack(StackArguments),
@@ -60,6 +62,7 @@ pub(crate) enum DurioCommand {
     Config(ConfigCommand),
     Doctor(Doctor),
     Explain(Explain),
+    Typical(Typical),
     Audit(Audit),
     Advise(Box<Advise>),
     Compare(Compare),
@@ -90,7 +93,9 @@ pub(crate) enum DurioCommand {
 /// An option on the command line overrides the file. What permits a loss (--destroy, --force,
 /// --force-signature, --create, --assume-clean,
 /// --repair, --yes) is not taken from a file, and root takes none that
-/// belongs to, or can be written by, somebody else. The record of a run has the combined command line.
+/// belongs to, or can be written by, somebody else. A file that cannot be read for that reason, or for
+/// want of permission, is ignored with a warning, unless DURIO_CONFIG names it. The record of a run has
+/// the combined command line.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ConfigCommand {}
@@ -108,6 +113,86 @@ pub(crate) struct Man {
     /// Where; it must exist
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+}
+
+/// The most columns of a help text.
+const HELP_WIDTH: usize = 100;
+
+/// The commands by their purpose, as the help lists them.
+const GROUPS: [(&str, &[&str]); 4] = [
+    (
+        "Measure",
+        &[
+            "check", "durable", "run", "plan", "sweep", "predict", "profile", "spec", "capture",
+            "replay", "fio", "watch",
+        ],
+    ),
+    ("Judge", &["compare", "typical", "advise", "audit", "explain"]),
+    ("Prove", &["prove", "simdisk"]),
+    ("Build", &["stack", "raid", "lab"]),
+];
+
+/// The title of all others.
+const OTHER_GROUP: &str = "Keep";
+
+pub(crate) fn parse(line: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    let matches = with_groups(Arguments::command()).try_get_matches_from(line)?;
+    Arguments::from_arg_matches(&matches)
+        .map_err(|error| error.format(&mut with_groups(Arguments::command())))
+}
+
+/// durio itself, with a help that lists its commands by purpose. clap has no groups of commands.
+fn with_groups(command: Command) -> Command {
+    let template = help_template(&command);
+    command.help_template(template)
+}
+
+fn help_template(command: &Command) -> String {
+    let (header, literal) = (command.get_styles().get_header(), command.get_styles().get_literal());
+    let shown = command.get_subcommands().filter(|listed| !listed.is_hide_set());
+    let about = |listed: &Command| listed.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut all: Vec<(&str, String)> =
+        shown.map(|listed| (listed.get_name(), about(listed))).collect();
+    // clap adds it later.
+    all.push(("help", "Show the help of durio or of a command".to_owned()));
+    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut listing = String::new();
+    let mut list = |title: &str, commands: &[&(&str, String)]| {
+        listing.push_str(&format!("\n{header}{title}:{header:#}\n"));
+        for (name, about) in commands {
+            let about = hanging(about, width + 4);
+            listing.push_str(&format!("  {literal}{name:width$}{literal:#}  {about}\n"));
+        }
+    };
+    for (title, names) in GROUPS {
+        let of_group = |name: &&str| all.iter().find(|(listed, _)| listed == name);
+        list(title, &names.iter().filter_map(of_group).collect::<Vec<_>>());
+    }
+    let is_other =
+        |(name, _): &&(&str, String)| GROUPS.iter().all(|(_, names)| !names.contains(name));
+    list(OTHER_GROUP, &all.iter().filter(is_other).collect::<Vec<_>>());
+    let options = format!("{header}Options:{header:#}\n{{options}}{{after-help}}");
+    format!(
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{listing}\n{options}"
+    )
+}
+
+/// Words that begin in this column, and go on below in the same one.
+fn hanging(words: &str, begin: usize) -> String {
+    let (mut text, mut column) = (String::new(), begin);
+    for word in words.split_whitespace() {
+        let length = word.chars().count();
+        if column > begin && column + 1 + length > HELP_WIDTH {
+            text.push_str(&format!("\n{:begin$}", ""));
+            column = begin;
+        } else if column > begin {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += length;
+    }
+    text
 }
 
 /// Moves fio's words in the command line of `durio fio` behind `--`: durio's options are recognised
@@ -140,18 +225,21 @@ pub(crate) fn with_fio_words_last(line: Vec<OsString>) -> Vec<OsString> {
     result
 }
 
+/// Options of both programs that are fio's in its command line: they name a job, and the file for the
+/// output of fio.
+const FIO_NAMES: [&str; 2] = ["name", "output"];
+
 /// Whether the word is an option of durio's, and if so whether the next word is its value.
 fn own_option(own: &clap::Command, word: &OsStr) -> Option<bool> {
     let word = word.to_str()?;
     let (name, has_value) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));
     let is_called = |argument: &&clap::Arg| {
-        let long = argument.get_long().map(|long| format!("--{long}"));
+        let long = argument.get_long().filter(|long| !FIO_NAMES.contains(long));
+        let long = long.map(|long| format!("--{long}"));
         let short = argument.get_short().map(|short| format!("-{short}"));
         [long, short].into_iter().flatten().any(|known| known == name)
     };
-    // fio's option, which names a job.
-    let is_own = |argument: &&clap::Arg| argument.get_long() != Some("name");
-    let argument = own.get_arguments().filter(is_own).find(is_called)?;
+    let argument = own.get_arguments().find(is_called)?;
     Some(argument.get_action().takes_values() && !has_value)
 }
 
@@ -178,6 +266,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_command_is_in_one_group_of_the_help() {
+        let command = Arguments::command();
+        let help = with_groups(command.clone()).render_long_help().to_string();
+        let shown = command.get_subcommands().filter(|listed| !listed.is_hide_set());
+        for name in shown.map(Command::get_name).chain(["help"]) {
+            let entry = format!("  {name} ");
+            let lines = help.lines().filter(|line| line.starts_with(&entry));
+            assert_eq!(lines.count(), 1, "{name} in {help}");
+        }
+        assert!(!help.contains("lab-init") && help.contains("\nExit codes:\n"), "{help}");
+        let line = ["word"; 17].join(" ");
+        assert_eq!(hanging(&format!("{line} end"), 12), format!("{line} end"));
+        assert_eq!(hanging(&format!("{line} words"), 12), format!("{line}\n{:12}words", ""));
+    }
+
     fn parted(line: &str) -> String {
         let words = line.split_whitespace().map(OsString::from).collect();
         let parted = with_fio_words_last(words);
@@ -190,6 +294,7 @@ mod tests {
             ("durio fio --name=a --rw read job.fio", "durio fio -- --name=a --rw read job.fio"),
             ("durio fio a.fio --destroy f --seed=3", "durio fio --destroy f --seed=3 -- a.fio"),
             ("durio fio -q --output=x -- --plan", "durio fio -q -- --output=x --plan"),
+            ("durio fio -o page.html a.fio", "durio fio -o page.html -- a.fio"),
             ("durio fio --help", "durio fio --help --"),
             ("durio run --rw read", "durio run --rw read"),
             ("durio", "durio"),

@@ -19,7 +19,9 @@ pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod simdisk;
+pub(crate) mod spec;
 pub(crate) mod stack;
+pub(crate) mod typical;
 pub(crate) mod watch;
 
 use clap::CommandFactory as _;
@@ -40,6 +42,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
         DurioCommand::Sweep(arguments) => run::sweep(&arguments),
         DurioCommand::Predict(arguments) => check::predict(&arguments),
         DurioCommand::Profile(arguments) => profile::show(&arguments),
+        DurioCommand::Spec(arguments) => spec::spec(&arguments),
         DurioCommand::Capture(arguments) => capture::capture(&arguments),
         DurioCommand::Replay(arguments) => replay::replay(&arguments),
         DurioCommand::Stack(arguments) => stack::stack(arguments),
@@ -51,6 +54,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
         DurioCommand::Advise(arguments) => advise::advise(&arguments),
         DurioCommand::Doctor(arguments) => doctor::doctor(&arguments),
         DurioCommand::Explain(arguments) => explain::explain(&arguments),
+        DurioCommand::Typical(arguments) => typical::show(&arguments),
         DurioCommand::Audit(arguments) => audit::audit(&arguments),
         DurioCommand::Compare(arguments) => compare::run(&arguments),
         DurioCommand::Fio(arguments) => fio::fio(&arguments),

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -36,35 +36,52 @@ pub(crate) struct Config {
     /// Where they are, or would be; none without a home.
     pub(crate) path: Option<PathBuf>,
     table: Table,
+    /// Why a file that exists is not used.
+    pub(crate) ignored: Option<String>,
+}
+
+/// Why a file is not a set of options.
+#[derive(Debug)]
+struct UnusableConfig {
+    why: String,
+    /// It is probably another user's: unreadable, or not to be trusted.
+    is_foreign: bool,
+}
+
+impl From<String> for UnusableConfig {
+    fn from(why: String) -> Self {
+        Self { why, is_foreign: false }
+    }
 }
 
 impl Config {
-    /// Reads the file; empty if it does not exist.
+    /// Reads the file; empty if it does not exist. `sudo` and containers may pass on the HOME of another
+    /// user: a file that was found there is ignored, unless DURIO_CONFIG names it.
     pub(crate) fn read() -> Result<Self, CommandError> {
         let Some(path) = path() else { return Ok(Self::default()) };
-        let wrong = |why: String| {
-            CommandError::wrong_use(format!("cannot read '{}': {why}", path.display()))
-                .hint(format!("durio config explains the file; {VARIABLE}= runs without it"))
-        };
-        let mut text = String::new();
-        // Not blocking: a pipe in its place would be waited for.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = match open(&path, flags, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(Self { path: Some(path), table: Table::new() }),
-            opened => File::from(opened.map_err(|errno| wrong(errno.to_string()))?),
-        };
-        let facts = file.metadata().map_err(|error| wrong(error.to_string()))?;
-        if !facts.is_file() {
-            return Err(wrong("it is not a regular file".to_owned()));
+        let is_named = std::env::var_os(VARIABLE).is_some();
+        match read_table(&path) {
+            Ok(table) => Ok(Self { path: Some(path), table, ignored: None }),
+            Err(UnusableConfig { why, is_foreign: true }) if !is_named => {
+                let ignored = Some(format!("ignoring '{}': {why}", path.display()));
+                Ok(Self { path: Some(path), table: Table::new(), ignored })
+            }
+            Err(UnusableConfig { why, .. }) => {
+                let text = format!("cannot read '{}': {why}", path.display());
+                let hint = format!("durio config explains the file; {VARIABLE}= runs without it");
+                Err(CommandError::wrong_use(text).hint(hint))
+            }
         }
-        if let Some(why) = distrusted(geteuid().is_root(), facts.uid(), facts.mode()) {
-            return Err(wrong(why));
+    }
+
+    /// Warns of a file that is not used.
+    pub(crate) fn warn(&self) {
+        if let Some(ignored) = &self.ignored {
+            output::remark(&format!("durio: {ignored}"));
+            output::remark(&format!(
+                "hint: set HOME or XDG_CONFIG_HOME to your own; {VARIABLE}= runs without a file"
+            ));
         }
-        file.take(BYTES_MAX).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
-        let table: Table =
-            text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
-        check(&table, &Arguments::command()).map_err(wrong)?;
-        Ok(Self { path: Some(path), table })
     }
 
     /// The command line with the defaults of its command, behind the command's name.
@@ -93,6 +110,33 @@ impl Config {
     pub(crate) fn lines(&self) -> Vec<String> {
         lines_of(&self.table, "durio")
     }
+}
+
+fn read_table(path: &Path) -> Result<Table, UnusableConfig> {
+    let foreign = |why: String| UnusableConfig { why, is_foreign: true };
+    // Not blocking: a pipe in its place would be waited for.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        // A service account may have a home such as /dev/null.
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Table::new()),
+        Err(errno @ (Errno::ACCESS | Errno::PERM)) => {
+            return Err(foreign(io::Error::from(errno).to_string()));
+        }
+        Err(errno) => return Err(io::Error::from(errno).to_string().into()),
+    };
+    let facts = file.metadata().map_err(|error| error.to_string())?;
+    if !facts.is_file() {
+        return Err("it is not a regular file".to_owned().into());
+    }
+    if let Some(why) = distrusted(geteuid().is_root(), facts.uid(), facts.mode()) {
+        return Err(foreign(why));
+    }
+    let mut text = String::new();
+    file.take(BYTES_MAX).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    check(&table, &Arguments::command())?;
+    Ok(table)
 }
 
 /// Why root does not take options from a file of this owner and mode: a user who can write to it
@@ -140,7 +184,7 @@ fn check(table: &Table, command: &Command) -> Result<(), String> {
             command.get_arguments().filter_map(|argument| argument.get_long()).collect();
         if !known.contains(&key.as_str()) {
             let like = durio_base::did_you_mean(key, &known, "there are");
-            return Err(format!("'{key}' is no option of {of} ({like})"));
+            return Err(format!("'{key}' is not an option of {of} ({like})"));
         }
         if CONSENT.contains(&key.as_str()) {
             return Err(format!(
@@ -182,14 +226,17 @@ fn lines_of(table: &Table, command: &str) -> Vec<String> {
 pub(crate) fn show() -> Result<Exit, CommandError> {
     let config = Config::read()?;
     let lines = config.lines();
-    let text = match (&config.path, lines.is_empty()) {
-        (None, _) => {
+    let text = match (&config.path, &config.ignored, lines.is_empty()) {
+        (_, Some(ignored), _) => format!("{ignored}\n"),
+        (None, None, _) => {
             "no configuration file: DURIO_CONFIG is empty, or there is no HOME\n".to_owned()
         }
-        (Some(path), true) => {
+        (Some(path), None, true) => {
             format!("{} sets nothing; durio config --help shows an example\n", path.display())
         }
-        (Some(path), false) => format!("{} sets\n  {}\n", path.display(), lines.join("\n  ")),
+        (Some(path), None, false) => {
+            format!("{} sets\n  {}\n", path.display(), lines.join("\n  "))
+        }
     };
     output::answer_text(&text)?;
     Ok(Exit::Fine)
@@ -200,7 +247,7 @@ mod tests {
     use super::*;
 
     fn applied(config: &str, line: &str) -> String {
-        let config = Config { path: None, table: config.parse().unwrap() };
+        let config = Config { table: config.parse().unwrap(), ..Config::default() };
         let line = line.split(' ').map(OsString::from).collect();
         let words = config.applied(line);
         words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
@@ -238,7 +285,7 @@ mod tests {
     fn numbers_are_words_as_they_are_written() {
         let config = "[run]\njobs = 4\nrate = 1.5\n";
         assert_eq!(applied(config, "durio run"), "durio run --jobs 4 --rate 1.5");
-        let config = Config { path: None, table: config.parse().unwrap() };
+        let config = Config { table: config.parse().unwrap(), ..Config::default() };
         assert_eq!(config.lines(), ["durio run --jobs 4 --rate 1.5"]);
     }
 
@@ -247,7 +294,7 @@ mod tests {
         let wrong = |text: &str| check(&text.parse().unwrap(), &Arguments::command()).unwrap_err();
         assert!(wrong("[chek]\nsize = \"1G\"").contains("did you mean 'check'"));
         assert!(wrong("[check]\nsise = \"1G\"").contains("did you mean 'size'"));
-        assert!(wrong("size = \"1G\"").contains("no option of durio"));
+        assert!(wrong("size = \"1G\"").contains("not an option of durio"));
         assert!(wrong("[check]\nsize = 2026-01-01").contains("is a date"));
     }
 

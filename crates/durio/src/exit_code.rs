@@ -70,11 +70,11 @@ impl From<Exit> for ExitCode {
 /// The table, for `--help`.
 pub(crate) const TABLE: &str = "\
 Exit codes:
-  0    fine
-  1    the verdict that was asked for is negative
-  2    wrong use
-  3    it cannot be measured here; the reason is on stderr
-  4    a fault in durio
+  0    success
+  1    goal missed: a verdict that was asked for is negative
+  2    usage error
+  3    cannot be measured here; the reason is on stderr
+  4    internal error
   130  interrupted; the record is partial and marked so";
 
 #[cfg(test)]

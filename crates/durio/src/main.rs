@@ -20,7 +20,6 @@ mod values;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
-use clap::Parser;
 use durio_command::{CommandError, CommandErrorKind};
 
 fn main() -> ExitCode {
@@ -34,19 +33,20 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return output::conclude(Err(error)).into(),
     };
-    let line = config.applied(line);
+    config.warn();
+    let line = usage::with_own_words(config.applied(line));
     durio_command::set_command_line(&line);
     if let Err(error) = usage::refuse_split_quantities(&line) {
         return output::conclude(Err(error)).into();
     }
-    let arguments = match args::Arguments::try_parse_from(line) {
+    let arguments = match args::parse(line) {
         Ok(arguments) => arguments,
         Err(error) => return usage::show_usage(error),
     };
     // Unwinding has cleaned up everything; only the exit code remains.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| commands::run(arguments)));
     let fault = |_| {
-        Err(CommandError::new(CommandErrorKind::Fault, "a fault in durio: see the message above")
+        Err(CommandError::new(CommandErrorKind::Fault, "internal error: see the message above")
             .hint("please report it with the command line and the run folder"))
     };
     output::conclude(outcome.unwrap_or_else(fault)).into()

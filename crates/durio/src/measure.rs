@@ -1,7 +1,8 @@
 //! Common parts of all commands that measure: carry out a plan with progress on the terminal, and
 //! print its report.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use durio_analyse::Findings;
 use durio_base::{Bytes, Nanos};
@@ -11,9 +12,12 @@ use durio_bench::{
 };
 use durio_block::HeldTargets;
 use durio_command::{CommandError, LocatedPlaces};
-use durio_plan::{Cost, Plan, TargetKind};
+use durio_observe::{UnmountedPlace, unmounted_place};
+use durio_plan::{Cost, LocationFacts, Plan, TargetKind};
 use durio_prove::background::clear_dead_servers;
 use durio_report::clock;
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::io::Errno;
 
 use crate::exit_code::Exit;
 use crate::options::Measuring;
@@ -26,9 +30,14 @@ pub(crate) const PLAN_FILE_NAME: &str = ".durio-plan";
 
 /// Names a run, and removes the remains of dead runs.
 pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Execution, CommandError> {
-    let execution = Execution::begin(command, &options.run_options())?;
+    let execution = Execution::begin(command, &options.run_options()).map_err(in_another_folder)?;
     clear_up();
     Ok(execution)
+}
+
+/// Adds the other way out to an error of the state folder; with --out there is none.
+pub(crate) fn in_another_folder(error: CommandError) -> CommandError {
+    error.hint("or give --out DIR to keep the run there")
 }
 
 /// Removes the remains of dead runs, and reports that.
@@ -44,7 +53,52 @@ pub(crate) fn locate<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
     options: &'a Measuring,
 ) -> Result<LocatedPlaces, CommandError> {
-    durio_command::locate(paths, options.permission())
+    let located = durio_command::locate(paths, options.permission())?;
+    for place in &located.places {
+        if matches!(place.facts, LocationFacts::Directory { .. }) {
+            let directory = place.path.as_path();
+            refuse_without_files(directory)?;
+            output::remarks(missing_mount(directory));
+        }
+    }
+    Ok(located)
+}
+
+/// Refuses a directory in which no file can be made, before its free space leads to other advice.
+fn refuse_without_files(directory: &Path) -> Result<(), CommandError> {
+    let Ok(facts) = statvfs(directory) else { return Ok(()) };
+    let shown = directory.display();
+    if facts.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        let error = CommandError::cannot(io::Error::from(Errno::ROFS));
+        return Err(error
+            .context(format!("cannot make files in '{shown}'"))
+            .hint("name a place on a filesystem mounted for writing"));
+    }
+    // As in /proc and /sys.
+    if facts.f_blocks == 0 {
+        let text = format!("'{shown}' is on a filesystem without space for files");
+        return Err(
+            CommandError::cannot_measure(text).hint("name a directory on the storage to measure")
+        );
+    }
+    Ok(())
+}
+
+/// The warning about a mount point where nothing is mounted: another filesystem would be measured.
+fn missing_mount(directory: &Path) -> Option<String> {
+    let shown = directory.display();
+    Some(match unmounted_place(directory)? {
+        UnmountedPlace::Listed { mount_point, holder } => format!(
+            "nothing is mounted at '{}', which /etc/fstab lists: '{shown}' is on the filesystem of '{}'",
+            mount_point.display(),
+            holder.display()
+        ),
+        UnmountedPlace::Empty { holder } => format!(
+            "nothing is mounted at '{shown}', an empty directory on the filesystem of '{}'; if a disk \
+             belongs there, mount it first",
+            holder.display()
+        ),
+    })
 }
 
 /// Refuses targets that do not exist: with a misspelt or unmounted directory, durio would measure
@@ -57,12 +111,11 @@ pub(crate) fn refuse_absent(plan: &Plan, options: &Measuring) -> Result<(), Comm
         _ => None,
     });
     match absent.filter(|_| !options.create) {
-        Some(path) => {
-            Err(CommandError::cannot_measure(format!("'{}' does not exist", path.display())).hint(
+        Some(path) => Err(CommandError::wrong_use(format!("'{}' does not exist", path.display()))
+            .hint(
                 "name an existing directory, file or block device; --create makes a file there for \
                  the run and removes it",
-            ))
-        }
+            )),
         None => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ use durio_spec::written;
 use durio_workload::{CommitterThreads, GroupCommit, PerMille, SyncMethod};
 
 use crate::exit_code::TABLE;
-use crate::values::{self, EngineChoice, ProcessorList};
+use crate::values::{self, EngineChoice, ProcessorList, ReportFile};
 
 /// Options of every command that measures.
 #[derive(Debug, Args)]
@@ -91,6 +91,12 @@ pub(crate) struct OutputArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Write the report to this new file, in the format of its ending: .txt, .json, .html, .md, .csv
+    /// or .prom (durio fio: -o alone; --output is fio's)
+    #[arg(long = "output", short = 'o', value_name = "FILE", value_parser = values::report_file(),
+          value_hint = clap::ValueHint::FilePath)]
+    pub(crate) report_file: Option<ReportFile>,
+
     /// In text and Markdown, show details too: the layers, the method, the evidence
     #[arg(long)]
     pub(crate) verbose: bool,
@@ -103,7 +109,8 @@ impl OutputArguments {
 
     /// The format, if one was named.
     pub(crate) fn named(self) -> Option<Format> {
-        self.format.or_else(|| self.json.then_some(Format::Json))
+        let format = self.format.or_else(|| self.json.then_some(Format::Json));
+        format.or_else(|| self.report_file.map(|file| file.format))
     }
 }
 
@@ -163,8 +170,9 @@ pub(crate) struct JobArguments {
 
     /// Engine: null, sync, uring, aio, mmap or fio [default: sync for depth 1, else uring]
     ///
-    /// With fio, the installed fio runs the job and durio reports its figures; fio:libaio selects
-    /// the ioengine [default: psync for depth 1, else io_uring].
+    /// fio's names psync, io_uring and libaio mean sync, uring and aio. With fio, the installed fio
+    /// runs the job and durio reports its figures; fio:libaio selects the ioengine [default: psync
+    /// for depth 1, else io_uring].
     #[arg(long, value_name = "ENGINE", value_parser = values::engine, help_heading = "How")]
     pub(crate) engine: Option<EngineChoice>,
 

@@ -92,19 +92,31 @@ fn reader_gone(stream: &impl AsFd, error: io::Error) -> io::Error {
     }
 }
 
-/// Writes a report to stdout as `wished`.
+/// Writes a report to stdout as `wished`, or to the file that was named for it.
 pub(crate) fn report(wished: OutputArguments, report: &impl Report) -> Result<(), CommandError> {
     // Made whole before its first byte is written: a report that fails leaves no half document on
     // stdout, which a program might read.
     let mut bytes = Vec::new();
-    let options = Options { verbose: wished.verbose, ..terminal_options() };
+    let shown = match wished.report_file {
+        Some(_) => Options::default(),
+        None => terminal_options(),
+    };
+    let options = Options { verbose: wished.verbose, ..shown };
     match durio_report::write(wished.format(), report, &options, &mut bytes) {
-        Ok(()) => answer(&bytes),
+        Ok(()) => deliver(wished, &bytes),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
             Err(unsupported(wished, "there are text, json, html and markdown"))
         }
         Err(error) => Err(CommandError::unmade(error)),
     }
+}
+
+/// Writes a report that is made to stdout, or to the file that was named for it.
+pub(crate) fn deliver(wished: OutputArguments, bytes: &[u8]) -> Result<(), CommandError> {
+    let Some(file) = wished.report_file else { return answer(bytes) };
+    write_new(file.path, bytes)?;
+    remark(&format!("durio: wrote {}", file.path.display()));
+    Ok(())
 }
 
 /// The error for a format that the command does not support, with the formats that it does.
@@ -187,22 +199,6 @@ pub(crate) fn conclude(outcome: Result<Exit, CommandError>) -> Exit {
     }
 }
 
-/// Checks before the work whether the file can be written.
-pub(crate) fn refuse_existing(path: &Path) -> Result<(), CommandError> {
-    let folder =
-        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if path.symlink_metadata().is_ok() {
-        let text = format!("'{}' exists, and is not overwritten", path.display());
-        return Err(CommandError::wrong_use(text).hint("name a new file"));
-    }
-    match folder.is_dir() {
-        true => Ok(()),
-        false => {
-            Err(CommandError::wrong_use(format!("there is no directory '{}'", folder.display())))
-        }
-    }
-}
-
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
     write_new_by(path, |file| file.write_all(bytes))
 }
@@ -233,6 +229,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::values::refuse_existing;
 
     #[test]
     fn only_a_new_name_in_a_directory_that_is_there_is_taken_for_a_file() {
@@ -249,7 +246,7 @@ mod tests {
             assert!(said.ends_with(&format!("/{name}' exists, and is not overwritten")), "{said}");
         }
         for name in ["nothing/new", "file/new", "dangling/new"] {
-            assert!(refused(name).unwrap_or_default().starts_with("there is no directory "));
+            assert!(refused(name).unwrap_or_default().ends_with(" is not a directory"));
         }
         assert_eq!(["new", "folder/new", "way/new"].map(refused), [const { None }; 3]);
     }

@@ -1,7 +1,7 @@
 //! The message for a wrong command line, with the likely intention.
 
 use std::error::Error as _;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::num::ParseIntError;
 use std::path::Path;
@@ -21,6 +21,7 @@ use crate::output::{answer, conclude, remark, takes_colour};
 /// Shows clap's message: help and version on stdout, errors on stderr.
 pub(crate) fn show_usage(mut error: clap::Error) -> ExitCode {
     if error.use_stderr() {
+        drop_tip_of_values(&mut error);
         let hint = hint(&error);
         if hint.is_some() {
             // clap's tips compare only spelling: `--quiet` for fio's `--direct`.
@@ -39,6 +40,25 @@ pub(crate) fn show_usage(mut error: clap::Error) -> ExitCode {
     conclude(answer(bytes.as_bytes()).map(|()| Exit::Fine)).into()
 }
 
+// `use '-- -v'` cannot help where no argument of a command can begin with a dash.
+fn drop_tip_of_values(error: &mut clap::Error) {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    let all = Arguments::command();
+    let command = asked(&all, std::env::args_os().skip(1));
+    if command.get_positionals().any(|words| words.is_last_set() || words.is_trailing_var_arg_set())
+    {
+        return;
+    }
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value"));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+}
+
 // clap's message, which has the user's words as they are: first those are spelt out, then clap's styles
 // are the only escape sequences, and taken out.
 fn wrong_words(error: &clap::Error) -> String {
@@ -54,7 +74,12 @@ fn wrong_words(error: &clap::Error) -> String {
             }
         }
     }
-    visible_lines(&anstream::adapter::strip_str(&text).to_string())
+    let text = anstream::adapter::strip_str(&text).to_string();
+    // As all other errors begin.
+    match text.strip_prefix("error: ") {
+        Some(message) => visible_lines(&format!("durio: {message}")),
+        None => visible_lines(&text),
+    }
 }
 
 // The remedy, where durio knows it better than clap.
@@ -79,7 +104,10 @@ fn hint(error: &clap::Error) -> Option<String> {
         ErrorKind::ArgumentConflict => {
             let all = Arguments::command();
             let is_run = asked(&all, std::env::args_os().skip(1)).get_name() == "run";
-            let is_spec = is_run && text_of(ContextKind::InvalidArg)? == "[SPEC]";
+            let is_spec = is_run
+                && [ContextKind::InvalidArg, ContextKind::PriorArg]
+                    .into_iter()
+                    .any(|kind| text_of(kind) == Some("[SPEC]"));
             let hint =
                 "SPEC is a campaign and says this itself; one job takes --target PATH instead";
             is_spec.then(|| hint.to_owned())
@@ -93,7 +121,8 @@ fn hint(error: &clap::Error) -> Option<String> {
             Some(ContextValue::Strings(all))
                 if all.iter().any(|named| named.starts_with("--goal")) =>
             {
-                Some("the goal is a percentile and its limit, such as --goal p99=2ms".to_owned())
+                let hint = "the goal is a percentile and its limit, such as --goal 'p99 < 2ms'";
+                Some(hint.to_owned())
             }
             _ => None,
         },
@@ -132,12 +161,83 @@ const FIO_WORDS: [(&str, &str); 22] = [
     ("--output-format", "--format FORMAT"),
 ];
 
+/// Words for options of durio that other programs use, or other commands of durio; the first that the
+/// command has is meant.
+const OTHER_WORDS: [(&str, &[&str]); 11] = [
+    ("-v", &["--verbose"]),
+    ("-f", &["--format FORMAT"]),
+    ("-j", &["--json"]),
+    ("-n", &["--name NAME"]),
+    ("--quick", &["--duration TIME, such as 1s"]),
+    ("--clients", &["--committers N"]),
+    ("--committers", &["--clients LIST"]),
+    ("--jobs", &["--clients LIST"]),
+    ("--warmup", &["--ramp TIME"]),
+    ("--repeats", &["--pairs N"]),
+    ("--limit", &["--goal GOAL", "--fail-over PERCENT"]),
+];
+
+/// Words that are taken for an option of durio: what means the same has the same word everywhere.
+const SPELLINGS: [(&str, &str); 3] =
+    [("--for", "--duration"), ("--time", "--duration"), ("--interval", "--every")];
+
+/// The command line with the words that durio has, and a hint for each that was another.
+pub(crate) fn with_own_words(line: Vec<OsString>) -> Vec<OsString> {
+    if line.get(1).is_some_and(|word| word == "sweep") && line.windows(2).any(has_old_goal) {
+        remark("hint: a goal is written as in durio check and predict: --goal 'p99 < 2ms'");
+    }
+    let is_other = |word: &OsString| SPELLINGS.iter().any(|(other, _)| is_called(word, other));
+    let is_version = line.get(1).is_some_and(|word| word == "version");
+    // Every command pays for making the definitions once more; most have nothing to look at.
+    if !is_version && !line.iter().any(is_other) {
+        return line;
+    }
+    let all = Arguments::command();
+    let command = asked(&all, line.iter().skip(1).cloned());
+    let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
+    let spelled = |(at, word): (usize, OsString)| match at {
+        1 if is_version => "--version".into(),
+        _ if at < end => own_word(command, &word).unwrap_or(word),
+        _ => word,
+    };
+    line.into_iter().enumerate().map(spelled).collect()
+}
+
+/// True for `--goal p99=2ms` and `--goal=p99=2ms`.
+fn has_old_goal(pair: &[OsString]) -> bool {
+    let [option, value] = pair else { return false };
+    let joined = value.to_str().and_then(|value| value.strip_prefix("--goal="));
+    let goal = joined.or_else(|| value.to_str().filter(|_| option == "--goal"));
+    goal.is_some_and(|goal| goal.contains('=') && !goal.contains('<'))
+}
+
+fn own_word(command: &clap::Command, word: &OsStr) -> Option<OsString> {
+    let is_meant = |(other, ours): &&(&str, &str)| {
+        is_called(word, other) && !has(command, other) && has(command, ours)
+    };
+    let (other, ours) = SPELLINGS.iter().find(is_meant)?;
+    remark(&format!("hint: {other} is {ours} in durio {}", command.get_name()));
+    Some(format!("{ours}{}", word.to_str()?.strip_prefix(other)?).into())
+}
+
+/// True for `--for` and `--for=60s`.
+fn is_called(word: &OsStr, option: &str) -> bool {
+    let rest = word.to_str().and_then(|word| word.strip_prefix(option));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+}
+
 /// The replacement for an option that the command does not have: one of fio's, or one of another
 /// command of durio.
 fn foreign_option(word: &str) -> Option<String> {
     let name = word.split(['=', ' ']).next()?;
     let all = Arguments::command();
     let command = asked(&all, std::env::args_os().skip(1));
+    let meant = OTHER_WORDS.iter().filter(|(other, _)| *other == name);
+    let mut meant = meant.flat_map(|(_, ours)| ours.iter());
+    if let Some(ours) = meant.find(|ours| has(command, ours.split(' ').next().unwrap_or_default()))
+    {
+        return Some(format!("durio {} has {ours}", command.get_name()));
+    }
     let fio = FIO_WORDS.iter().find(|(theirs, _)| *theirs == name);
     let ours = fio.map_or(name, |(_, ours)| ours);
     let option = ours.split(' ').next()?;
@@ -226,5 +326,43 @@ fn meant<T>(whole: &str, read: Result<T, ParseQuantityError>) -> Option<String> 
     match read {
         Ok(_) => Some(whole.to_owned()),
         Err(error) => error.meant,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelled(line: &str) -> String {
+        let line = with_own_words(line.split_whitespace().map(OsString::from).collect());
+        line.join(OsStr::new(" ")).into_string().unwrap()
+    }
+
+    #[test]
+    fn what_means_the_same_has_the_same_word_in_every_command() {
+        for (line, expected) in [
+            ("durio capture --pid 1 --for 60s", "durio capture --pid 1 --duration 60s"),
+            ("durio capture --for=60s", "durio capture --duration=60s"),
+            ("durio watch /d --interval 1m", "durio watch /d --every 1m"),
+            ("durio check --time 5s /d", "durio check --duration 5s /d"),
+            ("durio profile calibrate x --time 5s", "durio profile calibrate x --duration 5s"),
+            ("durio version", "durio --version"),
+            // It has another meaning there, or none; what follows -- is another program's.
+            ("durio run --interval 1s", "durio run --interval 1s"),
+            ("durio report --for x", "durio report --for x"),
+            ("durio check --forty 2", "durio check --forty 2"),
+            ("durio lab run -- x --for 1s", "durio lab run -- x --for 1s"),
+        ] {
+            assert_eq!(spelled(line), expected);
+        }
+    }
+
+    #[test]
+    fn a_goal_of_a_sweep_with_an_equals_sign_is_an_old_one() {
+        let is_old = |pair: [&str; 2]| has_old_goal(&pair.map(OsString::from));
+        assert!(is_old(["--goal", "p99=2ms"]) && is_old(["sweep", "--goal=p99=2ms"]));
+        for current in [["--goal", "p99 < 2ms"], ["--goal", "p99<=2ms"], ["--size", "a=b"]] {
+            assert!(!is_old(current), "{current:?}");
+        }
     }
 }

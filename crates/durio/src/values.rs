@@ -1,11 +1,15 @@
-//! Reads the values of options: units, names, shares.
+//! Reads the values of options: units, names, shares. Only the name of a report's file is looked up.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::builder::{
+    PathBufValueParser, PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser,
+};
 use durio_analyse::history::{Metric, RunFigure};
 use durio_base::{Bytes, Nanos, did_you_mean};
+use durio_command::CommandError;
 use durio_judge::advise::{AdviceRole, DatabaseSetting};
 use durio_plan::proof::{CUT_PRESETS, DurablePath};
 use durio_plan::{ClockChoice, EngineKind};
@@ -57,7 +61,8 @@ pub(crate) fn cuts(text: &str) -> Result<u32, String> {
 
 /// A share of reads in percent: `70`, `70%`, `70/30`, `99.5`.
 pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
-    let wrong = || format!("'{text}' is no share of reads; expected 0 to 100, such as 70 or 70/30");
+    let wrong =
+        || format!("'{text}' is not a share of reads; expected 0 to 100, such as 70 or 70/30");
     let (reads, writes) = match text.split_once('/') {
         Some((reads, writes)) => (reads, Some(writes)),
         None => (text.trim_end_matches('%'), None),
@@ -88,9 +93,9 @@ pub(crate) fn processors(text: &str) -> Result<ProcessorList, String> {
     if text.is_empty() {
         return Ok(ProcessorList::default());
     }
-    durio_observe::numbers_in_list(text)
-        .map(ProcessorList)
-        .ok_or_else(|| format!("'{text}' is no list of processors; expected one such as 0,2,4-7"))
+    durio_observe::numbers_in_list(text).map(ProcessorList).ok_or_else(|| {
+        format!("'{text}' is not a list of processors; expected one such as 0,2,4-7")
+    })
 }
 
 /// Processors; none for any.
@@ -102,9 +107,9 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim().trim_end_matches('%').trim_end().parse().ok();
     // Also refuses NaN and infinities, which the parser of floats takes.
     let known = number.filter(|percent| (0.0..=1000.0).contains(percent));
-    known
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| format!("'{text}' is no share in percent; expected 0 to 1000, such as 5%"))
+    known.map(|percent| percent / 100.0).ok_or_else(|| {
+        format!("'{text}' is not a share in percent; expected 0 to 1000, such as 5%")
+    })
 }
 
 /// The time from one probe to the next.
@@ -125,7 +130,7 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
         let port = text.rsplit_once(':').map_or(text, |(_, port)| port);
         let port = port.parse::<u16>().unwrap_or(9119);
         format!(
-            "'{text}' is no numeric address with a port; expected such as 127.0.0.1:{port}, or \
+            "'{text}' is not a numeric address with a port; expected such as 127.0.0.1:{port}, or \
              0.0.0.0:{port} for everybody"
         )
     })
@@ -134,7 +139,7 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
 /// A factor such as `0.02`, in thousandths; 0.001 to 1000.
 pub(crate) fn scale(text: &str) -> Result<u32, String> {
     let wrong =
-        || format!("'{text}' is no factor; expected 0.001 to 1000 in thousandths, such as 0.02");
+        || format!("'{text}' is not a factor; expected 0.001 to 1000 in thousandths, such as 0.02");
     thousandths(text.trim()).filter(|scale| (1..=1_000_000).contains(scale)).ok_or_else(wrong)
 }
 
@@ -146,19 +151,17 @@ pub(crate) struct EngineChoice {
     pub(crate) fio_engine: Option<String>,
 }
 
-pub(crate) fn engine(text: &str) -> Result<EngineChoice, String> {
-    // fio's names of the same interfaces.
-    let ours = match text {
-        "io_uring" => Some("uring"),
-        "libaio" => Some("aio"),
-        "psync" | "pvsync" | "pvsync2" | "vsync" => Some("sync"),
-        _ => None,
-    };
-    if let Some(ours) = ours {
-        return Err(format!(
-            "'{text}' is fio's name; did you mean '{ours}', or 'fio:{text}' for the installed fio?"
-        ));
+/// The name of an engine, for which fio's name of the same interface may stand.
+fn our_engine(text: &str) -> &str {
+    match text {
+        "io_uring" => "uring",
+        "libaio" => "aio",
+        "psync" | "pvsync" | "pvsync2" => "sync",
+        ours => ours,
     }
+}
+
+pub(crate) fn engine(text: &str) -> Result<EngineChoice, String> {
     if let Some(fio_engine) = text.strip_prefix("fio:") {
         let known = durio_fio::export_job::ENGINES;
         if !known.contains(&fio_engine) {
@@ -168,7 +171,7 @@ pub(crate) fn engine(text: &str) -> Result<EngineChoice, String> {
         let fio_engine = Some(fio_engine.to_owned());
         return Ok(EngineChoice { kind: EngineKind::Fio, fio_engine });
     }
-    let kind = named(text, "engine", &EngineKind::ALL, |engine| engine.name())?;
+    let kind = named(our_engine(text), "engine", &EngineKind::ALL, |engine| engine.name())?;
     Ok(EngineChoice { kind, fio_engine: None })
 }
 
@@ -180,6 +183,41 @@ pub(crate) fn format(text: &str) -> Result<Format, String> {
     named(text, "format", &Format::ALL, |format| format.name())
 }
 
+/// A new file for a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReportFile {
+    /// As long-lived as the command line, so that options that have one can be copied.
+    pub(crate) path: &'static Path,
+    /// That of its ending.
+    pub(crate) format: Format,
+}
+
+/// A file for a report, refused before anything is measured if it could not be written in the end.
+pub(crate) fn report_file() -> impl TypedValueParser<Value = ReportFile> {
+    PathBufValueParser::new().try_map(|path: PathBuf| {
+        let format = format_of_ending(&path)?;
+        refuse_existing(&path).map_err(|error| error.to_string())?;
+        Ok::<_, String>(ReportFile { path: Box::leak(path.into_boxed_path()), format })
+    })
+}
+
+fn format_of_ending(path: &Path) -> Result<Format, String> {
+    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    match ending.to_ascii_lowercase().as_str() {
+        "txt" => Ok(Format::Text),
+        "json" => Ok(Format::Json),
+        "html" | "htm" => Ok(Format::Html),
+        "md" => Ok(Format::Markdown),
+        "csv" => Ok(Format::Csv),
+        "prom" => Ok(Format::OpenMetrics),
+        "toml" => {
+            Err("a report has another ending; where a profile is made, --profile FILE writes it"
+                .to_owned())
+        }
+        _ => Err("the ending names the format: .txt, .json, .html, .md, .csv or .prom".to_owned()),
+    }
+}
+
 /// An age in days, or as any time.
 pub(crate) fn age(text: &str) -> Result<Nanos, String> {
     let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u64>().ok());
@@ -188,7 +226,9 @@ pub(crate) fn age(text: &str) -> Result<Nanos, String> {
         None => text.parse::<Nanos>().map_err(|error| {
             let meant =
                 error.meant.map_or_else(String::new, |word| format!("did you mean '{word}'? "));
-            format!("'{text}' is no age; {meant}expected days such as 90d, or a time such as 12h")
+            format!(
+                "'{text}' is not an age; {meant}expected days such as 90d, or a time such as 12h"
+            )
         }),
     }
 }
@@ -198,7 +238,7 @@ pub(crate) fn metric(text: &str) -> Result<Metric, String> {
     let wrong = || {
         let figures = RunFigure::ALL.map(RunFigure::name).join(", ");
         format!(
-            "'{text}' is no metric; expected a workload and one of {figures}, such as commit.p99"
+            "'{text}' is not a metric; expected a workload and one of {figures}, such as commit.p99"
         )
     };
     // The figure p99.9 contains a dot.
@@ -247,7 +287,7 @@ fn named<T: Copy>(
     let known = all.iter().find(|&&value| name(value) == text).copied();
     known.ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|&value| name(value)).collect();
-        format!("'{text}' is no {what}; {}", did_you_mean(text, &names, "expected"))
+        format!("'{text}' is not a known {what}; {}", did_you_mean(text, &names, "expected"))
     })
 }
 
@@ -257,12 +297,13 @@ pub(crate) fn advice_role(text: &str) -> Result<AdviceRole, String> {
     roles
         .into_iter()
         .find(|role| role.name() == text)
-        .ok_or_else(|| format!("'{text}' is no use of a storage; expected log, data or scan"))
+        .ok_or_else(|| format!("'{text}' is not use of a storage; expected log, data or scan"))
 }
 
 /// A database's setting: `commit_delay=100`.
 pub(crate) fn setting(text: &str) -> Result<DatabaseSetting, String> {
-    let wrong = || format!("'{text}' is no setting; expected NAME=VALUE, such as commit_delay=100");
+    let wrong =
+        || format!("'{text}' is not a setting; expected NAME=VALUE, such as commit_delay=100");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
     if name.is_empty() {
@@ -291,11 +332,25 @@ pub(crate) fn write_cells(text: &str) -> Result<u64, String> {
 
 /// An engine that reaches storage.
 pub(crate) fn real_engine(text: &str) -> Result<EngineKind, String> {
-    match text {
+    match our_engine(text) {
         "sync" => Ok(EngineKind::Sync),
         "uring" => Ok(EngineKind::Uring),
         "aio" => Ok(EngineKind::Aio),
         _ => Err(format!("unknown engine '{text}'; there are sync, uring and aio")),
+    }
+}
+
+/// Checks before the work whether the file can be written.
+pub(crate) fn refuse_existing(path: &Path) -> Result<(), CommandError> {
+    let folder =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.symlink_metadata().is_ok() {
+        let text = format!("'{}' exists, and is not overwritten", path.display());
+        return Err(CommandError::wrong_use(text).hint("name a new file"));
+    }
+    match folder.is_dir() {
+        true => Ok(()),
+        false => Err(CommandError::wrong_use(format!("'{}' is not a directory", folder.display()))),
     }
 }
 
@@ -346,7 +401,7 @@ mod tests {
         assert!(engine("fio:null").unwrap_err().contains("psync"));
         assert_eq!(
             engine("iouring"),
-            Err("'iouring' is no engine; did you mean 'uring'?".to_owned())
+            Err("'iouring' is not a known engine; did you mean 'uring'?".to_owned())
         );
         assert!(
             engine("spdk").unwrap_err().ends_with("expected null, sync, uring, aio, mmap, fio")
@@ -357,13 +412,32 @@ mod tests {
     }
 
     #[test]
+    fn the_ending_of_a_report_s_file_is_its_format() {
+        let format = |name: &str| format_of_ending(Path::new(name));
+        for (name, expected) in [
+            ("a.txt", Format::Text),
+            ("b/a.json", Format::Json),
+            ("a.HTML", Format::Html),
+            ("a.b.md", Format::Markdown),
+            ("./a.csv", Format::Csv),
+            ("a.prom", Format::OpenMetrics),
+        ] {
+            assert_eq!(format(name), Ok(expected), "{name}");
+        }
+        for wrong in ["a", ".html", "a.pdf"] {
+            assert!(format(wrong).is_err_and(|why| why.contains(".csv or .prom")), "{wrong}");
+        }
+        assert!(format("mine.toml").is_err_and(|why| why.contains("--profile FILE")));
+    }
+
+    #[test]
     fn times_and_ages_are_read_in_their_units() {
         let days = |days: u64| -> Result<Nanos, String> { Ok(Nanos::from_secs(days * 86_400)) };
         assert_eq!((age("90d"), age("0d"), age("1 d")), (days(90), days(0), days(1)));
         assert_eq!(age("12h"), Ok(Nanos::from_secs(43_200)));
         assert_eq!(age("1.5d"), Ok(Nanos::from_secs(129_600)));
         for wrong in ["", "d", "soon", "-1d"] {
-            assert!(age(wrong).unwrap_err().contains("no age"), "{wrong}");
+            assert!(age(wrong).unwrap_err().contains("not an age"), "{wrong}");
         }
         assert_eq!(period("10s"), Ok(Nanos::from_secs(10)));
         assert_eq!(period("1m"), Ok(Nanos::from_secs(60)));
@@ -429,13 +503,15 @@ mod tests {
     }
 
     #[test]
-    fn fios_names_of_engines_are_answered_with_ours() {
-        for (text, ours) in
-            [("io_uring", "uring"), ("libaio", "aio"), ("psync", "sync"), ("pvsync2", "sync")]
-        {
-            let why = engine(text).unwrap_err();
-            assert!(why.contains(&format!("did you mean '{ours}'")), "{why}");
-            assert!(why.contains(&format!("'fio:{text}'")), "{why}");
+    fn fios_names_of_engines_mean_ours() {
+        for (text, kind) in [
+            ("io_uring", EngineKind::Uring),
+            ("libaio", EngineKind::Aio),
+            ("psync", EngineKind::Sync),
+            ("pvsync2", EngineKind::Sync),
+        ] {
+            let ours = EngineChoice { kind, fio_engine: None };
+            assert_eq!((engine(text), real_engine(text)), (Ok(ours), Ok(kind)), "{text}");
         }
         let kinds = ["sync", "uring", "aio"].map(real_engine);
         assert_eq!(kinds, [Ok(EngineKind::Sync), Ok(EngineKind::Uring), Ok(EngineKind::Aio)]);

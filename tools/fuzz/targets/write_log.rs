@@ -1,4 +1,4 @@
-//! Logs of dm-log-writes; what is no log is refused, and an entry is written as it was read.
+//! Logs of dm-log-writes; other input is refused, and an entry is written as it was read.
 #![no_main]
 
 use durio_simdisk::trace::{MARK, parse, superblock};

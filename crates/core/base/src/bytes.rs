@@ -16,7 +16,8 @@ const TIB: u64 = 1 << 40;
 /// A count of bytes, saved as an integer.
 ///
 /// Read with `k`, `m`, `g`, `t` or `KiB`, `MiB`, `GiB`, `TiB` as powers of 1024 (as fio and dd do),
-/// and with `kB`, `MB`, `GB`, `TB` as powers of 1000; without a unit, as bytes.
+/// and with `kB`, `MB`, `GB`, `TB` as powers of 1000; without a unit, as bytes. `KB` is 1024 bytes, as
+/// block sizes are written: the decimal prefix is a small k.
 /// Printed in binary units.
 ///
 /// ```
@@ -95,7 +96,7 @@ fn unit_scale(unit: &str) -> Option<u64> {
         "GB" => Some(1_000_000_000),
         "TB" => Some(1_000_000_000_000),
         _ => match unit.to_ascii_lowercase().as_str() {
-            "k" | "ki" | "kib" => Some(KIB),
+            "k" | "ki" | "kib" | "kb" => Some(KIB),
             "m" | "mi" | "mib" => Some(MIB),
             "g" | "gi" | "gib" => Some(GIB),
             "t" | "ti" | "tib" => Some(TIB),
@@ -152,6 +153,8 @@ mod tests {
         check("8K", 8192);
         check("8KiB", 8192);
         check("8kB", 8000);
+        check("4KB", 4096);
+        check("4 kb", 4096);
         check("64MB", 64_000_000);
         check("1g", 1 << 30);
         check(" 1.5 GiB ", 3 << 29);

@@ -139,6 +139,11 @@ impl fmt::Display for Nanos {
 pub struct Rate(f64);
 
 impl Rate {
+    /// A rate that was calculated, per second.
+    pub const fn new(per_second: f64) -> Self {
+        Self(per_second)
+    }
+
     /// `count` events in `span`; zero if the span is empty.
     #[expect(clippy::cast_precision_loss, reason = "a rate is a quotient")]
     pub fn of(count: u64, span: Nanos) -> Self {
@@ -151,6 +156,16 @@ impl Rate {
 
     pub const fn per_second(self) -> f64 {
         self.0
+    }
+
+    /// Two digits, for a rate that is not known better: more would suggest that it is exact.
+    #[must_use]
+    pub fn to_two_digits(self) -> Self {
+        if self.0 <= 0.0 {
+            return self;
+        }
+        let digit = 10_f64.powf(self.0.log10().floor() - 1.0);
+        Self((self.0 / digit).round() * digit)
     }
 }
 
@@ -165,6 +180,15 @@ impl fmt::Display for Rate {
 mod tests {
     use super::*;
     use crate::ParseErrorKind;
+
+    #[test]
+    fn a_rate_that_is_known_roughly_has_two_digits() {
+        for (rate, shown) in [(8174.0, 8200.0), (11_059.0, 11_000.0), (9.96, 10.0), (0.0, 0.0)] {
+            let rounded = Rate::new(rate).to_two_digits().per_second();
+            assert!((rounded - shown).abs() < 1e-9, "{rate}: {rounded}");
+        }
+        assert_eq!(Rate::new(4170.4).to_two_digits().to_string(), "4.2 k/s");
+    }
 
     #[test]
     fn a_time_beyond_the_largest_is_the_largest() {

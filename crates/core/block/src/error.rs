@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
+
 /// What callers can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -59,8 +61,17 @@ impl BlockError {
 
     /// What the user can do about it, if anything is known.
     #[must_use]
-    pub const fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<&'static str> {
+        self.hint_for(geteuid().is_root())
+    }
+
+    const fn hint_for(&self, is_root: bool) -> Option<&'static str> {
         match self.kind {
+            // By an attribute of the file, a rule of the container, or the server of a network filesystem.
+            ErrorKind::PermissionDenied if is_root => Some(
+                "it is refused even to root: in a container, allow the device (--device); else see \
+                 lsattr and dmesg",
+            ),
             ErrorKind::PermissionDenied => Some("run as a user who may write there, or as root"),
             ErrorKind::ReadOnly => Some("name a place on a filesystem mounted for writing"),
             ErrorKind::NoSpace => Some("make room, or give a smaller --size"),
@@ -98,5 +109,23 @@ fn kind_of(source: &io::Error) -> ErrorKind {
             ErrorKind::Unsupported
         }
         _ => ErrorKind::Io,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_not_told_to_run_as_root() {
+        let refused = |number| {
+            BlockError::at("open", Path::new("/dev/sdx"), io::Error::from_raw_os_error(number))
+        };
+        for number in [libc::EPERM, libc::EACCES] {
+            let hints = [false, true].map(|is_root| refused(number).hint_for(is_root).unwrap());
+            assert!(hints[0].ends_with("or as root"), "{hints:?}");
+            assert!(!hints[1].contains("run as") && hints[1].contains("--device"), "{hints:?}");
+        }
+        assert_eq!(refused(libc::EIO).hint_for(true), None);
     }
 }

@@ -346,7 +346,7 @@ fn single(name: &OsStr) -> io::Result<&OsStr> {
     match (components.next(), components.next()) {
         (Some(Component::Normal(only)), None) if only == name => Ok(name),
         _ => {
-            let reason = format!("'{}' is no name of one file", name.display());
+            let reason = format!("'{}' is not a name of one file", name.display());
             Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
         }
     }

@@ -176,8 +176,13 @@ impl<'a> PlaceSearch<'a> {
                 Ok(LocationFacts::Absent { free: free(parent)? })
             }
             _ => {
-                let hint = "name an existing directory, file or block device";
-                Err(CommandError::from(error).hint(hint))
+                let mut error = CommandError::from(error)
+                    .hint("name an existing directory, file or block device");
+                // A device node without its device is there, and is the machine's to mend.
+                if !path.exists() {
+                    error.kind = CommandErrorKind::WrongUse;
+                }
+                Err(error)
             }
         }
     }
@@ -346,7 +351,7 @@ fn refused(path: &Path, refusal: GuardRefusal, is_member: bool) -> CommandError 
     let failure = |text: String| CommandError::cannot_measure(text);
     match refusal {
         GuardRefusal::Failed(error) => error.into(),
-        GuardRefusal::NoMember => failure(format!("'{shown}' is no member of a durio RAID")),
+        GuardRefusal::NoMember => failure(format!("'{shown}' is not a member of a durio RAID")),
         GuardRefusal::Signatures(names) if is_member => {
             let names = names.join(", ");
             failure(format!("'{shown}' is a member, and something was written over it: {names}"))

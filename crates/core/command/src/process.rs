@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_line_is_due_after_a_tenth_of_the_time_within_bounds() {
-        // Seconds since the beginning, since the latest line, and what is said.
+        // Seconds since the beginning, since the latest line, and its text.
         let rows = [
             (10, 4, None),
             (10, 6, Some(10)),

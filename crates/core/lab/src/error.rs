@@ -25,7 +25,7 @@ pub enum LabError {
     #[error("no kernel with its modules was found in {}", listed(searched))]
     NoKernel { searched: Vec<PathBuf> },
     /// The file is not a kernel that QEMU can boot here.
-    #[error("'{}' is no x86-64 kernel image: {why}", path.display())]
+    #[error("'{}' is not an x86-64 kernel image: {why}", path.display())]
     NotAKernel { path: PathBuf, why: String },
     /// The folder with this kernel's modules is missing.
     #[error("no modules of kernel {release} in '{}'", folder.display())]

@@ -169,20 +169,30 @@ fn virtio_flush_of(dir: &SystemDir) -> Option<bool> {
 
 // Beginnings of models, by the documents of Amazon EC2, Google Compute Engine and Azure about disks. The
 // first that fits is taken: a volume's `nvme_card-pd` begins with the local disk's `nvme_card`.
-const CLOUD_MODELS: [(&str, CloudDisk); 9] = [
-    ("Amazon Elastic Block Store", CloudDisk::Volume),
-    ("nvme_card-pd", CloudDisk::Volume),
-    ("PersistentDisk", CloudDisk::Volume),
-    ("MSFT NVMe Accelerator", CloudDisk::Volume),
-    ("Msft Virtual Disk", CloudDisk::Volume),
-    ("Amazon EC2 NVMe Instance Storage", CloudDisk::Local),
-    ("nvme_card", CloudDisk::Local),
-    ("EphemeralDisk", CloudDisk::Local),
-    ("Microsoft NVMe Direct Disk", CloudDisk::Local),
+const CLOUD_MODELS: [(&str, CloudProvider, CloudDisk); 9] = [
+    ("Amazon Elastic Block Store", CloudProvider::Amazon, CloudDisk::Volume),
+    ("nvme_card-pd", CloudProvider::Google, CloudDisk::Volume),
+    ("PersistentDisk", CloudProvider::Google, CloudDisk::Volume),
+    ("MSFT NVMe Accelerator", CloudProvider::Azure, CloudDisk::Volume),
+    ("Msft Virtual Disk", CloudProvider::Azure, CloudDisk::Volume),
+    ("Amazon EC2 NVMe Instance Storage", CloudProvider::Amazon, CloudDisk::Local),
+    ("nvme_card", CloudProvider::Google, CloudDisk::Local),
+    ("EphemeralDisk", CloudProvider::Google, CloudDisk::Local),
+    ("Microsoft NVMe Direct Disk", CloudProvider::Azure, CloudDisk::Local),
 ];
 
+/// The cloud that a disk belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CloudProvider {
+    Amazon,
+    Google,
+    Azure,
+}
+
 /// What a cloud gives a virtual machine as a disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CloudDisk {
     /// A disk of the host: its content survives a reboot, and not a stop.
     Local,
@@ -190,13 +200,23 @@ pub enum CloudDisk {
     Volume,
 }
 
-impl CloudDisk {
-    /// The provider, by the names it gives its disks; none if no known cloud uses the names.
-    pub fn of(vendor: &str, model: &str) -> Option<Self> {
+impl CloudProvider {
+    /// The provider and its kind of disk, by the names that it gives its disks; none if no known cloud
+    /// uses the names.
+    pub fn of_disk(vendor: &str, model: &str) -> Option<(Self, CloudDisk)> {
         // SCSI pads vendors with blanks, and Azure's model alone is a plain `Virtual Disk`.
         let both = format!("{} {model}", vendor.trim());
         let fits = |known: &str| model.starts_with(known) || both.trim_end() == known;
-        CLOUD_MODELS.iter().find(|(known, _)| fits(known)).map(|(_, disk)| *disk)
+        let known = CLOUD_MODELS.iter().find(|(known, ..)| fits(known));
+        known.map(|(_, provider, disk)| (*provider, *disk))
+    }
+}
+
+impl CloudDisk {
+    /// The kind of disk, by the names that its provider gives it; none if no known cloud uses the
+    /// names.
+    pub fn of(vendor: &str, model: &str) -> Option<Self> {
+        CloudProvider::of_disk(vendor, model).map(|(_, disk)| disk)
     }
 }
 
@@ -275,6 +295,24 @@ mod tests {
         assert_eq!(found("Google  ", "EphemeralDisk   "), Some(CloudDisk::Local));
         assert_eq!(found("Msft    ", "Virtual Disk    "), Some(CloudDisk::Volume));
         assert_eq!(found("", "Virtual Disk"), None);
+    }
+
+    #[test]
+    fn a_cloud_s_disk_names_its_provider() {
+        use CloudProvider::{Amazon, Azure, Google};
+        let found = |vendor, model| CloudProvider::of_disk(vendor, model);
+        for (vendor, model, expected) in [
+            ("", "Amazon Elastic Block Store", Some((Amazon, CloudDisk::Volume))),
+            ("", "Amazon EC2 NVMe Instance Storage", Some((Amazon, CloudDisk::Local))),
+            ("Google  ", "PersistentDisk  ", Some((Google, CloudDisk::Volume))),
+            ("", "nvme_card-pd", Some((Google, CloudDisk::Volume))),
+            ("", "nvme_card", Some((Google, CloudDisk::Local))),
+            ("", "MSFT NVMe Accelerator v1.0", Some((Azure, CloudDisk::Volume))),
+            ("", "Microsoft NVMe Direct Disk", Some((Azure, CloudDisk::Local))),
+            ("ATA", "Samsung SSD 850", None),
+        ] {
+            assert_eq!(found(vendor, model), expected, "{vendor} {model}");
+        }
     }
 
     #[test]

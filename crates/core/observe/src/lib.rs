@@ -44,7 +44,7 @@ pub use array::{
     ArrayExamination, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
     ExaminedMember, MemberStanding, MemberStatus, MismatchPlace,
 };
-pub use block_facts::{BlockFacts, CloudDisk, WriteCache, device_serial};
+pub use block_facts::{BlockFacts, CloudDisk, CloudProvider, WriteCache, device_serial};
 pub use block_trace::read_block_trace;
 pub use capture_events::{CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile, WriteCallRates};
 pub use counters::{CpuCounters, DeviceCounters, read_cpu_counters, read_device_counters};
@@ -54,7 +54,7 @@ pub use family::Holder;
 pub use filesystem::FilesystemFacts;
 pub use host::{Host, LabFacts, LabTiming, read_host, read_nodes};
 pub use layer::{Layer, LayerKind, Stack, leaf_devices};
-pub use mountinfo::{MountedThing, mounted_at};
+pub use mountinfo::{MountedThing, UnmountedPlace, mounted_at, unmounted_place};
 pub use open_files::{
     OpenFile, descriptors, family_of, holders_below, open_file, process_of, processes_of_unit,
     threads_of, write_calls,

@@ -60,6 +60,56 @@ pub fn mounted_at(mount_point: &Path) -> Vec<MountedThing> {
         .collect()
 }
 
+/// Why a directory is probably not on the storage that it is meant to be on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnmountedPlace {
+    /// This mount point, at or above it, is in /etc/fstab, and nothing is mounted there.
+    Listed { mount_point: PathBuf, holder: PathBuf },
+    /// It is empty, where disks are mounted by custom, and not a mount point.
+    Empty { holder: PathBuf },
+}
+
+/// Whether a mount is missing at the directory. `holder` is the mount point of the filesystem that the
+/// directory is on instead.
+pub fn unmounted_place(directory: &Path) -> Option<UnmountedPlace> {
+    let directory = fs::canonicalize(directory).ok()?;
+    let mounts = parse_mountinfo(&fs::read("/proc/self/mountinfo").ok()?);
+    let fstab = fs::read("/etc/fstab").unwrap_or_default();
+    let is_empty = || fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_none());
+    missing_mount(&directory, &mounts, &fstab, is_empty)
+}
+
+fn missing_mount(
+    directory: &Path,
+    mounts: &[MountEntry],
+    fstab: &[u8],
+    is_empty: impl Fn() -> bool,
+) -> Option<UnmountedPlace> {
+    let holder = mount_by_prefix(mounts, directory)?.mount_point.clone();
+    let listed = fstab.split(|byte| *byte == b'\n').filter_map(listed_mount_point);
+    // Below the filesystem that is there: a mount at it or above it is not missing.
+    let missing = listed.filter(|listed| {
+        directory.starts_with(listed) && listed.starts_with(&holder) && *listed != holder
+    });
+    if let Some(mount_point) = missing.max_by_key(|listed| listed.components().count()) {
+        return Some(UnmountedPlace::Listed { mount_point, holder });
+    }
+    let is_by_custom = |path: &Path| {
+        path.file_name().is_some_and(|name| name == "mnt" || name == "media" || name == "mount")
+    };
+    let is_usual = is_by_custom(directory) || directory.parent().is_some_and(is_by_custom);
+    (is_usual && directory != holder && is_empty()).then_some(UnmountedPlace::Empty { holder })
+}
+
+/// The mount point of a line of fstab(5).
+fn listed_mount_point(line: &[u8]) -> Option<PathBuf> {
+    let mut fields = line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+    let source = fields.next().filter(|source| !source.starts_with(b"#"));
+    let mount_point = PathBuf::from(decode_octal(source.and(fields.next())?));
+    // "none" and "swap" are not paths.
+    mount_point.is_absolute().then_some(mount_point)
+}
+
 /// All entries that can be read; lines of another form are passed over.
 pub(crate) fn parse_mountinfo(content: &[u8]) -> Vec<MountEntry> {
     content.split(|byte| *byte == b'\n').filter_map(parse_entry).collect()
@@ -200,6 +250,50 @@ mod tests {
         assert_eq!(mount_point(Some(99), "/dev/shm/x"), (30, "/dev/shm".into()));
         assert_eq!(mount_point(None, "/dev/shmem"), (27, "/".into()));
         assert_eq!(mount_point(None, "/mnt/my disk/db"), (40, "/mnt/my disk".into()));
+    }
+
+    #[test]
+    fn a_mount_that_fstab_lists_is_missed_at_it_and_below_it() {
+        const FSTAB: &[u8] = b"# /dev/x /mnt/comment ext4\n/dev/vda / ext4 defaults 0 1\n\
+            \tUUID=1 /data\txfs noauto 0 0\n/dev/sda1 /mnt/my\\040disk xfs ro\nUUID=2 none swap sw\n\
+            /dev/sdb1 /data/pg/wal ext4\n";
+        let mounts = parse_mountinfo(TEXT);
+        let found = |directory: &str| {
+            missing_mount(Path::new(directory), &mounts, FSTAB, || false).map(|missing| {
+                match missing {
+                    UnmountedPlace::Listed { mount_point, holder } => {
+                        assert_eq!(holder, Path::new("/"));
+                        mount_point.display().to_string()
+                    }
+                    UnmountedPlace::Empty { .. } => "empty".to_owned(),
+                }
+            })
+        };
+        assert_eq!(found("/data").as_deref(), Some("/data"));
+        assert_eq!(found("/data/pg").as_deref(), Some("/data"));
+        assert_eq!(found("/data/pg/wal/x").as_deref(), Some("/data/pg/wal"));
+        for there in ["/", "/database", "/mnt/my disk/db", "/dev/shm", "/mnt/comment"] {
+            assert_eq!(found(there), None, "{there}");
+        }
+    }
+
+    #[test]
+    fn an_empty_directory_where_disks_are_mounted_by_custom_is_probably_a_mount_point() {
+        let mounts = parse_mountinfo(TEXT);
+        let found = |directory: &str, is_empty: bool| {
+            missing_mount(Path::new(directory), &mounts, b"", || is_empty)
+        };
+        let missing = Some(UnmountedPlace::Empty { holder: PathBuf::from("/") });
+        for usual in ["/mnt", "/mnt/pg", "/media/usb", "/srv/mnt"] {
+            assert_eq!(
+                (found(usual, true), found(usual, false)),
+                (missing.clone(), None),
+                "{usual}"
+            );
+        }
+        for other in ["/srv/data", "/mnt/pg/wal", "/mnt/my disk"] {
+            assert_eq!(found(other, true), None, "{other}");
+        }
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl OperationTrace {
                 return Err(invalid(text));
             }
             let operation = operation(&line, head.files.len()).map_err(|why| {
-                invalid(format!("its line {} is no operation: {why}", operations.len() + 2))
+                invalid(format!("its line {} is not an operation: {why}", operations.len() + 2))
             })?;
             operations.push(operation);
         }
@@ -279,7 +279,10 @@ mod tests {
         assert_eq!(read(head, line).unwrap().operations.len(), 1);
         let long = [&vec![b' '; 4096], line.as_slice()].concat();
         assert!(
-            read(head, &long).unwrap_err().to_string().starts_with("its line 2 is no operation")
+            read(head, &long)
+                .unwrap_err()
+                .to_string()
+                .starts_with("its line 2 is not an operation")
         );
         // A document of 48 MiB.
         let many = format!("[{}0]", "0,".repeat(24 << 20));
@@ -326,14 +329,14 @@ mod tests {
         };
         assert!(read(format!("{head}\n[5,1,7,0,\"write\",0,8,false]\n")).is_ok());
         for (line, words) in [
-            (r#"[0,1,7,1,"write",0,8,false]"#, "line 2 is no operation: it is of file 1 of 1"),
+            (r#"[0,1,7,1,"write",0,8,false]"#, "line 2 is not an operation: it is of file 1 of 1"),
             (r#"[0,1,7,0,"lseek",0,8,false]"#, "'lseek' neither writes nor syncs"),
             (r#"[0,1,7,0,"write",9223372036854775807,8,false]"#, "no file has so many bytes"),
             (r#"[0,1,7,0,"write",0,4294967296,false]"#, "no file has so many bytes"),
             (r#"[0,1,7,0,"write",0,0,false]"#, "'write' of 0 bytes"),
             (r#"[0,1,7,0,"fsync",0,5,false]"#, "'fsync' of 5 bytes"),
             (r#"[18446744073709551615,1,7,0,"write",0,8,false]"#, "no clock goes so far"),
-            (r#"[0,1,7,0,"write",-1,8,false]"#, "line 2 is no operation: invalid"),
+            (r#"[0,1,7,0,"write",-1,8,false]"#, "line 2 is not an operation: invalid"),
             ("", "it is cut off: it has 0 of 1 operations"),
         ] {
             let error = read(format!("{head}\n{line}")).unwrap_err().to_string();

@@ -6,12 +6,13 @@ use clap::Args;
 use durio_base::{Bytes, Nanos};
 use durio_bench::{AbTestOutcome, AbTestRequest, find_run, prove, read_run, restore_settings};
 use durio_block::{open_input, read_bounded};
-use durio_command::CommandError;
+use durio_command::{CommandError, CommandErrorKind};
 use durio_judge::advise::{
     AdviceRequest, AdviceRole, DatabaseSetting, DatabaseSettings, FactOrigin, advise as judge,
 };
-use durio_observe::{read_readings, read_stack};
+use durio_observe::{StackError, StackErrorKind, read_readings, read_stack};
 use durio_report::ShownAdvice;
+use durio_spec::profile::database_name;
 
 use crate::exit_code::{Exit, TABLE};
 use crate::options::OutputArguments;
@@ -116,8 +117,12 @@ pub(crate) fn advise(arguments: &Advise) -> Result<Exit, CommandError> {
     if let Some(rule) = &arguments.proof.prove {
         return proof(arguments, rule);
     }
-    let unread = |error| {
-        CommandError::cannot(error).hint("name an existing directory, file or block device")
+    let unread = |error: StackError| {
+        let kind = match error.kind {
+            StackErrorKind::NotFound => CommandErrorKind::WrongUse,
+            _ => CommandErrorKind::CannotMeasure,
+        };
+        CommandError::of(kind, error).hint("name an existing directory, file or block device")
     };
     let stack = read_stack(&arguments.path).map_err(unread)?;
     let readings = read_readings(&stack);
@@ -128,7 +133,7 @@ pub(crate) fn advise(arguments: &Advise) -> Result<Exit, CommandError> {
         target: arguments.path.display().to_string(),
         system: FactOrigin { stack: &stack, readings: &readings },
         role: arguments.role,
-        database: arguments.database.clone(),
+        database: arguments.database.as_deref().map(database_name).map(str::to_owned),
         settings: settings(arguments)?,
         run: run.as_ref().map(|run| &run.findings),
         rule: arguments.rule.clone(),

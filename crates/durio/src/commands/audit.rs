@@ -97,9 +97,10 @@ fn kind(file: &mut File) -> std::io::Result<InputFormat> {
     // Spreadsheets write a byte order mark before the first column.
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let is_object = text.starts_with(['{', '[']);
-    // The schema is the document's first key; a table may hold any words in its cells.
-    let first = text.get(..text.len().min(200)).unwrap_or_default();
-    Ok(if is_object && first.contains("\"schema\"") && first.contains("\"durio-findings-") {
+    // The first schema is the document's own, behind its summary.
+    let schema = text.split("\"schema\"").nth(1).unwrap_or_default();
+    let schema = schema.trim_start().trim_start_matches(':').trim_start();
+    Ok(if text.starts_with('{') && schema.starts_with("\"durio-findings-") {
         InputFormat::Findings
     } else if is_object || text.contains("\"fio version\"") {
         InputFormat::Json

@@ -27,8 +27,9 @@ use rustix::pipe::{SpliceFlags, tee};
 use crate::exit_code::{Exit, TABLE};
 use crate::measure::clear_up;
 use crate::options::OutputArguments;
-use crate::output::{self, named_as_file, refuse_existing, write_new, write_new_by};
+use crate::output::{self, named_as_file, write_new, write_new_by};
 use crate::stop_signals::stop_on_signals;
+use crate::values::refuse_existing;
 
 /// Watch what a running database does to its storage, and make a profile of it
 ///
@@ -37,12 +38,12 @@ use crate::stop_signals::stop_on_signals;
 /// which sizes, where, who syncs and how often. Needs root, and no more than the kernel's tracefs:
 /// where that is not mounted, durio mounts it for itself alone. Nothing stays behind.
 ///
-///   durio capture --pid 812 --for 60s --output mine.toml
+///   durio capture --pid 812 --duration 60s --profile mine.toml
 ///   durio capture --unit postgresql@15-main
 ///   durio capture --path /var/lib/mysql --html page.html
 ///   durio run profile:mine.toml --target /mnt/other
 ///   durio capture --path /mnt/other --against before.json
-///   durio capture --strace trace.txt --output mine.toml
+///   durio capture --strace trace.txt --profile mine.toml
 ///   durio capture --pid 812 --trace mine.trace
 ///   durio replay mine.trace /mnt/other
 ///
@@ -59,7 +60,7 @@ pub(crate) struct CaptureArguments {
     /// Afterwards durio counts the calls that write without tracing them, for a tenth of that time and 4s
     /// at most: the report says how much tracing slowed the database down.
     #[arg(
-        long = "for",
+        long,
         value_name = "TIME",
         default_value = "60s",
         conflicts_with_all = ["strace", "block_trace"],
@@ -73,7 +74,7 @@ pub(crate) struct CaptureArguments {
     pub(crate) against: Option<PathBuf>,
 
     /// Write a profile of it to this new file; durio run profile:FILE measures it
-    #[arg(long = "output", value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) profile: Option<PathBuf>,
 
     /// Write every write and sync to this new file, with its time; durio replay does them again elsewhere
@@ -130,9 +131,8 @@ const ROOT: &str = "/";
 
 pub(super) fn capture(arguments: &CaptureArguments) -> Result<Exit, CommandError> {
     if arguments.duration.get() == 0 {
-        return Err(
-            CommandError::wrong_use("--for 0s watches nothing").hint("give a time, such as 60s")
-        );
+        return Err(CommandError::wrong_use("--duration 0s watches nothing")
+            .hint("give a time, such as 60s"));
     }
     if arguments.output.format() == Format::FioJson {
         return Err(output::unsupported(
@@ -206,7 +206,7 @@ impl KeptOperations {
         if self.operations.is_empty() {
             let text = "no write or sync of a named file was seen, so there is no trace to write";
             return Err(CommandError::cannot_measure(text)
-                .hint("watch the database while it works, and longer: --for 10m"));
+                .hint("watch the database while it works, and longer: --duration 10m"));
         }
         if self.operations.iter().all(|operation| operation.nanos == 1) {
             let text = "the text does not say how long calls took, so there is no trace to write";
@@ -309,7 +309,7 @@ fn read_trace(
     }
     let end = end.map_err(|error| {
         let TracerProgram { name, made_by, .. } = tracer;
-        let text = format!("'{}' is no trace of {name} to go by: {error}", path.display());
+        let text = format!("'{}' is not a trace of {name} to go by: {error}", path.display());
         CommandError::wrong_use(text).hint(*made_by)
     })?;
     let source = CaptureSource {
@@ -333,7 +333,7 @@ pub(super) fn day_of(time: SystemTime) -> String {
 fn read_earlier(path: &Path) -> Result<EarlierCapture, CommandError> {
     let io = |error| CommandError::io("read", path, error);
     let refused = |why: String| {
-        CommandError::wrong_use(format!("'{}' is no earlier capture: {why}", path.display()))
+        CommandError::wrong_use(format!("'{}' is not an earlier capture: {why}", path.display()))
             .hint("durio capture --json > FILE makes one")
     };
     let bytes = match open_written(path).and_then(|file| read_bounded(file, EARLIER_MAX)) {
@@ -352,7 +352,7 @@ fn target(whom: &Whom) -> Result<CaptureTarget, CommandError> {
     }
     if let Some(unit) = &whom.unit {
         if unit.is_empty() || unit.contains('/') {
-            return Err(CommandError::wrong_use(format!("'{unit}' is no name of a unit")));
+            return Err(CommandError::wrong_use(format!("'{unit}' is not a name of a unit")));
         }
         return Ok(CaptureTarget::Unit(unit.clone()));
     }
@@ -360,7 +360,7 @@ fn target(whom: &Whom) -> Result<CaptureTarget, CommandError> {
     let real = fs::canonicalize(&path).map_err(|error| CommandError::io("find", &path, error))?;
     match real.is_dir() {
         true => Ok(CaptureTarget::Directory(real)),
-        false => Err(CommandError::wrong_use(format!("'{}' is no directory", path.display()))
+        false => Err(CommandError::wrong_use(format!("'{}' is not a directory", path.display()))
             .hint("--path takes the directory of a database")),
     }
 }
@@ -409,7 +409,7 @@ fn write_profile(path: &Path, findings: &CaptureFindings) -> Result<(), CommandE
     let Some(text) = profile_text(findings) else {
         let text = "nothing durable was seen, so there is no profile to write";
         return Err(CommandError::cannot_measure(text)
-            .hint("watch the database while it commits, and longer: --for 10m"));
+            .hint("watch the database while it commits, and longer: --duration 10m"));
     };
     // A profile that durio itself does not read would be found out too late.
     Profile::parse(&path.display().to_string(), &text)

@@ -12,7 +12,9 @@ use durio_base::{Bytes, Nanos, did_you_mean};
 use durio_command::{CommandError, CommandErrorKind, LocatedPlaces};
 use durio_observe::process_names;
 use durio_plan::Threshold;
-use durio_spec::profile::{LogSetting, Profile, known_databases, profile, profile_names};
+use durio_spec::profile::{
+    LogSetting, Profile, database_name, known_databases, profile, profile_names,
+};
 use durio_spec::written::PredictGoal;
 use durio_spec::{CheckLength, CheckRequest, PredictRequest, plan_check, plan_predict, written};
 
@@ -87,8 +89,8 @@ pub(crate) struct CheckArguments {
     /// Exit with 1 if this goal is missed, such as 'commit p99 < 5ms' (can be repeated)
     ///
     /// WORKLOAD FIGURE < TIME for a latency (mean, p50, p99, p99.9, max), WORKLOAD rate > N or WORKLOAD
-    /// bandwidth > SIZE. Latencies are those of commits or reads; another operation is named between
-    /// workload and figure: 'commit sync p99 < 2ms'.
+    /// bandwidth > SIZE; without WORKLOAD it is that of commit. Latencies are those of commits or reads;
+    /// another operation is named between workload and figure: 'commit sync p99 < 2ms'.
     #[arg(long = "goal", value_name = "GOAL", value_parser = written::check_goal, help_heading = "Verdict")]
     pub(crate) goals: Vec<Threshold>,
 
@@ -154,7 +156,7 @@ fn known(names: &[String]) -> Result<Vec<String>, CommandError> {
     let databases = known_databases()?;
     let all: Vec<&str> = databases.iter().map(String::as_str).collect();
     let find = |name: &String| {
-        databases.iter().find(|known| *known == name).cloned().ok_or_else(|| {
+        databases.iter().find(|known| *known == database_name(name)).cloned().ok_or_else(|| {
             CommandError::wrong_use(format!("unknown database '{name}'")).hint(did_you_mean(
                 name,
                 &all,
@@ -184,6 +186,10 @@ pub(super) fn verdict(findings: &Findings, databases: &[String]) -> Exit {
         let Verdict { database, criterion, measured, .. } = verdict;
         output::remark(&format!("durio: cannot tell for {database}: {criterion}: {measured}"));
     }
+    // In a script the report may be JSON in a file, and the exit code alone says too little.
+    for verdict in asked.iter().filter(|verdict| verdict.verdict == VerdictWord::Unfit) {
+        output::remark(&format!("durio: {}", missed(verdict)));
+    }
     let words: Vec<VerdictWord> = asked.iter().map(|verdict| verdict.verdict).collect();
     // One unfit database decides, even if others are undecided.
     if words.contains(&VerdictWord::Unfit) {
@@ -192,6 +198,14 @@ pub(super) fn verdict(findings: &Findings, databases: &[String]) -> Exit {
         Exit::CANNOT_MEASURE
     } else {
         Exit::Fine
+    }
+}
+
+fn missed(verdict: &Verdict) -> String {
+    let Verdict { database, location, criterion, measured, .. } = verdict;
+    match database == Threshold::GOAL {
+        true => format!("goal missed at {location}: {criterion}; measured {measured}"),
+        false => format!("{location} is unfit for {database}: {criterion}; measured {measured}"),
     }
 }
 
@@ -214,6 +228,8 @@ pub(super) fn verdict(findings: &Findings, databases: &[String]) -> Exit {
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Predict {
     /// Name of a profile that has [software], or the path of a TOML file
+    ///
+    /// postgres, sqlite (with its write-ahead log) and mysql (by the model of MariaDB) are understood.
     #[arg(value_name = "DATABASE")]
     pub(crate) database: String,
 
@@ -253,7 +269,7 @@ pub(crate) struct Predict {
 
 pub(super) fn predict(arguments: &Predict) -> Result<Exit, CommandError> {
     let options = &arguments.common;
-    let profile = super::profile::read(OsStr::new(&arguments.database), &arguments.settings)?;
+    let profile = model(&arguments.database, &arguments.settings)?;
     let directory = [arguments.directory.clone()];
     let LocatedPlaces { places, held } = locate(&directory, options)?;
     let missing = || CommandError::new(CommandErrorKind::Fault, "a path was located nowhere");
@@ -271,6 +287,18 @@ pub(super) fn predict(arguments: &Predict) -> Result<Exit, CommandError> {
     })?;
     let (exit, findings) = execute(&execution, &plan, held, options)?;
     Ok(if exit == Exit::Fine { verdict(&findings, &[]) } else { exit })
+}
+
+/// The profile of the database; for MySQL that of MariaDB, which was held against the database itself.
+fn model(database: &str, settings: &[LogSetting]) -> Result<Profile, CommandError> {
+    let is_mysql = database_name(database) == "mysql";
+    let modelled = if is_mysql { "mariadb" } else { database };
+    let mut profile = super::profile::read(OsStr::new(modelled), settings)?;
+    if is_mysql {
+        profile.title = format!("MySQL, by the model of {}", profile.title);
+        output::remark(&format!("durio: {}: durio has no model of MySQL", profile.title));
+    }
+    Ok(profile)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(crate) struct Doctor {
 pub(super) fn doctor(arguments: &Doctor) -> Result<Exit, CommandError> {
     let directory = &arguments.directory;
     if directory.exists() && !directory.is_dir() {
-        let text = format!("'{}' is no directory", directory.display());
+        let text = format!("'{}' is not a directory", directory.display());
         return Err(CommandError::wrong_use(text)
             .hint("durio doctor takes the directory in which durio check is to make its files"));
     }

@@ -25,7 +25,7 @@ use crate::measure::{PLAN_FILE_NAME, begin, execute};
 use crate::options::{Expanding, Measuring, PlanArguments, RunCommand};
 use crate::output;
 
-/// Run fio jobs with durio: accepts fio's job files and command line, prints fio's output
+/// Run fio's job files and command lines with durio, and print fio's output
 ///
 /// Accepts fio's options and prints fio's output: --output, --output-format
 /// (normal, terse, json, json+, and lists of them), --minimal, --terse-version, --append-terse, and
@@ -154,7 +154,7 @@ fn check_alone(targets: &[PathBuf], expanding: &Expanding) -> Result<(), Command
 
 fn word(path: &Path) -> Result<String, CommandError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        let text = format!("'{}' is no text; give the file another name", path.display());
+        let text = format!("'{}' is not text; give the file another name", path.display());
         CommandError::wrong_use(text)
     })
 }

@@ -32,7 +32,7 @@ const TABLE: &str = "\
 Exit codes:
   the command's own; 128 + N if signal N ended it, 127 if there is no such command,
   126 if it cannot be run
-  2    wrong use
+  2    usage error
   3    --accelerator kvm, and KVM does not work here
   124  the time limit was reached
   125  durio or the guest failed: the reason is on stderr

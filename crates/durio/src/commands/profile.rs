@@ -24,9 +24,10 @@ use durio_spec::{PredictRequest, ProfileRequest, plan_predict, plan_profile, pre
 use crate::exit_code::{Exit, TABLE};
 use crate::measure::{PLAN_FILE_NAME, begin, clear_up, execute};
 use crate::options::{Expanding, OutputArguments, PlanArguments, RunCommand};
-use crate::output::{self, named_as_file, refuse_existing, write_new};
+use crate::output::{self, named_as_file, write_new};
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
+use crate::values::refuse_existing;
 
 /// Show what databases do to their storage, field by field, each with its source
 ///
@@ -36,7 +37,7 @@ use crate::stop_signals::stop_on_signals;
 ///   durio profile list
 ///   durio profile show postgresql
 ///   durio profile show ./mine.toml
-///   durio profile calibrate postgresql --output mine.toml --command 'pgbench -c {clients} -T 5'
+///   durio profile calibrate postgresql --profile mine.toml --command 'pgbench -c {clients} -T 5'
 ///   durio run profile:postgresql --target /data
 ///   durio run profile:./mine.toml --target log=/log --target data=/data
 ///
@@ -74,7 +75,7 @@ pub(crate) enum ProfileCommand {
 /// model in memory, and writes a profile with which the model is as fast as the database. It takes
 /// three to four minutes.
 ///
-///   durio profile calibrate postgresql --output mine.toml \
+///   durio profile calibrate postgresql --profile mine.toml \
 ///       --command 'pgbench -n -f insert.sql -c {clients} -T 5'
 ///   durio predict ./mine.toml /data
 ///
@@ -102,7 +103,7 @@ pub(crate) struct Calibrate {
     pub(crate) clients: Vec<u32>,
 
     /// Write the profile to this new file; durio predict FILE uses it
-    #[arg(long = "output", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) profile: PathBuf,
 
     /// Measured time of the model per number of clients, in each round

@@ -16,11 +16,12 @@ use durio_prove::{
     check_crash_states, command_in_guest, keep_ledger, prove_in_guest, verify_target,
 };
 use durio_record::proof::crash_states::CheckOutcome;
-use durio_spec::{plan_proof, proof_spec_json_schema, shipped_proof_specs};
+use durio_spec::proof_spec_json_schema;
 
 use super::prove_run::{
     ProveExec, ProveRun, TokenOptions, exec, refuse_fio, run, token, verdict, warn_of_reach,
 };
+use super::spec;
 use crate::exit_code::{Exit, TABLE};
 use crate::options::OutputArguments;
 use crate::progress::Terminal;
@@ -326,24 +327,19 @@ fn verify(arguments: &ProveVerify) -> Result<Exit, CommandError> {
 
 pub(super) fn plan(arguments: &ProvePlan) -> Result<Exit, CommandError> {
     let Some(spec) = &arguments.spec else {
-        let text = if arguments.schema { proof_spec_json_schema() } else { listing()? };
+        let text = match arguments.schema {
+            true => proof_spec_json_schema(),
+            false => format!(
+                "Built-in proof specs; durio prove plan NAME shows one:\n\n{}",
+                spec::listed(&spec::proofs()?)
+            ),
+        };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
     };
     output::refuse_fio(arguments.output, "PROOF")?;
     // A proof draws its seed; a plan does not need one.
     let plan = plan_power_proof(spec, Some(0), None, &arguments.only, None)?;
     output::report(arguments.output, &plan).map(|()| Exit::Fine)
-}
-
-/// Names and summaries of the specs within the program.
-fn listing() -> Result<String, CommandError> {
-    let width = shipped_proof_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
-    let mut text = String::from("Built-in proof specs; durio prove plan NAME shows one:\n\n");
-    for shipped in shipped_proof_specs() {
-        let plan = plan_proof(shipped.name, shipped.text, 0)?;
-        text.push_str(&format!("  {:width$}  {}\n", shipped.name, plan.summary));
-    }
-    Ok(text)
 }
 
 pub(super) fn states(arguments: &ProveStates) -> Result<Exit, CommandError> {

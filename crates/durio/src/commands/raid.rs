@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::{Args, Subcommand};
-use durio_base::Bytes;
+use durio_base::{Bytes, shell_word};
 use durio_block::Folder;
 use durio_command::CommandError;
 use durio_raid_commands::{
     ArrayOrder, CreateArray, EraseConsent, ServeArray, create_array, examine_array, order_array,
     serve_array,
 };
+use durio_report::array_standing;
 
 use crate::exit_code::{Exit, TABLE};
 use crate::options::OutputArguments;
@@ -157,7 +158,7 @@ pub(crate) struct RaidAdd {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct RaidReplace {
-    /// The member that is to go
+    /// The member that is to go: its device, or its role
     #[arg(value_name = "OLD")]
     pub(crate) old: PathBuf,
 
@@ -185,7 +186,7 @@ pub(crate) struct RaidConsent {
 
 #[derive(Debug, Args)]
 pub(crate) struct ArrayDevice {
-    /// The device
+    /// The device; fail and remove also take the role of a member
     #[arg(value_name = "DEV")]
     pub(crate) path: PathBuf,
 
@@ -214,10 +215,12 @@ pub(super) fn raid(arguments: &RaidArguments) -> Result<Exit, CommandError> {
             Ok(Exit::Fine)
         }
         RaidCommand::Fail(it) => {
-            tell(&it.socket.socket, &ArrayOrder::Fail { path: absolute(&it.path)? })
+            let path = member(&it.socket.socket, &it.path)?;
+            tell(&it.socket.socket, &ArrayOrder::Fail { path })
         }
         RaidCommand::Remove(it) => {
-            tell(&it.socket.socket, &ArrayOrder::Remove { path: absolute(&it.path)? })
+            let path = member(&it.socket.socket, &it.path)?;
+            tell(&it.socket.socket, &ArrayOrder::Remove { path })
         }
         RaidCommand::Add(arguments) => add(arguments),
         RaidCommand::Replace(arguments) => replace(arguments),
@@ -232,6 +235,10 @@ fn create(array: &CreateArray) -> Result<Exit, CommandError> {
     let shape = create_array(array)?;
     let size = Bytes::new(shape.size_bytes);
     output::answer_text(&format!("created: {}, {size}, {}\n", shape.name, shape.array))?;
+    let devices = array.members.iter().chain(&array.spares);
+    let devices = devices.map(|device| shell_word(&device.to_string_lossy()));
+    let devices = devices.collect::<Vec<_>>().join(" ");
+    output::remark(&format!("hint: serve it with: durio raid start --socket PATH {devices}"));
     Ok(Exit::Fine)
 }
 
@@ -326,7 +333,8 @@ fn add(arguments: &RaidAdd) -> Result<Exit, CommandError> {
 fn replace(arguments: &RaidReplace) -> Result<Exit, CommandError> {
     let RaidReplace { old, new, socket, .. } = arguments;
     let consent = consent(&arguments.consent, new)?;
-    let order = ArrayOrder::Replace { old: absolute(old)?, new: absolute(new)?, consent };
+    let old = member(&socket.socket, old)?;
+    let order = ArrayOrder::Replace { old, new: absolute(new)?, consent };
     tell(&socket.socket, &order)
 }
 
@@ -340,8 +348,28 @@ fn consent(arguments: &RaidConsent, path: &Path) -> Result<EraseConsent, Command
 }
 
 fn tell(socket: &Path, order: &ArrayOrder) -> Result<Exit, CommandError> {
-    order_array(socket, order)?;
+    let status = order_array(socket, order)?;
+    output::remark(&match order {
+        ArrayOrder::Stop => "durio: stopped".to_owned(),
+        ArrayOrder::Scrub { .. } => {
+            "durio: the scrub has started; durio raid status shows what it finds".to_owned()
+        }
+        _ => format!("durio: {}", array_standing(&status)),
+    });
     Ok(Exit::Fine)
+}
+
+/// The device of this path; a number that is not a path here means the member of that role, as durio
+/// raid status prints it.
+fn member(socket: &Path, word: &Path) -> Result<PathBuf, CommandError> {
+    let role = word.to_str().and_then(|text| text.parse::<u8>().ok());
+    let Some(role) = role.filter(|_| !word.exists()) else { return absolute(word) };
+    let status = order_array(socket, &ArrayOrder::Status)?;
+    let found = status.devices.into_iter().find(|device| device.role == Some(role));
+    found.and_then(|device| device.path).map(PathBuf::from).ok_or_else(|| {
+        CommandError::cannot_measure(format!("the array has no device of role {role}"))
+            .hint("durio raid status shows them")
+    })
 }
 
 /// The server has a different working directory.

@@ -21,9 +21,10 @@ use super::capture::{command_line, day_of, write_page};
 use crate::exit_code::{Exit, TABLE};
 use crate::measure::{TIME_MAX, clear_up};
 use crate::options::OutputArguments;
-use crate::output::{self, refuse_existing};
+use crate::output::{self};
 use crate::stop_signals::stop_on_signals;
 use crate::values;
+use crate::values::refuse_existing;
 
 /// Do again what a database did, on other storage
 ///
@@ -33,7 +34,7 @@ use crate::values;
 /// had ended in the trace when it began. The report says whether this storage keeps up, and has rates
 /// and times of syncs beside those of the trace. The files are gone at the end.
 ///
-///   durio capture --unit postgresql@15-main --for 60s --trace mine.trace
+///   durio capture --unit postgresql@15-main --duration 60s --trace mine.trace
 ///   durio replay mine.trace /mnt/other
 ///   durio replay mine.trace /mnt/other --speed 2
 ///
@@ -87,7 +88,7 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> 
     let facts =
         fs::metadata(directory).map_err(|error| CommandError::io("find", directory, error))?;
     if !facts.is_dir() {
-        let text = format!("'{}' is no directory", directory.display());
+        let text = format!("'{}' is not a directory", directory.display());
         return Err(CommandError::wrong_use(text)
             .hint("name one on the storage in question: the files of a replay are made there"));
     }

@@ -11,14 +11,13 @@ use durio_command::{CommandError, LocatedPlaces, Permission};
 use durio_plan::{BatchPolicy, ClockChoice, EngineKind, Goal, Limit, NullScript, Placement};
 use durio_report::ShownPlan;
 use durio_spec::{
-    CampaignSpec, RunRequest, SpecError, SweepRequest, plan_run, plan_sweep, shipped_specs,
-    spec_json_schema, written,
+    RunRequest, SpecError, SweepRequest, plan_run, plan_sweep, spec_json_schema, written,
 };
 use durio_workload::{
     Arrivals, CacheMode, Pattern, PerMille, Region, RegionRule, SyncPolicy, Workload,
 };
 
-use super::{fio, profile};
+use super::{fio, profile, spec};
 use crate::exit_code::{Exit, TABLE};
 use crate::measure::{PLAN_FILE_NAME, begin, execute, locate, refuse_absent, resume};
 use crate::options::{JobArguments, PlanArguments, RunCommand};
@@ -31,14 +30,14 @@ use crate::{output, values};
 /// gap, and confirms the result once more. The answer is an interval: the highest rate that met the
 /// goal and the lowest that did not.
 ///
-///   durio sweep --goal p99=2ms --target /data --rw randread --bs 8k --engine uring --depth 64
-///   durio sweep --goal p99.9=10ms --target /data --rw write --bs 8k --sync fdatasync
+///   durio sweep --goal 'p99 < 2ms' --target /data --rw randread --bs 8k --engine uring --depth 64
+///   durio sweep --goal 'p99.9 < 10ms' --target /data --rw write --bs 8k --sync fdatasync
 ///
 /// --duration is the time per trial [default: 10s]. All other options are as for `durio run`.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct SweepArguments {
-    /// Latency goal: a percentile of the response latency and its limit, such as p99=2ms
+    /// Latency goal: a percentile of the response latency and its limit, such as 'p99 < 2ms'
     #[arg(long, value_name = "GOAL", value_parser = written::goal, help_heading = "Search")]
     pub(crate) goal: Goal,
 
@@ -301,7 +300,13 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<Exit, CommandError> {
 
 pub(crate) fn plan(arguments: &PlanArguments) -> Result<Exit, CommandError> {
     let Some(spec) = &arguments.spec else {
-        let text = if arguments.schema { spec_json_schema() } else { listing()? };
+        let text = match arguments.schema {
+            true => spec_json_schema(),
+            false => format!(
+                "Built-in specs; durio plan NAME --target PATH shows one:\n\n{}",
+                spec::listed(&spec::campaigns()?)
+            ),
+        };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
     };
     if profile::is_profile(spec) {
@@ -342,15 +347,4 @@ fn obstacle(error: &SpecError) -> String {
         None => error.message.clone(),
         Some(hint) => format!("{}; {hint}", error.message),
     }
-}
-
-/// Names and summaries of the specs within the program.
-fn listing() -> Result<String, CommandError> {
-    let width = shipped_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
-    let mut text = String::from("Built-in specs; durio plan NAME --target PATH shows one:\n\n");
-    for shipped in shipped_specs() {
-        let spec = CampaignSpec::parse(shipped.name, shipped.text)?;
-        text.push_str(&format!("  {:width$}  {}\n", shipped.name, spec.summary()));
-    }
-    Ok(text)
 }

@@ -35,7 +35,7 @@ pub(crate) struct ReportArguments {
     pub(crate) runs: Vec<PathBuf>,
 
     /// Open the saved page in a browser, and print its path
-    #[arg(long, conflicts_with_all = ["format", "json", "verbose"])]
+    #[arg(long, conflicts_with_all = ["format", "json", "verbose", "report_file"])]
     pub(crate) open: bool,
 
     #[command(flatten)]
@@ -87,6 +87,7 @@ fn open(page: &Path) -> Result<Exit, CommandError> {
         .iter()
         .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     if !has_display {
+        output::remark("durio: no display here; open that page in a browser");
         return Ok(Exit::Fine);
     }
     // The desktop's program may outlive durio, and its output is not durio's.
@@ -107,7 +108,7 @@ fn open(page: &Path) -> Result<Exit, CommandError> {
 /// --out said otherwise. Wherever a command takes a run, these words mean one:
 ///
 ///   last, last~1     the latest, the one before it
-///   NAME             the run that was given this name (durio check --name NAME)
+///   NAME, NAME~1     the latest run of this name (durio check --name NAME), the one before it
 ///   2026-11-23T15    the begin of a run's own name, if it is the only one
 ///   check-4711       the end of it
 ///   path/to/folder   its folder, wherever it is

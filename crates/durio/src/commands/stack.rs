@@ -18,13 +18,14 @@ use durio_observe::{StackError, StackErrorKind, read_stack, read_stack_in};
 use durio_plan::{ClockChoice, Plan, Role};
 use durio_prove::background::clear_dead_servers;
 use durio_record::bench::BenchFolder;
-use durio_report::{Format, Stacks, visible};
-use durio_spec::{SpecError, StackBench, shipped_stack_specs, stack_spec_json_schema};
+use durio_report::{Format, Stacks, visible, visible_lines};
+use durio_spec::{StackBench, stack_spec_json_schema};
 use serde_json::{Value, json};
 
 use super::lab::InGuest;
+use super::spec;
 use crate::exit_code::{Exit, TABLE};
-use crate::measure::{clear_up, consent};
+use crate::measure::{clear_up, consent, in_another_folder};
 use crate::options::{Choosing, Measuring, OutputArguments};
 use crate::output;
 use crate::progress::Terminal;
@@ -333,7 +334,7 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, CommandError> {
         seed: options.seed,
         label: options.name.as_deref(),
         quiet: options.quiet,
-        runs: &runs_folder(options.out.as_deref())?,
+        runs: &runs_folder(options.out.as_deref()).map_err(in_another_folder)?,
     };
     let benched = bench_of_guest(&bench, &stop, &Terminal::new(options.quiet))?;
     show_found(&benched.folder, benched.found, options.output)?;
@@ -377,7 +378,13 @@ const ID: &str = "0000000";
 
 pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, CommandError> {
     let Some(path) = &arguments.spec else {
-        let text = if arguments.schema { stack_spec_json_schema() } else { list_specs()? };
+        let text = match arguments.schema {
+            true => stack_spec_json_schema(),
+            false => format!(
+                "Built-in stack specs; durio stack plan NAME shows one:\n\n{}",
+                spec::listed(&spec::stacks()?)
+            ),
+        };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
     };
     let (bench, choice) = (read_stack_spec(path)?, arguments.choosing.choice());
@@ -396,27 +403,16 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, CommandError> {
     let shown =
         PlanView { bench: &bench, stacks: &stacks, commands: &commands, estimates: &estimates };
     match arguments.output.format() {
-        Format::Text => output::answer_text(&shown.text())?,
+        Format::Text => output::deliver(arguments.output, visible_lines(&shown.text()).as_bytes())?,
         Format::Json => {
             let mut bytes = Vec::new();
             durio_report::write_document(&shown.json(), &mut bytes)
                 .map_err(CommandError::unmade)?;
-            output::answer(&bytes)?;
+            output::deliver(arguments.output, &bytes)?;
         }
         _ => return Err(output::unsupported(arguments.output, "there are text and json")),
     }
     Ok(Exit::Fine)
-}
-
-/// Names and summaries of the specs within the program.
-fn list_specs() -> Result<String, CommandError> {
-    let width = shipped_stack_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
-    let mut text = String::from("Built-in stack specs; durio stack plan NAME shows one:\n\n");
-    for shipped in shipped_stack_specs() {
-        let bench: Result<StackBench, SpecError> = StackBench::parse(shipped.name, shipped.text);
-        text.push_str(&format!("  {:width$}  {}\n", shipped.name, bench?.summary));
-    }
-    Ok(text)
 }
 
 /// A plan that is shown.

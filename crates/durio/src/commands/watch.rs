@@ -280,7 +280,7 @@ fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<WatchProbe,
         .iter()
         .all(|location| matches!(location.facts, LocationFacts::Directory { .. }))
     {
-        let text = format!("'{}' is no directory", directory.display());
+        let text = format!("'{}' is not a directory", directory.display());
         return Err(CommandError::wrong_use(text)
             .hint("durio watch makes its own files in a directory on the storage"));
     }

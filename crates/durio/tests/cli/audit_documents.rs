@@ -119,7 +119,7 @@ fn large_files_end_in_an_error_and_in_time() {
     let path = sandbox.root().join("large");
     let file = fs::File::create(&path).unwrap();
     file.set_len(100 << 20).unwrap();
-    audit(&sandbox, &path).expect_exit(3).expect_stderr("no text");
+    audit(&sandbox, &path).expect_exit(3).expect_stderr("not text");
     let mut text = b"{\"fio version\" : \"".to_vec();
     text.resize(8 << 20, b' ');
     fs::write(&path, text).unwrap();

@@ -74,12 +74,12 @@ fn what_cannot_be_watched_is_refused_with_what_to_do() {
         ("capture", 2, "--pid"),
         ("capture --pid 1 --unit x", 2, "cannot be used with"),
         ("capture --pid 0", 2, "0 is not in"),
-        ("capture --pid 1 --for 0s", 2, "watches nothing"),
-        ("capture --pid 1 --output data", 2, "is not overwritten"),
-        ("capture --pid 1 --html none/page.html", 2, "there is no directory 'none'"),
+        ("capture --pid 1 --duration 0s", 2, "watches nothing"),
+        ("capture --pid 1 --profile data", 2, "is not overwritten"),
+        ("capture --pid 1 --html none/page.html", 2, "'none' is not a directory"),
         ("capture --pid 1 --against none.json", 3, "none.json"),
-        ("capture --pid 1 --against other.json", 2, "'other.json' is no earlier capture"),
-        ("capture --unit a/b", 2, "no name of a unit"),
+        ("capture --pid 1 --against other.json", 2, "'other.json' is not an earlier capture"),
+        ("capture --unit a/b", 2, "not a name of a unit"),
         ("capture --path none", 3, "none"),
     ] {
         sandbox.durio(line).run().expect_exit(code).expect_stderr(said).expect_no_stdout();
@@ -103,7 +103,7 @@ fn who_may_not_trace_is_told_that_it_takes_root() {
         return;
     }
     let sandbox = Sandbox::for_everyone();
-    let ended = sandbox.durio_as_nobody("capture --pid 1 --for 1s").run().expect_exit(3);
+    let ended = sandbox.durio_as_nobody("capture --pid 1 --duration 1s").run().expect_exit(3);
     ended.expect_stderr("needs root");
 }
 
@@ -115,7 +115,8 @@ fn every_write_and_sync_is_counted_and_the_profile_runs() {
     let sandbox = Sandbox::new();
     let running = writer(&sandbox, "60s");
     let process = running.id();
-    let line = format!("capture --pid {process} --for 1500ms --output p.toml --html p.html --json");
+    let line =
+        format!("capture --pid {process} --duration 1500ms --profile p.toml --html p.html --json");
     let ended = sandbox.durio(&line).run().expect_exit(0).expect_stderr("durio run profile:p.toml");
     let document = ended.json();
     end(running);
@@ -156,9 +157,9 @@ fn an_earlier_capture_stands_beside_this_one() {
     let sandbox = Sandbox::new();
     let running = writer(&sandbox, "60s");
     let process = running.id();
-    let earlier = sandbox.durio(&format!("capture --pid {process} --for 800ms --json")).run();
+    let earlier = sandbox.durio(&format!("capture --pid {process} --duration 800ms --json")).run();
     fs::write(sandbox.root().join("before.json"), earlier.expect_exit(0).text()).unwrap();
-    let line = format!("capture --pid {process} --for 800ms --against before.json");
+    let line = format!("capture --pid {process} --duration 800ms --against before.json");
     let shown = sandbox.durio(&line).run().expect_exit(0);
     shown.expect_stdout("beside the capture of process").expect_stdout("  in writes of 4k");
     let document = sandbox.durio(&format!("{line} --json")).run().expect_exit(0).json();
@@ -178,7 +179,7 @@ fn only_files_below_the_directory_count() {
     let sandbox = Sandbox::new();
     let running = writer(&sandbox, "60s");
     let document =
-        sandbox.durio("capture --path data --for 800ms --json").run().expect_exit(0).json();
+        sandbox.durio("capture --path data --duration 800ms --json").run().expect_exit(0).json();
     end(running);
     let data = fs::canonicalize(sandbox.data()).unwrap();
     let files = document["files"].as_array().unwrap();
@@ -213,7 +214,7 @@ fn files_of_one_name_and_one_inode_on_two_filesystems_are_told_apart() {
         sleep(Duration::from_millis(10));
     }
     let inodes = logs.each_ref().map(|log| fs::metadata(log).unwrap().ino());
-    let line = format!("capture --pid {} --for 800ms --json", program.id());
+    let line = format!("capture --pid {} --duration 800ms --json", program.id());
     let ended = sandbox.durio(&line).run();
     program.kill().unwrap();
     program.wait().unwrap();
@@ -251,7 +252,7 @@ fn a_process_that_ends_amid_is_told_with_what_was_seen() {
     let sandbox = Sandbox::new();
     // On a busy machine the capture starts a second after the writer.
     let running = writer(&sandbox, "4s");
-    let line = format!("capture --pid {} --for 60s --json", running.id());
+    let line = format!("capture --pid {} --duration 60s --json", running.id());
     let capture = sandbox.durio(&line).start();
     running.wait();
     let document = capture.wait_at_most(Duration::from_secs(30)).expect_exit(0).json();
@@ -271,7 +272,7 @@ fn events_that_the_kernel_could_not_keep_are_counted_and_told() {
     let line = "run --quiet --no-self-cost --engine sync --buffered --rw write --sync fdatasync \
                 --size 4MiB --duration 60s --target";
     let running = sandbox.durio(line).word(memory.path().to_str().unwrap()).start();
-    let line = format!("capture --pid {} --for 12s --json", running.id());
+    let line = format!("capture --pid {} --duration 12s --json", running.id());
     let mut capture = sandbox.durio(&line).start();
     let begin = Instant::now();
     while instances_of(capture.id()).is_empty() && begin.elapsed() < Duration::from_secs(20) {
@@ -296,7 +297,7 @@ fn within_a_pid_namespace_nothing_is_watched() {
     let durio = env!("CARGO_BIN_EXE_durio");
     let sandbox = Sandbox::new();
     let said = sh(&format!(
-        "cd {}; unshare --pid --fork --mount-proc {durio} capture --pid 1 --for 1s 2>&1; echo $?",
+        "cd {}; unshare --pid --fork --mount-proc {durio} capture --pid 1 --duration 1s 2>&1; echo $?",
         sandbox.root().display()
     ));
     assert!(said.contains("PID namespace (a container)") && said.ends_with('3'), "{said}");
@@ -309,7 +310,7 @@ fn nothing_durable_makes_no_profile() {
     }
     let sandbox = Sandbox::new();
     let mut idle = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let line = format!("capture --pid {} --for 300ms --output p.toml", idle.id());
+    let line = format!("capture --pid {} --duration 300ms --profile p.toml", idle.id());
     let ended = sandbox.durio(&line).run();
     idle.kill().unwrap();
     idle.wait().unwrap();
@@ -324,7 +325,7 @@ fn an_interrupt_shows_what_was_seen_and_what_a_kill_leaves_the_next_capture_remo
     }
     let sandbox = Sandbox::new();
     let running = writer(&sandbox, "60s");
-    let line = format!("capture --pid {} --for 60s --json", running.id());
+    let line = format!("capture --pid {} --duration 60s --json", running.id());
     let ended_by = |signal, after: u64| {
         let mut capture = sandbox.durio(&line).start();
         let process = capture.id();
@@ -351,7 +352,7 @@ fn an_interrupt_shows_what_was_seen_and_what_a_kill_leaves_the_next_capture_remo
 
 /// A capture that was killed while it traced; gives its process.
 fn killed_capture(sandbox: &Sandbox, watched: u32) -> u32 {
-    let mut capture = sandbox.durio(&format!("capture --pid {watched} --for 60s")).start();
+    let mut capture = sandbox.durio(&format!("capture --pid {watched} --duration 60s")).start();
     let process = capture.id();
     let begin = Instant::now();
     while instances_of(process).is_empty() && begin.elapsed() < Duration::from_secs(60) {
@@ -414,7 +415,7 @@ fn a_capture_that_lives_keeps_its_traces_and_its_mark() {
     }
     let sandbox = Sandbox::new();
     let running = writer(&sandbox, "300s");
-    let line = format!("capture --pid {} --for 60s --json", running.id());
+    let line = format!("capture --pid {} --duration 60s --json", running.id());
     let mut capture = sandbox.durio(&line).start();
     let process = capture.id();
     let begin = Instant::now();
@@ -442,7 +443,7 @@ fn a_trace_of_strace_gives_a_profile_as_a_capture_does() {
     let folder = sandbox.root().display().to_string();
     let strace = format!("cd {folder} && strace -f -ttt -T -y -o trace.txt");
     sh(&format!("{strace} dd if=/dev/zero of=log bs=4096 count=200 oflag=dsync 2>/dev/null"));
-    let line = "capture --strace trace.txt --json --output mine.toml";
+    let line = "capture --strace trace.txt --json --profile mine.toml";
     let document = sandbox.durio(line).run().expect_exit(0).json();
     let log = log(&document);
     let path = log["path"].as_str().unwrap();
@@ -462,10 +463,13 @@ fn what_is_no_trace_of_strace_says_how_to_make_one() {
     let read = |words: &str| sandbox.durio(&format!("capture --strace {words}")).run();
     read("no.txt").expect_exit(2).expect_stderr("no time").expect_stderr("strace -f -ttt -T -y");
     read("nowhere.txt").expect_exit(3).expect_stderr("nowhere.txt");
-    read("no.txt --for 5s").expect_exit(2).expect_stderr("--for");
+    read("no.txt --duration 5s").expect_exit(2).expect_stderr("--duration");
+    // The word of earlier versions means the same.
+    let ended = sandbox.durio("capture --pid 1 --for=0s").run().expect_exit(2);
+    ended.expect_stderr("hint: --for is --duration").expect_stderr("--duration 0s watches nothing");
     fs::write(sandbox.root().join("call.txt"), "812 1.0 write(3, \"x\", 1) = 1\n").unwrap();
     let device = sandbox.durio("capture --block-trace call.txt").run();
-    let device = device.expect_exit(2).expect_stderr("no trace of blkparse");
+    let device = device.expect_exit(2).expect_stderr("not a trace of blkparse");
     device.expect_stderr("read it with --strace").expect_stderr("blktrace -d DEV");
     read("no.txt --pid 1").expect_exit(2).expect_stderr("--pid");
 }

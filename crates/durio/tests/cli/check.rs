@@ -99,7 +99,9 @@ fn a_goal_decides_the_exit_code_and_a_wrong_one_says_what_is_right() {
     check("commit rate > 1").expect_exit(0).expect_stdout("rate ≥ 1 /s");
     // Beside other work the figures may contradict each other, which decides nothing.
     let decided = (0..5).map(|_| check("commit mean < 1ns")).find(|ended| ended.code() != 3);
-    decided.unwrap().expect_exit(1).expect_stdout("mean of commit < 1 ns");
+    let missed = decided.unwrap().expect_exit(1).expect_stdout("mean of commit < 1 ns");
+    // For a script whose report is in a file.
+    missed.expect_stderr("durio: goal missed at data: commit mean < 1ns; measured commit: ");
     check("commit p99 > 1ms").expect_exit(2).expect_stderr("p99 < 1ms");
     check("comit p99 < 1ms").expect_exit(2).expect_stderr("did you mean 'commit'?");
     check("lookup p99 < 1ms").expect_exit(2).expect_stderr("a workload that is not run");
@@ -117,9 +119,9 @@ fn memory_is_not_called_durable() {
     let _memory = Mount::tmpfs(64, &sandbox.root().join("memory"));
     let line = "check memory --quiet --duration 300ms --size 8MiB";
     let text = sandbox.durio(line).run().expect_exit(0).text();
-    // Without the lines of databases that may run here.
-    let lines = text.lines().filter(|line| !line.contains("-32")).count();
-    assert!(text.contains("MEMORY-BACKED") && lines <= 45, "{text}");
+    let first = text.lines().next().unwrap();
+    let said = "Unknown: memory is in memory and survives no power cut; ";
+    assert!(first.starts_with(said) && text.lines().count() <= 30, "{text}");
     assert!(!text.contains("durable commit"), "{text}");
     // A goal is not met by what is lost with the power.
     let goal = sandbox.durio(line).word("--goal").word("commit rate > 1").run();
@@ -236,5 +238,5 @@ fn the_default_check_of_the_current_directory_ends_with_the_summary() {
     let sandbox = Sandbox::new();
     let ended = sandbox.durio("check .").directory(&sandbox.data()).run().expect_exit(0);
     assert!(sandbox.planned_seconds() < 60.0, "{} s", sandbox.planned_seconds());
-    ended.expect_stdout("durable commits per second").expect_stdout("report: ");
+    ended.expect_stdout(" durable commits/s ").expect_stdout("report: ");
 }

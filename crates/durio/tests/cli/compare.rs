@@ -34,6 +34,11 @@ fn figure<'a>(step: &'a Value, name: &str) -> &'a Value {
     figures.iter().find(|it| it["figure"] == name).unwrap()
 }
 
+/// Stdout without its line breaks.
+fn in_one_line(ended: &Ended) -> String {
+    ended.text().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A side of runs with these scripted latencies in microseconds, in a directory of this name.
 fn side(sandbox: &Sandbox, name: &str, options: &str, micros: &[u64]) -> PathBuf {
     for base in micros {
@@ -47,10 +52,10 @@ fn repeats_of_the_same_thing_show_no_difference() {
     let sandbox = Sandbox::new();
     let [a, b] = ["a", "b"].map(|name| side(&sandbox, name, "", &[1000, 1001, 1002]));
     let ended = compare(&sandbox, &[&a, &b]).words("--fail-over 5%").run().expect_exit(0);
-    ended
-        .expect_stdout("with no difference")
-        .expect_stdout("none")
-        .expect_stdout("excluded for 2 figures");
+    let text = in_one_line(&ended);
+    assert!(text.starts_with("B equals A within 5 %: 1.00 × (1.00 to 1.00), "), "{text}");
+    assert!(text.contains(" reads/s. No regression of more than 5 % "), "{text}");
+    ended.expect_stdout("excluded for 2 results").expect_no_stderr();
     let document = document(&sandbox, &[&a, &b], "--fail-over 5%");
     let step = &document["pairs"][0]["steps"][0];
     assert_eq!(step["different_workload"], false);
@@ -62,19 +67,54 @@ fn repeats_of_the_same_thing_show_no_difference() {
 }
 
 #[test]
-fn one_run_a_side_decides_nothing_and_says_what_would() {
+fn one_run_a_side_has_a_ratio_and_no_interval_and_says_what_would_give_one() {
     let sandbox = Sandbox::new();
-    let [a, b] = ["a", "b"].map(|name| null_run(&sandbox, name, EVEN));
-    let slow = null_run(&sandbox, "slow", "--null-latency 900us");
-    for other in [&b, &slow] {
-        let ended = compare(&sandbox, &[&a, other]).words("--fail-over 5%").run().expect_exit(3);
+    let fast = null_run(&sandbox, "fast", "--null-latency 100us");
+    let slow = null_run(&sandbox, "slow", "--null-latency 3ms");
+    // Without a limit the ratio is the answer, and nothing is wrong.
+    let ended = compare(&sandbox, &[&slow, &fast]).run().expect_exit(0).expect_no_stderr();
+    let sentence = "B is 30 × A: 10 k against 333 reads/s; one run per side gives no interval \
+                    between runs";
+    assert_eq!(ended.text().lines().next(), Some(sentence));
+    ended
+        .expect_stdout("30.0 × no interval")
+        .expect_stdout("About 5 runs of each side would decide:\nfor i in $(seq 5); do durio run ");
+    // A limit is not known to be kept, however large the difference.
+    for sides in [[&slow, &fast], [&fast, &slow]] {
+        let gated = |options: &str| {
+            let command = compare(&sandbox, &[sides[0], sides[1]]).words("--fail-over 5%");
+            command.words(options).run().expect_exit(3)
+        };
+        let ended = gated("");
+        let text = in_one_line(&ended);
+        assert!(text.contains("Regression of more than 5 %: undecided for 2 results"), "{text}");
+        let reason = "one run per side gives no interval between runs";
+        let lines: Vec<String> = ended.text().lines().map(str::to_owned).collect();
+        let undecided = lines.iter().filter(|line| line.trim().starts_with("undecided  ")).count();
+        assert_eq!(undecided, 2, "{lines:#?}");
+        ended.expect_stdout(reason).expect_stderr("durio: --fail-over: undecided");
+        // Where the report is for programs, the sentence is on stderr.
+        let ended = gated("--json");
         ended
-            .expect_stdout("undecided")
-            .expect_stderr("one run per side does not show how far runs of the same thing differ")
-            .expect_stderr("--interleave A.toml B.toml --pairs 5 --fail-over 5%");
-        // Without the question the figures are shown, and nothing is wrong.
-        compare(&sandbox, &[&a, other]).run().expect_exit(0).expect_stdout("undecided");
+            .expect_stderr("undecided for 2 results")
+            .expect_stderr("hint: for i in $(seq 5); do ");
     }
+}
+
+#[test]
+fn twice_the_rate_with_three_repeats_a_side_is_decided_with_its_ratio() {
+    let sandbox = Sandbox::new();
+    let a = side(&sandbox, "a", "", &[200, 230, 215]);
+    let b = side(&sandbox, "b", "", &[100, 115, 108]);
+    let ended = compare(&sandbox, &[&a, &b]).run().expect_exit(0).expect_no_stderr();
+    ended.expect_stdout("B is 2.0 × A (1.").expect_stdout("2 faster");
+    let document = document(&sandbox, &[&a, &b], "");
+    assert_eq!(document["answer"]["pairs"][0]["word"], "faster");
+    let ratio = document["answer"]["pairs"][0]["ratio"].as_f64().unwrap();
+    assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
+    assert_eq!(document["answer"]["runs_needed"], Value::Null);
+    assert_eq!(document["settings"]["threshold"], 0.05);
+    assert!(document["summary"]["sentence"].as_str().unwrap().starts_with("B is 2.0 × A"));
 }
 
 #[test]
@@ -84,10 +124,97 @@ fn repeats_that_scatter_are_undecided_and_say_what_could_be_seen() {
     let b = side(&sandbox, "b", "", &[105, 115, 125]);
     let ended = compare(&sandbox, &[&a, &b]).words("--fail-over 5%").run().expect_exit(3);
     ended
-        .expect_stderr("--fail-over is undecided: B against A")
-        .expect_stderr("the repeats scatter by 9.")
-        .expect_stderr("repeats per side would decide")
-        .expect_stdout("could be seen");
+        .expect_stdout("Undecided: B is 0.96 × A (")
+        .expect_stdout("which spans the margin of 5 %")
+        .expect_stdout("the repeats scatter by 9.")
+        .expect_stdout("runs of each side would decide:")
+        .expect_stdout("durio compare runs-a runs-b --fail-over 5%")
+        .expect_stderr("durio: --fail-over: undecided");
+}
+
+#[test]
+fn no_sentence_is_on_the_screen_twice() {
+    let sandbox = Sandbox::new();
+    let a = side(&sandbox, "a", "", &[1000, 1001, 1002]);
+    let worse = side(&sandbox, "worse", "", &[1300, 1301, 1302]);
+    let noisy = side(&sandbox, "noisy", "", &[900, 1000, 1400]);
+    for (other, code) in [(&worse, 1), (&noisy, 3)] {
+        let ended = compare(&sandbox, &[&a, other]).words("--fail-over 5%").run().expect_exit(code);
+        let report = in_one_line(&ended);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        let line = ended.stderr.trim().trim_start_matches("durio: ");
+        assert!(!report.contains(line), "{line}: {report}");
+    }
+}
+
+#[test]
+fn sides_are_called_by_the_names_of_their_runs_or_of_the_command_line() {
+    let sandbox = Sandbox::new();
+    let runs = [("gp3", "3ms"), ("io2", "1ms")].map(|(name, latency)| {
+        let options = format!("--name {name} --null-latency {latency}");
+        null_run(&sandbox, name, &options)
+    });
+    let sides = [runs[0].as_path(), runs[1].as_path()];
+    let ended = compare(&sandbox, &sides).run().expect_exit(0);
+    ended.expect_stdout("io2 is 3.0 × gp3: ").expect_stdout("io2 against gp3");
+    let ended = compare(&sandbox, &sides).words("--name old --name new").run().expect_exit(0);
+    ended.expect_stdout("new is 3.0 × old: ");
+    let ended = compare(&sandbox, &sides).words("--name old").run().expect_exit(2);
+    ended.expect_no_stdout().expect_stderr("1 name for 2 sides");
+}
+
+#[test]
+fn two_directories_are_measured_by_turns_and_then_compared() {
+    let sandbox = Sandbox::new();
+    let other = sandbox.root().join("other");
+    fs::create_dir(&other).unwrap();
+    let options = "--pairs 2 -- --quiet --duration 300ms --size 8MiB --workload commit";
+    let command = sandbox.durio("compare data other").words(options).run().expect_exit(0);
+    let turns: Vec<&str> =
+        command.stderr.lines().filter(|line| line.starts_with("durio: run ")).collect();
+    let expected = ["1 of 4: data", "2 of 4: other", "3 of 4: other", "4 of 4: data"];
+    assert_eq!(turns, expected.map(|turn| format!("durio: run {turn}")));
+    let text = command.text();
+    let first = text.lines().next().unwrap();
+    assert!(first.contains("B is ") || first.starts_with("B equals A within 5 %"), "{text}");
+    assert!(first.contains(" × ") && text.contains("A  data: 2 runs, from "), "{text}");
+    assert!(text.contains(": A and B are two paths on "), "{text}");
+    assert!(sandbox.differences().is_empty());
+    assert!(entries(&other).is_empty());
+    // The runs stay, to be compared again.
+    let kept = command.stderr.lines().find_map(|line| line.strip_prefix("durio: the runs are in "));
+    let sides = ["a", "b"].map(|side| Path::new(kept.unwrap()).join(side));
+    let document = document(&sandbox, &[&sides[0], &sides[1]], "");
+    assert_eq!(document["pairs"][0]["steps"][0]["repeats"], json!([2, 2]));
+    assert_eq!(document["pairs"][0]["steps"][0]["name"], "commit");
+}
+
+#[test]
+fn the_same_directory_twice_gives_repeats() {
+    let sandbox = Sandbox::new();
+    let options = "--pairs 2 -- --quiet --duration 300ms --size 8MiB --workload commit";
+    let ended = sandbox.durio("compare data data").words(options).run().expect_exit(0);
+    assert!(ended.text().contains(": these are repeats"), "{}", ended.text());
+}
+
+#[test]
+fn directories_whose_runs_are_missing_do_not_pass_a_gate() {
+    let sandbox = Sandbox::new();
+    for name in ["before", "after"] {
+        fs::create_dir(sandbox.root().join(name)).unwrap();
+    }
+    let ended = sandbox.durio("compare before after --fail-over 5%").run().expect_exit(3);
+    ended
+        .expect_no_stdout()
+        .expect_stderr("run.json")
+        .expect_stderr("hint: two directories without runs are measured by turns");
+    assert!(!sandbox.state().join("durio/runs").exists(), "nothing was measured");
+    // Runs are not measured again.
+    let run = null_run(&sandbox, "run", EVEN);
+    let ended = compare(&sandbox, &[&run, &run]).words("--pairs 3").run().expect_exit(2);
+    ended.expect_no_stdout().expect_stderr("--pairs and the options after -- are for measuring");
+    let ended = compare(&sandbox, &[&run, &run]).words("-- --quick").run().expect_exit(2);
+    ended.expect_no_stdout().expect_stderr("are for measuring");
 }
 
 #[test]
@@ -98,8 +225,14 @@ fn another_depth_is_named_and_its_effect_with_it() {
     let gated = |sides: [&Path; 2]| compare(&sandbox, &sides).words("--fail-over 5%").run();
     let ended =
         gated([&deep, &flat]).expect_exit(1).expect_stdout("DIFFERENT WORKLOADS: depth 4 → 1");
-    ended.expect_stdout("slower").expect_stdout("-75.0 %").expect_stderr("regression: B against A");
-    gated([&flat, &deep]).expect_exit(0).expect_stdout("+300.0 %").expect_stdout("faster");
+    ended
+        .expect_stdout("-75.0 % slower")
+        .expect_stdout("WORSE  B against A")
+        .expect_stderr("--fail-over: there is a regression");
+    gated([&flat, &deep])
+        .expect_exit(0)
+        .expect_stdout("B is 4.0 × A")
+        .expect_stdout("4.00 × faster");
     // Without the question there is no negative answer.
     compare(&sandbox, &[&deep, &flat]).run().expect_exit(0).expect_stdout("slower");
     let document = document(&sandbox, &[&deep, &flat], "");
@@ -116,9 +249,9 @@ fn only_rate_and_p99_decide_and_only_beyond_what_is_allowed() {
     let with =
         |allowed: &str| compare(&sandbox, &[&a, &b]).words("--fail-over").word(allowed).run();
     // The rate is 9.1 % lower, p99 10 % higher.
-    with("9.5%").expect_exit(1).expect_stderr("p99 worse by 10.0 %");
+    with("9.5%").expect_exit(1).expect_stdout("p99 worse by 10.0 %");
     with("11%").expect_exit(0);
-    with("5").expect_exit(1).expect_stderr("rate worse by 9.1 %");
+    with("5").expect_exit(1).expect_stdout("rate worse by 9.1 %");
     let ended = compare(&sandbox, &[&a, &b]).words("--threshold 20%").run().expect_exit(0);
     ended.expect_stdout("with no difference");
 }
@@ -161,7 +294,10 @@ fn every_further_side_is_set_against_the_first() {
             (pair["other"].clone(), figure(&pair["steps"][0], "rate")["word"].clone())
         })
         .collect();
-    assert_eq!(words, [(json!("B"), json!("undecided")), (json!("C"), json!("undecided"))]);
+    assert_eq!(words, [(json!("B"), json!("no_interval")), (json!("C"), json!("no_interval"))]);
+    let said = document["summary"]["sentence"].as_str().unwrap();
+    assert!(said.starts_with("B is 0.77 × A, ") && said.contains(". C is 1.25 × A, "), "{said}");
+    assert_eq!(document["answer"]["command"], Value::Null, "of two sides only");
     for (format, part) in [("html", "C against A"), ("csv", "A,C,randread")] {
         let command = compare(&sandbox, &sides).words("--format").word(format);
         command.run().expect_exit(0).expect_no_stderr().expect_stdout(part);
@@ -188,7 +324,9 @@ fn what_has_nothing_in_common_is_not_silently_fine() {
     let reads = null_run(&sandbox, "a", EVEN);
     let writes = null_run(&sandbox, "b", &format!("--rw randwrite {EVEN}"));
     let ended = compare(&sandbox, &[&reads, &writes]).run().expect_exit(3);
-    ended.expect_stdout("only A").expect_stderr("nothing of B could be compared with A");
+    ended.expect_stdout("only A").expect_stdout("Nothing of B could be compared with A");
+    let ended = compare(&sandbox, &[&reads, &writes]).words("--format csv").run().expect_exit(3);
+    ended.expect_stderr("durio: Nothing of B could be compared with A");
     let commits = null_run(&sandbox, "c", &format!("--rw randwrite --sync fdatasync {EVEN}"));
     let ended = compare(&sandbox, &[&writes, &commits]).words("--force").run().expect_exit(3);
     ended.expect_stdout("not comparable: A measures writes, B commits");
@@ -206,9 +344,13 @@ fn a_run_that_was_killed_is_compared_only_by_force() {
     let ended = compare(&sandbox, &[&whole, &torn]).words("--fail-over 5%").run().expect_exit(3);
     ended
         .expect_stdout("not comparable: B did not run to its limit")
-        .expect_stderr("--fail-over is undecided");
+        .expect_stderr("--fail-over: undecided");
     let ended = compare(&sandbox, &[&whole, &torn]).words("--force").run().expect_exit(0);
-    ended.expect_stdout("compared by --force although B did not run").expect_stdout("undecided");
+    ended.expect_stdout("caution: B did not run to its limit").expect_stdout("no interval");
+    // A report of several runs shows what it has, and claims no option that was not given.
+    let report = sandbox.durio("report").word(&whole).word(&torn).run().expect_exit(0);
+    assert!(!report.text().contains("--force"), "{}", report.text());
+    report.expect_stdout("caution: B did not run to its limit");
 }
 
 #[test]
@@ -268,4 +410,11 @@ fn published_ladders_are_found_by_their_words() {
     against("published:nobody").expect_exit(2).expect_stderr("xinnor-reperio-2025");
     against("nobody").expect_exit(2).expect_stderr("published:NAME");
     against("published:xinnor randread").expect_exit(3).expect_stderr("no ladder");
+    // The words for kept runs mean one here too.
+    let line = "run --quiet --engine null --ops 100 --no-self-cost --rw randread --name mine";
+    sandbox.durio(line).run().expect_exit(0);
+    for word in ["last", "mine"] {
+        let ended = sandbox.durio("compare").word(word).words("--against").word("published:xinnor");
+        ended.run().expect_exit(3).expect_stderr("no ladder");
+    }
 }

@@ -104,6 +104,36 @@ fn root_takes_no_options_that_somebody_else_can_write() {
     ended().expect_exit(0).expect_stdout("durio run --ops 20");
 }
 
+/// As `sudo` and containers pass it on: another user's HOME must not stop every command.
+#[test]
+fn a_file_in_the_home_of_another_user_is_ignored_with_a_warning() {
+    if !has(&["root", "setpriv"]) {
+        return;
+    }
+    let sandbox = Sandbox::for_everyone();
+    let folder = sandbox.root().join("home/.config/durio");
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("config.toml");
+    fs::write(&file, "[runs]\nprobes = true\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let warning = format!("durio: ignoring '{}': Permission denied", file.display());
+    for line in ["runs", "config"] {
+        let durio = sandbox.durio_as_nobody(line).without_env("DURIO_CONFIG");
+        let ended = durio.run().expect_exit(0);
+        ended.expect_stderr(&warning).expect_stderr("hint: set HOME or XDG_CONFIG_HOME");
+    }
+    // One that is named must be read.
+    let named = sandbox.durio_as_nobody("runs").env("DURIO_CONFIG", &file).run().expect_exit(2);
+    named.expect_stderr("Permission denied").expect_stderr("DURIO_CONFIG= runs without it");
+    // The same for root, who could read it and does not trust it.
+    chown(&file, Some(65_534), None).unwrap();
+    let ended = sandbox.durio("config").without_env("DURIO_CONFIG").run().expect_exit(0);
+    ended.expect_stderr("it belongs to user 65534").expect_stdout("ignoring '");
+    // No file can be in a home that is not a directory.
+    let homeless = sandbox.durio("config").without_env("DURIO_CONFIG").env("HOME", "/dev/null");
+    homeless.run().expect_exit(0).expect_no_stderr().expect_stdout("sets nothing");
+}
+
 #[test]
 fn a_pipe_or_a_device_in_place_of_the_file_is_refused_and_not_waited_for() {
     let sandbox = Sandbox::new();

@@ -84,7 +84,7 @@ fn without_the_directory_the_machine_is_shown_all_the_same() {
         assert!(row(&ended, "clock")["state"].is_string());
     }
     let ended = sandbox.durio("doctor data/user.db").run().expect_exit(2).expect_no_stdout();
-    ended.expect_stderr("is no directory").expect_stderr("hint:");
+    ended.expect_stderr("is not a directory").expect_stderr("hint:");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_state_folder_that_cannot_be_made_prevents_a_check() {
     let ended = homeless.run().expect_exit(3).expect_stderr("neither XDG_STATE_HOME nor HOME");
     assert_eq!(state(&ended, "state folder"), "no");
     let ended = doctor().env("XDG_STATE_HOME", sandbox.user_file()).run().expect_exit(3);
-    ended.expect_stderr("is no directory").expect_stderr("hint: set XDG_STATE_HOME");
+    ended.expect_stderr("is not a directory").expect_stderr("hint: set XDG_STATE_HOME");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn wrong_use_is_refused_before_anything_is_begun() {
         ("durable data notes", 2, &["notes"]),
         ("durable data/user.db", 2, &["user.db", "--destroy"]),
         ("durable data --size 900TiB", 3, &["free"]),
-        ("durable nowhere", 3, &["nowhere"]),
+        ("durable nowhere", 2, &["nowhere"]),
         ("durable /dev/zero", 3, &["/dev/zero"]),
     ];
     for (line, code, words) in rows {

@@ -25,12 +25,32 @@ fn the_help_of_every_command_is_kept_as_a_snapshot() {
     assert!(seen > 60, "{seen}");
 }
 
+/// Those that the help lists; in that of durio they are in groups.
 fn subcommands(help: &str) -> impl Iterator<Item = &str> {
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let entries = lines.take_while(|line| line.starts_with("  "));
+    let lines = help.lines().skip_while(|line| !["Commands:", "Measure:"].contains(line));
+    let entries = lines.take_while(|line| !["Arguments:", "Options:"].contains(line));
     // Continuation lines are indented by more.
-    let names = entries.filter(|line| !line.starts_with("   ")).map(str::trim_start);
+    let is_entry = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    let names = entries.filter(is_entry).map(str::trim_start);
     names.filter_map(|line| line.split(' ').next()).filter(|name| *name != "help")
+}
+
+#[test]
+fn the_help_lists_commands_by_their_purpose() {
+    let long = Durio::new().words("--help").run().expect_exit(0).text();
+    let short = Durio::new().words("-h").run().expect_exit(0).text();
+    let by_word = Durio::new().words("help").run().expect_exit(0).text();
+    assert_eq!(long, by_word);
+    for help in [long, short] {
+        let titles = ["\nMeasure:\n", "\nJudge:\n", "\nProve:\n", "\nBuild:\n", "\nKeep:\n"];
+        let begins = titles.map(|title| help.find(title));
+        assert!(begins.iter().all(Option::is_some) && begins.is_sorted(), "{begins:?} in {help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    }
+    // Without a command it is shown as well, as an answer to wrong use.
+    Durio::new().run().expect_exit(2).expect_stderr("Measure:");
+    let version = Durio::new().words("version").run().expect_exit(0).text();
+    assert_eq!(version, Durio::new().words("--version").run().expect_exit(0).text());
 }
 
 #[test]

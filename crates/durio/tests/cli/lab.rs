@@ -110,7 +110,7 @@ fn a_file_that_is_no_kernel_is_named_with_the_reason() {
     ] {
         fs::write(sandbox.root().join(name), content).unwrap();
         let ended = lab(&sandbox, &format!("run --kernel {name} -- true")).run().expect_exit(125);
-        ended.expect_stderr(name).expect_stderr("no x86-64 kernel image");
+        ended.expect_stderr(name).expect_stderr("not an x86-64 kernel image");
     }
     let ended = lab(&sandbox, "run --kernel none -- true").run().expect_exit(125);
     ended.expect_stderr("cannot read 'none'").expect_stderr("durio lab kernels lists");

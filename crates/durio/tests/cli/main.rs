@@ -100,6 +100,7 @@ mod stacks;
 mod storage_faults;
 mod terminal;
 mod traces;
+mod typical;
 mod watch;
 mod watching;
 mod windows;

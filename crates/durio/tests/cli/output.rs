@@ -75,6 +75,46 @@ fn a_full_disk_behind_stdout_is_an_error_with_its_reason() {
 }
 
 #[test]
+fn the_report_goes_to_a_new_file_in_the_format_of_its_ending() {
+    let sandbox = Sandbox::new();
+    let read = |name: &str| fs::read_to_string(sandbox.root().join(name)).unwrap();
+    let run = sandbox.durio(&format!("{NULL} --quiet -o run.json")).run().expect_exit(0);
+    run.expect_no_stdout().expect_stderr("durio: wrote run.json");
+    let document: serde_json::Value = serde_json::from_str(&read("run.json")).unwrap();
+    assert_eq!(document["state"], "complete");
+    for (name, mark) in [
+        ("r.html", "<!doctype html>"),
+        ("r.md", "| --- |"),
+        ("r.csv", "run,location,"),
+        ("r.txt", "────"),
+        ("r.prom", "# eof"),
+    ] {
+        let ended = sandbox.durio("report last --output").word(name).run().expect_exit(0);
+        ended.expect_no_stdout().expect_stderr(name);
+        assert!(read(name).to_lowercase().contains(mark), "{name}");
+    }
+    // What --format says goes before the ending, and every command that prints a report has it.
+    sandbox.durio("report last --format csv -o csv.txt").run().expect_exit(0);
+    assert_eq!(read("csv.txt"), read("r.csv"));
+    for line in ["runs -o list.html", "doctor data -o doctor.md", "explain unfit -o word.txt"] {
+        sandbox.durio(line).run().expect_exit(0).expect_no_stdout();
+    }
+    assert!(read("word.txt").contains("unfit"));
+    // Before anything is measured: a file that is there, and an ending without a format.
+    let count = sandbox.runs().len();
+    for (name, why) in [
+        ("r.html", "exists, and is not overwritten"),
+        ("nowhere/r.html", "'nowhere' is not a directory"),
+        ("r.pdf", "the ending names the format: .txt, .json, .html, .md, .csv or .prom"),
+        ("mine.toml", "--profile FILE"),
+    ] {
+        let ended = sandbox.durio(&format!("{NULL} --quiet -o")).word(name).run().expect_exit(2);
+        ended.expect_no_stdout().expect_stderr(why);
+    }
+    assert_eq!(sandbox.runs().len(), count);
+}
+
+#[test]
 fn a_reader_that_has_enough_is_no_error() {
     let sandbox = Sandbox::new();
     for line in [&format!("{NULL} --quiet --format html"), "run --help", "completions zsh"] {

@@ -13,8 +13,18 @@ use crate::sandbox::Sandbox;
 /// Neither command can measure what is at `path`, and both say its name.
 #[track_caller]
 fn cannot_be_measured(sandbox: &Sandbox, path: &str, words: &str) {
+    refused(sandbox, path, 3, words);
+}
+
+#[track_caller]
+fn is_missing(sandbox: &Sandbox, path: &str, words: &str) {
+    refused(sandbox, path, 2, words);
+}
+
+#[track_caller]
+fn refused(sandbox: &Sandbox, path: &str, code: i32, words: &str) {
     for command in ["check", "run --ops 5 --target"] {
-        let ended = sandbox.durio(command).word(path).run().expect_exit(3).expect_no_stdout();
+        let ended = sandbox.durio(command).word(path).run().expect_exit(code).expect_no_stdout();
         ended.expect_stderr(&format!("'{path}'")).expect_stderr(words);
     }
     assert!(sandbox.runs().is_empty() && sandbox.pointers().is_empty());
@@ -23,15 +33,15 @@ fn cannot_be_measured(sandbox: &Sandbox, path: &str, words: &str) {
 #[test]
 fn a_missing_path_is_named_with_what_could_be_given() {
     let sandbox = Sandbox::new();
-    let ended = sandbox.durio("check data/missing").run().expect_exit(3).expect_no_stdout();
+    let ended = sandbox.durio("check data/missing").run().expect_exit(2).expect_no_stdout();
     ended.expect_stderr("'data/missing' does not exist").expect_stderr("hint: name an existing");
-    cannot_be_measured(&sandbox, "data/missing/file", "No such file or directory");
+    is_missing(&sandbox, "data/missing/file", "No such file or directory");
 }
 
 #[test]
 fn a_path_below_a_file_is_named() {
     let sandbox = Sandbox::new();
-    cannot_be_measured(&sandbox, "data/notes.txt/below", "Not a directory");
+    is_missing(&sandbox, "data/notes.txt/below", "Not a directory");
 }
 
 #[test]
@@ -39,7 +49,7 @@ fn a_dangling_link_is_not_followed_to_a_new_file() {
     let mut sandbox = Sandbox::new();
     symlink("nowhere", sandbox.data().join("dangling")).unwrap();
     sandbox.accept_changes();
-    cannot_be_measured(&sandbox, "data/dangling", "No such file or directory");
+    is_missing(&sandbox, "data/dangling", "No such file or directory");
 }
 
 #[test]
@@ -179,6 +189,41 @@ fn a_directory_mounted_for_reading_only_is_refused_with_a_hint() {
     sandbox.durio(line).run().expect_exit(3).expect_stderr("Read-only file system");
 }
 
+/// Space is looked at later: advice about a --size would be of no use there.
+#[test]
+fn places_that_take_no_files_are_refused_as_such() {
+    let sandbox = Sandbox::new();
+    for line in ["check /proc", "durable /sys", "run --target /proc --rw write --ops 5"] {
+        let ended = sandbox.durio(line).run().expect_exit(3).expect_no_stdout();
+        let ended = ended.expect_stderr("a filesystem without space for files");
+        assert!(!ended.stderr.contains("--size"), "{}", ended.stderr);
+    }
+    if !has(&["root"]) {
+        return;
+    }
+    let small = Mount::tmpfs(12, &sandbox.root().join("small"));
+    let size = sandbox.durio("check small --quick").run().expect_exit(3);
+    let ended = size.expect_stderr("has only 12 MiB free").expect_stderr("with 16 MiB free");
+    assert!(!ended.stderr.contains("for example"), "{}", ended.stderr);
+    sh(&format!("mount -o remount,ro '{}'", small.point().display()));
+    let ended = sandbox.durio("check small --quick").run().expect_exit(3);
+    let ended = ended.expect_stderr("cannot make files in 'small': Read-only file system");
+    assert!(!ended.stderr.contains("--size"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_empty_mount_point_without_its_disk_is_named() {
+    let sandbox = Sandbox::new();
+    let point = sandbox.root().join("mnt");
+    fs::create_dir(&point).unwrap();
+    let line = "run --quiet --target mnt --rw randwrite --ops 5 --size 1MiB";
+    let ended = sandbox.durio(line).run().expect_exit(0);
+    ended.expect_stderr("durio: nothing is mounted at 'mnt', an empty directory on");
+    fs::write(point.join("PG_VERSION"), "17").unwrap();
+    let ended = sandbox.durio(line).run().expect_exit(0);
+    assert!(!ended.stderr.contains("nothing is mounted"), "{}", ended.stderr);
+}
+
 #[test]
 fn a_run_folder_that_cannot_be_made_is_named() {
     let sandbox = Sandbox::new();
@@ -200,12 +245,31 @@ fn a_run_folder_without_the_right_to_make_it_is_named() {
 }
 
 #[test]
+fn a_home_that_cannot_be_written_to_is_answered_with_both_ways_out() {
+    if !has(&["root", "setpriv"]) {
+        return;
+    }
+    let sandbox = Sandbox::for_everyone();
+    let durio = |line: &str| {
+        let durio = sandbox.durio_as_nobody(line).without_env("XDG_STATE_HOME");
+        durio.env("HOME", "/nonexistent").run().expect_exit(3)
+    };
+    let ended = durio("run --quiet --engine null --ops 10").expect_no_stdout();
+    ended
+        .expect_stderr("cannot use the state folder '/nonexistent/.local/state/durio'")
+        .expect_stderr("hint: set XDG_STATE_HOME to a directory that you can write to")
+        .expect_stderr("hint: or give --out DIR");
+    // The folder that could not be made, not the one that it would be made in alone.
+    durio("doctor data").expect_stderr("cannot make '/nonexistent/.local/state/durio' in '/'");
+}
+
+#[test]
 fn without_a_home_out_says_where_the_run_folder_shall_be() {
     let sandbox = Sandbox::new();
     let homeless = || sandbox.durio("run --quiet --engine null --ops 10");
     let homeless = || homeless().without_env("HOME").without_env("XDG_STATE_HOME");
     let ended = homeless().run().expect_exit(3).expect_no_stdout();
-    ended.expect_stderr("neither XDG_STATE_HOME nor HOME").expect_stderr("hint: say with --out");
+    ended.expect_stderr("neither XDG_STATE_HOME nor HOME").expect_stderr("hint: or give --out DIR");
     homeless().words("--out elsewhere").run().expect_exit(0).expect_stdout("elsewhere/");
     let check = sandbox.durio("check data --quiet --duration 100ms --size 4MiB --workload commit");
     let check = check.without_env("HOME").without_env("XDG_STATE_HOME").words("--out elsewhere");

@@ -35,6 +35,29 @@ fn a_plan_shows_every_step_and_every_write_and_writes_nothing() {
 }
 
 #[test]
+fn a_built_in_spec_is_printed_and_its_copy_is_the_same_campaign() {
+    let sandbox = Sandbox::new();
+    let listed = sandbox.durio("spec list").run().expect_exit(0).expect_no_stderr();
+    for line in ["Campaigns: durio run NAME", "  raid-modes ", "  prove-smoke ", "  postgresql "] {
+        assert!(listed.text().contains(line), "{line} is not in {}", listed.text());
+    }
+    for (name, plan) in [
+        ("read-ahead", "plan X --target data --format json"),
+        ("loop-layers", "stack plan X"),
+        ("prove-smoke", "prove plan X"),
+    ] {
+        let shown = sandbox.durio("spec show").word(name).run().expect_exit(0).expect_no_stderr();
+        fs::write(sandbox.root().join("copy.toml"), &shown.stdout).unwrap();
+        let plan = |spec: &str| sandbox.durio(&plan.replace('X', spec)).run().expect_exit(0).text();
+        assert_eq!(plan("./copy.toml"), plan(name));
+    }
+    let profile = sandbox.durio("spec show profile:etcd").run().expect_exit(0);
+    profile.expect_stdout("name = \"etcd\"");
+    let wrong = sandbox.durio("spec show raid-mods").run().expect_exit(2).expect_no_stdout();
+    wrong.expect_stderr("no built-in spec is called").expect_stderr("did you mean raid-modes?");
+}
+
+#[test]
 fn the_plan_as_a_document_is_the_plan_of_the_run() {
     let sandbox = with_spec(SPEC);
     let line = "plan spec.toml --target data --format json --scale-time 0.02";
@@ -76,7 +99,7 @@ fn mistakes_in_a_spec_are_named_with_line_and_column() {
     let ended = ended.expect_no_stdout().expect_stderr("spec.toml:10:1: unknown key 'lops'");
     ended.expect_stderr("did you mean 'loops'?");
     fs::write(sandbox.root().join("spec.toml"), [0xff, 0x00]).unwrap();
-    sandbox.durio("plan spec.toml --target data").run().expect_exit(2).expect_stderr("no text");
+    sandbox.durio("plan spec.toml --target data").run().expect_exit(2).expect_stderr("not text");
     sandbox.durio("plan data --target data").run().expect_exit(3).expect_stderr("cannot read");
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::durio::Ended;
 use crate::sandbox::Sandbox;
 
 #[test]
@@ -83,7 +84,8 @@ fn a_goal_decides_the_exit_code_and_its_rate_is_run_besides() {
         ["log at 200/s, 1 client", "log at 200/s, 4 clients", "log, 1 client", "log, 4 clients"];
     assert_eq!(held, expected);
     let missed = sandbox.durio("predict redis data --clients 1 --duration 200ms --quiet");
-    missed.word("--goal=rate > 100M").run().expect_exit(1).expect_stdout("unfit");
+    let missed = missed.word("--goal=rate > 100M").run().expect_exit(1).expect_stdout("unfit");
+    missed.expect_stderr("durio: goal missed at data: rate > 100M; measured ");
 }
 
 #[test]
@@ -101,7 +103,7 @@ fn a_setting_changes_what_the_log_does_and_an_unknown_one_is_refused() {
     assert!(notes.iter().any(|it| it == "by --setting: commit_delay=20ms"), "{notes:?}");
     predict("comit_delay=1ms").expect_exit(2).expect_stderr("did you mean 'commit_delay'?");
     predict("commit_delay=soon").expect_exit(2).expect_stderr("commit_delay=soon");
-    predict("commit_delay").expect_exit(2).expect_stderr("is no setting");
+    predict("commit_delay").expect_exit(2).expect_stderr("is not a setting");
 }
 
 #[test]
@@ -109,14 +111,32 @@ fn a_goal_that_is_none_is_wrong_use() {
     let sandbox = Sandbox::new();
     for (goal, words) in [
         ("p99 < 5ms at", "unknown unit"),
-        ("p99 < 5ms at noon", "is no rate per second"),
+        ("p99 < 5ms at noon", "is not a rate per second"),
         ("p99 < 5", "no unit"),
-        ("p98 < 5ms", "'p98' is no figure"),
+        ("p98 < 5ms", "'p98' is not a figure"),
         ("rate > 2000 at 100/s", "only latencies are open"),
     ] {
         let run = sandbox.durio("predict redis data").word("--goal").word(goal).run();
         run.expect_exit(2).expect_stderr(words);
     }
+    assert!(sandbox.differences().is_empty());
+}
+
+#[test]
+fn databases_are_predicted_by_the_names_that_people_use() {
+    let sandbox = Sandbox::new();
+    let predict = |word: &str| {
+        let line = format!("predict {word} data --clients 1 --duration 200ms --quiet --json");
+        sandbox.durio(&line).run().expect_exit(0)
+    };
+    let database = |ended: &Ended| ended.json()["prediction"]["database"].clone();
+    assert_eq!(database(&predict("postgres")), "postgresql");
+    assert_eq!(database(&predict("sqlite")), "sqlite-wal");
+    // The report says whose model it is, too.
+    let mysql = predict("mysql").expect_stderr("MySQL, by the model of MariaDB");
+    assert_eq!(database(&mysql), "mariadb");
+    let summary = mysql.json()["plan"]["campaign"]["summary"].clone();
+    assert!(summary.as_str().unwrap().contains("MySQL, by the model of MariaDB"), "{summary}");
     assert!(sandbox.differences().is_empty());
 }
 
@@ -148,9 +168,9 @@ fn a_file_and_a_folder_that_does_not_exist_are_no_place_for_a_log() {
     let sandbox = Sandbox::new();
     let file = sandbox.root().join("file");
     fs::write(&file, "data").unwrap();
-    sandbox.durio("predict redis file").run().expect_exit(3).expect_stderr("is no directory");
+    sandbox.durio("predict redis file").run().expect_exit(3).expect_stderr("is not a directory");
     assert_eq!(fs::read(&file).unwrap(), b"data");
-    sandbox.durio("predict redis nowhere").run().expect_exit(3).expect_stderr("nowhere");
+    sandbox.durio("predict redis nowhere").run().expect_exit(2).expect_stderr("nowhere");
 }
 
 #[test]
@@ -160,13 +180,13 @@ fn a_calibration_that_cannot_be_is_refused_before_the_command_runs() {
     let ran = sandbox.root().join("ran");
     let command = format!("touch {}; echo tps = 5", ran.display());
     for (line, exit, said) in [
-        ("profile calibrate postgresql --output there.toml", 2, "exists, and is not overwritten"),
-        ("profile calibrate postgres --output new.toml", 2, "did you mean 'postgresql'"),
-        ("profile calibrate kafka --output new.toml", 3, "has no [software]"),
-        ("profile calibrate sqlite-wal --clients 8 --output new.toml", 2, "cannot be predicted"),
-        ("profile calibrate redis --clients 8,8 --output new.toml", 2, "names 8 twice"),
+        ("profile calibrate postgresql --profile there.toml", 2, "exists, and is not overwritten"),
+        ("profile calibrate postgre --profile new.toml", 2, "did you mean 'postgresql'"),
+        ("profile calibrate kafka --profile new.toml", 3, "has no [software]"),
+        ("profile calibrate sqlite-wal --clients 8 --profile new.toml", 2, "cannot be predicted"),
+        ("profile calibrate redis --clients 8,8 --profile new.toml", 2, "names 8 twice"),
         (
-            "profile calibrate redis --memory data --output new.toml",
+            "profile calibrate redis --memory data --profile new.toml",
             2,
             "where the number of clients goes",
         ),
@@ -196,7 +216,7 @@ fn nothing_is_calibrated_on_a_busy_machine() {
             });
         }
         // Some containers have next to nothing in /dev/shm.
-        let line = "profile calibrate redis --clients 1 --memory data --output new.toml --command";
+        let line = "profile calibrate redis --clients 1 --memory data --profile new.toml --command";
         let refused = sandbox.durio(line).word("echo tps = 5").run();
         is_over.store(true, Relaxed);
         let refused = refused.expect_exit(3).expect_no_stdout();

@@ -123,7 +123,7 @@ fn what_cannot_be_replayed_is_refused_with_what_to_do() {
         ("replay strace.txt data", 2, "no trace that durio capture --trace wrote"),
         ("replay cut.trace data", 2, "'cut.trace' cannot be replayed: it is cut off"),
         ("replay t.trace none", 3, "none"),
-        ("replay t.trace t.trace", 2, "'t.trace' is no directory"),
+        ("replay t.trace t.trace", 2, "'t.trace' is not a directory"),
         ("replay t.trace data --speed 0", 2, "expected a factor"),
         ("replay t.trace data --speed -1", 2, "-1"),
         ("replay t.trace data --speed nan", 2, "expected a factor"),

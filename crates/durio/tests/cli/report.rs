@@ -49,7 +49,7 @@ fn a_folder_that_was_moved_gives_the_same_findings() {
     let again = report("json").expect_no_stderr().json();
     assert_eq!(again["run_folder"], moved.to_str().unwrap());
     assert_eq!(without_folder(again), without_folder(original));
-    report("text").expect_stdout("commits per second").expect_stdout("moved elsewhere");
+    report("text").expect_stdout("commits/s").expect_stdout("moved elsewhere");
     report("html").expect_stdout("</html>");
     report("csv").expect_stdout("commit");
     assert!(!sandbox.state().exists(), "report writes nothing");

@@ -173,7 +173,7 @@ fn a_target_that_does_not_exist_is_refused_unless_create_says_so() {
         "run db-ladder --quick --target data/missing",
     ];
     for line in lines {
-        let ended = sandbox.durio(line).run().expect_exit(3);
+        let ended = sandbox.durio(line).run().expect_exit(2);
         ended.expect_stderr("missing' does not exist").expect_stderr("--create");
     }
     sandbox.durio(lines[0]).words("--create --quiet").run().expect_exit(0);

@@ -1,6 +1,8 @@
 //! What a report says where little or much ran: nothing measured is no figure, and many jobs of one
 //! section are one row.
 
+use std::process::{Child, Command};
+
 use serde_json::Value;
 
 use crate::sandbox::Sandbox;
@@ -27,7 +29,9 @@ fn a_job_that_is_done_before_its_ramp_is_unmeasured_and_no_figure() {
         let text = ended.expect_stderr("what was done in the ramp is no figure here").text();
         let row = text.lines().find(|line| line.starts_with("short ")).unwrap();
         assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["short", "-"], "{text}");
-        assert!(text.contains("doubts  unmeasured (short)"), "{text}");
+        let caveats = text.lines().find(|line| line.starts_with("caveats (")).unwrap();
+        assert!(caveats.contains("unmeasured"), "{text}");
+        assert!(text.starts_with("Unknown: nothing was measured"), "{text}");
         assert!(!text.contains("Little's law"), "{text}");
     }
     // Programs that call fio get no result rather than zeros.
@@ -75,4 +79,89 @@ fn in_fios_formats_each_job_keeps_its_row_unless_the_group_is_reported() {
             assert_eq!(row["jobname"], "reader");
         }
     }
+}
+
+/// A goal that no storage meets: whoever reads the document alone learns of it from its first field.
+#[test]
+fn the_answer_is_the_first_line_of_every_format_and_names_a_missed_goal() {
+    let sandbox = Sandbox::new();
+    let line = "check data --quiet --json --duration 2s --size 8MiB --workload commit --goal";
+    // Beside other work the results may contradict each other, which decides nothing.
+    let mut ended = (0..5).map(|_| sandbox.durio(line).word("commit mean < 1ns").run());
+    let ended = ended.find(|ended| ended.code() != 3).unwrap().expect_exit(1);
+    let text = ended.text();
+    assert!(text.starts_with("{\n  \"summary\": {\n    \"verdict\": \"bad\","), "{text}");
+    let summary = ended.json()["summary"].clone();
+    let said = "Bad: goal missed: commit mean < 1ns (";
+    assert!(summary["sentence"].as_str().unwrap().starts_with(said), "{summary}");
+    assert!(summary["headline"][0]["value"].as_f64().unwrap() > 0.0, "{summary}");
+    let run = sandbox.runs().pop().unwrap();
+    let report = |format: &str| {
+        sandbox.durio("report --format").word(format).word(&run).run().expect_exit(0).text()
+    };
+    let text = report("text");
+    assert!(text.starts_with(said), "{text}");
+    assert!(text.lines().count() <= 30, "{text}");
+    let markdown = report("markdown");
+    assert!(markdown.starts_with("# **Bad**: goal missed: commit mean"), "{markdown}");
+    let page = report("html");
+    let heading = "<h1><span class=\"verdict-word bad\">Bad</span>: goal missed: commit mean";
+    assert!(page.contains(heading), "{page}");
+}
+
+#[test]
+fn a_check_and_a_study_of_durable_writes_fit_a_screen_below_their_sentence() {
+    let sandbox = Sandbox::new();
+    for line in [
+        "check data --duration 150ms --size 8MiB",
+        "durable data --quick --size 8MiB --only methods",
+    ] {
+        let ended = sandbox.durio(line).words("--quiet").run().expect_exit(0);
+        let text = ended.text();
+        let first = text.lines().next().unwrap();
+        let words = ["Good", "Caution", "Unknown", "Bad"];
+        assert!(words.iter().any(|word| first.starts_with(word)), "{text}");
+        assert!(text.lines().count() <= 30, "{} lines:\n{text}", text.lines().count());
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100
+                || line.contains("  # ")
+                || line.starts_with("  report: ")),
+            "{text}"
+        );
+    }
+}
+
+/// Programs that compute beside a run, until this goes.
+struct BusyLoops(Vec<Child>);
+
+impl BusyLoops {
+    fn start(count: usize) -> Self {
+        let one = |_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        Self((0..count).map(one).collect())
+    }
+}
+
+impl Drop for BusyLoops {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn work_of_other_programs_is_in_the_sentence() {
+    let sandbox = Sandbox::new();
+    let line = "run --quiet --rw randread --size 4MiB --duration 1500ms --target data";
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let busy = BusyLoops::start(processors);
+    sandbox.durio(line).run().expect_exit(0);
+    drop(busy);
+    let run = sandbox.the_run();
+    let json = sandbox.durio("report --json").word(&run).run().expect_exit(0).json();
+    let cores = json["workloads"][0]["cpu"]["foreign_cores"].as_f64().unwrap();
+    assert!(cores > 0.25, "{cores}");
+    let sentence = json["summary"]["sentence"].as_str().unwrap();
+    assert!(sentence.contains(&format!("other work used {cores:.1} of ")), "{sentence}");
 }

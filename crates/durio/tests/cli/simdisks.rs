@@ -208,7 +208,7 @@ fn an_honest_disk_can_be_told_to_lie() {
     let sandbox = Sandbox::new();
     let disk = serve(&sandbox, "");
     disk.write("disk", 7);
-    disk.order("fault write-back").expect_exit(3).expect_stderr("no profile that lies");
+    disk.order("fault write-back").expect_exit(3).expect_stderr("not a profile that lies");
     disk.order("fault flush-ignord").expect_exit(2).expect_stderr("mean 'flush-ignored'?");
     disk.order("fault flush-ignored").expect_exit(0);
     disk.write("disk", 8);

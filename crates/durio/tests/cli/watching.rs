@@ -229,8 +229,8 @@ fn old_probes_go_and_a_signal_ends_a_watcher_in_order() {
 fn only_directories_are_watched_and_not_too_often() {
     let sandbox = Sandbox::new();
     for (line, code, word) in [
-        ("watch data/user.db", 2, "no directory"),
-        ("watch missing", 2, "no directory"),
+        ("watch data/user.db", 2, "not a directory"),
+        ("watch missing", 2, "not a directory"),
         ("watch data --every 1s", 2, "10s or more"),
         ("watch data --listen 9119", 2, "127.0.0.1:9119"),
         ("watch data --keep 0", 2, "--keep"),

@@ -286,6 +286,7 @@ impl Analyser {
             campaign,
             durable,
             verdicts: Vec::new(),
+            placements: Vec::new(),
             signals: Vec::new(),
             warnings: Vec::new(),
             errors: self.errors,

@@ -41,7 +41,7 @@ use points::WorkloadTable;
 /// # Errors
 ///
 /// [`DeclinedAnalysis`] without a point, with more than [`POINTS_MAX`], with a point that lies on none of
-/// the points of its stack before it, or with a published share that is no figure. What is wrong
+/// the points of its stack before it, or with a published share that is not a number. What is wrong
 /// with single figures is told in their rows.
 pub fn attribution(bench: &BenchPoints<'_>) -> Result<StackFindings, DeclinedAnalysis> {
     points::check(bench)?;

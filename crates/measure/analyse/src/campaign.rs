@@ -46,7 +46,7 @@ pub struct CampaignFindings {
     pub provisional: Option<String>,
     /// Its sections, in the order of the plan; measured steps that are in none come last.
     pub sections: Vec<SectionFindings>,
-    /// What follows from what was said of its targets.
+    /// Results that follow from the spec's facts about its targets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetFindings>,
 }

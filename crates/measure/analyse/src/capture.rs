@@ -38,7 +38,7 @@ pub const CAPTURE_SCHEMA: &str = "durio-capture-1";
 pub struct CaptureFindings {
     /// The form of the document.
     pub schema: &'static str,
-    /// What was watched, when and where.
+    /// The processes that were watched, when and where.
     pub source: CaptureSource,
     /// Seconds that were watched.
     pub seconds: f64,
@@ -219,7 +219,7 @@ impl Capture {
         call: &'static TracedCall,
         result: i64,
     ) -> Option<TracedOperation> {
-        // What was entered before the capture began has no begin here.
+        // A call that was entered before the capture began has no begin here.
         let pending = self.pending.remove(&task).filter(|pending| pending.call == call)?;
         let state = self.files.get_mut(pending.file)?;
         let Pending { begin, number: file, durable, .. } = pending;

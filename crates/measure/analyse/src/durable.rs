@@ -26,7 +26,9 @@ pub use arm::{ArmFigures, ArmLatencies, ArmSetting, DurableArm};
 pub use commit_delay::{CommitDelayAdvice, CommitDelayFindings};
 pub use contention::{Contention, FigureInterval, HOLDS_SHARE, Law, WritersRate, contention};
 pub use device::{CommandsFindings, request_words};
-pub use methods::{FileModeRow, FileModesFindings, MethodRow, MethodsFindings, RepeatedSetting};
+pub use methods::{
+    DATABASE_METHODS, FileModeRow, FileModesFindings, MethodRow, MethodsFindings, RepeatedSetting,
+};
 pub use sizes::{
     BATCH_SHARE, BatchAdvice, BoundaryKind, DeviationKind, DurableShare, FREE_SHARE,
     ModelDeviation, SMALL_BYTES, SizeBoundary, SizeCurve, SizeShare, SizesFindings, UnbatchedCost,

@@ -22,8 +22,9 @@ use crate::profile::ProfileFindings;
 use crate::rate_variation::{Agreement, RateVariation};
 
 pub use judged::{
-    EvidenceReading, Explanation, ExplanationFact, ExplanationKind, Signal, SignalWord,
-    ThresholdSource, Verdict, VerdictWord, WarningFinding,
+    BandPosition, EvidenceReading, Explanation, ExplanationFact, ExplanationKind, MetLimit,
+    PlacedClass, Placement, Signal, SignalWord, ThresholdSource, Verdict, VerdictWord,
+    WarningFinding,
 };
 
 /// Name and version of the document.
@@ -79,6 +80,9 @@ pub struct Findings {
     pub durable: Option<DurableFindings>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
+    /// Each location's commits among those of typical storage, in a check.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placements: Vec<Placement>,
     /// The signals on whether its flush can be trusted, most severe first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<Signal>,
@@ -342,6 +346,10 @@ pub struct CpuFindings {
     pub machine_system_share: Option<f64>,
     /// Time stolen by the hypervisor, as a share of all cores.
     pub machine_steal_share: Option<f64>,
+    /// Processors that other work used meanwhile, on average over ramp and measured phase: programs
+    /// and kernel threads, also those that serve durio's I/O. `None` if it was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign_cores: Option<f64>,
     /// Time that the process was held back by its CPU quota.
     #[serde(rename = "throttled_ns")]
     pub throttled: Option<Nanos>,

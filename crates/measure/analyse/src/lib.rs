@@ -23,6 +23,7 @@ mod declined;
 mod distribution;
 pub mod durable;
 mod findings;
+mod foreign_load;
 pub mod history;
 pub mod ladder;
 mod latency_breakdown;
@@ -41,12 +42,13 @@ mod step_state;
 pub use analyser::{Analyser, Analysis, RunEvidence};
 pub use declined::{DeclinedAnalysis, DeclinedStep};
 pub use findings::{
-    BatchFindings, CpuFindings, CurvePoint, DataFindings, DeviceTime, Distribution, Effective,
-    EvidenceReading, Explanation, ExplanationFact, ExplanationKind, FINDINGS_SCHEMA, Findings,
-    Headline, InFlightFindings, IntervalPoint, KeptInterval, KeptLatencies, OpenLoop,
-    OperationFindings, RunState, SelfCost, Signal, SignalWord, ThresholdSource, Verdict,
-    VerdictWord, WarningFinding, WorkloadFindings,
+    BandPosition, BatchFindings, CpuFindings, CurvePoint, DataFindings, DeviceTime, Distribution,
+    Effective, EvidenceReading, Explanation, ExplanationFact, ExplanationKind, FINDINGS_SCHEMA,
+    Findings, Headline, InFlightFindings, IntervalPoint, KeptInterval, KeptLatencies, MetLimit,
+    OpenLoop, OperationFindings, PlacedClass, Placement, RunState, SelfCost, Signal, SignalWord,
+    ThresholdSource, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
 };
+pub use foreign_load::FOREIGN_CPUS_MAX;
 pub use latency_breakdown::{
     ComponentTime, DevicePerOperation, LatencyBreakdown, LatencyComponent,
 };

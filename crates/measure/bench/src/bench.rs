@@ -37,7 +37,7 @@ use crate::state_folder::build_journals;
 use progress::BenchProgress;
 use schedule::BenchSchedule;
 
-/// What is benched, and what may be overwritten for that.
+/// The stacks, and the devices that may be overwritten for them.
 #[derive(Debug, Clone, Copy)]
 pub struct BenchRequest<'a> {
     /// A file, or the name of a built-in spec.
@@ -49,7 +49,7 @@ pub struct BenchRequest<'a> {
     pub force_signature: bool,
     /// The clock of all latencies.
     pub clock: ClockChoice,
-    /// What is wished of each run.
+    /// The options of each run.
     pub options: RunOptions<'a>,
 }
 

@@ -67,7 +67,7 @@ pub fn read_text(path: &Path, what: &str) -> Result<String, CommandError> {
         .map_err(|error| CommandError::io("read", path, error))?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        let text = format!("'{}' is no {what}: byte {at} is no text (UTF-8)", path.display());
+        let text = format!("'{}' is not a {what}: byte {at} is not text (UTF-8)", path.display());
         CommandError::wrong_use(text)
     })
 }

@@ -1,5 +1,5 @@
-//! Runs in turns, A B B A A B …, each a separate process, as if typed by hand. Each side is a spec,
-//! options of `durio run` and a folder.
+//! Runs in turns, A B B A A B …, each a separate process, as if typed by hand. Each side is a spec
+//! of `durio run` or a place of `durio check`, options of that command, and a folder.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,20 +18,32 @@ use crate::state_folder::runs_folder;
 /// How often a run is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// The command of each turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnCommand {
+    /// As `durio run SPEC` would.
+    Run,
+    /// As `durio check PATH` would.
+    Check,
+}
+
 /// Runs in turns that are over.
 #[derive(Debug)]
 pub struct InterleavedRuns {
+    /// The directory of all runs.
+    pub folder: PathBuf,
     /// Per side the directory of its runs.
     pub sides: [PathBuf; 2],
     /// How they ended; the run that ended them has said why.
     pub ending: Ending,
 }
 
-/// Runs each of two specs `pairs` times, with `options` of `durio run`.
+/// Runs `command` for each of two specs or places `pairs` times, with these options.
 ///
 /// # Errors
 /// If no run can be started.
 pub fn interleave(
+    command: TurnCommand,
     [a, b]: [&Path; 2],
     pairs: u32,
     options: &[OsString],
@@ -45,15 +57,15 @@ pub fn interleave(
         .and_then(|folder| folder.make_folder("a").and(folder.make_folder("b")))
         .map_err(|error| CommandError::io("make the folder", &folder, error))?;
     let ending = turns(pairs, stop, |turn, side| {
-        let spec = [a, b][side];
-        observer.remark(&format!("durio: run {turn} of {}: {}", pairs * 2, spec.display()));
-        let child = durio_run(spec, &sides[side])?
+        let subject = [a, b][side];
+        observer.remark(&format!("durio: run {turn} of {}: {}", pairs * 2, subject.display()));
+        let child = durio_turn(command, subject, &sides[side])?
             .args(options)
             .spawn()
-            .map_err(|error| CommandError::io("start a run of", spec, error))?;
+            .map_err(|error| CommandError::io("start a run of", subject, error))?;
         follow(child, stop, || Ok(()))
     })?;
-    Ok(InterleavedRuns { sides, ending })
+    Ok(InterleavedRuns { folder, sides, ending })
 }
 
 /// Does `run` for each turn, with its number and its side, until one ends otherwise than well.
@@ -80,15 +92,22 @@ fn side_of(turn: u32) -> usize {
 
 /// `durio run SPEC`, with its run folder in `runs`.
 pub(crate) fn durio_run(spec: &Path, runs: &Path) -> Result<Command, CommandError> {
+    durio_turn(TurnCommand::Run, spec, runs)
+}
+
+fn durio_turn(turn: TurnCommand, subject: &Path, runs: &Path) -> Result<Command, CommandError> {
     // This very program: a durio in PATH may be another version, with other results.
     let program = std::env::current_exe().map_err(|error| {
         CommandError::io("find durio itself", Path::new("/proc/self/exe"), error)
     })?;
     let mut command = Command::new(program);
-    // `--fresh`: each turn is a new run, never the rest of an interrupted one. The comparison is
-    // shown, not each run's report.
-    command.arg("run").arg(spec).args(["--yes", "--fresh", "--out"]).arg(runs);
-    command.stdin(Stdio::null()).stdout(Stdio::null());
+    match turn {
+        // `--fresh`: each turn is a new run, never the rest of an interrupted one.
+        TurnCommand::Run => command.arg("run").arg(subject).args(["--yes", "--fresh"]),
+        TurnCommand::Check => command.arg("check").arg(subject).arg("--yes"),
+    };
+    // The comparison is shown, not each run's report.
+    command.arg("--out").arg(runs).stdin(Stdio::null()).stdout(Stdio::null());
     Ok(command)
 }
 
@@ -125,6 +144,17 @@ mod tests {
     fn neither_side_is_always_first() {
         let turns: Vec<usize> = (0..8).map(side_of).collect();
         assert_eq!(turns, [0, 1, 1, 0, 0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn a_turn_is_a_new_run_of_a_spec_or_a_check_of_a_place() {
+        let words = |turn| {
+            let command = durio_turn(turn, Path::new("x"), Path::new("/runs/a")).unwrap();
+            let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(words(TurnCommand::Run), "run x --yes --fresh --out /runs/a");
+        assert_eq!(words(TurnCommand::Check), "check x --yes --out /runs/a");
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub use guest::{
     GuestBench, GuestSettings, bench_of_guest, emulation_remark, guest_failed, left_out_remark,
     time_limit,
 };
-pub use interleave::{InterleavedRuns, interleave};
+pub use interleave::{InterleavedRuns, TurnCommand, interleave};
 pub use lab_compare::{
     LabCompareOutcome, LabComparing, LabInterleaving, read_lab_comparison, save_lab_comparison,
 };
@@ -82,7 +82,7 @@ pub use proof_folder::{
     interrupted_power_proof, new_power_proof, plan_command_proof, plan_power_proof,
     read_power_proof, save_power_proof,
 };
-pub use read_back::{ReadBack, read_bench, read_compared_run, read_comparison, read_run};
+pub use read_back::{ReadBack, is_place, read_bench, read_compared_run, read_comparison, read_run};
 pub use replay::replay_trace;
 pub use runs::{KeptRuns, checked_label, find_run, list_runs, read_run_row, remove_run, to_prune};
 pub use setting_guard::restore_settings;

@@ -4,15 +4,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use durio_analyse::attribution::{StackFindings, attribution, bench_of};
 use durio_analyse::{Analyser, Findings};
 use durio_command::{CommandError, error_chain};
-use durio_judge::compare::{CompareSettings, ComparedRun, Comparison, RunReader, Side, compare};
+use durio_judge::compare::{
+    CompareSettings, ComparedRun, Comparison, RunReader, Side, compare_named,
+};
 use durio_judge::judge;
 use durio_layers::DeclaredStack;
-use durio_record::bench::BenchFolder;
+use durio_record::bench::{BenchFolder, LabCompareFolder};
+use durio_record::proof::ProofFolder;
 use durio_record::{Event, RunFolder, file_names};
 
 use crate::observer::Observer;
@@ -130,12 +134,14 @@ fn read_point(path: &Path, observer: &dyn Observer) -> Option<ReadBack<Findings>
 // A directory with more run folders than this is surely not meant as one side.
 const RUNS_MAX: usize = 1000;
 
-/// Compares two or more sides; the first is the baseline.
+/// Compares two or more sides; the first is the baseline. `names` are their labels, if there is one
+/// for each.
 ///
 /// # Errors
 /// If a side is not a run.
 pub fn read_comparison(
     sides: &[PathBuf],
+    names: &[String],
     settings: &CompareSettings,
     observer: &dyn Observer,
 ) -> Result<ReadBack<Comparison>, CommandError> {
@@ -144,7 +150,7 @@ pub fn read_comparison(
     let damage = read.iter().flatten().filter_map(|(_, damage)| damage.as_ref());
     let is_damaged = damage.inspect(|damage| tell(damage, observer)).count() > 0;
     let sides: Vec<Side> = sides.iter().zip(read).map(side_of).collect();
-    Ok(ReadBack { findings: compare(&sides, settings), is_damaged })
+    Ok(ReadBack { findings: compare_named(&sides, names, settings), is_damaged })
 }
 
 /// A run to be compared.
@@ -199,11 +205,32 @@ fn is_run(folder: &Path) -> bool {
     folder.join(file_names::MANIFEST).is_file()
 }
 
+/// True for a block device and for a directory without a record of durio's: places that can be
+/// measured, where a side of a comparison was expected.
+pub fn is_place(path: &Path) -> bool {
+    let is_record = |path: &Path| {
+        is_run(path)
+            || BenchFolder::<DeclaredStack>::is_at(path)
+            || ProofFolder::is_at(path)
+            || LabCompareFolder::is_at(path)
+    };
+    let Ok(facts) = path.metadata() else { return false };
+    if !facts.is_dir() {
+        return facts.file_type().is_block_device();
+    }
+    let has_record = || {
+        let entries = fs::read_dir(path).into_iter().flatten();
+        entries.flatten().any(|entry| is_record(&entry.path()))
+    };
+    !is_record(path) && !has_record()
+}
+
 fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let cannot = |reason: String| {
         let message = format!("cannot compare '{}': {reason}", directory.display());
         CommandError::cannot_measure(message)
             .hint("a side is a run folder, a directory of run folders, or folders between commas")
+            .hint("two directories without runs are measured by turns: durio compare A B --pairs 5")
     };
     let entries = fs::read_dir(directory).map_err(|error| cannot(error.to_string()))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -313,5 +340,21 @@ mod tests {
         make_run(&root.path().join("one more"));
         let refused = runs(root.path()).unwrap_err();
         assert!(refused.ends_with("it has more than 1000 runs"), "{refused}");
+    }
+
+    #[test]
+    fn a_place_is_a_directory_that_holds_no_record() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for name in ["empty", "data", "run", "runs/first", "bench"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        fs::write(at("data/notes.txt"), "a user's").unwrap();
+        fs::write(at("run").join(file_names::MANIFEST), "{}").unwrap();
+        fs::write(at("runs/first").join(file_names::MANIFEST), "{}").unwrap();
+        fs::write(at("bench/bench.json"), "{}").unwrap();
+        let names = ["empty", "data", "run", "runs", "bench", "data/notes.txt", "missing"];
+        let places: Vec<&str> = names.into_iter().filter(|name| is_place(&at(name))).collect();
+        assert_eq!(places, ["empty", "data"]);
     }
 }

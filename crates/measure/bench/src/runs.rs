@@ -111,8 +111,8 @@ pub fn list_runs(kept: &KeptRuns) -> Result<Vec<RunRow>, CommandError> {
     Ok(index_of_today.rows.into_values().rev().map(|indexed| indexed.row).collect())
 }
 
-/// The folder that a word means: a path that exists, `last`, `last~2`, a run's label, a run's name
-/// or its start, or its end such as `check-4711`.
+/// The folder that a word means: a path that exists, `last`, `last~2`, a run's label (of several runs
+/// the latest; `label~1` is the one before), a run's name or its start, or its end such as `check-4711`.
 ///
 /// # Errors
 /// If it means none, or several.
@@ -126,27 +126,31 @@ pub fn find_run(word: &Path) -> Result<PathBuf, CommandError> {
         return Ok(word.to_owned());
     }
     let (runs, names) = kept_names(&KeptRuns::runs()?);
-    if let Some(back) = steps_back(&text) {
+    let (label, back) = label_and_steps_back(&text);
+    if label == "last" {
         if names.is_empty() {
             return Err(CommandError::cannot_measure("there are no runs yet")
                 .hint("durio check DIR makes one"));
         }
-        let found = names.len().checked_sub(back + 1).and_then(|at| names.get(at));
+        let found = names.iter().rev().nth(back);
         return found.map(|name| runs.join(name)).ok_or_else(|| {
-            CommandError::cannot_measure(format!(
-                "there is no run '{text}': {} are there",
-                names.len()
-            ))
-            .hint("durio runs lists them")
+            CommandError::cannot_measure(format!("no run '{text}': {} are kept", names.len()))
+                .hint("durio runs lists them")
         });
     }
-    let labelled = |name: &&String| label_of(&runs.join(name)).as_deref() == Some(&*text);
+    let labelled = |name: &&String| label_of(&runs.join(name)).as_deref() == Some(label);
     let named: Vec<PathBuf> = names.iter().filter(labelled).map(|name| runs.join(name)).collect();
+    if !named.is_empty() {
+        return named.iter().rev().nth(back).cloned().ok_or_else(|| {
+            let text = format!("no run '{text}': {} of that name", named.len());
+            CommandError::cannot_measure(text).hint("durio runs lists them")
+        });
+    }
     let is_meant = |name: &&String| name.starts_with(&*text) || own_part(name) == text;
     let of_name = |folder: &Path, names: &[String]| -> Vec<PathBuf> {
         names.iter().filter(is_meant).map(|name| folder.join(name)).collect()
     };
-    let mut found = if named.is_empty() { of_name(&runs, &names) } else { named };
+    let mut found = of_name(&runs, &names);
     if found.is_empty() {
         let (probes, names) = kept_names(&KeptRuns::probes()?);
         found = of_name(&probes, &names);
@@ -179,7 +183,7 @@ pub fn checked_label(text: &str) -> Result<String, String> {
     match begins_well && text.len() <= 40 && text.chars().all(is_plain) && text != "last" {
         true => Ok(text.to_owned()),
         false => Err(format!(
-            "'{text}' is no name for a run; expected a letter, then letters, digits, dots and dashes, \
+            "'{text}' is not a name for a run; expected a letter, then letters, digits, dots and dashes, \
              40 at most, and not 'last'"
         )),
     }
@@ -277,12 +281,10 @@ fn manifest_name(folder: &Path) -> Option<&'static str> {
     MANIFESTS.into_iter().find(|name| folder.join(name).is_file())
 }
 
-/// 0 for `last`, 2 for `last~2`.
-fn steps_back(text: &str) -> Option<usize> {
-    match text.strip_prefix("last")? {
-        "" => Some(0),
-        rest => rest.strip_prefix('~')?.parse().ok(),
-    }
+/// `last` and 0 for `last`, `nightly` and 2 for `nightly~2`.
+fn label_and_steps_back(text: &str) -> (&str, usize) {
+    let parts = text.rsplit_once('~');
+    parts.and_then(|(label, back)| Some((label, back.parse().ok()?))).unwrap_or((text, 0))
 }
 
 /// What follows the time in a folder's name: `check-4711`.
@@ -337,7 +339,7 @@ fn row(folder: &Path, name: &str) -> RunRow {
     match read::<AnyManifest>(folder, name) {
         Ok(manifest) => {
             if !FolderName::is_rfc3339(&manifest.started) {
-                row.damage = Some(format!("{name}: 'started' is no time"));
+                row.damage = Some(format!("{name}: 'started' is not a time"));
             }
             row.command = command_words(&manifest.command);
             (row.started, row.label) = (manifest.started, manifest.label);
@@ -587,7 +589,7 @@ mod tests {
 
     #[test]
     fn the_latest_is_counted_backwards() {
-        assert_eq!([steps_back("last"), steps_back("last~2")], [Some(0), Some(2)]);
-        assert_eq!([steps_back("lastly"), steps_back("last~x"), steps_back("x")], [None; 3]);
+        let found = ["last", "last~2", "nightly~1", "last~x"].map(label_and_steps_back);
+        assert_eq!(found, [("last", 0), ("last", 2), ("nightly", 1), ("last~x", 0)]);
     }
 }

@@ -11,7 +11,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -57,8 +57,19 @@ pub(crate) fn state_for(what: &str) -> Result<StateFolder, CommandError> {
 /// Why the state folder, or a part of it, is not used.
 pub(crate) fn refused(path: &Path, error: &io::Error) -> CommandError {
     let text = format!("cannot use the state folder '{}': {error}", path.display());
-    CommandError::cannot_measure(text)
-        .hint("set XDG_STATE_HOME to a folder of yours that no other user can exchange")
+    // An error without a number is a refusal of another user's folder.
+    let kind = error.raw_os_error().map(|_| error.kind());
+    let hint = match kind {
+        // Typical of a service account, whose home is missing or another user's.
+        Some(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
+            "set XDG_STATE_HOME to a directory that you can write to"
+        }
+        Some(ErrorKind::StorageFull) => {
+            "make room there, or set XDG_STATE_HOME to a directory with free space"
+        }
+        _ => "set XDG_STATE_HOME to a folder of yours that no other user can exchange",
+    };
+    CommandError::cannot_measure(text).hint(hint)
 }
 
 /// The directory that run folders are made in.
@@ -71,8 +82,7 @@ pub fn runs_folder(out: Option<&Path>) -> Result<PathBuf, CommandError> {
     }
     if state_path().is_none() {
         let text = "there is no state folder: neither XDG_STATE_HOME nor HOME is set";
-        return Err(CommandError::cannot_measure(text)
-            .hint("say with --out DIR where the run folder shall be"));
+        return Err(CommandError::cannot_measure(text).hint("set HOME or XDG_STATE_HOME"));
     }
     part_of(&state_for("runs")?, StatePart::Runs)
 }

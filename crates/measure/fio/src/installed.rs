@@ -49,7 +49,7 @@ impl Fio {
     pub fn find(given: Option<&Path>) -> Result<Self, FioError> {
         let path = match given {
             Some(path) if path.is_file() => path.to_owned(),
-            Some(path) => return Err(absent(format!("'{}' is no file", path.display()))),
+            Some(path) => return Err(absent(format!("'{}' is not a file", path.display()))),
             None => in_search_path().ok_or_else(|| absent("it is not in PATH".to_owned()))?,
         };
         let version_text = ask(&path)?;
@@ -179,7 +179,7 @@ fn add_job(arguments: &mut Vec<OsString>, job: &NamedOptions) -> Result<(), FioE
 fn complaint(option: &str, value: &str) -> Option<String> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if option.is_empty() || !option.bytes().all(is_part) {
-        Some(format!("'{option}' is no name of an option"))
+        Some(format!("'{option}' is not a name of an option"))
     } else if option == "name" || is_program_option(&option.replace('_', "-")) {
         // It would change the result, or where it goes.
         Some(format!("'{option}' is not an option of a job"))

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(with(9_999, &short), (9_999, 0, 0));
         assert_eq!(with(10_000, &short), (10_000, 0, 0));
         assert_eq!(with(10_001, &short), (10_000, 1, 1));
-        // What is impossible is kept up to twice as many.
+        // Impossible figures are kept up to twice as many.
         let mut wrong = impossible();
         wrong.read.latency_ns_max = Some(Figure::exact(5e6));
         assert_eq!(with(20_001, &wrong), (20_000, 1, 1));

@@ -5,6 +5,8 @@
 //! The compared units are runs, or blocks of a run's intervals; never single I/Os, which depend too
 //! much on their neighbours.
 
+mod again;
+mod answer;
 mod bins;
 mod bootstrap;
 mod comparison;
@@ -17,16 +19,17 @@ mod side;
 mod simulation_tests;
 mod units;
 
-use durio_analyse::{CurvePoint, OperationFindings, WorkloadFindings};
+use durio_analyse::{CurvePoint, OperationFindings, WorkloadFindings, each_once};
 use durio_base::stats::least_squares::float;
 use durio_record::OperationName;
 
 use effect::Repeat;
 use units::{UnitMember, WorkloadUnit};
 
+pub use answer::{PlacesAnswer, between_places};
 pub use comparison::{
-    COMPARE_SCHEMA, CompareSettings, Comparison, Difference, FigureComparison, FigureName, Gate,
-    Method, Pair, RunFacts, SideFacts, SideWord, StepComparison,
+    COMPARE_SCHEMA, CompareAnswer, CompareSettings, Comparison, Difference, FigureComparison,
+    FigureName, Gate, Method, Pair, PairAnswer, RunFacts, SideFacts, SideWord, StepComparison,
 };
 pub use side::{ComparedRun, RunReader, Side};
 
@@ -35,20 +38,46 @@ pub use side::{ComparedRun, RunReader, Side};
 /// Sides without a run have no step in common with anything. The same sides and settings give the
 /// same comparison, to the last bit.
 pub fn compare(sides: &[Side], settings: &CompareSettings) -> Comparison {
+    compare_named(sides, &[], settings)
+}
+
+/// The same; `names` are the labels of the sides, if there is one for each.
+pub fn compare_named(sides: &[Side], names: &[String], settings: &CompareSettings) -> Comparison {
+    let labels = if names.len() == sides.len() { names.to_vec() } else { labels(sides) };
     let mut comparison = Comparison {
         schema: COMPARE_SCHEMA.to_owned(),
         settings: *settings,
         resamples: bootstrap::RESAMPLES,
-        sides: sides.iter().enumerate().map(side_facts).collect(),
+        sides: sides.iter().zip(&labels).map(side_facts).collect(),
+        answer: CompareAnswer::default(),
         pairs: Vec::new(),
         gate: None,
     };
-    if let Some((baseline, others)) = sides.split_first() {
-        let number = |(index, side)| pair(baseline, (index + 1, side), settings);
-        comparison.pairs = others.iter().enumerate().map(number).collect();
+    if let (Some((baseline, others)), Some((first, rest))) =
+        (sides.split_first(), labels.split_first())
+    {
+        let others = others.iter().zip(rest).enumerate();
+        let number = |(index, (side, label)): (usize, (&Side, &String))| {
+            let labels = [first.clone(), label.clone()];
+            pair(baseline, (index + 1, side), labels, settings)
+        };
+        comparison.pairs = others.map(number).collect();
     }
-    comparison.gate = settings.fail_over.map(|share| gate::gate(&comparison.pairs, share));
+    let gate = |share| gate::gate(&comparison.pairs, share, settings.forced);
+    comparison.gate = settings.fail_over.map(gate);
+    comparison.answer = answer::answer(sides, &comparison);
     comparison
+}
+
+/// The names that the user gave the runs, if each side is one run and the names differ; else letters.
+fn labels(sides: &[Side]) -> Vec<String> {
+    let name = |side: &Side| match side.runs.as_slice() {
+        [one] => one.findings.run.label.clone(),
+        _ => None,
+    };
+    let names: Option<Vec<String>> = sides.iter().map(name).collect();
+    let is_clear = |names: &Vec<String>| each_once(names).len() == sides.len();
+    names.filter(is_clear).unwrap_or_else(|| (0..sides.len()).map(label).collect())
 }
 
 /// A, B, … Z, then numbers.
@@ -58,7 +87,7 @@ fn label(index: usize) -> String {
     letter.map_or_else(|| (index + 1).to_string(), String::from)
 }
 
-fn side_facts((index, side): (usize, &Side)) -> SideFacts {
+fn side_facts((side, label): (&Side, &String)) -> SideFacts {
     let run = |run: &ComparedRun| RunFacts {
         run: run.findings.run.run.clone(),
         run_folder: run.findings.run_folder.clone(),
@@ -66,16 +95,20 @@ fn side_facts((index, side): (usize, &Side)) -> SideFacts {
         state: run.findings.state,
     };
     SideFacts {
-        label: label(index),
+        label: label.clone(),
         source: side.source.clone(),
         runs: side.runs.iter().map(run).collect(),
     }
 }
 
-fn pair(baseline: &Side, (index, other): (usize, &Side), settings: &CompareSettings) -> Pair {
+fn pair(
+    baseline: &Side,
+    (index, other): (usize, &Side),
+    labels: [String; 2],
+    settings: &CompareSettings,
+) -> Pair {
     let (units_a, units_b) = (units::units(baseline), units::units(other));
     let matched = units::matched(&units_a, &units_b);
-    let labels = [label(0), label(index)];
     let step = |&(a, b): &(usize, usize)| {
         let units = [units_a.get(a)?, units_b.get(b)?];
         Some(step(units, &labels, index, settings))
@@ -83,14 +116,21 @@ fn pair(baseline: &Side, (index, other): (usize, &Side), settings: &CompareSetti
     let titles = |units: &[WorkloadUnit<'_>], places: &[usize]| {
         places.iter().filter_map(|&place| units.get(place)).map(WorkloadUnit::title).collect()
     };
+    let environment = differences::of_environment(baseline, other);
+    let steps = in_parallel(&matched.pairs, step);
+    let is_alike = environment.is_empty() && steps.iter().all(|step| step.differences.is_empty());
+    let shared = differences::shared_device(baseline, other);
+    let shared = shared.and_then(|shared| shared.remark(&labels, is_alike));
+    let remarks = shared.into_iter().chain(remarks(baseline, other, &labels)).collect();
+    let [baseline, other] = labels;
     Pair {
-        remarks: remarks(baseline, other, &labels),
-        environment: differences::of_environment(baseline, other),
-        steps: in_parallel(&matched.pairs, step),
+        remarks,
+        environment,
+        steps,
         only_baseline: titles(&units_a, &matched.only_baseline),
         only_other: titles(&units_b, &matched.only_other),
-        baseline: labels[0].clone(),
-        other: labels[1].clone(),
+        baseline,
+        other,
     }
 }
 
@@ -140,13 +180,17 @@ fn step(
     let [a, b] = units;
     let (different_workload, differences) = differences::of_steps(a, b);
     let (first, second) = (a.first.workload, b.first.workload);
-    let mut faults = units::faults(&labels[0], &a.members);
-    faults.extend(units::faults(&labels[1], &b.members));
+    let (mut faults, mut drifts) = (Vec::new(), Vec::new());
+    for (label, unit) in labels.iter().zip(units) {
+        let found = units::faults(label, &unit.members);
+        faults.extend(found.faults);
+        drifts.extend(found.drifts);
+    }
     // --force makes faults cautions; commits against reads stay apart.
     let hard = other_operation([first, second], labels);
-    let (not_comparable, cautions) = match settings.forced {
-        true => (hard.into_iter().collect(), faults),
-        false => (hard.into_iter().chain(faults).collect(), Vec::new()),
+    let (not_comparable, cautions): (Vec<String>, Vec<String>) = match settings.forced {
+        true => (hard.into_iter().collect(), faults.into_iter().chain(drifts).collect()),
+        false => (hard.into_iter().chain(faults).collect(), drifts),
     };
     let figures = match Vec::is_empty(&not_comparable) {
         true => figures([&a.members, &b.members], side, settings),

@@ -1,6 +1,6 @@
-//! Judges findings: warnings, signals about flushes and verdicts (here), the differences between
-//! runs ([`compare`]), advice on settings ([`advise`]), and errors in published results
-//! ([`audit`]).
+//! Judges findings: warnings, signals about flushes and verdicts (here), the answer in a sentence
+//! ([`summary`]), the differences between runs ([`compare`]), advice on settings ([`advise`]),
+//! errors in published results ([`audit`]), and typical storage to compare with ([`typical`]).
 //!
 //! The results come from durio-analyse and are shown by durio-report.
 //!
@@ -14,6 +14,8 @@ pub mod advise;
 pub mod audit;
 pub mod compare;
 mod signals;
+pub mod summary;
+pub mod typical;
 mod verdict;
 mod warning;
 
@@ -44,9 +46,10 @@ pub fn judge(Analysis { findings, evidence }: Analysis) -> Findings {
         campaign: findings.campaign.as_ref(),
     };
     let verdicts = verdict::verdicts(&input);
+    let placements = typical::placements(&input);
     let warnings = warning::warnings(&input);
     let signals = signals::signals(&input);
-    Findings { verdicts, warnings, signals, ..findings }
+    Findings { verdicts, placements, warnings, signals, ..findings }
 }
 
 /// What every rule means, whatever it is applied to: warnings, signals, rules of the audit, rules of

@@ -208,7 +208,7 @@ fn is_end(layer: &Layer) -> bool {
 }
 
 /// The devices at the bottom of a stack, which the kernel's flushes end at.
-fn ends(stack: &Stack) -> impl Iterator<Item = &Layer> {
+pub(crate) fn ends(stack: &Stack) -> impl Iterator<Item = &Layer> {
     stack.walk().map(|(_, layer)| layer).filter(|layer| is_end(layer))
 }
 
@@ -245,7 +245,7 @@ mod tests {
             include_str!("signals/slope.rs"),
             include_str!("signals/sync_calls.rs"),
         ];
-        // An id is the literal before the word in what is given to `signal`.
+        // An id is the literal before the word in the arguments of `signal`.
         let is_word = |after: &str| {
             let after = after.trim_start_matches(',').trim_start();
             after.starts_with("SignalWord::") || after.starts_with("word, layer_name")

@@ -10,6 +10,7 @@ use durio_judge::advise::{
     Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, RuleProof,
     SourceKind, Statement,
 };
+use durio_judge::summary::Summary;
 use serde::Serialize;
 
 use crate::Report;
@@ -99,6 +100,10 @@ impl Report for RuleProof {
         document.push(end);
         document
     }
+
+    fn summary(&self) -> Option<Summary> {
+        self.comparison.summary()
+    }
 }
 
 fn title(report: &AdviceReport) -> String {
@@ -144,7 +149,10 @@ fn in_short(report: &AdviceReport) -> Section {
         let text = format!("documents contradict each other about {}", conflicts.join(", "));
         section.toned(Tone::Warning, "conflicts", text);
     }
-    section.note("--verbose has reasons, risks, sources and how to undo; --rule RULE those of one");
+    section.note(
+        "--verbose shows reasons, risks, sources and how to undo; for one rule, add --rule ID to this \
+         command",
+    );
     section
 }
 

@@ -39,7 +39,11 @@ impl Report for ArrayStatus {
     }
 }
 
-/// What a user may rely on now.
+/// What a user may rely on now, in one line.
+pub fn array_standing(status: &ArrayStatus) -> String {
+    standing_words(status).1
+}
+
 fn standing_words(status: &ArrayStatus) -> (Tone, String) {
     let resync = resync_words(status);
     match status.state {

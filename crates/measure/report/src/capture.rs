@@ -3,11 +3,13 @@
 //! Shows [`CaptureFindings`]: the mix of sizes, a row for each file, one for each device, the
 //! capture's cost and losses; bars on a page. Classes and numbers are those of the findings.
 
+use durio_analyse::FOREIGN_CPUS_MAX;
 use durio_analyse::capture::{
     BesideFigure, BesideRow, CaptureBeside, CaptureFindings, CapturedDeviceFindings,
     CapturedFileFindings, CapturedSize, OffsetPattern, ReplayFindings,
 };
 use durio_base::Bytes;
+use durio_judge::summary::{Summary, of_capture};
 
 use crate::Report;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
@@ -18,10 +20,6 @@ use crate::figures::{latency, percent, precise, rate, whole};
 
 /// From here on the database was slowed down by the trace more than it should be.
 const SLOWDOWN_MAX: f64 = 0.03;
-
-/// If others take at least this many processors, they may make a replay late. Durio's choice, as in
-/// the bench of databases: an eighth of two processors.
-const OTHERS_TOLD: f64 = 0.25;
 
 /// Files that a screen has room for.
 const FILES_SHOWN: usize = 8;
@@ -58,6 +56,10 @@ impl Report for CaptureFindings {
         document.records =
             Table::records(&file_columns(), self.files.iter().map(|file| (file, "")));
         document
+    }
+
+    fn summary(&self) -> Option<Summary> {
+        Some(of_capture(self))
     }
 }
 
@@ -192,7 +194,7 @@ fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
         let text = format!("p99 {}, of operations that waited for none", latency(lag));
         section.toned_at(DetailLevel::Detail, Tone::Plain, "durio's own delay", text);
     }
-    if let Some(others) = replay.others.filter(|other| *other > OTHERS_TOLD) {
+    if let Some(others) = replay.others.filter(|other| *other > FOREIGN_CPUS_MAX) {
         let text = format!(
             "other work took {others:.1} processors meanwhile: operations begin late for that too"
         );

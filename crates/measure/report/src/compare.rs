@@ -1,26 +1,32 @@
-//! Comparisons as documents: of runs with each other, and of a run's shapes with published ones.
+//! Comparisons of runs with each other as documents.
 //!
-//! Shows a [`Comparison`]: its subject, the answer, other differences, the results of each step; as
-//! records one per step and result. Shapes have a table for each, and a record for each level.
+//! Shows a [`Comparison`]: the answer, its subject, other differences, the results of each step; as
+//! records one per step and result.
+
+mod published;
 
 use durio_analyse::CurvePoint;
-use durio_judge::compare::published::{AgainstPublished, ShapeLevel, TOLERANCE};
 use durio_judge::compare::{
-    Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair, SideFacts, SideWord,
-    StepComparison,
+    Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair, PairAnswer,
+    SideFacts, SideWord, StepComparison,
 };
-use serde::Serialize;
+use durio_judge::summary::{Summary, SummaryFigure, SummaryVerdict};
 
 use crate::Report;
 use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Style, tail};
 use crate::document::{
-    Cell, Column, DetailLevel, Document, Row, Section, Table, Tone, both, record, shown,
+    Cell, Column, DetailLevel, Document, Row, Section, SectionBody, Table, Tone, both, record,
+    shown,
 };
-use crate::figures::{counted, deviation, grouped, percent, rate};
-use crate::run::location_name;
+use crate::figures::{counted, deviation, factor, grouped, location_name, percent, rate};
 
-// The most steps that fit a screen; those that differ come first.
-const STEPS_MAX: usize = 25;
+pub use published::ShownShapes;
+
+// A screen of 30 lines has room for this many of each: steps (those that differ come first), facts of
+// the machines that differ, and lines of a gate.
+const STEPS_MAX: usize = 6;
+const FACTS_MAX: usize = 3;
+const GATE_LINES_MAX: usize = 3;
 
 // More charts than this make a page that browsers open slowly.
 const CHARTS_MAX: usize = 60;
@@ -35,20 +41,54 @@ impl Report for Comparison {
     fn document(&self) -> Document {
         let labels: Vec<&str> = self.sides.iter().map(|side| side.label.as_str()).collect();
         let mut document = Document::new("durio compare", labels.join(" and "));
-        let mut head = Section::default();
-        for it in &self.sides {
-            head.toned(Tone::Strong, &it.label, side(it));
-        }
-        document.push(head);
+        document.push(head(self));
         // The answer of a job that failed comes before everything that explains it.
         document.sections.extend(self.gate.iter().map(|answer| gate(answer, self)));
         for it in &self.pairs {
-            pair(it, &mut document);
+            pair(it, self.gate.is_some(), &mut document);
         }
         document.push(how(self));
         document.records = records(self);
         document
     }
+
+    fn summary(&self) -> Option<Summary> {
+        let figure = |label: String, value: f64, unit| SummaryFigure { label, value, unit };
+        let headline = self.answer.pairs.iter().flat_map(|pair| {
+            let PairAnswer { baseline, other, unit, rates, ratio, .. } = pair;
+            [
+                figure(format!("{unit}, {baseline}"), rates[0], "per second"),
+                figure(format!("{unit}, {other}"), rates[1], "per second"),
+                figure(format!("{other} ÷ {baseline}"), *ratio, "times"),
+            ]
+        });
+        let verdict = match &self.gate {
+            Some(gate) if !gate.regressions.is_empty() => SummaryVerdict::Bad,
+            Some(gate) if gate.undecided.is_empty() => SummaryVerdict::Good,
+            // A limit exists with --fail-over alone.
+            _ => SummaryVerdict::Unknown,
+        };
+        let headline = headline.collect();
+        Some(Summary { verdict, sentence: self.sentence(), headline, reasons: self.reasons() })
+    }
+}
+
+/// The sides, and the runs that would decide an open answer.
+fn head(comparison: &Comparison) -> Section {
+    let mut head = Section::default();
+    for it in &comparison.sides {
+        head.toned(Tone::Strong, &it.label, side(it));
+    }
+    let answer = &comparison.answer;
+    let Some(runs) = answer.runs_needed else { return head };
+    match &answer.command {
+        Some(command) => {
+            head.say(Tone::Plain, format!("About {runs} runs of each side would decide:"));
+            head.push(DetailLevel::Summary, SectionBody::Verbatim(command.clone()));
+        }
+        None => head.say(Tone::Plain, format!("About {runs} runs of each side would decide.")),
+    }
+    head
 }
 
 /// The results of every step alone, and their basis.
@@ -87,13 +127,18 @@ fn gate(gate: &Gate, comparison: &Comparison) -> Section {
     ];
     for (tone, word, lines) in kinds {
         // A result with regressions excluded needs no look.
-        let level = if tone == Tone::Good { DetailLevel::Detail } else { DetailLevel::Summary };
-        lines.iter().for_each(|line| section.toned_at(level, tone, word, line));
+        let shown = if tone == Tone::Good { 0 } else { GATE_LINES_MAX };
+        for (at, line) in lines.iter().enumerate() {
+            let level = if at < shown { DetailLevel::Summary } else { DetailLevel::Detail };
+            section.toned_at(level, tone, word, line);
+        }
+        if let Some(more) = lines.len().checked_sub(shown).filter(|more| shown > 0 && *more > 0) {
+            section.toned(tone, word, format!("{more} more; --verbose lists them"));
+        }
     }
     if !gate.excluded.is_empty() {
-        section.note(format!("excluded for {}", counted(gate.excluded.len() as u64, "figure")));
+        section.note(format!("excluded for {}", counted(gate.excluded.len() as u64, "result")));
     }
-    gate_advice(comparison).into_iter().for_each(|advice| section.say(Tone::Plain, advice));
     section
 }
 
@@ -112,14 +157,19 @@ fn only_there(label: &str, titles: &[String], section: &mut Section) {
     }
 }
 
-fn pair(pair: &Pair, document: &mut Document) {
+fn pair(pair: &Pair, is_gated: bool, document: &mut Document) {
     let mut section = Section::new(format!("{} against {}", pair.other, pair.baseline));
     section.say(Tone::Strong, summary(pair));
     for remark in &pair.remarks {
         section.toned(Tone::Warning, "NOTE", remark);
     }
-    for it in &pair.environment {
-        section.toned(Tone::Warning, "differs", difference(it));
+    for (at, it) in pair.environment.iter().enumerate() {
+        let level = if at < FACTS_MAX { DetailLevel::Summary } else { DetailLevel::Detail };
+        section.toned_at(level, Tone::Warning, "differs", difference(it));
+    }
+    if let Some(more) = pair.environment.len().checked_sub(FACTS_MAX).filter(|more| *more > 0) {
+        let more = counted(more as u64, "more fact");
+        section.toned(Tone::Warning, "differs", format!("{more}; --verbose lists them"));
     }
     for (label, titles) in [(&pair.baseline, &pair.only_baseline), (&pair.other, &pair.only_other)]
     {
@@ -134,14 +184,19 @@ fn pair(pair: &Pair, document: &mut Document) {
         };
         section.say(tone, format!("{text} ({of})"));
     }
-    let gated =
-        pair.steps.iter().flat_map(|step| &step.figures).filter(|figure| figure.figure.is_gated());
-    let undecided = gated.filter(|figure| figure.word == SideWord::Undecided);
-    for (why, figures) in grouped(undecided.map(|figure| (reason(figure), ()))) {
-        section.note(format!("undecided: {why} ({})", counted(figures.len() as u64, "figure")));
+    let open = pair.steps.iter().flat_map(|step| &step.figures);
+    // The gate has each of them with its reason.
+    let open = open.filter(|figure| !is_gated && figure.figure.is_gated());
+    for ((word, why), results) in grouped(open.filter_map(|figure| Some((reason(figure)?, ())))) {
+        section.note(format!("{word}: {why} ({})", counted(results.len() as u64, "result")));
     }
     if !pair.steps.is_empty() {
-        section.note("intervals and all figures: --verbose, or --format html");
+        let more = match pair.steps.len().saturating_sub(STEPS_MAX) {
+            0 => String::new(),
+            more => format!("{} and ", counted(more as u64, "more step")),
+        };
+        let note = format!("{more}all results with their intervals: --verbose, or --format html");
+        section.note(note);
     }
     let drawn = drawn(&pair.steps);
     if drawn.contains(&false) {
@@ -178,11 +233,9 @@ fn against(step: &StepComparison) -> Vec<((Tone, String), String)> {
     let not = step.not_comparable.iter().map(|why| (Tone::Bad, format!("not comparable: {why}")));
     let differences =
         step_differences(step).into_iter().map(|difference| (Tone::Warning, difference));
-    // With --force the results are shown, with the objections below.
-    let forced = step.cautions.iter();
-    let forced =
-        forced.map(|caution| (Tone::Warning, format!("compared by --force although {caution}")));
-    not.chain(differences).chain(forced).map(|why| (why, title(step))).collect()
+    let cautions = step.cautions.iter();
+    let cautions = cautions.map(|caution| (Tone::Warning, format!("caution: {caution}")));
+    not.chain(differences).chain(cautions).map(|why| (why, title(step))).collect()
 }
 
 fn step(pair: &Pair, step: &StepComparison, is_drawn: bool) -> Section {
@@ -194,16 +247,34 @@ fn step(pair: &Pair, step: &StepComparison, is_drawn: bool) -> Section {
         section.note(basis(step));
         let lines = step.figures.iter().map(Some);
         let lines = lines.map(|figure| ComparisonLine { pair, step, figure });
-        section.table(Table::shown(&columns(), lines));
-        undecided(step).into_iter().for_each(|line| section.note(line));
+        section.table(labelled(Table::shown(&columns(), lines), pair));
+        open_results(step).into_iter().for_each(|line| section.note(line));
     }
     section.charts(is_drawn.then(|| overlay(pair, step)));
     section
 }
 
+/// The table of results with the sides' labels over its columns.
+fn labelled(mut table: Table, pair: &Pair) -> Table {
+    for column in &mut table.columns {
+        match column.title.as_str() {
+            "baseline" => column.title.clone_from(&pair.baseline),
+            "other" => column.title.clone_from(&pair.other),
+            "other is" => column.title = format!("{} is", pair.other),
+            _ => {}
+        }
+    }
+    table
+}
+
 /// A row for each step, with the results that a gate would look at.
 fn in_short(pair: &Pair) -> Table {
-    let mut table = Table::new(["step", "rate", "other", "other is", "p99", "other", "other is"]);
+    let (a, b) = (&pair.baseline, &pair.other);
+    let figures = ["rate", "p99"].map(|figure| {
+        [format!("{a} {figure}"), format!("{b} {figure}"), format!("{b} against {a}")]
+    });
+    let mut table =
+        Table::new(std::iter::once("step".to_owned()).chain(figures.into_iter().flatten()));
     let several = pair.steps.iter().any(|step| step.locations != pair.steps[0].locations);
     for (place, at) in by_difference(&pair.steps).into_iter().enumerate() {
         let Some(step) = pair.steps.get(at) else { continue };
@@ -220,14 +291,19 @@ fn in_short(pair: &Pair) -> Table {
     table
 }
 
-/// The effect with its word, as `+4.2 % faster`.
+/// The effect with its word, as `+4.2 % faster` or `22.1 × faster`.
 fn judged(it: &FigureComparison) -> Cell {
-    let effect = it.effect.map_or_else(String::new, |effect| format!("{} ", deviation(effect)));
-    match it.word {
-        SideWord::Faster | SideWord::Slower => {
-            Cell::Word(tone(it), format!("{effect}{}", word(it)))
-        }
-        _ => Cell::Word(tone(it), word(it).to_owned()),
+    let effect = it.effect.map_or_else(String::new, |effect| format!("{} ", change(effect)));
+    Cell::Word(tone(it), format!("{effect}{}", word(it)))
+}
+
+/// An effect as people say it: in per cent, or as a factor where it is large.
+fn change(effect: f64) -> String {
+    match effect {
+        effect if effect >= 1.0 => factor(1.0 + effect),
+        // From a tenth on, percentages differ in their last digits alone.
+        effect if effect <= -0.9 => format!("÷ {:.0}", 1.0 / (1.0 + effect)),
+        effect => deviation(effect),
     }
 }
 
@@ -235,7 +311,8 @@ const fn tone(figure: &FigureComparison) -> Tone {
     match figure.word {
         SideWord::Faster => Tone::Good,
         SideWord::Slower => Tone::Bad,
-        SideWord::NoDifference | SideWord::Undecided => Tone::Plain,
+        SideWord::Undecided => Tone::Warning,
+        SideWord::NoDifference | SideWord::NoInterval => Tone::Plain,
     }
 }
 
@@ -294,22 +371,23 @@ fn word(it: &FigureComparison) -> &'static str {
         (SideWord::Slower, _) => "slower",
         (SideWord::NoDifference, _) => "no difference",
         (SideWord::Undecided, _) => "undecided",
+        (SideWord::NoInterval, _) => "no interval",
     }
 }
 
-fn reason(undecided: &FigureComparison) -> String {
-    undecided.reason.clone().unwrap_or_else(|| "unknown".to_owned())
+/// Why a result is open, with its word; `None` if it is decided.
+fn reason(it: &FigureComparison) -> Option<(&'static str, String)> {
+    Some((word(it), it.reason.clone()?))
 }
 
-/// Why results are undecided, those with one reason in one line.
-fn undecided(step: &StepComparison) -> Vec<String> {
-    let undecided = step.figures.iter().filter(|figure| figure.word == SideWord::Undecided);
-    let reasons =
-        grouped(undecided.map(|figure| (reason(figure), figure_name(step, figure.figure))));
-    let line = |(reason, names): (String, Vec<String>)| {
-        format!("{}: undecided: {reason}", names.join(", "))
+/// Why results are open, those with one reason in one line.
+fn open_results(step: &StepComparison) -> Vec<String> {
+    let open = step.figures.iter();
+    let open = open.filter_map(|figure| Some((reason(figure)?, figure_name(step, figure.figure))));
+    let line = |((word, why), names): ((&str, String), Vec<String>)| {
+        format!("{}: {word}: {why}", names.join(", "))
     };
-    reasons.into_iter().map(line).collect()
+    grouped(open).into_iter().map(line).collect()
 }
 
 /// Rates and 99th percentiles of all steps, counted by word.
@@ -320,6 +398,7 @@ fn summary(pair: &Pair) -> String {
         (SideWord::Slower, "slower"),
         (SideWord::NoDifference, "with no difference"),
         (SideWord::Undecided, "undecided"),
+        (SideWord::NoInterval, "without an interval"),
     ];
     for (word, words) in words {
         match pair.gated_with(word) {
@@ -337,7 +416,7 @@ fn summary(pair: &Pair) -> String {
     format!("rates and 99th percentiles: {}", parts.join(", "))
 }
 
-/// The number of repeats behind the results of a step.
+/// The number of runs behind the results of a step.
 fn basis(step: &StepComparison) -> String {
     let [a, b] = step.repeats;
     // Welch's interval needs the scatter of two repeats on each side (docs/design/0005).
@@ -352,10 +431,9 @@ fn blocks_note(comparison: &Comparison) -> Option<String> {
     let mut figures = steps.flat_map(|step| &step.figures);
     figures.any(|figure| figure.method == Some(Method::Blocks)).then(|| {
         format!(
-            "Blocks of each run's own intervals are drawn again {} times (seed {}) and widen the \
-             interval of few repeats. Of a single run that interval holds nothing of what differs \
-             from one run to the next of the same thing, so it decides nothing: repeats do, 5 or more \
-             per side.",
+            "Blocks of each run's own intervals are drawn again {} times (seed {}), which widens the \
+             interval of few repeats. They cannot show how far a single run is from the next one: \
+             that takes repeats, 5 or more per side.",
             comparison.resamples, comparison.settings.seed
         )
     })
@@ -364,23 +442,11 @@ fn blocks_note(comparison: &Comparison) -> Option<String> {
 fn rule(comparison: &Comparison) -> String {
     let threshold = percent(comparison.settings.threshold);
     format!(
-        "Faster or slower: the effect is more than {threshold}, and its 95 % interval (Welch's, of the \
-         logarithms of the repeats) does not reach zero. No difference: the interval lies within \
-         {threshold} on both sides of zero. Undecided: neither is shown."
+        "The margin is {threshold} (--threshold). Faster or slower: the effect is more than that, and \
+         its 95 % interval (Welch's, of the logarithms of the repeats) does not reach zero. No \
+         difference: the interval lies within the margin on both sides of zero. Undecided: the \
+         interval spans the margin."
     )
-}
-
-/// What would decide a gate that is undecided, as a sentence; none if nothing is, or if more runs do
-/// not help.
-pub fn gate_advice(comparison: &Comparison) -> Option<String> {
-    let needed = comparison.gate.as_ref()?.repeats_needed?;
-    // As the option takes it, in tenths.
-    let fail_over = (comparison.settings.fail_over? * 1000.0).round() / 10.0;
-    Some(format!(
-        "About {needed} repeats per side would decide: name several runs per side (a1,a2,… b1,b2,…), or \
-         let them take turns: durio compare --interleave A.toml B.toml --pairs {needed} --fail-over \
-         {fail_over}% -- OPTIONS"
-    ))
 }
 
 fn title(step: &StepComparison) -> String {
@@ -440,7 +506,9 @@ fn columns<'c>() -> Vec<Column<ComparisonLine<'c>>> {
             line.cell(|figure| Cell::of(figure.effect, Cell::Deviation))
         }),
         shown("95 % interval", |line| {
-            let interval = line.figure.and_then(|figure| figure.interval);
+            // A single run's blocks say nothing of the next run.
+            let figure = line.figure.filter(|figure| figure.word != SideWord::NoInterval);
+            let interval = figure.and_then(|figure| figure.interval);
             Cell::of(interval, |[low, high]| {
                 Cell::text(format!("{} to {}", deviation(low), deviation(high)))
             })
@@ -478,75 +546,4 @@ fn records(comparison: &Comparison) -> Table {
         figures.map(move |figure| ComparisonLine { pair, step, figure })
     });
     Table::records(&columns(), lines)
-}
-
-/// Shapes, as they are saved: with a separate schema, because no folder has them.
-#[derive(Debug, Serialize)]
-pub struct ShownShapes<'a> {
-    schema: &'static str,
-    tolerance: f64,
-    against: &'a [AgainstPublished],
-}
-
-impl<'a> ShownShapes<'a> {
-    /// Shapes with their schema.
-    pub const fn new(against: &'a [AgainstPublished]) -> Self {
-        Self { schema: "durio-compare-published-1", tolerance: TOLERANCE, against }
-    }
-}
-
-impl Report for ShownShapes<'_> {
-    fn document(&self) -> Document {
-        let mut document = Document::new("durio compare", "shapes against published results");
-        let mut head = Section::default();
-        head.note(format!(
-            "Ratios to the reference level within each table; within {} they are alike. Absolute \
-             rates of other machines are not compared.",
-            percent(TOLERANCE)
-        ));
-        document.push(head);
-        document.sections.extend(self.against.iter().map(shapes));
-        let rows = self.against.iter();
-        let rows =
-            rows.flat_map(|shapes| shapes.shape.levels.iter().map(move |level| (shapes, level)));
-        document.records = Table::records(&shape_columns(), rows);
-        document
-    }
-}
-
-fn shapes(it: &AgainstPublished) -> Section {
-    let table = &it.table;
-    let mut section = Section::new(format!(
-        "{} at {} against {}: {}, {} {}, {}",
-        table.operation.name(),
-        location_name(&it.location),
-        table.source,
-        table.stack,
-        table.workload,
-        table.block_size,
-        table.method
-    ));
-    let rows = it.shape.levels.iter().map(|level| (it, level));
-    section.table(Table::shown(&shape_columns(), rows));
-    section
-}
-
-fn shape_columns<'s>() -> Vec<Column<(&'s AgainstPublished, &'s ShapeLevel)>> {
-    vec![
-        record("location", |(shape, _)| Cell::text(&shape.location)),
-        record("source", |(shape, _)| Cell::text(&shape.table.source)),
-        record("stack", |(shape, _)| Cell::text(&shape.table.stack)),
-        record("workload", |(shape, _)| Cell::text(&shape.table.workload)),
-        record("block_size", |(shape, _)| Cell::text(&shape.table.block_size)),
-        record("operation", |(shape, _)| Cell::text(shape.table.operation.name())),
-        both("level", "in flight", |(_, level)| Cell::text(level.level.to_string())),
-        both("measured_ratio", "measured ×", |(_, level)| {
-            Cell::of(level.measured_ratio, Cell::Number)
-        }),
-        both("published_ratio", "published ×", |(_, level)| {
-            Cell::of(level.published_ratio, Cell::Number)
-        }),
-        both("deviation", "deviation", |(_, level)| Cell::of(level.deviation, Cell::Deviation)),
-        both("word", "", |(_, level)| Cell::text(level.word.words())),
-    ]
 }

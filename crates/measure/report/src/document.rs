@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 
 use chart::Chart;
 use durio_base::Bytes;
+use durio_judge::summary::Summary;
 use serde::Serialize;
 
 use crate::figures::{self, decimal, precise, whole};
@@ -28,6 +29,8 @@ pub struct Document {
     pub(crate) kind: String,
     /// What it is about.
     pub(crate) title: String,
+    /// The answer, before everything else.
+    pub(crate) summary: Option<Summary>,
     pub(crate) sections: Vec<Section>,
     /// The numbers for other programs: names with units, plain numbers, one row per result or step.
     pub(crate) records: Table,

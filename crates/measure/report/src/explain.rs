@@ -1,6 +1,7 @@
 //! The meaning of the words in reports: warnings, signals, rules, verdicts.
 
 use durio_analyse::{Explanation, ExplanationKind};
+use durio_judge::summary;
 use serde::Serialize;
 
 use crate::Report;
@@ -75,9 +76,10 @@ fn whole(it: &Explanation) -> Section {
     section
 }
 
-/// What the words of reports mean that are neither warnings nor rules.
+/// What the words of reports mean that are neither warnings nor rules, those of first lines first.
 pub fn word_explanations() -> Vec<Explanation> {
-    WORDS.iter().map(|words| Explanation::new(ExplanationKind::Word, *words)).collect()
+    let others = WORDS.iter().map(|words| Explanation::new(ExplanationKind::Word, *words));
+    summary::explanations().into_iter().chain(others).collect()
 }
 
 // Id, when it is said, its consequence, what to do. The tests compare the ids with the enumerations
@@ -130,6 +132,14 @@ const WORDS: &[[&str; 4]] = &[
         "",
     ],
     [
+        "typical",
+        "the p50 of a check's commits, one write of 4 to 8 KiB in flight, is compared with published \
+         latencies by class of storage; disks of a cloud, which their model names, with its classes alone",
+        "it says whether the storage is as fast as others of its class, not what class it is: a disk that \
+         ignores flushes is as fast as a protected one",
+        "durio typical CLASS has the published latencies with their sources; durio stack names the disks",
+    ],
+    [
         "memory-backed",
         "what was measured lies in memory (tmpfs, a RAM disk, zram)",
         "nothing survives a power cut, and no figure is a device's",
@@ -156,27 +166,36 @@ const WORDS: &[[&str; 4]] = &[
     ["fact", "read from the kernel, or counted", "it holds for this machine at this time", ""],
     [
         "faster",
-        "better by more than the threshold, and the 95 % interval excludes zero",
+        "better by more than the margin (5 % unless --threshold says otherwise), and the 95 % interval \
+         excludes zero",
         "chance explains it in at most one of twenty comparisons",
         "",
     ],
     [
         "slower",
-        "worse by more than the threshold, and the 95 % interval excludes zero",
+        "worse by more than the margin (5 % unless --threshold says otherwise), and the 95 % interval \
+         excludes zero",
         "chance explains it in at most one of twenty comparisons",
         "look at what else differs: the comparison lists it",
     ],
     [
         "no-difference",
-        "the 95 % interval lies within the threshold on both sides of zero",
+        "the 95 % interval lies within the margin on both sides of zero",
         "a difference that matters is excluded, not merely unseen",
         "",
     ],
     [
         "undecided",
-        "neither: repeats scatter too far, a side has a single run, or a figure is missing",
+        "the 95 % interval spans the margin of 5 % (--threshold): repeats scatter too far",
+        "where rates scatter by 3.3 % from run to run, 9 runs of each side find a change of 5 %; 3 % \
+         would take 20",
+        "the report has the number of runs that would probably decide, and the command",
+    ],
+    [
+        "no-interval",
+        "a side has a single run, or a result is missing: there is a ratio and no interval",
         "one run per side does not show how much the next one would differ",
-        "five runs per side, interleaved: durio compare --interleave A.toml B.toml --pairs 5",
+        "measure by turns: durio compare DIR DIR, or durio compare --interleave A.toml B.toml",
     ],
     [
         "regression",

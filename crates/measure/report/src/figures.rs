@@ -144,6 +144,11 @@ pub(crate) fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
+/// A location as readers see it; scripted targets have none.
+pub(crate) fn location_name(location: &str) -> &str {
+    if location.is_empty() { "no location" } else { location }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,7 +214,7 @@ mod tests {
         assert_eq!(sparkline(&[0.0, 1.0, 2.0, 5.0, 8.0]), "▁▁▂▅█");
         assert_eq!(sparkline_below(&[2.0, 4.0, 8.0], 16.0), "▁▂▄");
         assert_eq!(sparkline(&[0.0, 0.0]), "▁▁");
-        // What is more than some eighths reaches into the next one.
+        // A value above some eighths reaches into the next one.
         assert_eq!(sparkline(&[0.1, 1.1, 3.9, 6.5, 7.2, 8.0]), "▁▂▄▇██");
     }
 }

@@ -9,6 +9,9 @@
 //!          a builder per kind: run, compare, stack, audit, plan, …
 //! ```
 //!
+//! A document begins with the summary that durio-judge makes of its findings ([`Report::summary`]): the
+//! first line of text, the first heading of a page, the head of JSON.
+//!
 //! JSON is the serde form of the findings, fio's formats (`fio.rs`) imitate fio; all else is a document.
 //! A kind of findings implements [`Report`]. A new section is built where its findings are and touches no
 //! renderer; a column is declared once for people and programs (`Column` in `document.rs`). A new format is
@@ -33,16 +36,19 @@ mod run;
 mod runs;
 mod stack;
 mod stack_tree;
+mod typical;
 mod visible;
 mod watch;
 
 use std::io;
 
+use durio_judge::summary::Summary;
 use serde::Serialize;
 
 pub use advice::ShownAdvice;
+pub use array::array_standing;
 pub use audit::ShownAudit;
-pub use compare::{ShownShapes, gate_advice};
+pub use compare::ShownShapes;
 pub use doctor::{Diagnosis, DiagnosisRow, DiagnosisState};
 pub use explain::{ShownExplanations, word_explanations};
 pub use fio::{FioLog, FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
@@ -51,6 +57,7 @@ pub use profile::ProfileList;
 pub use render::{Format, write, write_document};
 pub use runs::ShownRuns;
 pub use stack_tree::{STACK_SCHEMA, Stacks};
+pub use typical::ShownTypical;
 pub use visible::{visible, visible_lines};
 pub use watch::{WatchedLocation, WatchedProbe};
 
@@ -60,6 +67,18 @@ use document::{DetailLevel, Document};
 pub trait Report: Serialize {
     /// What people and spreadsheets read.
     fn document(&self) -> Document;
+
+    /// The answer in a sentence: the first line of a text, the first heading of a page, the head of
+    /// the JSON document. `None` for what answers no question.
+    fn summary(&self) -> Option<Summary> {
+        None
+    }
+
+    /// True if the JSON document has a field `summary` of another meaning: then the answer is its
+    /// field `answer`.
+    fn has_field_summary(&self) -> bool {
+        false
+    }
 
     /// The same as fio writes its results.
     ///

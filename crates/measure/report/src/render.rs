@@ -12,13 +12,23 @@ pub(crate) mod text;
 
 use std::{fmt, io};
 
+use durio_judge::summary::{Summary, SummaryVerdict};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
-use crate::document::Document;
+use crate::document::{Document, Tone};
 use crate::visible::is_hidden;
 use crate::{Options, Report};
+
+/// The tone of a summary's first word.
+const fn verdict_tone(verdict: SummaryVerdict) -> Tone {
+    match verdict {
+        SummaryVerdict::Good => Tone::Good,
+        SummaryVerdict::Caution | SummaryVerdict::Unknown => Tone::Warning,
+        SummaryVerdict::Bad => Tone::Bad,
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Renderer {
@@ -94,11 +104,35 @@ pub fn write(
     options: &Options,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    match format.renderer() {
-        Renderer::Document(render) => render(&report.document(), options, out),
-        Renderer::Findings => write_document(report, out),
-        Renderer::Fio => report.write_fio_json(out),
+    match (format.renderer(), report.summary()) {
+        (Renderer::Document(render), summary) => {
+            render(&Document { summary, ..report.document() }, options, out)
+        }
+        (Renderer::Findings, Some(answer)) if report.has_field_summary() => {
+            write_document(&AnsweredFindings { answer, findings: report }, out)
+        }
+        (Renderer::Findings, Some(summary)) => {
+            write_document(&SummarizedFindings { summary, findings: report }, out)
+        }
+        (Renderer::Findings, None) => write_document(report, out),
+        (Renderer::Fio, _) => report.write_fio_json(out),
     }
+}
+
+/// The JSON document of findings with their summary at its head.
+#[derive(Serialize)]
+struct SummarizedFindings<'f, R> {
+    summary: Summary,
+    #[serde(flatten)]
+    findings: &'f R,
+}
+
+/// The same, where the findings have a field `summary`.
+#[derive(Serialize)]
+struct AnsweredFindings<'f, R> {
+    answer: Summary,
+    #[serde(flatten)]
+    findings: &'f R,
 }
 
 impl fmt::Display for Format {

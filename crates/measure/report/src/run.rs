@@ -17,13 +17,13 @@ use std::io;
 
 use durio_analyse::{Findings, Headline, RateVariation, RunState, Steadiness};
 use durio_base::{Bytes, Nanos};
+use durio_judge::summary::{Summary, of_run, other_work};
 use durio_plan::Purpose;
-pub(crate) use figures::location_name;
 pub(crate) use machine::host_short;
 
 use crate::document::{DetailLevel, Document, Section, SectionBody, Tone};
-use crate::figures::{counted, deviation, latency, percent, rate, rate_bare};
-use crate::{Report, fio, stack_tree};
+use crate::figures::{counted, deviation, latency, location_name, percent, rate, rate_bare};
+use crate::{Report, fio, stack_tree, typical};
 
 impl Report for Findings {
     fn document(&self) -> Document {
@@ -63,6 +63,7 @@ impl Report for Findings {
         document.push(notes(rules, document.absences()));
         document.push(trust);
         document.push(verdicts::section(self));
+        document.push(typical::scale(&self.placements));
         if self.campaign.is_none() {
             document.push(figures::beside_each_other(self));
             document.push(over_time::workloads(self));
@@ -83,6 +84,10 @@ impl Report for Findings {
         document
     }
 
+    fn summary(&self) -> Option<Summary> {
+        Some(of_run(self))
+    }
+
     fn write_fio_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         fio::write_json(self, out)
     }
@@ -100,7 +105,9 @@ fn head(findings: &Findings) -> Section {
     let run = &findings.run;
     let several = findings.stack.len() > 1;
     for stack in &findings.stack {
-        let place = if several { format!("{}: ", stack.target) } else { String::new() };
+        let label = figures::place_label(findings, &stack.target);
+        let label = label.map_or_else(String::new, |label| format!("{label}  "));
+        let place = if several { format!("{label}{}: ", stack.target) } else { String::new() };
         head.note(format!("{place}{}", stack_tree::in_short(stack)));
     }
     head.note(host_short(&findings.host));
@@ -120,7 +127,11 @@ fn answer(findings: &Findings) -> Section {
         Some(it) => leading(findings, it, &mut section),
         // A campaign need not be about durable commits.
         None if findings.campaign.is_some() => {}
-        None => section.warn("No durable workload was measured."),
+        None if findings.plan.purpose == Purpose::Check => {
+            let text = "No durable workload was measured.";
+            section.say_at(DetailLevel::Detail, Tone::Warning, text);
+        }
+        None => {}
     }
     state(findings, &mut section);
     section
@@ -146,20 +157,26 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
     }
     let of = format!("workload {} at {}", it.workload, location_name(&it.location));
     match verdict(it) {
-        SteadyVerdict::Steady(how) => section.note(format!("{of}; steady: {how}")),
+        SteadyVerdict::Steady(how) => note(section, format!("{of}; steady: {how}")),
         SteadyVerdict::NotSteady(why) => {
             // With one target it goes without saying.
             if findings.stack.len() > 1 {
-                section.note(of);
+                note(section, of);
             }
-            toned(section, Tone::Warning, "NOT STEADY", why);
+            let cause = other_work(findings).map(|work| format!("{why}; {work}"));
+            toned(section, Tone::Warning, "NOT STEADY", cause.unwrap_or(why));
         }
-        SteadyVerdict::Unknown(why) => section.note(format!("{of}; {why}")),
+        SteadyVerdict::Unknown(why) => note(section, format!("{of}; {why}")),
     }
+    typical::places(&findings.placements, &it.location, section);
     if in_memory {
         let meaning = "it lies in memory: a sync stores nothing, and nothing survives a power cut";
         toned(section, Tone::Warning, "MEMORY-BACKED", meaning);
     }
+}
+
+fn note(section: &mut Section, text: String) {
+    section.say_at(DetailLevel::Detail, Tone::Note, text);
 }
 
 fn toned(section: &mut Section, tone: Tone, word: &str, text: impl Into<String>) {
@@ -170,14 +187,14 @@ fn state(findings: &Findings, section: &mut Section) {
     let (tone, word, meaning) = match findings.state {
         RunState::Complete => (Tone::Good, "COMPLETE", "every step ran to its limit"),
         RunState::Interrupted => {
-            (Tone::Warning, "INTERRUPTED", "the user stopped the run; later steps are missing")
+            (Tone::Bad, "INTERRUPTED", "the user stopped the run; later steps are missing")
         }
         RunState::Failed => {
             (Tone::Bad, "FAILED", "an error ended the run; later steps are missing")
         }
         RunState::Partial => {
             let meaning = "the record has no end: the run was killed, or is still running";
-            (Tone::Warning, "PARTIAL", meaning)
+            (Tone::Bad, "PARTIAL", meaning)
         }
     };
     match findings.state {

@@ -14,6 +14,7 @@ use durio_analyse::attribution::{
     WaterfallStep, WorkloadRows,
 };
 use durio_analyse::{LatencyBreakdown, each_once};
+use durio_judge::summary::{Summary, of_stacks};
 
 use crate::Report;
 use crate::document::{Cell, DetailLevel, Document, Section, Table, Tone};
@@ -49,6 +50,14 @@ impl Report for StackFindings {
         document.push(notes);
         document.records = records(self);
         document
+    }
+
+    fn summary(&self) -> Option<Summary> {
+        of_stacks(self)
+    }
+
+    fn has_field_summary(&self) -> bool {
+        true
     }
 }
 

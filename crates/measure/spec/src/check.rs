@@ -144,13 +144,12 @@ fn check_names(only: &[String]) -> Result<(), SpecError> {
     let known: Vec<String> =
         check_workloads().into_iter().map(|(_, workload)| workload.name).collect();
     match only.iter().find(|name| !known.contains(name)) {
-        Some(name) => Err(SpecError::wrong_use(format!("'{name}' is no workload of check")).hint(
-            did_you_mean(
+        Some(name) => Err(SpecError::wrong_use(format!("'{name}' is not a workload of check"))
+            .hint(did_you_mean(
                 name,
                 &known.iter().map(String::as_str).collect::<Vec<_>>(),
                 "the workloads are",
-            ),
-        )),
+            ))),
         None => Ok(()),
     }
 }
@@ -261,7 +260,7 @@ fn sizes_for(request: &CheckRequest, location: &Location) -> Result<FileSizes, S
             Ok(FileSizes { data, log: LOG.min(data), segment: Bytes::ZERO })
         }
         LocationFacts::Absent { .. } => {
-            Err(SpecError::cannot_measure(format!("'{path}' does not exist"))
+            Err(SpecError::wrong_use(format!("'{path}' does not exist"))
                 .hint("name an existing directory, file or block device"))
         }
         LocationFacts::NullDevice => {
@@ -326,7 +325,7 @@ fn default_sizes(
             "'{path}' has only {free} free, and check uses at most a tenth of it{}",
             each_of(sharing)
         ))
-        .hint("make room, or permit more with --size, for example --size 16MiB"));
+        .hint(room_hint(free, FREE_PARTS * sharing.max(1), DATA_MIN, FILES_MIN)));
     }
     // Where room is short the data keeps most of it: reads from few blocks are reads from some
     // cache.
@@ -336,6 +335,22 @@ fn default_sizes(
     // Whole MiB keep every block size of the workloads a divisor.
     let whole = |bytes| Bytes::new(bytes).rounded_down_to(Bytes::from_mib(1));
     Ok(FileSizes { data: whole(data), log: whole(log), segment: Bytes::new(segment) })
+}
+
+/// A data file with its log and segment takes up to three times its size; the fourth part is left to
+/// the filesystem.
+const FREE_PARTS: u64 = 4;
+
+/// The way out where a tenth of the free space is too little: a size that fits, at most `usual`, if one
+/// of `parts` of the free space is at least `least`.
+pub(crate) fn room_hint(free: Bytes, parts: u64, least: Bytes, usual: Bytes) -> String {
+    let fits = Bytes::new(free.get() / parts).min(usual).rounded_down_to(Bytes::from_mib(1));
+    if fits >= least {
+        let mib = fits.get() >> 20;
+        return format!("make room, or permit more with --size, for example --size {mib}MiB");
+    }
+    let needed = Bytes::new(least.get().saturating_mul(parts));
+    format!("make room: with {needed} free, the smallest --size ({least}) fits")
 }
 
 fn target_for(
@@ -425,6 +440,35 @@ mod tests {
         }
     }
 
+    /// The hint is followed word by word.
+    #[test]
+    fn the_size_that_is_offered_where_room_is_short_fits() {
+        for mib in [0, 1, 12, 15, 16, 20, 63, 64, 159] {
+            let request = request(directory(Bytes::from_mib(mib)));
+            let hint = plan_check(&request).unwrap_err().hint.unwrap();
+            let size = hint.rsplit_once("--size ").filter(|(_, size)| size.ends_with("MiB"));
+            let plan = |free: Bytes, size: Bytes| {
+                let request = CheckRequest { size: Some(size), ..request.clone() };
+                let locations =
+                    vec![Location { facts: directory(free), ..request.locations[0].clone() }];
+                plan_check(&CheckRequest { locations, ..request }).is_ok()
+            };
+            assert_eq!(size.is_some(), mib >= 16, "{mib} MiB: {hint}");
+            match size {
+                Some((_, size)) => {
+                    assert!(plan(Bytes::from_mib(mib), size.parse().unwrap()), "{hint}");
+                }
+                None => {
+                    assert!(hint.contains("with 16 MiB free"), "{hint}");
+                    assert!(
+                        plan(Bytes::from_mib(16), DATA_MIN)
+                            && !plan(Bytes::from_mib(mib.min(11)), DATA_MIN)
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn what_exists_is_only_read_without_destroy() {
         let facts = LocationFacts::Device { size: Bytes::from_gib(10) };
@@ -454,7 +498,7 @@ mod tests {
         check(CheckRequest { size: Some(Bytes::from_gib(90)), ..good.clone() }, cannot);
         check(CheckRequest { size: Some(Bytes::new(u64::MAX)), ..good }, cannot);
         check(request(directory(Bytes::from_mib(100))), cannot);
-        check(request(LocationFacts::Absent { free: Bytes::from_gib(1) }), cannot);
+        check(request(LocationFacts::Absent { free: Bytes::from_gib(1) }), wrong);
         check(request(LocationFacts::NullDevice), cannot);
     }
 

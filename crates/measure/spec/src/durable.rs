@@ -96,7 +96,7 @@ pub fn plan_durable(request: &DurableRequest) -> Result<Plan, SpecError> {
 fn check_names(request: &DurableRequest) -> Result<(), SpecError> {
     let known = EXPERIMENTS.map(|(_, name)| name);
     if let Some(unknown) = request.only.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(SpecError::wrong_use(format!("'{unknown}' is no experiment of durable"))
+        return Err(SpecError::wrong_use(format!("'{unknown}' is not an experiment of durable"))
             .hint(format!("the experiments are {}", known.join(", "))));
     }
     if request.length != DurableLength::Full && request.only.iter().any(|name| name == CROSS) {
@@ -107,7 +107,7 @@ fn check_names(request: &DurableRequest) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// The points of an experiment; none if it is no part of this length or place, which is said then.
+/// The points of an experiment; none, with a note, if this length or place leaves it out.
 fn draft(
     experiment: Experiment,
     name: String,

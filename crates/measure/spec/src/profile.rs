@@ -267,6 +267,24 @@ pub fn profile_names() -> Vec<&'static str> {
     SHIPPED.iter().map(|(name, _)| *name).collect()
 }
 
+/// The name of the profile of a database that people call by this word; the word itself, if it is
+/// another.
+pub fn database_name(word: &str) -> &str {
+    match word.to_ascii_lowercase().as_str() {
+        "postgres" | "pg" | "psql" => "postgresql",
+        "maria" => "mariadb",
+        "percona" => "mysql",
+        "sqlite" | "sqlite3" => "sqlite-wal",
+        "mongo" => "mongodb",
+        "cockroach" | "crdb" => "cockroachdb",
+        "scylla" => "scylladb",
+        "elastic" => "elasticsearch",
+        "mssql" => "sqlserver",
+        "zk" => "zookeeper",
+        _ => word,
+    }
+}
+
 /// The profile of this name.
 ///
 /// # Errors
@@ -280,7 +298,8 @@ pub fn profile(name: &str) -> Result<Profile, SpecError> {
 /// # Errors
 /// As for [`profile`].
 pub fn profile_text(name: &str) -> Result<&'static str, SpecError> {
-    if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+    let called = database_name(name);
+    if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == called) {
         return Ok(text);
     }
     let names = profile_names();

@@ -101,7 +101,7 @@ impl<'a> Foreground<'a> {
 /// Makes the plan.
 ///
 /// # Errors
-/// If a place is no directory, there is too little room, or a duration measures nothing.
+/// If a place is not a directory, room is too small, or a duration measures nothing.
 pub fn plan_profile(request: &ProfileRequest) -> Result<Plan, SpecError> {
     let profile = &request.profile;
     let foreground = Foreground::of(profile)?;
@@ -328,11 +328,11 @@ pub(crate) fn directory(location: &Location) -> Result<DirectoryRoom<'_>, SpecEr
             Ok(DirectoryRoom { path, free, filesystem })
         }
         LocationFacts::Absent { .. } => {
-            Err(SpecError::cannot_measure(format!("'{path}' does not exist"))
+            Err(SpecError::wrong_use(format!("'{path}' does not exist"))
                 .hint("name an existing directory"))
         }
         LocationFacts::File { .. } | LocationFacts::Device { .. } | LocationFacts::NullDevice => {
-            Err(SpecError::cannot_measure(format!("'{path}' is no directory")).hint(
+            Err(SpecError::cannot_measure(format!("'{path}' is not a directory")).hint(
                 "a profile has several files at the same time: name a directory on the storage",
             ))
         }

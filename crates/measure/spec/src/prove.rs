@@ -364,7 +364,7 @@ fn agent(source: SpecText<'_>, table: &ProveTargetTable) -> Result<AgentTarget, 
     };
     let listen = table.listen.get().unwrap_or_else(|| "127.0.0.1:0".to_owned());
     if listen.parse::<std::net::SocketAddr>().is_err() {
-        let message = format!("'{listen}' is no address and port, such as 192.168.1.5:9119");
+        let message = format!("'{listen}' is not an address and port, such as 192.168.1.5:9119");
         return Err(source.error(table.listen.at, message));
     }
     let time = |given: &OptionalValue<Time>, seconds| {

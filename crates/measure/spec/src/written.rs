@@ -12,7 +12,7 @@ use durio_workload::{Arrivals, check_workloads};
 /// A sentence, if the text is not a number or not a possible rate of arrivals.
 pub fn rate(text: &str) -> Result<f64, String> {
     let wrong =
-        || format!("'{text}' is no rate per second; expected a number such as 500, 20k or 1.5M");
+        || format!("'{text}' is not a rate per second; expected a number such as 500, 20k or 1.5M");
     let trimmed = text.trim();
     let trimmed = trimmed.strip_suffix("/s").unwrap_or(trimmed);
     let (digits, factor) = match (trimmed.strip_suffix('k'), trimmed.strip_suffix('M')) {
@@ -34,15 +34,16 @@ pub(crate) fn checked_rate(rate_per_second: f64) -> Result<f64, String> {
     arrivals.validate().map(|()| rate_per_second).map_err(|error| error.to_string())
 }
 
-/// A latency goal: `p99=2ms` or `p99.9 <= 500us`.
+/// A latency goal of a sweep: `p99 < 2ms`; `p99 <= 2ms` and `p99=2ms` mean the same.
 ///
 /// # Errors
 /// A sentence, if the text is not a percentile below 100 with a limit that has a unit.
 pub fn goal(text: &str) -> Result<Goal, String> {
-    let wrong =
-        || format!("'{text}' is no goal; expected a percentile and its limit, such as p99=2ms");
-    // The longer sign first: = is a part of it.
-    let parts = text.split_once("<=").or_else(|| text.split_once('='));
+    let wrong = || {
+        format!("'{text}' is not a goal; expected a percentile and its limit, such as 'p99 < 2ms'")
+    };
+    // The longer sign first: the others are parts of it.
+    let parts = ["<=", "<", "="].into_iter().find_map(|sign| text.split_once(sign));
     let (percentile, latency) = parts.ok_or_else(wrong)?;
     let digits = percentile.trim().strip_prefix('p').ok_or_else(wrong)?;
     let percentile: f64 = digits.parse().map_err(|_| wrong())?;
@@ -53,22 +54,22 @@ pub fn goal(text: &str) -> Result<Goal, String> {
 }
 
 /// A goal of `durio check`, of one of its workloads: `commit p99 < 5ms`, `commit rate > 2000`,
-/// `scan bandwidth > 1GB`. Latencies are those of commits or reads; `commit sync p99 < 2ms` and `mixed
-/// write p99 < 2ms` name another operation.
+/// `scan bandwidth > 1GB`; `p99 < 5ms` is that of `commit`. Latencies are those of commits or reads;
+/// `commit sync p99 < 2ms` and `mixed write p99 < 2ms` name another operation.
 ///
 /// # Errors
 /// A sentence, if the text names no workload or result of check, or has no value in its unit.
 pub fn check_goal(text: &str) -> Result<Threshold, String> {
-    let wrong = |why: String| format!("'{text}' is no goal: {why}");
-    let sign = text.find(['<', '>']).ok_or_else(|| {
+    let wrong = |why: String| format!("'{text}' is not a goal: {why}");
+    let sign = text.find(['<', '>', '=']).ok_or_else(|| {
         wrong("expected such as 'commit p99 < 5ms' or 'commit rate > 2000'".to_owned())
     })?;
     let (left, right) = text.split_at(sign);
-    let is_below = right.starts_with('<');
     // Meeting the limit exactly is beyond a measurement's precision.
     let value = right[1..].trim_start_matches('=').trim();
     let words: Vec<&str> = left.split_whitespace().collect();
     let (name, operation, figure) = match words.as_slice() {
+        [figure] => ("commit", None, *figure),
         [name, figure] => (*name, None, *figure),
         [name, operation, figure] => (*name, Some(*operation), *figure),
         _ => {
@@ -76,13 +77,24 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
             return Err(wrong(why.to_owned()));
         }
     };
+    if let Some(ours) = foreign_figure(figure) {
+        let sign = if is_least(ours) { '>' } else { '<' };
+        return Err(wrong(format!(
+            "'{figure}' is called {ours} here: {name} {ours} {sign} {value}"
+        )));
+    }
+    if value.contains(" at ") {
+        let why = "only durio predict offers a rate; leave out 'at' and what follows";
+        return Err(wrong(why.to_owned()));
+    }
+    let is_below = right.starts_with('<') || (right.starts_with('=') && !is_least(figure));
     let workloads = check_workloads();
     let workload =
         workloads.iter().find(|(_, workload)| workload.name == name).ok_or_else(|| {
             let names: Vec<&str> =
                 workloads.iter().map(|(_, workload)| workload.name.as_str()).collect();
             let meant = did_you_mean(name, &names, "expected");
-            wrong(format!("'{name}' is no workload of check; {meant}"))
+            wrong(format!("'{name}' is not a workload of check; {meant}"))
         })?;
     let bound = match (figure, is_below, operation) {
         ("rate", false, None) => ThresholdBound::RateAtLeast { at_least_per_second: rate(value)? },
@@ -104,7 +116,7 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
             let found = LatencyFigure::of_word(figure).ok_or_else(|| {
                 let words = LatencyFigure::ALL.map(LatencyFigure::word);
                 let words = [words.as_slice(), &["rate", "bandwidth"]].concat();
-                wrong(format!("'{figure}' is no figure; {}", known(&words)))
+                wrong(format!("'{figure}' is not a figure; {}", known(&words)))
             })?;
             let commits = workload.1.is_durable();
             let usual = if commits { OperationName::Commit } else { OperationName::Read };
@@ -114,7 +126,7 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
                 Some(named) => {
                     operations.into_iter().find(|known| known.name() == named).ok_or_else(|| {
                         let words = operations.map(OperationName::name);
-                        wrong(format!("'{named}' is no operation; {}", known(&words)))
+                        wrong(format!("'{named}' is not an operation; {}", known(&words)))
                     })?
                 }
             };
@@ -122,6 +134,23 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
         }
     };
     Ok(Threshold::goal(text.trim().to_owned(), name.to_owned(), bound))
+}
+
+/// True for a figure of which a goal asks for at least so much.
+fn is_least(figure: &str) -> bool {
+    matches!(figure, "rate" | "bandwidth")
+}
+
+/// The figure that other programs call so.
+fn foreign_figure(word: &str) -> Option<&'static str> {
+    match word.to_ascii_lowercase().as_str() {
+        "iops" | "tps" | "qps" => Some("rate"),
+        "bw" | "throughput" => Some("bandwidth"),
+        "avg" | "average" => Some("mean"),
+        "median" => Some("p50"),
+        "p999" => Some("p99.9"),
+        _ => None,
+    }
 }
 
 /// A goal of `durio predict`: `p99 < 5ms`, `rate > 2000`, and `p99 < 5ms at 2000/s` if transactions come at that
@@ -149,7 +178,7 @@ pub fn predict_goal(text: &str) -> Result<PredictGoal, String> {
     let threshold = check_goal(&format!("commit {named}"))?;
     if at.is_some() && !matches!(threshold.bound, ThresholdBound::LatencyBelow { .. }) {
         let why = "at a rate that is given, only latencies are open";
-        return Err(format!("'{text}' is no goal: {why}"));
+        return Err(format!("'{text}' is not a goal: {why}"));
     }
     let threshold = Threshold { criterion: text.trim().to_owned(), ..threshold };
     Ok(PredictGoal { threshold, rate_per_second: at })
@@ -197,11 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_may_be_written_in_two_ways() {
+    fn a_goal_of_a_sweep_may_be_written_with_each_of_three_signs() {
         let goal_of = |percentile, latency| Ok(Goal { percentile, latency });
+        assert_eq!(goal("p99 < 2ms"), goal_of(99.0, Nanos::from_millis(2)));
         assert_eq!(goal("p99=2ms"), goal_of(99.0, Nanos::from_millis(2)));
         assert_eq!(goal("p99.9 <= 500us"), goal_of(99.9, Nanos::from_micros(500)));
-        for wrong in ["p100=2ms", "p0=2ms", "p99", "99=2ms", "p99=2", "p99=x", "pnan=1ms"] {
+        for wrong in
+            ["p99 > 2ms", "p100=2ms", "p0=2ms", "p99", "99=2ms", "p99=2", "p99=x", "pnan=1ms"]
+        {
             assert!(goal(wrong).is_err(), "{wrong}");
         }
     }
@@ -214,7 +246,8 @@ mod tests {
             figure: LatencyFigure::P99,
             limit: Nanos::from_millis(5),
         };
-        assert_eq!([bound("commit p99 < 5ms"), bound(" commit p99<=5ms")], [commit; 2]);
+        let texts = ["commit p99 < 5ms", " commit p99<=5ms", "commit p99=5ms", "p99 < 5ms"];
+        assert_eq!(texts.map(bound), [commit; 4]);
         let read = bound("lookup p99.9 < 5ms");
         assert!(matches!(
             read,
@@ -229,19 +262,24 @@ mod tests {
             bound("commit rate > 2k"),
             ThresholdBound::RateAtLeast { at_least_per_second: 2000.0 }
         );
+        assert_eq!(bound("rate=2000"), bound("commit rate > 2k"));
         let scan = ThresholdBound::BandwidthAtLeast { at_least: Bytes::new(1_000_000_000) };
         assert_eq!(bound("scan bandwidth >= 1GB/s"), scan);
         for (wrong, why) in [
             ("commit p99 5ms", "expected such as"),
             ("comit p99 < 5ms", "did you mean 'commit'?"),
-            ("write p99 < 5ms", "no workload of check; expected commit,"),
+            ("write p99 < 5ms", "not a workload of check; expected commit,"),
             ("commit p98 < 5ms", "expected mean, p50, p99, p99.9, max, rate, bandwidth"),
             ("commit p99 > 5ms", "a latency has an upper limit: p99 < 5ms"),
+            ("commit iops > 100", "'iops' is called rate here: commit rate > 100"),
+            ("scan bw > 1GB", "'bw' is called bandwidth here: scan bandwidth > 1GB"),
+            ("lookup avg < 1ms", "'avg' is called mean here: lookup mean < 1ms"),
+            ("commit p99 < 5ms at 2000/s", "only durio predict offers a rate"),
             ("commit rate < 5", "a rate has a lower limit: rate > 5"),
             ("commit p99 < 5", "no unit"),
             ("commit fsync p99 < 5ms", "expected sync, commit, read, write"),
             ("< 5ms", "a workload and a figure"),
-            ("commit rate > many", "no rate"),
+            ("commit rate > many", "not a rate"),
             ("scan bandwidth > 5", "no unit"),
         ] {
             let error = check_goal(wrong).unwrap_err();

@@ -177,7 +177,7 @@ fn read_base(path: &Path) -> Result<(Image, Bytes), CommandError> {
         part.clear();
         let count = file.by_ref().take(PART as u64).read_to_end(&mut part).map_err(failed)?;
         if !count.is_multiple_of(SECTOR) {
-            let text = format!("'{}' is no disk: it ends within a sector", path.display());
+            let text = format!("'{}' is not a disk: it ends within a sector", path.display());
             return Err(CommandError::wrong_use(text));
         }
         if part.iter().any(|&byte| byte != 0) {

@@ -183,7 +183,7 @@ fn carry_out(
                 disk.lock().add_lie(lie);
                 Ok(())
             }
-            None => Err(format!("'{profile}' is no profile that lies")),
+            None => Err(format!("'{profile}' is not a profile that lies")),
         },
         DiskOrder::Fork { socket } => {
             let fork = disk.lock().clone();

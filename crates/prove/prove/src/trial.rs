@@ -127,7 +127,7 @@ impl AgentTrials {
         };
         let offset = book.as_ref().map_or(Nanos::ZERO, |book| book.state.last_at);
         let address = target.listen.parse().map(Address::Tcp).map_err(|_| {
-            TrialError::Failed(format!("'{}' is no address and port", target.listen))
+            TrialError::Failed(format!("'{}' is not an address and port", target.listen))
         })?;
         let server = WitnessServer::bind(&address, &target.token, offset)?;
         let (agent, link, inventory) = (None, None, None);

@@ -102,7 +102,8 @@ pub(super) fn claim_devices(
 ) -> Result<Vec<ServerDevice>, CommandError> {
     let located = locate(paths, permission)?;
     let claim = |(number, path): (u8, &PathBuf)| {
-        let nothing = || CommandError::cannot_measure(format!("'{}' is no member", path.display()));
+        let nothing =
+            || CommandError::cannot_measure(format!("'{}' is not a member", path.display()));
         let access = located.held.find(path).map_err(|_| nothing())?;
         let bytes = match access.target().kind() {
             TargetType::File(size) | TargetType::BlockDevice(size) => size.get(),

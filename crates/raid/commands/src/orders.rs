@@ -171,7 +171,7 @@ pub(super) fn obey(
 fn device_at<'a>(served: &'a ServedArray, path: &Path) -> Result<&'a ServerDevice, CommandError> {
     let device = served.devices.iter().find(|device| device.is_at(path));
     device.ok_or_else(|| {
-        let text = format!("'{}' is no device of this array", path.display());
+        let text = format!("'{}' is not a device of this array", path.display());
         CommandError::cannot_measure(text).hint("durio raid status shows them")
     })
 }
@@ -267,7 +267,7 @@ fn replace(
     let status = served.handle.status().map_err(CommandError::cannot)?;
     let at = status.engine.roles.iter().position(|role| role.device == Some(number));
     let role = at.and_then(|at| role_of(served, at)).ok_or_else(|| {
-        let text = format!("'{}' is no member that works", old.display());
+        let text = format!("'{}' is not a member that works", old.display());
         CommandError::cannot_measure(text)
             .hint("durio raid add puts a device in the place of one that is missing")
     })?;

@@ -73,7 +73,7 @@ pub struct Config {
     pub watermark_every: u64,
     /// What members ask of offsets and lengths, 512 bytes or more.
     pub alignment: u32,
-    /// What is wrong on purpose; without the feature `simulate` it is not looked at.
+    /// The planted fault; without the feature `simulate` it is not looked at.
     pub fault: Option<Fault>,
 }
 

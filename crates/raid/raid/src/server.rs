@@ -108,7 +108,7 @@ pub enum ServerError {
     /// The ring, or memory.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// There is no thread for it.
+    /// No thread could be started for it.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
     /// A member is opened once for each thread.
@@ -147,7 +147,7 @@ impl ArrayServer {
     /// lengths.
     ///
     /// # Errors
-    /// If there is no ring.
+    /// If the kernel refuses a ring.
     ///
     /// # Panics
     /// If there is no thread, or more than [`THREADS_MAX`].
@@ -193,7 +193,7 @@ impl ArrayServer {
         self.threads.iter().any(thread::JoinHandle::is_finished)
     }
 
-    /// Ends in order: answers what is on its way, clears the map, and waits for all of it.
+    /// Ends in order: answers the requests in flight, clears the map, and waits for all of it.
     ///
     /// # Errors
     /// What ended it before, if anything did.

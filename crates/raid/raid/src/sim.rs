@@ -48,7 +48,7 @@ pub const CUTS_PER_CAMPAIGN: u64 = 40;
 pub struct Scenario {
     /// The seed of every decision.
     pub seed: u64,
-    /// What is wrong with the engine on purpose.
+    /// The fault that is planted in the engine.
     pub fault: Option<Fault>,
     /// Which arrays, and who operates them.
     pub focus: Focus,

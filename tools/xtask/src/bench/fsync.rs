@@ -276,7 +276,7 @@ fn parse(text: &str) -> Result<[Option<f64>; METHODS.len()]> {
         let line = lines.find(|words| words.first() == Some(method));
         *rate = match line.as_deref() {
             Some([_, rate, "ops/sec", ..]) => {
-                Some(rate.parse().with_context(|| format!("{rate} is no rate of {method}"))?)
+                Some(rate.parse().with_context(|| format!("{rate} is not a rate of {method}"))?)
             }
             Some([_, "n/a" | "n/a*", ..]) => None,
             _ => bail!("pg_test_fsync prints no {method}:\n{text}"),

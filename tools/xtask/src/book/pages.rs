@@ -47,7 +47,7 @@ const KINDS: [ExplanationPage; 5] = [
         name: "warning",
         page: "reference/warnings",
         title: "Warnings",
-        intro: "What durio says against its own figures. A report lists the ids under `doubts`; \
+        intro: "What durio says against its own figures. A report lists the ids under `caveats`; \
                 with `--verbose` it says of each what was seen, why it matters and what to do. Most \
                 severe first.",
     },
@@ -206,10 +206,11 @@ fn without_exit_codes(help: &str) -> &str {
     help.split_once(EXIT_CODES).map_or(help, |(text, _)| text).trim_end()
 }
 
-/// The names of the commands that a help text lists.
+/// The names of the commands that a help text lists; in that of durio they are in groups.
 fn commands_of(help: &str) -> Vec<String> {
-    let Some((_, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
-    let lines = list.lines().take_while(|line| !line.is_empty());
+    let list = ["\nCommands:\n", "\nMeasure:\n"].iter().find_map(|title| help.split_once(title));
+    let Some((_, list)) = list else { return Vec::new() };
+    let lines = list.lines().take_while(|line| !["Arguments:", "Options:"].contains(line));
     // The continuation of a description is indented further.
     let named = lines
         .filter_map(|line| line.strip_prefix("  ").filter(|command| !command.starts_with(' ')));
@@ -394,6 +395,9 @@ mod tests {
         let help = "About.\n\nCommands:\n  check   Check\n  fio     Run\n            more of it\n  help  \
                     Print\n\nOptions:\n  -h\n";
         assert_eq!(commands_of(help), ["check", "fio"]);
+        let groups = "About.\n\nMeasure:\n  check   Check\n\nKeep:\n  runs  List\n  help  Show\n\n\
+                      Options:\n  -h\n";
+        assert_eq!(commands_of(groups), ["check", "runs"]);
         assert_eq!(commands_of("About.\n\nOptions:\n"), [""; 0]);
     }
 

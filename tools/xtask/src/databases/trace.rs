@@ -82,7 +82,8 @@ fn call(thread: u32, begin: u64, text: &str) -> Result<Option<CallEvent>> {
     let (result, duration) = end.rsplit_once(" <").context("no duration")?;
     let duration = micros(duration.strip_suffix('>').context("no duration")?)?;
     let last = || arguments.rsplit(", ").next().unwrap_or_default();
-    let number = |text: &str| text.parse::<u64>().with_context(|| format!("'{text}' is no number"));
+    let number =
+        |text: &str| text.parse::<u64>().with_context(|| format!("'{text}' is not a number"));
     let call = match name {
         "openat" => {
             let flags = arguments.split(", ").find(|flag| flag.starts_with("O_"));
@@ -115,7 +116,7 @@ fn call(thread: u32, begin: u64, text: &str) -> Result<Option<CallEvent>> {
 /// Parses `12.345678` as 12345678.
 fn micros(text: &str) -> Result<u64> {
     let (seconds, part) = text.split_once('.').context("a time without a point")?;
-    ensure!(part.len() == 6, "'{text}' is no time in microseconds");
+    ensure!(part.len() == 6, "'{text}' is not a time in microseconds");
     Ok(seconds.parse::<u64>()? * 1_000_000 + part.parse::<u64>()?)
 }
 

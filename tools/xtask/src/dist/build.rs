@@ -137,7 +137,7 @@ impl FromStr for GlibcVersion {
         let version = (numbers.next().flatten(), numbers.next().flatten());
         match version {
             (Some(major), Some(minor)) => Ok(Self(major, minor)),
-            _ => Err(format!("'{text}' is no version such as {LOWEST_GLIBC}")),
+            _ => Err(format!("'{text}' is not a version such as {LOWEST_GLIBC}")),
         }
     }
 }
@@ -188,7 +188,7 @@ fn is_of_glibc(library: &str) -> bool {
 /// Reads the file's requirements.
 pub(super) fn needs(path: &Path) -> Result<LoaderNeeds> {
     let bytes = fs::read(path).with_context(|| format!("no {}", path.display()))?;
-    needs_of(&bytes).with_context(|| format!("{} is no program that is known", path.display()))
+    needs_of(&bytes).with_context(|| format!("{} is not a program that is known", path.display()))
 }
 
 fn needs_of(bytes: &[u8]) -> Result<LoaderNeeds> {

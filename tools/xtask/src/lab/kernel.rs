@@ -36,7 +36,7 @@ pub(super) fn fetch(package: &str, suite: Option<&str>) -> Result<()> {
     let apt = Apt::with(package, suite)?;
     let parts = parts_of(package, &|name| apt.depends(name))?;
     let Some(release) = parts.first().and_then(|name| release_of(name)) else {
-        bail!("{package} is no kernel, and names none");
+        bail!("{package} is not a kernel, and names none");
     };
     let folder = kernels_folder()?.join(release);
     if has_kernel(&folder) {

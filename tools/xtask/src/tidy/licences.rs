@@ -119,7 +119,7 @@ impl SpdxParser {
     fn name(&mut self) -> Result<String, String> {
         let token = self.next().ok_or("a licence is missing at the end")?;
         match token.as_str() {
-            "(" | ")" | "/" | "OR" | "AND" | "WITH" => Err(format!("'{token}' is no licence")),
+            "(" | ")" | "/" | "OR" | "AND" | "WITH" => Err(format!("'{token}' is not a licence")),
             _ => Ok(token),
         }
     }

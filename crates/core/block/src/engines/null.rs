@@ -353,7 +353,7 @@ mod tests {
         let failed = [(2, -libc::EIO, 0, 10), (1, cancelled, 0, 10), (0, cancelled, 0, 10)];
         assert_eq!(completed[0], (3, 4096, 0, 5));
         assert_eq!(completed[1..], failed);
-        // What was cancelled has taken no latency from the script.
+        // A cancelled operation has taken no latency from the script.
         assert_eq!(drain(&mut engine, &[linked(0)]), [(0, 4096, 10, 15)]);
         assert_eq!(drain(&mut engine, &[write(0)]), [(0, 4096, 15, 25)]);
     }

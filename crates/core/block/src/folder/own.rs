@@ -144,7 +144,7 @@ fn own_at(path: &Path, make: bool) -> io::Result<Folder> {
 /// The folder at a path, through links that can be trusted; it can be passed through, not read.
 fn walk(path: &Path, make: bool) -> io::Result<Folder> {
     if !path.is_absolute() {
-        return Err(refused(format!("'{}' is no absolute path", path.display())));
+        return Err(refused(format!("'{}' is not an absolute path", path.display())));
     }
     let root = || -> io::Result<Folder> {
         let held = open("/", PASSING | OFlags::DIRECTORY, Mode::empty())?;
@@ -188,7 +188,7 @@ fn walk(path: &Path, make: bool) -> io::Result<Folder> {
                 }
             }
             _ => {
-                let text = format!("'{}' is no directory", at.path.join(&name).display());
+                let text = format!("'{}' is not a directory", at.path.join(&name).display());
                 return Err(io::Error::new(io::ErrorKind::NotADirectory, text));
             }
         }

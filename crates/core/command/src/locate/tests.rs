@@ -80,7 +80,7 @@ fn each_refusal_has_its_words_and_its_way_out() {
     let rows = [
         (signed(), false, "'/d/x' holds ext4, gpt", "--force-signature"),
         (signed(), true, "something was written over it: ext4, gpt", "leave it out"),
-        (GuardRefusal::NoMember, true, "'/d/x' is no member of a durio RAID", ""),
+        (GuardRefusal::NoMember, true, "'/d/x' is not a member of a durio RAID", ""),
         (GuardRefusal::Locked, false, "another durio is at work on '/d/x'", "wait until"),
         (
             GuardRefusal::InUse(vec!["a is swap".to_owned(), "b is c".to_owned()]),

@@ -1,4 +1,4 @@
-//! Recorded traces of one thread, and what is no trace.
+//! Recorded traces of one thread, and other text.
 
 use proptest::prelude::*;
 

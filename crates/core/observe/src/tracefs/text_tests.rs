@@ -1,4 +1,4 @@
-//! Recorded traces, and what is no trace.
+//! Recorded traces, and other text.
 
 use durio_base::Nanos;
 use proptest::prelude::*;

@@ -203,11 +203,11 @@ const PAGES: &[PageNotes] = &[
         command: "sweep",
         examples: &[
             (
-                "durio sweep --goal p99=2ms --target /data --rw randread --bs 8k --engine uring --depth 64",
+                "durio sweep --goal 'p99 < 2ms' --target /data --rw randread --bs 8k --engine uring --depth 64",
                 "Find the highest rate of reads with a p99 of at most 2 ms.",
             ),
             (
-                "durio sweep --goal p99.9=10ms --target /data --rw write --bs 8k --sync fdatasync --precision 2",
+                "durio sweep --goal 'p99.9 < 10ms' --target /data --rw write --bs 8k --sync fdatasync --precision 2",
                 "The same for durable writes, to within 2 %.",
             ),
         ],
@@ -218,7 +218,7 @@ const PAGES: &[PageNotes] = &[
         command: "capture",
         examples: &[
             (
-                "durio capture --pid 812 --for 60s --output mine.toml",
+                "durio capture --pid 812 --duration 60s --profile mine.toml",
                 "Watch a postmaster and its children for a minute; write a profile.",
             ),
             (
@@ -286,16 +286,40 @@ const PAGES: &[PageNotes] = &[
         command: "profile calibrate",
         examples: &[
             (
-                "durio profile calibrate postgresql --output mine.toml --command 'pgbench -n -f insert.sql -c {clients} -T 5'",
+                "durio profile calibrate postgresql --profile mine.toml --command 'pgbench -n -f insert.sql -c {clients} -T 5'",
                 "Find out what PostgreSQL takes here; it runs with fsync=off meanwhile.",
             ),
             (
-                "durio profile calibrate redis --clients 1 --output mine.toml --command 'redis-benchmark -q -t set -c 1'",
+                "durio profile calibrate redis --clients 1 --profile mine.toml --command 'redis-benchmark -q -t set -c 1'",
                 "The same of Redis, with one client.",
             ),
         ],
         files: &[],
         see_also: &["durio-predict(1)", "durio-profile-show(1)"],
+    },
+    PageNotes {
+        command: "spec",
+        examples: &[
+            ("durio spec list", "List the specs within the program."),
+            ("durio spec show raid-modes", "Print one, to start your own from."),
+        ],
+        files: &[],
+        see_also: &["durio-plan(1)", "durio-run(1)", "durio-stack-bench(1)"],
+    },
+    PageNotes {
+        command: "spec list",
+        examples: &[("durio spec list", "List the specs within the program.")],
+        files: &[],
+        see_also: &["durio-spec-show(1)"],
+    },
+    PageNotes {
+        command: "spec show",
+        examples: &[
+            ("durio spec show raid-modes > mine.toml", "Copy a bench of stacks."),
+            ("durio spec show profile:postgresql", "Print the profile of a database."),
+        ],
+        files: &[],
+        see_also: &["durio-spec-list(1)"],
     },
     PageNotes {
         command: "stack",
@@ -445,6 +469,15 @@ const PAGES: &[PageNotes] = &[
         see_also: &["durio-report(1)", "durio-check(1)"],
     },
     PageNotes {
+        command: "typical",
+        examples: &[
+            ("durio typical", "List typical latencies of each class of storage."),
+            ("durio typical ebs-gp3", "Show the published latencies of one class, with sources."),
+        ],
+        files: &[],
+        see_also: &["durio-check(1)", "durio-compare(1)"],
+    },
+    PageNotes {
         command: "audit",
         examples: &[
             ("durio audit results.csv", "Check a table of figures for what cannot be right."),
@@ -472,6 +505,7 @@ const PAGES: &[PageNotes] = &[
     PageNotes {
         command: "compare",
         examples: &[
+            ("durio compare /mnt/a /mnt/b", "Measure two directories by turns, and compare them."),
             ("durio compare last~1 last", "Compare the latest two runs."),
             (
                 "durio compare before1,before2,before3 after1,after2,after3 --fail-over 5%",

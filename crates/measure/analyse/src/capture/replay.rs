@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use durio_base::Nanos;
 use durio_base::stats::least_squares::float;
 use durio_observe::{CaptureEnd, CaptureEvent, CpuCounters};
 use durio_record::{OperationTrace, ReplayedOperation, TracedOperation};
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 use super::{Capture, CaptureFindings, CaptureSource, EarlierCapture};
 use crate::distribution::percentile;
+use crate::foreign_load::foreign_cpus;
 
 /// A replay that ended, or of which one operation of a hundred began, so much later than it should have did not
 /// keep up, as a share of its time.
@@ -18,9 +20,6 @@ const BEHIND_MAX: f64 = 0.01;
 
 /// Less means nothing: a disk stalls for this long now and then.
 const BEHIND_NS: f64 = 50e6;
-
-/// Ticks of a second in the kernel's counters of processors (USER_HZ, proc(5)).
-const TICKS: f64 = 100.0;
 
 /// How punctual a replay was.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -48,8 +47,7 @@ pub struct ReplayFindings {
     pub held: usize,
     /// How late the others started, 99 of 100: caused by durio itself.
     pub lag_p99_ns: Option<u64>,
-    /// Processors that other work used during the replay, this machine's hypervisor included;
-    /// `None` if not counted.
+    /// Processors that other work used during the replay; `None` if not counted.
     pub others: Option<f64>,
     /// The trace has O_DIRECT, the storage has not: such writes went through the page cache.
     pub is_cached_instead: bool,
@@ -152,7 +150,8 @@ fn punctuality(replayed: &ReplayedTrace<'_>) -> ReplayFindings {
         float(operation.begin) / speed + float(operation.nanos)
     };
     let planned = trace.operations.iter().map(|op| end(op, replayed.speed)).fold(0.0, f64::max);
-    let taken = float(replayed.operations.iter().map(|operation| operation.end).max().unwrap_or(0));
+    let taken_ns = replayed.operations.iter().map(|operation| operation.end).max().unwrap_or(0);
+    let taken = float(taken_ns);
     let lateness = |operation: &ReplayedOperation| operation.begin.saturating_sub(operation.due);
     let sorted = |mut all: Vec<u64>| {
         all.sort_unstable();
@@ -178,11 +177,10 @@ fn punctuality(replayed: &ReplayedTrace<'_>) -> ReplayFindings {
         late_max_ns: late.last().copied(),
         held: replayed.operations.len() - lag.len(),
         lag_p99_ns: percentile(&lag, 99),
-        others: replayed.processors.as_ref().map(|all| {
-            let busy = all.total().saturating_sub(all.idle + all.iowait);
-            (float(busy) / TICKS - float(replayed.own_cpu_ns) / 1e9).max(0.0)
-                / (taken / 1e9).max(0.01)
-        }),
+        others: replayed
+            .processors
+            .as_ref()
+            .map(|all| foreign_cpus(all, Nanos::new(replayed.own_cpu_ns), Nanos::new(taken_ns))),
         is_cached_instead: replayed.is_cached_instead,
     }
 }
@@ -211,7 +209,7 @@ mod tests {
         operations: &[ReplayedOperation],
         speed: f64,
     ) -> CaptureFindings {
-        // 50 ms of processors, of which 15 were the replay's; those that wait for I/O are idle.
+        // 30 ms of programs, of which 15 were the replay's.
         let busy =
             CpuCounters { user: 2, system: 1, softirq: 1, steal: 1, ..CpuCounters::default() };
         let processors = Some(CpuCounters { idle: 3, iowait: 7, ..busy });
@@ -241,9 +239,9 @@ mod tests {
         assert_eq!((replay.late_p50_ns, replay.late_max_ns), (Some(300), Some(300)));
         assert_eq!((replay.late_p99_ns, replay.lag_p99_ns), (None, None), "of 26 operations");
         assert_eq!(replay.kept_up, Some(true));
-        // 50 ms less 15, of 52 µs, which are taken for 10 ms.
+        // 30 ms less 15, of 52 µs, which are taken for 10 ms.
         assert!(
-            replay.others.is_some_and(|others| (others - 3.5).abs() < 1e-9),
+            replay.others.is_some_and(|others| (others - 1.5).abs() < 1e-9),
             "{:?}",
             replay.others
         );

@@ -6,12 +6,17 @@
 //! there, because its writes are random.
 
 use durio_plan::{Experiment, FileLayout};
-use durio_workload::CacheMode;
+use durio_workload::{CacheMode, SyncMethod};
 use serde::{Deserialize, Serialize};
 
 use super::arm::{ArmSetting, DurableArm, ExperimentInput, arms, by_key};
 use crate::grouped;
 use crate::rate_variation::{Agreement, agreement};
+
+/// The methods that databases use for their logs by default, in the order of PostgreSQL's
+/// wal_sync_method (open_datasync, fdatasync, fsync).
+pub const DATABASE_METHODS: [SyncMethod; 3] =
+    [SyncMethod::ODsync, SyncMethod::Fdatasync, SyncMethod::Fsync];
 
 /// A method among the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

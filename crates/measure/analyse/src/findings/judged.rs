@@ -1,4 +1,5 @@
-//! durio-judge's results: verdicts against cited thresholds, warnings, signals.
+//! durio-judge's results: verdicts against cited thresholds, placements among typical storage,
+//! warnings, signals.
 
 use durio_plan::Provenance;
 use serde::{Deserialize, Serialize};
@@ -140,6 +141,69 @@ pub struct Signal {
     pub implies: String,
     /// What to do; empty where there is nothing to do.
     pub advice: String,
+}
+
+/// A location's commits among the typical ones of each class of storage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Placement {
+    pub location: String,
+    /// The workload that is compared: one writer, one write in flight.
+    pub workload: String,
+    pub commit_latency_ns_p50: u64,
+    pub commits_per_second: f64,
+    /// The volumes that the device's model names, such as `Amazon EBS`; only classes of these are
+    /// compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recognised: Option<String>,
+    /// The class whose band has the p50, the narrowest of several; or comes nearest to it.
+    pub nearest: PlacedClass,
+    pub position: BandPosition,
+    /// Names of other classes whose bands have the p50 too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// Every class that was compared, the fastest first.
+    #[serde(default)]
+    pub among: Vec<PlacedClass>,
+    /// The limit of its provider at which a rate stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<MetLimit>,
+}
+
+/// A class of storage, with its typical latency of a small durable write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedClass {
+    /// As `durio typical` takes it.
+    pub id: String,
+    pub name: String,
+    pub latency_ns_min: u64,
+    pub latency_ns_max: u64,
+}
+
+/// Where a latency is, seen from a band.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BandPosition {
+    Faster,
+    Within,
+    Slower,
+}
+
+/// A rate that equals what a provider documents for its volumes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetLimit {
+    /// The workload with that rate.
+    pub workload: String,
+    /// The rate of the workload, as measured.
+    pub iops: f64,
+    /// The rate that the provider documents.
+    pub limit_iops: u32,
+    /// What has this limit.
+    pub of: String,
+    /// What else to know about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<String>,
+    /// Where it is documented.
+    pub source: ThresholdSource,
 }
 
 /// What something that a report prints means, whatever run it stands in.

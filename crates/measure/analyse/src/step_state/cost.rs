@@ -9,10 +9,12 @@
 use durio_base::Nanos;
 use durio_base::stats::least_squares::{quotient, saturating_sum};
 use durio_observe::DeviceCounters;
+use durio_plan::EngineKind;
 use durio_record::{JobEnded, OperationName};
 use durio_workload::CacheMode;
 
 use super::StreamState;
+use crate::foreign_load::foreign_cpus;
 use crate::{CpuFindings, DeviceTime};
 
 /// Context switches per operation, of the same operations as CPU time.
@@ -31,6 +33,15 @@ impl StreamState {
     fn process_cpu(&self) -> Option<u64> {
         let ended = self.ended.as_ref()?;
         Some(ended.cpu_process_user?.get().saturating_add(ended.cpu_process_system?.get()))
+    }
+
+    /// Processors that other work used during the step.
+    fn foreign_cores(&self) -> Option<f64> {
+        let all = self.ended.as_ref()?.cpu.as_ref()?;
+        // On virtual time the step has no length that the processors know.
+        let is_real = self.started.engine != EngineKind::Null;
+        let own = self.process_cpu().filter(|_| is_real)?;
+        Some(foreign_cpus(all, Nanos::new(own), Nanos::new(self.span_ns())))
     }
 
     /// Operations of the measured phase that cost something each: reads, writes and syncs.
@@ -103,6 +114,7 @@ impl StreamState {
                 share(saturating_sum([cpu.system, cpu.irq, cpu.softirq]), cpu.total())
             }),
             machine_steal_share: machine.and_then(|cpu| share(cpu.steal, cpu.total())),
+            foreign_cores: self.foreign_cores(),
             throttled: machine.and_then(|cpu| cpu.cgroup_throttled_usec).map(Nanos::from_micros),
         }
     }
@@ -169,7 +181,6 @@ pub(super) fn counted(mut devices: Vec<DeviceCounters>, has_io: bool) -> Vec<Dev
 #[cfg(test)]
 mod tests {
     use durio_observe::CpuCounters;
-    use durio_plan::EngineKind;
     use durio_record::{
         Accounting, ContextSwitches, Exact, Latency, Outcome, StepEnded, StreamStarted,
     };
@@ -299,6 +310,31 @@ mod tests {
         assert!(idle.switches(half, true).is_some_and(|switch| switch.machine.is_none()));
         idle.totals.clear();
         assert!(idle.switches(half, true).is_none(), "there is no operation");
+    }
+
+    #[test]
+    fn what_other_programs_used_is_counted_over_the_whole_step_and_not_on_virtual_time() {
+        let of = |engine, process: Option<Nanos>| {
+            let mut state = StreamState::new(StreamStarted { engine, ..started() });
+            let accounting = Accounting { engine_span_ns: 2_000_000_000, ..Accounting::default() };
+            state.jobs.push(job(accounting));
+            let ticks = CpuCounters { user: 310, system: 70, idle: 20, ..CpuCounters::default() };
+            state.ended = Some(StepEnded {
+                cpu_process_user: process,
+                cpu_process_system: process,
+                ..ended(Nanos::from_secs(1), Some(ticks))
+            });
+            // Whether other streams ran beside it or not: durio's own are no other work.
+            let [alone, beside] =
+                [true, false].map(|alone| state.cpu(Nanos::from_secs(1), alone, 1).foreign_cores);
+            assert_eq!(alone, beside);
+            alone
+        };
+        // 3.8 s, of which 0.4 were durio's.
+        let found = of(EngineKind::Uring, Some(Nanos::from_millis(200))).unwrap();
+        assert!((found - 1.7).abs() < 1e-9, "{found}");
+        assert_eq!(of(EngineKind::Uring, None), None);
+        assert_eq!(of(EngineKind::Null, Some(Nanos::from_millis(200))), None);
     }
 
     #[test]

@@ -118,6 +118,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
             job_shares: vec![0.06],
             machine_system_share: Some(0.05),
             machine_steal_share: Some(0.0),
+            foreign_cores: Some(0.03),
             throttled: None,
         },
         context_switches_per_operation: Some(1.0),

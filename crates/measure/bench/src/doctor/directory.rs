@@ -49,7 +49,7 @@ pub(super) fn survey(directory: &Path, host: &Host) -> DirectorySurvey {
         )
     };
     if !is_directory(&located) {
-        return nothing(&no_directory(&path, "is no directory"));
+        return nothing(&no_directory(&path, "is not a directory"));
     }
     let stack = read_stack(directory).ok();
     let (room, plan) = room(located);
@@ -271,13 +271,17 @@ fn writable(folder: &Path) -> CheckedThing {
         return CheckedThing::no(format!("'{}' leads nowhere", folder.display()), remedy);
     };
     if !nearest.is_dir() {
-        return CheckedThing::no(format!("'{}' is no directory", nearest.display()), remedy);
+        return CheckedThing::no(format!("'{}' is not a directory", nearest.display()), remedy);
     }
     match accessat(CWD, nearest, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
         Ok(()) => CheckedThing::ok(folder.display().to_string()),
         Err(errno) => {
             let error = io::Error::from(errno);
-            CheckedThing::no(format!("cannot write to '{}': {error}", nearest.display()), remedy)
+            let what = match nearest == folder {
+                true => format!("cannot write to '{}'", folder.display()),
+                false => format!("cannot make '{}' in '{}'", folder.display(), nearest.display()),
+            };
+            CheckedThing::no(format!("{what}: {error}"), remedy)
         }
     }
 }

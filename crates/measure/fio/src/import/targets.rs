@@ -225,7 +225,7 @@ impl<'f> ImportTargets<'f> {
                 None
             }
             (TargetPath::Own { .. }, _) if !is_directory => {
-                said.refuse_at(at, "directory", &format!("'{path}' is no directory"));
+                said.refuse_at(at, "directory", &format!("'{path}' is not a directory"));
                 None
             }
             (_, location) => location,

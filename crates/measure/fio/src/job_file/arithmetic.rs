@@ -132,7 +132,7 @@ fn unit(text: &str, is_time: bool) -> Result<(Token, usize), String> {
         "s" => 1_000_000,
         "h" => 3_600_000_000,
         "d" => 86_400_000_000,
-        _ => return Err(format!("{text:?} is no unit that fio knows in parentheses")),
+        _ => return Err(format!("{text:?} is not a unit that fio knows in parentheses")),
     };
     // fio marks these two as fractions.
     let is_real = word.eq_ignore_ascii_case("us") || word.eq_ignore_ascii_case("ms");

@@ -106,7 +106,7 @@ pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
     let pieces = text.split(':').map(str::trim).filter(|piece| !piece.is_empty());
     let percent = |piece: &str| {
         let value = piece.parse().ok().filter(|value| (0.0..=100.0).contains(value));
-        value.ok_or_else(|| format!("{piece:?} is no percentage"))
+        value.ok_or_else(|| format!("{piece:?} is not a percentage"))
     };
     let mut list = pieces.map(percent).collect::<Result<Vec<f64>, String>>()?;
     // fio's list ends with the first 0.

@@ -120,7 +120,7 @@ impl Condition {
     pub(super) fn check(&self, catalogue: &Catalogue) -> Result<(), String> {
         let is = |name: &str, kind: ValueKind, words: &str| match kind_of(name, catalogue)? {
             found if found.is_like(kind) => Ok(()),
-            _ => Err(format!("'{name}' is no {words}")),
+            _ => Err(format!("'{name}' is not a {words}")),
         };
         match self {
             Self::All(parts) | Self::Any(parts) => {
@@ -341,23 +341,23 @@ impl<'a> ConditionParser<'a> {
         if SIGNS.contains(&token) {
             return Err(format!("'{token}' was not expected"));
         }
-        let value = literal(token).ok_or_else(|| format!("'{token}' is no number"))?;
+        let value = literal(token).ok_or_else(|| format!("'{token}' is not a number"))?;
         match (&value, self.takes("*")) {
             (FactValue::Number(factor), true) => Ok(Term::Times(*factor, self.name()?)),
-            (_, true) => Err(format!("'{token}' is no factor")),
+            (_, true) => Err(format!("'{token}' is not a factor")),
             (_, false) => Ok(Term::Literal(value)),
         }
     }
 
     fn name(&mut self) -> Result<String, String> {
         let token = self.next()?;
-        is_name(token).then(|| token.to_owned()).ok_or_else(|| format!("\"{token}\" is no fact"))
+        is_name(token).then(|| token.to_owned()).ok_or_else(|| format!("\"{token}\" is not a fact"))
     }
 
     fn word(&mut self) -> Result<String, String> {
         let token = self.next()?;
         let word = token.strip_prefix('\'').map(str::to_owned);
-        word.ok_or_else(|| format!("\"{token}\" is no word in quotes"))
+        word.ok_or_else(|| format!("\"{token}\" is not a word in quotes"))
     }
 
     fn words(&mut self) -> Result<Vec<String>, String> {

@@ -127,7 +127,7 @@ pub struct Conflict {
 /// One side of a conflict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
-    /// The rule that follows it; `None` if there is no such rule.
+    /// The rule that follows it; `None` without one.
     pub rule: Option<String>,
     /// Its audience: uses and databases.
     pub for_whom: String,

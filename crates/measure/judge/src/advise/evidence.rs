@@ -166,7 +166,7 @@ fn evidence(
         return Err("a measurement has a figure and a command".to_owned());
     }
     if !is_date(&measurement.date) {
-        return Err(format!("'{}' is no date such as 2026-11-21", measurement.date));
+        return Err(format!("'{}' is not a date such as 2026-11-21", measurement.date));
     }
     let measured = Conditions {
         command: measurement.command,
@@ -243,9 +243,9 @@ mod tests {
             ("'p'", "'q'", "no place 'q'"),
             ("'agrees'", "'not-measurable'", "unmeasured.toml"),
             ("'agrees'", "'perhaps'", "perhaps"),
-            ("2026-11-21", "21.11.2026", "no date"),
-            ("2026-11-21", "2026-11", "no date"),
-            ("2026-11-21", "2026-11-21-00", "no date"),
+            ("2026-11-21", "21.11.2026", "not a date"),
+            ("2026-11-21", "2026-11", "not a date"),
+            ("2026-11-21", "2026-11-21-00", "not a date"),
             ("durio advise --prove X1", "", "command"),
             ("says =", "sais =", "sais"),
         ];

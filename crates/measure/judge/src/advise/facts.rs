@@ -168,7 +168,7 @@ impl ValueKind {
         let (word, unit) = text.split_once(' ').unwrap_or((text, ""));
         let scaled = |table| match unit {
             "" => Ok(1.0),
-            unit => quantity(unit, table, 1.0).ok_or_else(|| format!("'{unit}' is no unit")),
+            unit => quantity(unit, table, 1.0).ok_or_else(|| format!("'{unit}' is not a unit")),
         };
         match word {
             "bytes" => Ok(Self::Bytes(scaled(BYTES)?)),
@@ -178,7 +178,7 @@ impl ValueKind {
             "text" => Ok(Self::Text),
             "flag" => Ok(Self::Flag),
             "list" => Ok(Self::List),
-            _ => Err(format!("'{word}' is no kind of fact")),
+            _ => Err(format!("'{word}' is not a kind of fact")),
         }
     }
 
@@ -201,7 +201,7 @@ impl ValueKind {
         };
         // A file of the kernel or of a user may have anything in it; an error is one short line.
         let shown = || text.chars().take(40).flat_map(char::escape_debug).collect::<String>();
-        value.ok_or_else(|| format!("'{}' is no {expected}", shown()))
+        value.ok_or_else(|| format!("'{}' is not a {expected}", shown()))
     }
 
     /// True if values of both kinds can be compared.
@@ -464,8 +464,8 @@ mod tests {
 
     #[test]
     fn texts_of_another_kind_are_errors_that_say_what_was_expected() {
-        assert_eq!(ValueKind::Number.read("many").unwrap_err(), "'many' is no number");
-        assert_eq!(ValueKind::Flag.read("2").unwrap_err(), "'2' is no flag (on or off)");
+        assert_eq!(ValueKind::Number.read("many").unwrap_err(), "'many' is not a number");
+        assert_eq!(ValueKind::Flag.read("2").unwrap_err(), "'2' is not a flag (on or off)");
         for text in ["", "NaN", "inf", "1e999", "12 parsecs", "\u{0}\u{1}", "1MB2"] {
             assert!(ValueKind::Bytes(1.0).read(text).is_err(), "{text}");
             assert!(ValueKind::Time(1.0).read(text).is_err(), "{text}");

@@ -81,7 +81,7 @@ impl RunFacts<'_> {
     }
 
     fn number(&mut self, name: &str, number: Option<f64>) {
-        // A ratio to nothing is no figure, and JSON has no infinities.
+        // A ratio to zero is undefined, and JSON has no infinities.
         let number = number.filter(|number| number.is_finite());
         self.put(name, number.map(FactValue::Number));
     }
@@ -277,7 +277,7 @@ fn knee(findings: &Findings) -> Option<f64> {
         Knee::Measured { units, .. } => Some(*units),
         _ => None,
     });
-    // Less than one operation in flight is no depth that can be set.
+    // A depth below one cannot be set.
     units.max_by(f64::total_cmp).map(|units| units.round().max(1.0))
 }
 

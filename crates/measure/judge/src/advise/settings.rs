@@ -196,7 +196,7 @@ mod tests {
         let error = given("postgresql", "comit_delay", "5").unwrap_err().to_string();
         assert!(error.contains("comit_delay") && error.contains("'commit_delay'"), "{error}");
         let error = given("postgresql", "commit_delay", "soon").unwrap_err().to_string();
-        assert!(error.contains("'soon' is no time"), "{error}");
+        assert!(error.contains("'soon' is not a time"), "{error}");
         assert!(given("postgresql", "device.scheduler", "none").is_err());
         assert!(given("postgresql", "zfs.recordsize", "8K").is_ok());
     }

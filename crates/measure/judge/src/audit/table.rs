@@ -383,7 +383,7 @@ pub enum AuditError {
     #[error("the table has a header and no row")]
     NoRow,
     /// Bytes that are not UTF-8.
-    #[error("line {line} is no text in UTF-8")]
+    #[error("line {line} is not text in UTF-8")]
     NotText {
         /// From 1; the header is line 1.
         line: u64,

@@ -15,6 +15,91 @@ use durio_analyse::{Findings, each_once, grouped};
 
 type NamedFact = (String, String);
 
+/// The device under the one path of each side.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SharedDevice {
+    /// Its name, or those of an array's members.
+    names: Vec<String>,
+    is_disk: bool,
+    is_path_same: bool,
+}
+
+impl SharedDevice {
+    /// What a reader should know: that the sides are repeats, if they are alike in everything, or
+    /// two paths on one device. Nothing if something else was changed on purpose.
+    pub(super) fn remark(&self, labels: &[String; 2], is_alike: bool) -> Option<String> {
+        let what = if self.is_disk { "same disk" } else { "same storage" };
+        let ([a, b], names) = (labels, self.names.join(", "));
+        match (self.is_path_same, is_alike) {
+            (true, true) => Some(format!("{what}: these are repeats")),
+            (true, false) => None,
+            (false, _) => Some(format!("{what}: {a} and {b} are two paths on {names}")),
+        }
+    }
+}
+
+/// A path that was measured, and the devices at the bottom of it.
+#[derive(Debug, PartialEq, Eq)]
+struct MeasuredPlace<'f> {
+    host: Option<&'f str>,
+    path: &'f str,
+    /// Name, number and serial number of each; numbers alone may change at the next boot.
+    devices: Vec<(&'f str, &'f str, Option<&'f str>)>,
+    is_disk: bool,
+}
+
+/// The device that both sides measured, if each has one path and both lie on it.
+pub(super) fn shared_device(baseline: &Side, other: &Side) -> Option<SharedDevice> {
+    shared(&only_place(baseline)?, &only_place(other)?)
+}
+
+fn shared(a: &MeasuredPlace<'_>, b: &MeasuredPlace<'_>) -> Option<SharedDevice> {
+    (a.host == b.host && a.devices == b.devices).then(|| SharedDevice {
+        names: a.devices.iter().map(|(name, ..)| (*name).to_owned()).collect(),
+        is_disk: a.is_disk,
+        is_path_same: a.path == b.path,
+    })
+}
+
+/// The device that two places of one run share.
+pub(super) fn shared_device_of_places(
+    findings: &Findings,
+    places: [&str; 2],
+) -> Option<SharedDevice> {
+    let host = findings.host.hostname.as_deref();
+    let [a, b] = places.map(|place| {
+        let stack = findings.stack.iter().find(|stack| stack.target == place)?;
+        measured_place(stack, host)
+    });
+    shared(&a?, &b?)
+}
+
+/// The path of all runs of a side; `None` if there are several.
+fn only_place(side: &Side) -> Option<MeasuredPlace<'_>> {
+    let all = side.runs.iter().flat_map(|run| {
+        let host = run.findings.host.hostname.as_deref();
+        run.findings.stack.iter().map(move |stack| measured_place(stack, host))
+    });
+    let mut places = each_once(all.collect::<Option<Vec<_>>>()?);
+    places.pop().filter(|_| places.is_empty())
+}
+
+/// `None` if the bottom of the path is not known, such as that of a scripted target.
+fn measured_place<'f>(stack: &'f Stack, host: Option<&'f str>) -> Option<MeasuredPlace<'f>> {
+    let layers = stack.walk().map(|(_, layer)| layer);
+    let lowest: Vec<&'f Layer> = layers.filter(|layer| layer.below.is_empty()).collect();
+    let device = |layer: &'f Layer| {
+        let serial = layer.block.as_ref().and_then(|block| block.serial.as_deref());
+        Some((layer.name.as_str(), layer.device.as_deref()?, serial))
+    };
+    Some(MeasuredPlace {
+        host,
+        path: &stack.target,
+        devices: lowest.iter().copied().map(device).collect::<Option<_>>()?,
+        is_disk: lowest.iter().all(|layer| layer.block.is_some()),
+    })
+}
+
 /// In which facts of machine, storage and program the sides differ.
 pub(super) fn of_environment(baseline: &Side, other: &Side) -> Vec<Difference> {
     let facts =
@@ -247,6 +332,42 @@ mod tests {
             "write cache: write through",
         ];
         assert_eq!(told, expected);
+    }
+
+    fn stack(target: &str, name: &str, serial: Option<&str>) -> Stack {
+        let disk = serde_json::json!({
+            "kind": "disk", "name": name, "device": "8:0", "filesystem": null,
+            "block": {"serial": serial}, "facts": [], "below": []
+        });
+        let root = serde_json::json!({
+            "kind": "filesystem", "name": "/mnt", "device": "8:0", "filesystem": null,
+            "block": null, "facts": [], "below": [disk]
+        });
+        serde_json::from_value(serde_json::json!({"target": target, "root": root})).unwrap()
+    }
+
+    #[test]
+    fn one_path_on_one_device_is_a_repeat_and_another_path_shares_the_disk() {
+        let labels = ["A", "B"].map(str::to_owned);
+        let on = |a: (&Stack, &str), b: (&Stack, &str), is_alike| {
+            let [a, b] = [a, b].map(|(stack, host)| measured_place(stack, Some(host)).unwrap());
+            shared(&a, &b)?.remark(&labels, is_alike)
+        };
+        let remark = |a: &Stack, b: &Stack, is_alike| on((a, "vm"), (b, "vm"), is_alike);
+        let here = stack("/mnt/db", "sda", Some("77"));
+        let said = Some("same disk: these are repeats".to_owned());
+        assert_eq!(remark(&here, &here, true), said);
+        // Another scheduler or workload was changed on purpose.
+        assert_eq!(remark(&here, &here, false), None);
+        let said = Some("same disk: A and B are two paths on sda".to_owned());
+        assert_eq!(remark(&here, &stack("/mnt/other", "sda", Some("77")), true), said);
+        // The kernel's name and number may be another disk's at the next boot.
+        assert_eq!(remark(&here, &stack("/mnt/db", "sda", Some("78")), true), None);
+        assert_eq!(remark(&here, &stack("/mnt/db", "sdb", Some("77")), true), None);
+        assert_eq!(on((&here, "vm"), (&here, "other"), true), None);
+        let mut unknown = stack("/mnt/db", "sda", None);
+        unknown.root.below[0].device = None;
+        assert_eq!(measured_place(&unknown, None), None);
     }
 
     #[test]

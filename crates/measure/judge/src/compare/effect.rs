@@ -99,7 +99,7 @@ fn leave_open(found: &mut FigureComparison, by_blocks: Option<Shift>, repeats: [
     // The place of a file, the device's history and other load are the same for all intervals of a
     // run: its scatter shows none of them (docs/design/0005).
     let sides = if repeats == [1, 1] { "one run per side" } else { "one run on one side" };
-    found.reason = Some(format!("{sides} does not show how far runs of the same thing differ"));
+    found.reason = Some(format!("{sides} gives no interval between runs"));
     if let Some(shift) = by_blocks {
         found.interval = interval(&shift);
         found.method = Some(Method::Blocks);
@@ -158,6 +158,14 @@ fn shift_of_loss(figure: FigureName, share: f64) -> f64 {
     if figure.is_more_better() { -(-share).ln_1p() } else { share.ln_1p() }
 }
 
+/// Repeats per side that would probably decide an undecided effect: as many as show it, or the
+/// threshold where the effect is smaller, by the scatter of the present repeats. `None` if a
+/// thousand are too few.
+pub(super) fn repeats_to_decide(found: &FigureComparison, threshold: f64) -> Option<usize> {
+    let shift = found.effect?.ln_1p().abs().max(threshold.ln_1p());
+    repeats_to_see(shift, found.repeats_scatter?.ln_1p())
+}
+
 /// Repeats per side that could show a loss of `share`, by the scatter of the present repeats;
 /// `None` without two on a side, or if a thousand are too few.
 pub(super) fn repeats_needed(found: &FigureComparison, share: f64) -> Option<usize> {
@@ -199,6 +207,22 @@ mod tests {
         assert_eq!(repeats_needed(&scattered(FigureName::P99, scatter), 0.25), Some(17));
         assert_eq!(repeats_needed(&scattered(FigureName::Rate, scatter), 0.2), Some(17));
         assert_eq!(repeats_needed(&scattered(FigureName::Rate, None), 0.2), None);
+    }
+
+    #[test]
+    fn an_effect_is_decided_by_as_many_repeats_as_show_it_or_the_threshold() {
+        let found = |effect: f64| FigureComparison {
+            effect: Some(effect),
+            repeats_scatter: Some(0.25),
+            ..FigureComparison::default()
+        };
+        // As long as the scatter, either way: 17 repeats by Cohen's table.
+        assert_eq!(repeats_to_decide(&found(0.25), 0.05), Some(17));
+        assert_eq!(repeats_to_decide(&found(-0.2), 0.05), Some(17));
+        assert_eq!(repeats_to_decide(&found(0.01), 0.25), Some(17));
+        assert_eq!(repeats_to_decide(&found(0.01), 0.01), None, "more than a thousand");
+        let single = FigureComparison { repeats_scatter: None, ..found(0.25) };
+        assert_eq!(repeats_to_decide(&single, 0.05), None);
     }
 
     fn replicates(centre: f64, draws: &[f64], blocks: usize, stretch: f64) -> Replicates {

@@ -19,16 +19,17 @@ use super::effect::repeats_needed;
 const FALSE_ALARMS: f64 = 0.05;
 
 /// With 3 repeats half of the changes of two standard deviations are seen, with 5 nearly all.
-const REPEATS_FIRST: usize = 5;
+pub(super) const REPEATS_FIRST: usize = 5;
 
-/// Judges rate and p99 of every step; what could not be compared is undecided, not fine.
-pub(super) fn gate(pairs: &[Pair], share: f64) -> Gate {
+/// Judges rate and p99 of every step; what could not be compared is undecided, not fine. With
+/// `forced` steps are judged in spite of their cautions.
+pub(super) fn gate(pairs: &[Pair], share: f64, forced: bool) -> Gate {
     let mut gate = Gate::default();
     let mut figures = Vec::new();
     for pair in pairs {
         let prefix = format!("{} against {}", pair.other, pair.baseline);
         for step in &pair.steps {
-            look(&mut gate, &mut figures, &prefix, step);
+            look(&mut gate, &mut figures, &prefix, (step, forced));
         }
         // A step that the other side lacks may be the very one that regressed, so it must not pass
         // unseen. Steps that only the other side has are not a loss.
@@ -52,11 +53,15 @@ fn look<'a>(
     gate: &mut Gate,
     figures: &mut Vec<(String, &'a FigureComparison)>,
     prefix: &str,
-    step: &'a StepComparison,
+    (step, forced): (&'a StepComparison, bool),
 ) {
     let place = format!("{prefix}: {}", step.title());
-    if !step.not_comparable.is_empty() {
-        gate.undecided.push(format!("{place}: {}", step.not_comparable.join("; ")));
+    // A rate that drifts is worth its ratio, and no answer that a job depends on.
+    let cautions = step.cautions.iter().filter(|_| !forced);
+    let against: Vec<&str> =
+        step.not_comparable.iter().chain(cautions).map(String::as_str).collect();
+    if !against.is_empty() {
+        gate.undecided.push(format!("{place}: {}", against.join("; ")));
         return;
     }
     for name in FigureName::ALL.into_iter().filter(|name| name.is_gated()) {
@@ -214,7 +219,7 @@ mod tests {
             ..figure(0.5, 0.5, 0.0)
         };
         let none = FigureComparison { figure: FigureName::P99, ..FigureComparison::default() };
-        let found = gate(&[pair(vec![step(vec![single, none], &[])], &["scan"])], 0.05);
+        let found = gate(&[pair(vec![step(vec![single, none], &[])], &["scan"])], 0.05, false);
         let expected = [
             "B against A: commit at /a: rate: one run",
             "B against A: commit at /a: p99: not measured",
@@ -222,13 +227,24 @@ mod tests {
         ];
         assert_eq!(found.undecided, expected);
         assert_eq!((found.repeats_needed, found.regressions.len()), (Some(5), 0));
-        let found = gate(&[pair(vec![step(vec![figure(0.5, 0.5, 0.0)], &["x", "y"])], &[])], 0.05);
+        let found =
+            gate(&[pair(vec![step(vec![figure(0.5, 0.5, 0.0)], &["x", "y"])], &[])], 0.05, false);
         assert_eq!(found.undecided, ["B against A: commit at /a: x; y"]);
         assert_eq!((found.repeats_needed, found.regressions.len()), (None, 0));
-        let found = gate(&[pair(Vec::new(), &[])], 0.05);
+        let found = gate(&[pair(Vec::new(), &[])], 0.05, false);
         assert_eq!(found.undecided, ["B against A: nothing in common"]);
+        // A step that drifted is undecided, however clear its loss, unless by force.
+        let drifted = |forced| {
+            let step = StepComparison {
+                cautions: vec!["it drifted".to_owned()],
+                ..step(vec![figure(0.5, 0.6, 0.01)], &[])
+            };
+            gate(&[pair(vec![step], &[])], 0.05, forced)
+        };
+        assert_eq!(drifted(false).undecided, ["B against A: commit at /a: it drifted"]);
+        assert_eq!((drifted(false).regressions.len(), drifted(true).regressions.len()), (0, 1));
         // Without a p99 the rate still counts.
-        let found = gate(&[pair(vec![step(vec![figure(0.5, 0.6, 0.01)], &[])], &[])], 0.05);
+        let found = gate(&[pair(vec![step(vec![figure(0.5, 0.6, 0.01)], &[])], &[])], 0.05, false);
         assert_eq!(found.regressions, ["B against A: commit at /a: rate worse by 50.0 %"]);
         assert_eq!(found.undecided, ["B against A: commit at /a: p99: not measured"]);
         assert_eq!(found.repeats_needed, None);
@@ -243,7 +259,7 @@ mod tests {
                 effect: Some(0.5),
                 ..figure(0.5, 0.6, second)
             };
-            gate(&[pair(vec![step(vec![figure(0.5, 0.6, first), p99], &[])], &[])], 0.05)
+            gate(&[pair(vec![step(vec![figure(0.5, 0.6, first), p99], &[])], &[])], 0.05, false)
                 .regressions
                 .len()
         };

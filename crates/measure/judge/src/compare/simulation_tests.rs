@@ -106,7 +106,7 @@ fn assert_known() {
     };
     let told: Vec<_> = all.iter().flatten().map(figure).collect();
     assert_eq!(told, KNOWN);
-    let found = gate(&[pair(&all)], 0.05);
+    let found = gate(&[pair(&all)], 0.05, false);
     let counts = [found.regressions.len(), found.undecided.len(), found.excluded.len()];
     assert_eq!((counts, found.repeats_needed), KNOWN_GATE);
 }
@@ -160,7 +160,7 @@ fn gated(models: [Model; 2], repeats: usize, times: u64, steps: usize) -> [f64; 
     let names = [FigureName::Rate, FigureName::P99];
     // Figures of several steps come from as many comparisons.
     let all = compared(&names, models, repeats, times * steps as u64, &settings);
-    let gates: Vec<Gate> = all.chunks(steps).map(|part| gate(&[pair(part)], 0.05)).collect();
+    let gates: Vec<Gate> = all.chunks(steps).map(|part| gate(&[pair(part)], 0.05, false)).collect();
     let share = |is: &dyn Fn(&Gate) -> bool| {
         gates.iter().filter(|gate| is(gate)).count() as f64 / gates.len() as f64
     };

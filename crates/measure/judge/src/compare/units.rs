@@ -174,8 +174,17 @@ const DRIFT_ERRORS: f64 = 3.0;
 /// Fewer cells show no drift.
 const CELLS_MIN: usize = 10;
 
-/// Why one side's results are unusable; empty if they are fine.
-pub(super) fn faults(label: &str, members: &[UnitMember<'_>]) -> Vec<String> {
+/// What speaks against one side's results.
+#[derive(Debug)]
+pub(super) struct SideFaults {
+    /// Why they are unusable.
+    pub(super) faults: Vec<String>,
+    /// How far the rate drifted in most of the runs.
+    pub(super) drifts: Vec<String>,
+}
+
+/// What speaks against one side's results; nothing if they are fine.
+pub(super) fn faults(label: &str, members: &[UnitMember<'_>]) -> SideFaults {
     let of = |member: &UnitMember<'_>| {
         let place = match members.len() {
             1 => label.to_owned(),
@@ -189,7 +198,10 @@ pub(super) fn faults(label: &str, members: &[UnitMember<'_>]) -> Vec<String> {
     // else more repeats would decide less, because each is as likely to drift. If most do, it is
     // the step.
     let is_of_most = 2 * drifts.len() > members.len();
-    faults.into_iter().flatten().chain(drifts.into_iter().filter(|_| is_of_most)).collect()
+    SideFaults {
+        faults: faults.into_iter().flatten().collect(),
+        drifts: if is_of_most { drifts } else { Vec::new() },
+    }
 }
 
 fn faults_of_one(place: &str, member: &UnitMember<'_>) -> Vec<String> {
@@ -212,7 +224,7 @@ fn drifted(place: &str, member: &UnitMember<'_>) -> Option<String> {
     let drift = drift(member.series.map(|series| series.cells()).unwrap_or_default())?;
     let way = if drift > 0.0 { "rose" } else { "fell" };
     let share = drift.abs() * 100.0;
-    Some(format!("{place} was in no steady state: its rate {way} by {share:.0} %"))
+    Some(format!("{place} did not reach a steady state: its rate {way} by {share:.0} %"))
 }
 
 /// The share of the mean by which the rate drifted, if more than steady state allows.

@@ -45,7 +45,7 @@ const COUNTED_AROUND_SECONDS: f64 = 10e-6;
 // in a slow loop that is a share of the few operations counted.
 const LOST_SECONDS: f64 = 10e-3;
 
-/// Why there is no result at all.
+/// Why nothing has a result.
 pub(super) fn unmeasured(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     workload.unmeasured()
 }

@@ -146,10 +146,10 @@ fn garbage_in_a_setting_cannot_be_told_and_says_what_stands_there() {
     let report = machine.report(None, None);
     let advice = one(&report, "A01");
     assert_eq!(advice.state, AdviceState::CannotTell);
-    assert!(advice.reason.contains("no number of bytes"), "{}", advice.reason);
+    assert!(advice.reason.contains("not a number of bytes"), "{}", advice.reason);
     assert!(advice.reason.contains("/queue/read_ahead_kb"), "{}", advice.reason);
     assert_eq!(one(&report, "B05").state, AdviceState::CannotTell);
-    assert!(one(&report, "B10").reason.contains("'maybe' is no flag"));
+    assert!(one(&report, "B10").reason.contains("'maybe' is not a flag"));
 }
 
 #[test]

@@ -5,13 +5,13 @@ use durio_judge::compare::published::ShapeWord;
 use durio_judge::compare::published::{against, named, tables};
 use durio_judge::compare::{
     CompareSettings, ComparedRun, Comparison, FigureName, Gate, Method, RunReader, Side, SideWord,
-    StepComparison, compare,
+    StepComparison, compare, compare_named,
 };
 use durio_observe::Host;
 use durio_plan::{
     Campaign, Limit, Plan, PlanSection, Role, Rounds, SectionKind, Step, Tracking, Until,
 };
-use durio_record::{Environment, Event, Outcome, StoppedBy};
+use durio_record::{Environment, Event, Manifest, Outcome, StoppedBy};
 use durio_workload::{CacheMode, Pattern, PerMille, Workload, self_cost_workload};
 
 fn workload(depth: u32) -> Workload {
@@ -66,7 +66,7 @@ fn the_rungs_of_a_ladder_find_their_likes() {
     assert!(steps.iter().all(|step| !step.different_workload && step.differences.is_empty()));
     let words: Vec<_> = steps.iter().map(|step| word(step, FigureName::Rate)).collect();
     // One run on a side: nothing shows how far the next would lie.
-    assert_eq!(words, [SideWord::Undecided; 3]);
+    assert_eq!(words, [SideWord::NoInterval; 3]);
     assert!((steps[2].figure(FigureName::P50).unwrap().effect.unwrap() - 0.2).abs() < 0.002);
 }
 
@@ -165,14 +165,66 @@ fn a_drift_of_one_repeat_is_scatter_and_that_of_most_is_the_steps() {
     };
     let with_drifts = |drifting| with_drifts_of(3, drifting);
     let one = with_drifts(1);
-    assert!(one.not_comparable.is_empty() && !one.figures.is_empty(), "{one:?}");
+    assert!(one.cautions.is_empty() && !one.figures.is_empty(), "{one:?}");
     let most = with_drifts(2);
-    assert_eq!((most.not_comparable.len(), most.figures.len()), (2, 0), "{most:?}");
-    let words = "B, run 1 (b) was in no steady state: its rate rose by";
-    assert!(most.not_comparable[0].starts_with(words), "{most:?}");
-    assert!(with_drifts_of(2, 1).not_comparable.is_empty(), "half are not most");
-    let words = "B was in no steady state";
-    assert!(with_drifts_of(1, 1).not_comparable[0].starts_with(words));
+    assert_eq!((most.not_comparable.len(), most.cautions.len()), (0, 2), "{most:?}");
+    assert!(most.figure(FigureName::Rate).unwrap().effect.is_some(), "{most:?}");
+    let words = "B, run 1 (b) did not reach a steady state: its rate rose by";
+    assert!(most.cautions[0].starts_with(words), "{most:?}");
+    assert!(with_drifts_of(2, 1).cautions.is_empty(), "half are not most");
+    let words = "B did not reach a steady state";
+    assert!(with_drifts_of(1, 1).cautions[0].starts_with(words));
+}
+
+#[test]
+fn twice_the_rate_with_three_noisy_repeats_is_decided_with_its_ratio() {
+    let runs =
+        |micros: [u64; 3]| (0..3).zip(micros).map(|(number, at)| step(1, at, number)).collect();
+    // Repeats of each side differ by up to a third.
+    let found = compared(side("a", runs([200, 230, 260])), side("b", runs([100, 115, 130])));
+    let [answer] = found.answer.pairs.as_slice() else { panic!("{found:?}") };
+    assert!((answer.ratio - 2.0).abs() < 0.02, "{answer:?}");
+    let [low, high] = answer.interval.unwrap();
+    assert!(low > 1.3 && high < 3.0 && answer.word == SideWord::Faster, "{answer:?}");
+    assert!(found.sentence().starts_with("B is 2.0 × A (1."), "{}", found.sentence());
+    assert_eq!(found.answer.runs_needed, None);
+}
+
+#[test]
+fn the_margin_of_five_percent_divides_what_differs_from_what_does_not() {
+    let repeats =
+        |micros: u64| (0..5).map(|number| step(1, micros + u64::from(number), number)).collect();
+    let found = |micros| compared(side("a", repeats(1000)), side("b", repeats(micros)));
+    assert_eq!(found(1040).answer.pairs[0].word, SideWord::NoDifference);
+    assert_eq!(found(1070).answer.pairs[0].word, SideWord::Slower);
+    let said = found(1040).sentence();
+    assert!(said.starts_with("B equals A within 5 %: 0.96 × (0.9"), "{said}");
+}
+
+#[test]
+fn single_runs_that_their_user_named_are_called_by_their_names() {
+    let labelled = |name: &str| {
+        let plan = plan(vec![step(1, 100, 0)]);
+        let environment = Environment { host: Host::default(), stacks: Vec::new() };
+        let manifest = Manifest { label: Some(name.to_owned()), ..crate::null_run::manifest(name) };
+        let mut reader = RunReader::new(manifest, plan.clone(), environment);
+        crate::null_run::events(&plan).iter().for_each(|event| reader.observe(event));
+        Side { source: name.into(), runs: vec![reader.finish(name.into())] }
+    };
+    let labels = |sides: &[Side], names: &[&str]| -> Vec<String> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let found = compare_named(sides, &names, &CompareSettings::default());
+        let pair = [found.pairs[0].baseline.clone(), found.pairs[0].other.clone()];
+        assert_eq!(found.sides.iter().map(|side| &side.label).collect::<Vec<_>>(), pair.each_ref());
+        assert!(found.sentence().contains(&format!("{} is ", pair[1])), "{found:?}");
+        pair.to_vec()
+    };
+    let plain = || side("other", vec![step(1, 100, 0)]);
+    assert_eq!(labels(&[labelled("gp3"), labelled("io2")], &[]), ["gp3", "io2"]);
+    // One of two without a name, or one name twice: letters.
+    assert_eq!(labels(&[labelled("gp3"), plain()], &[]), ["A", "B"]);
+    assert_eq!(labels(&[labelled("gp3"), labelled("gp3")], &[]), ["A", "B"]);
+    assert_eq!(labels(&[plain(), plain()], &["old", "new"]), ["old", "new"]);
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn whole(key: &'static str, span: Option<Nanos>, unit: Nanos) -> Result<Nanos, K
     let span = span.ok_or_else(|| KeyFault::missing(key))?;
     match span.get().is_multiple_of(unit.get()) {
         true => Ok(span),
-        false => Err(KeyFault::new(key, format!("{key} {span} is no whole number of {unit}"))),
+        false => Err(KeyFault::new(key, format!("{key} {span} is not a whole number of {unit}"))),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::io;
 
-use super::svg;
+use super::{svg, verdict_tone};
 use crate::Options;
 use crate::document::chart::Chart;
 use crate::document::{
@@ -86,12 +86,8 @@ fn write_page<'a>(document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result
 <body>
 <main>"#
     )?;
-    let named = [(&document.kind, "p class=\"brand\"", "p"), (&document.title, "h1", "h1")];
-    let named = named.into_iter().filter(|(text, ..)| !text.is_empty());
     out.write_str("\n<header>")?;
-    for (text, open, close) in named {
-        write!(out, "\n<{open}>{}</{close}>", EscapedText(text))?;
-    }
+    headings(document, out)?;
     out.write_str("\n</header>")?;
     let anchors: Vec<String> = document
         .sections
@@ -123,6 +119,25 @@ fn write_page<'a>(document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result
         write!(out, "\n<script type=\"application/json\" id=\"values\">{values}</script>")?;
     }
     write!(out, "\n<script>{SCRIPT}</script>\n</body>\n</html>")
+}
+
+/// The answer with the title above, or the title with its kind above.
+fn headings(document: &Document, out: &mut HtmlPage<'_>) -> fmt::Result {
+    if let Some(summary) = &document.summary {
+        let (word, rest) = summary.parts();
+        let tone = class(verdict_tone(summary.verdict));
+        write!(out, "\n<p class=\"brand\">{}</p>\n<h1>", EscapedText(&document.heading()))?;
+        if !word.is_empty() {
+            write!(out, "<span class=\"verdict-word {tone}\">{word}</span>")?;
+        }
+        return write!(out, "{}</h1>", EscapedText(rest));
+    }
+    let named = [(&document.kind, "p class=\"brand\"", "p"), (&document.title, "h1", "h1")];
+    let named = named.into_iter().filter(|(text, ..)| !text.is_empty());
+    for (text, open, close) in named {
+        write!(out, "\n<{open}>{}</{close}>", EscapedText(text))?;
+    }
+    Ok(())
 }
 
 fn section<'a>(section: &'a Section, anchor: &str, out: &mut HtmlPage<'a>) -> fmt::Result {

@@ -7,6 +7,7 @@
 use std::io;
 
 use super::text::{map_table, sparklines, tile_lines, tile_words};
+use super::verdict_tone;
 use crate::Options;
 use crate::document::chart::{Chart, Drawing};
 use crate::document::{
@@ -20,9 +21,15 @@ pub(crate) fn render(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let level = options.level();
-    let mut text = match document.heading() {
-        heading if heading.is_empty() => String::new(),
-        heading => format!("# {}\n", escaped(&heading)),
+    let heading = escaped(&document.heading());
+    let mut text = match &document.summary {
+        Some(summary) => {
+            let (word, rest) = summary.parts();
+            let word = toned(verdict_tone(summary.verdict), word);
+            format!("# {word}{}\n\n{heading}\n", escaped(rest))
+        }
+        None if heading.is_empty() => String::new(),
+        None => format!("# {heading}\n"),
     };
     // As much as a terminal has: an issue is read by people, and JSON is there for the rest.
     for section in document.up_to(level) {
@@ -155,8 +162,25 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use durio_judge::summary::{Summary, SummaryVerdict};
+
     use super::*;
     use crate::document::Cell;
+
+    #[test]
+    fn the_sentence_is_the_first_heading_and_the_title_stands_below() {
+        let summary = Summary {
+            verdict: SummaryVerdict::Caution,
+            sentence: "Caution: a*b is slow.".to_owned(),
+            headline: Vec::new(),
+            reasons: Vec::new(),
+        };
+        let document = Document { summary: Some(summary), ..Document::new("durio check", "/d") };
+        let mut bytes = Vec::new();
+        render(&document, &Options::default(), &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert_eq!(text, "# **Caution**: a\\*b is slow.\n\ndurio check: /d\n");
+    }
 
     #[test]
     fn names_of_other_hands_are_no_markup() {

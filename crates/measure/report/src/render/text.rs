@@ -3,24 +3,21 @@
 //! Lays out a document in the terminal's width. It shows headline and summary, and details on
 //! request; for charts the lines as sparklines, maps as tables, tiles as letters.
 
+mod table;
+
 use std::io;
 
-use comfy_table::{
-    Attribute, Cell as TextCell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle,
-    Table as TextTable, TableStyle,
-};
+use table::table;
 
+use super::verdict_tone;
 use crate::Options;
 use crate::document::chart::{Chart, ChartSeries, Drawing, Map, Panel, Style, TileArea};
 use crate::document::{
-    Block, Card, Cell, DetailLevel, Document, LabelledFact, LayerNode, Row, Section, SectionBody,
-    Table, Tone,
+    Block, Card, Cell, DetailLevel, Document, LabelledFact, LayerNode, Section, SectionBody, Table,
+    Tone,
 };
 use crate::figures::{sparkline, sparkline_below};
 use crate::visible::visible;
-
-// From this width on columns have air between them.
-const WIDTH_ROOMY: usize = 92;
 
 /// Bars of a sparkline.
 const SPARKS_MAX: usize = 60;
@@ -31,23 +28,25 @@ const TILES_ACROSS: usize = 64;
 /// The indent below a heading.
 const INDENT: &str = "  ";
 
-/// No borders; a light line under the headings.
-const STYLE: TableStyle = TableStyle::new()
-    .header_lines(ContentLineStyle::none().junction(' '))
-    .header_separator(LineStyle::none().fill('─').junction('─'))
-    .content_lines(ContentLineStyle::none().junction(' '));
-
 pub(crate) fn render(
     document: &Document,
     options: &Options,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let mut page = TextPage::new(options);
+    if let Some(summary) = &document.summary {
+        let (word, rest) = summary.parts();
+        page.begun(verdict_tone(summary.verdict), word, Tone::Strong, rest);
+    }
     let title = document.heading();
     if !title.is_empty() {
-        page.paragraph("", Tone::Strong, &title);
+        let tone = if document.summary.is_some() { Tone::Note } else { Tone::Strong };
+        page.paragraph("", tone, &title);
     }
-    for (at, section) in document.up_to(page.level()).enumerate() {
+    // The sentence has the results of headlines.
+    let is_said = document.summary.is_some() && !options.verbose;
+    let is_shown = |section: &&Section| !is_said || has_more(section, options.level());
+    for (at, section) in document.up_to(page.level()).filter(is_shown).enumerate() {
         if at > 0 || !section.heading.is_empty() {
             page.blank();
         }
@@ -58,12 +57,23 @@ pub(crate) fn render(
                 INDENT
             }
         };
-        blocks(section, indent, &mut page);
+        blocks(section, indent, is_said, &mut page);
     }
     out.write_all(page.text().as_bytes())
 }
 
-fn blocks(section: &Section, indent: &str, page: &mut TextPage) {
+/// True if a section says more than the document's first sentence.
+fn has_more(section: &Section, level: DetailLevel) -> bool {
+    section.up_to(level).any(|block| match &block.body {
+        SectionBody::Facts(facts) if block.level == DetailLevel::Headline => {
+            facts.iter().any(|fact| fact.tone == Tone::Bad)
+        }
+        _ => true,
+    })
+}
+
+/// `is_said`: the results of headlines are in the document's first sentence.
+fn blocks(section: &Section, indent: &str, is_said: bool, page: &mut TextPage) {
     let mut is_after_figures = false;
     let shown = page.level();
     for Block { level, body } in section.up_to(shown) {
@@ -79,9 +89,9 @@ fn blocks(section: &Section, indent: &str, page: &mut TextPage) {
         match body {
             SectionBody::Text(tone, text) => page.paragraph(indent, *tone, text),
             SectionBody::Facts(facts) if *level == DetailLevel::Headline => {
-                headline(facts, indent, page);
+                headline(facts, indent, is_said, page);
             }
-            SectionBody::Facts(all) => facts(all, indent, page),
+            SectionBody::Facts(all) => facts(&all.iter().collect::<Vec<_>>(), indent, page),
             SectionBody::Table(it) => table(it, indent, page),
             SectionBody::Charts(charts) => {
                 // The others have more points than a line has columns.
@@ -102,15 +112,18 @@ fn blocks(section: &Section, indent: &str, page: &mut TextPage) {
             }
             SectionBody::Group(group) => {
                 page.paragraph(indent, Tone::Strong, &group.heading);
-                blocks(group, &format!("{indent}{INDENT}"), page);
+                blocks(group, &format!("{indent}{INDENT}"), is_said, page);
             }
         }
     }
 }
 
 /// Values with their names; a value with a tone is shown like any fact.
-fn headline(all: &[LabelledFact], indent: &str, page: &mut TextPage) {
-    for part in all.chunk_by(|a, b| (a.tone == Tone::Plain) == (b.tone == Tone::Plain)) {
+fn headline(all: &[LabelledFact], indent: &str, is_said: bool, page: &mut TextPage) {
+    // Errors are told in full.
+    let shown = all.iter().filter(|fact| !is_said || fact.tone == Tone::Bad);
+    let shown: Vec<&LabelledFact> = shown.collect();
+    for part in shown.chunk_by(|a, b| (a.tone == Tone::Plain) == (b.tone == Tone::Plain)) {
         match part.first() {
             Some(first) if first.tone == Tone::Plain => part.iter().for_each(|part| {
                 page.paragraph(indent, Tone::Strong, &format!("{} {}", part.value, part.label));
@@ -120,7 +133,7 @@ fn headline(all: &[LabelledFact], indent: &str, page: &mut TextPage) {
     }
 }
 
-fn facts(facts: &[LabelledFact], indent: &str, page: &mut TextPage) {
+fn facts(facts: &[&LabelledFact], indent: &str, page: &mut TextPage) {
     let widest = facts.iter().map(|fact| visible(&fact.label).chars().count()).max().unwrap_or(0);
     for LabelledFact { label, tone, value, .. } in facts {
         page.labelled(indent, label, widest, *tone, value);
@@ -255,46 +268,6 @@ pub(super) fn map_table(map: &Map) -> Table {
     table
 }
 
-fn table(table: &Table, indent: &str, page: &mut TextPage) {
-    let shown = table.columns_up_to(page.level());
-    let mut text = TextTable::new();
-    text.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
-    // Dynamic arrangement needs a width.
-    text.set_width(u16::try_from(page.width().saturating_sub(indent.len())).unwrap_or(u16::MAX));
-    match page.colour() {
-        true => text.enforce_styling(),
-        // Otherwise the library asks the real terminal, which need not be where this text goes.
-        false => text.force_no_tty(),
-    };
-    text.set_header(shown.iter().map(|at| TextCell::new(visible(&table.columns[*at].title))));
-    for row in table.rows_up_to(page.level()) {
-        text.add_row(shown.iter().enumerate().map(|(place, at)| cell(row, *at, place == 0)));
-    }
-    let padding = u16::from(page.width() >= WIDTH_ROOMY);
-    for (place, (column, at)) in text.column_iter_mut().zip(&shown).enumerate() {
-        // The air goes first where a terminal is narrow: wrapped cells are worse.
-        column.set_padding((0, padding));
-        if place > 0 && !table.columns[*at].is_words {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    for line in text.lines() {
-        page.finished_line(&format!("{indent}{line}"));
-    }
-}
-
-fn cell(row: &Row, at: usize, is_label: bool) -> TextCell {
-    let cell = row.cells.get(at).unwrap_or(&Cell::Empty);
-    let text = visible(&cell.shown());
-    let is_bold = is_label && !row.is_part
-        || matches!(cell, Cell::Word(Tone::Good | Tone::Bad | Tone::Strong, _));
-    match (is_label && row.is_part, is_bold) {
-        (true, _) => TextCell::new(format!("  {text}")),
-        (false, true) => TextCell::new(text).add_attribute(Attribute::Bold),
-        (false, false) => TextCell::new(text),
-    }
-}
-
 // Narrower terminals get lines of this length, which they break themselves.
 const WIDTH_MIN: usize = 40;
 
@@ -387,6 +360,20 @@ impl TextPage {
         }
     }
 
+    /// A paragraph whose first word, if it has one, is in a tone of its own.
+    fn begun(&mut self, word_tone: Tone, word: &str, tone: Tone, text: &str) {
+        let whole = visible(&format!("{word}{text}"));
+        for (at, line) in wrapped(&whole, self.width).iter().enumerate() {
+            let line = match line.strip_prefix(word).filter(|_| at == 0 && !word.is_empty()) {
+                Some(rest) => {
+                    format!("{}{}", self.painted(word_tone, word), self.painted(tone, rest))
+                }
+                None => self.painted(tone, line),
+            };
+            self.finished_line(&line);
+        }
+    }
+
     fn painted(&self, tone: Tone, text: &str) -> String {
         // Escapes around blanks would keep trim_end from shortening the line.
         match self.colour && tone != Tone::Plain && !text.trim().is_empty() {
@@ -416,6 +403,8 @@ fn wrapped(text: &str, room: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use durio_judge::summary::{Summary, SummaryVerdict};
+
     use super::*;
 
     fn shown(section: Section, options: &Options) -> String {
@@ -459,6 +448,41 @@ mod tests {
         );
         assert!(shown_at(40).contains("  durio durable /data\n"));
         assert!(shown_at(20).contains("  /a/long/path/of/a/report\n"));
+    }
+
+    #[test]
+    fn the_sentence_is_the_first_line_with_its_word_in_its_colour_and_says_the_headline() {
+        let findings = Summary {
+            verdict: SummaryVerdict::Bad,
+            sentence: "Bad: goal missed: commit p99 < 1 ms (3 ms); 363 commits/s.".to_owned(),
+            headline: Vec::new(),
+            reasons: Vec::new(),
+        };
+        let text = |summary: Option<Summary>, verbose: bool, colour: bool| {
+            let mut section = Section::default();
+            section.toned_at(DetailLevel::Headline, Tone::Plain, "commits", "363");
+            section.toned_at(DetailLevel::Headline, Tone::Warning, "PARTIAL", "p");
+            section.toned_at(DetailLevel::Headline, Tone::Bad, "ERROR", "e");
+            let mut silent = Section::default();
+            silent.toned_at(DetailLevel::Headline, Tone::Plain, "more", "7");
+            let sections = vec![silent, section];
+            let document = Document { sections, summary, ..Document::new("", "t") };
+            let mut bytes = Vec::new();
+            let options = Options { width: 40, colour, verbose };
+            render(&document, &options, &mut bytes).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        let sentence = "Bad: goal missed: commit p99 < 1 ms (3\nms); 363 commits/s.\n";
+        let said = |verbose| text(Some(findings.clone()), verbose, false);
+        assert_eq!(said(false), format!("{sentence}t\nERROR  e\n"));
+        let whole = "t\n7 more\n\n363 commits\nPARTIAL  p\nERROR    e\n";
+        assert_eq!(said(true), format!("{sentence}{whole}"));
+        assert_eq!(text(None, false, false), whole);
+        let painted = text(Some(findings.clone()), false, true);
+        let first = "\x1b[1;31mBad\x1b[0m\x1b[1m: goal missed: commit p99 < 1 ms (3\x1b[0m\n";
+        assert!(painted.starts_with(first), "{painted:?}");
+        let good = Summary { verdict: SummaryVerdict::Good, ..findings };
+        assert!(text(Some(good), false, true).starts_with("\x1b[1mBad: "));
     }
 
     #[test]

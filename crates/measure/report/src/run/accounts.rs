@@ -10,11 +10,12 @@ use durio_analyse::{
 use durio_base::{Bytes, Nanos};
 use durio_observe::DeviceCounters;
 
-use super::figures::{location_name, locations};
+use super::figures::locations;
 use super::machine::cache_name;
 use crate::document::{Cell, Section, Table, Tone};
 use crate::figures::{
-    counted, decimal, deviation, grouped, latency, latency_or_absent, mean_latency, percent, rate,
+    counted, decimal, deviation, grouped, latency, latency_or_absent, location_name, mean_latency,
+    percent, rate,
 };
 
 // Bytes of a sector in the kernel's counters, for every device.
@@ -246,7 +247,9 @@ fn cpu_of_machine(workload: &WorkloadFindings) -> Option<(&'static str, String)>
     let system =
         workload.cpu.machine_system_share.map(|share| format!("system {}", percent(share)));
     let steal = workload.cpu.machine_steal_share.map(|share| format!("stolen {}", percent(share)));
-    let parts: Vec<_> = [system, steal].into_iter().flatten().collect();
+    let foreign = workload.cpu.foreign_cores;
+    let foreign = foreign.map(|cores| format!("other work {} cores", decimal(cores)));
+    let parts: Vec<_> = [system, steal, foreign].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| ("CPU of the machine", parts.join(", ")))
 }
 

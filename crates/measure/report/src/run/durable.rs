@@ -51,7 +51,8 @@ fn in_short(found: &DurableFindings, sections: &[Section]) -> Section {
     let methods = found.methods.iter().map(tables::methods_of_databases);
     methods.for_each(|table| short.table(table));
     let mut without = Vec::new();
-    for it in sections {
+    // The document's first sentence has the fastest method.
+    for it in sections.iter().filter(|section| section.heading != METHODS) {
         let facts = it.blocks.iter().find_map(|block| match &block.body {
             SectionBody::Facts(facts) => facts.first(),
             _ => None,
@@ -61,17 +62,29 @@ fn in_short(found: &DurableFindings, sections: &[Section]) -> Section {
                 without.push(it.heading.to_lowercase());
             }
             Some(LabelledFact { label, tone, value, .. }) => {
-                short.toned(*tone, &it.heading, format!("{label}: {value}"));
+                // The rest of the answer is in its section.
+                let answer = value.split("; ").next().unwrap_or_default();
+                let level = match ANSWERS.contains(&it.heading.as_str()) {
+                    true => DetailLevel::Summary,
+                    false => DetailLevel::Detail,
+                };
+                short.toned_at(level, *tone, &it.heading, format!("{label}: {answer}"));
             }
             None => {}
         }
     }
     if !without.is_empty() {
-        let text = format!("{}: no formula describes the figures", without.join(", "));
-        short.fact("No model", text);
+        let text = format!("{}: no model fits", without.join(", "));
+        short.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Plain, "No model", text));
     }
     short
 }
+
+/// The heading of the first section, whose answer is in the summary.
+const METHODS: &str = "Sync methods";
+
+/// Sections whose answers a screen has below the table: how a log should be written.
+const ANSWERS: [&str; 3] = ["File modes", "Sizes", "Group commit"];
 
 /// Labels of sections that looked for a formula and found none; why is a detail.
 const NO_ANSWER: [&str; 2] = ["no model", "no law"];
@@ -134,7 +147,7 @@ fn disagreements(found: &DurableFindings) -> Section {
 fn methods(found: &DurableFindings) -> Section {
     let summary = "One writer, as pg_test_fsync asks: operations per second and what each takes, \
                    past and through the page cache; the unsynced write stands for contrast.";
-    let mut part = part("Sync methods", summary);
+    let mut part = part(METHODS, summary);
     let Some(methods) = &found.methods else { return part };
     tables::with_noise_note(tables::methods(methods), &mut part);
     let row = |at: Option<usize>| at.and_then(|at| methods.rows.get(at));

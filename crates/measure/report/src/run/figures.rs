@@ -3,6 +3,8 @@
 //! Makes sections with the bars that compare; charts of a single workload are in `over_time`.
 
 use durio_analyse::{Distribution, Findings, OperationFindings, WorkloadFindings, each_once};
+use durio_judge::compare::between_places;
+use durio_judge::summary::of_run;
 use durio_record::{OperationName, Phase};
 
 use super::machine::cache_name;
@@ -11,7 +13,7 @@ use crate::document::{
     Cell, Column, DetailLevel, Section, SectionBody, Table, Tone, both, detail, page, record,
     shown, words,
 };
-use crate::figures::{latency, precise, rate};
+use crate::figures::{latency, location_name, precise, rate};
 
 // In place of the rate of a workload that completed no operation.
 const NOT_MEASURED: &str = "nothing was measured";
@@ -25,7 +27,8 @@ pub(super) fn section(findings: &Findings) -> Section {
     let locations = locations(findings);
     let several = locations.len() > 1;
     let level = if several {
-        section.table(side_by_side(findings, &locations));
+        let labels = compared_places(findings, &mut section);
+        section.table(side_by_side(findings, &locations, &labels));
         DetailLevel::Detail
     } else {
         DetailLevel::Summary
@@ -69,11 +72,6 @@ pub(super) fn section(findings: &Findings) -> Section {
 /// The locations of the workloads, each once, in order.
 pub(crate) fn locations(findings: &Findings) -> Vec<&str> {
     each_once(findings.workloads.iter().map(|workload| workload.location.as_str()))
-}
-
-/// A location as readers see it; scripted targets have none.
-pub(crate) fn location_name(location: &str) -> &str {
-    if location.is_empty() { "no location" } else { location }
 }
 
 /// A workload with its place, where there are several.
@@ -288,12 +286,36 @@ fn trend(workload: &WorkloadFindings) -> Cell {
     Cell::Trend(together.map(mean).collect())
 }
 
-/// The results that fit a screen with another location's.
-fn side_by_side(findings: &Findings, locations: &[&str]) -> Table {
-    let titles = |location: &&str| {
-        [format!("{} /s", location_name(location)), "p50".into(), "p99".into(), "p99.9".into()]
-    };
-    let titles = locations.iter().flat_map(titles);
+/// How many times the first place's rate the others have; gives the labels of the places.
+fn compared_places(findings: &Findings, section: &mut Section) -> Vec<String> {
+    let Some(answer) = between_places(findings) else { return Vec::new() };
+    // The summary has it, unless it is about databases.
+    if !of_run(findings).sentence.contains(&answer.sentence) {
+        section.say(Tone::Strong, &answer.sentence);
+    }
+    for remark in &answer.remarks {
+        section.toned(Tone::Warning, "NOTE", remark);
+    }
+    if let Some(command) = &answer.command {
+        let command = format!("{command}  # by turns, with an interval");
+        section.push(DetailLevel::Summary, SectionBody::Verbatim(command));
+    }
+    answer.places.into_iter().map(|(label, _)| label).collect()
+}
+
+/// The label of a place, if the results of several stand side by side.
+pub(super) fn place_label(findings: &Findings, location: &str) -> Option<String> {
+    let answer = findings.campaign.is_none().then(|| between_places(findings)).flatten()?;
+    let mut places = answer.places.into_iter();
+    places.find(|(_, place)| place == location).map(|(label, _)| label)
+}
+
+/// The results that fit a screen with another location's, under the labels of the places: paths would
+/// be broken within words.
+fn side_by_side(findings: &Findings, locations: &[&str], labels: &[String]) -> Table {
+    let titles =
+        |label: &String| [format!("{label} /s"), "p50".into(), "p99".into(), "p99.9".into()];
+    let titles = labels.iter().flat_map(titles);
     let mut table = Table::new(std::iter::once("workload".to_owned()).chain(titles));
     if locations.len() > 2 {
         table = table.with_level(DetailLevel::Detail, &["p50", "p99.9"]);

@@ -5,6 +5,7 @@
 use durio_analyse::prediction::{PredictionFindings, PredictionPoint, RateBound};
 use durio_analyse::profile::{LoadComparison, ProfileFindings, StateLatency};
 use durio_analyse::{Findings, VerdictWord};
+use durio_base::Rate;
 use durio_record::OperationName;
 
 use crate::document::{
@@ -141,23 +142,7 @@ fn rate_range(range: Option<(f64, f64)>) -> Cell {
     })
 }
 
-/// Two digits: more would suggest that the ends of the expected range are exact.
+/// An end of an expected range, which is not exact.
 fn roughly(rate: f64) -> f64 {
-    if rate <= 0.0 {
-        return rate;
-    }
-    let digit = 10_f64.powf(rate.log10().floor() - 1.0);
-    (rate / digit).round() * digit
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ends_of_an_expectation_have_two_digits() {
-        for (rate, shown) in [(8174.0, 8200.0), (11_059.0, 11_000.0), (9.96, 10.0), (0.0, 0.0)] {
-            assert!((roughly(rate) - shown).abs() < 1e-9, "{rate}: {}", roughly(rate));
-        }
-    }
+    Rate::new(rate).to_two_digits().per_second()
 }

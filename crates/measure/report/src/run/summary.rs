@@ -11,10 +11,11 @@ use durio_record::file_names;
 use crate::document::{Card, DetailLevel, LabelledFact, Section, SectionBody, Tone};
 use crate::runs::end_of_name;
 
-// The rest is one option away.
-const DOUBTS_MAX: usize = 5;
+/// Characters of caveats that a line of 100 columns has room for beside their number and that of the
+/// others, which are one option away.
+const CAVEATS_MAX: usize = 61;
 
-/// Whether the flush can be trusted, and the doubts.
+/// Whether the flush can be trusted, and the caveats, on a line each.
 pub(super) fn trust(findings: &Findings) -> Section {
     let mut section = Section::default();
     if let Some(worst) = findings.signals.first() {
@@ -22,32 +23,35 @@ pub(super) fn trust(findings: &Findings) -> Section {
             |word: &SignalWord| matches!(word, SignalWord::UnsafeConfig | SignalWord::Suspect);
         let count = findings.signals.iter().filter(|signal| against(&signal.word)).count();
         let text = match count {
-            0 => "nothing that was seen speaks against it; only a power cut proves it".to_owned(),
+            0 => "no sign of trouble (only a power-cut test can prove it)".to_owned(),
             _ => {
                 let more =
-                    if count > 1 { format!("; and {} more", count - 1) } else { String::new() };
+                    if count > 1 { format!(", and {} more", count - 1) } else { String::new() };
                 let word = worst.word.words().to_uppercase();
-                format!("{word} {} ({}): {}{more}", worst.id, worst.layer, worst.implies)
+                format!("{word} {} ({}){more}", worst.id, worst.layer)
             }
         };
         let tone = if count == 0 { Tone::Plain } else { tone(worst.word) };
         section.toned(tone, "flush", text);
     }
-    let doubts = findings.warnings.iter().map(|warning| match warning.about.as_slice() {
-        [] => warning.code.clone(),
-        [one] => format!("{} ({one})", warning.code),
-        about => format!("{} ({})", warning.code, counted(about.len() as u64, "workload")),
-    });
-    let mut doubts: Vec<String> = doubts.collect();
-    if let Some(more) = doubts.len().checked_sub(DOUBTS_MAX).filter(|more| *more > 0) {
-        doubts.truncate(DOUBTS_MAX);
-        doubts.push(format!("and {more} more"));
-    }
-    match doubts.is_empty() {
-        true => section.fact("doubts", "none"),
-        false => section.toned(Tone::Warning, "doubts", doubts.join("; ")),
+    let count = findings.warnings.len();
+    match count {
+        0 => section.fact("caveats", "none"),
+        _ => section.toned(Tone::Warning, &format!("caveats ({count})"), caveats(findings)),
     }
     section
+}
+
+/// The codes of as many warnings as a line has room for.
+fn caveats(findings: &Findings) -> String {
+    let codes: Vec<&str> = findings.warnings.iter().map(|warning| warning.code.as_str()).collect();
+    let length = |codes: &[&str]| codes.join(", ").chars().count();
+    let fitting = (1..=codes.len()).rev().find(|count| length(&codes[..*count]) <= CAVEATS_MAX);
+    let (shown, more) = codes.split_at(fitting.unwrap_or(codes.len().min(1)));
+    match more.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more (--verbose)", shown.join(", ")),
+    }
 }
 
 // What follows longer commands stands where they end.
@@ -57,15 +61,29 @@ const COMMAND_MAX: usize = 50;
 pub(super) fn next(findings: &Findings) -> Section {
     let mut section = Section::new("Next");
     let commands = commands(findings);
+    // The first step, and where everything is; a screen has no room for more. With several places
+    // the first step is to compare them, which stands with their results.
+    let shown = if findings.stack.len() > 1 { 0 } else { 1 };
+    let (first, rest) = commands.split_at(shown.min(commands.len().saturating_sub(1)));
+    let (others, last) = rest.split_at(rest.len().saturating_sub(1));
+    let shown: Vec<_> = first.iter().chain(last).collect();
+    let folder = findings.run_folder.trim_end_matches('/');
+    let page = format!("report: {folder}/{}", file_names::REPORT);
+    let others = lines(&others.iter().collect::<Vec<_>>());
+    if !others.is_empty() {
+        section.push(DetailLevel::Detail, SectionBody::Verbatim(others.join("\n")));
+    }
+    let shown = lines(&shown).into_iter().chain([page]).collect::<Vec<_>>().join("\n");
+    section.push(DetailLevel::Summary, SectionBody::Verbatim(shown));
+    section
+}
+
+/// Commands with what each answers behind them, in a column.
+fn lines(commands: &[&(String, String)]) -> Vec<String> {
     let widths = commands.iter().map(|(command, _)| command.chars().count());
     let widest = widths.filter(|width| *width <= COMMAND_MAX).max().unwrap_or(0);
     // A command that is broken over lines cannot be copied.
-    let lines = commands.iter().map(|(command, answer)| format!("{command:widest$}  # {answer}"));
-    let folder = findings.run_folder.trim_end_matches('/');
-    let page = format!("report: {folder}/{}", file_names::REPORT);
-    let lines = lines.chain([page]).collect::<Vec<_>>().join("\n");
-    section.push(DetailLevel::Summary, SectionBody::Verbatim(lines));
-    section
+    commands.iter().map(|(command, answer)| format!("{command:widest$}  # {answer}")).collect()
 }
 
 /// The shortest that other commands take for the run.
@@ -92,10 +110,10 @@ fn commands(findings: &Findings) -> Vec<(String, String)> {
         if in_memory {
             add("durio check DIR".to_owned(), "DIR on the storage that the database will use");
         } else if purpose == Purpose::Check && findings.provisional.is_some() {
-            add(format!("durio check --thorough {path}"), "figures to buy and to size by");
+            add(format!("durio check --thorough {path}"), "numbers for sizing and purchasing");
         }
         if purpose != Purpose::Durable && !in_memory {
-            add(format!("durio durable {path}"), "the fastest durable write here, and its price");
+            add(format!("durio durable {path}"), "find the fastest durable write method");
         }
         if !in_memory {
             add(format!("durio advise {path} --run {run}"), "settings to change");
@@ -104,7 +122,7 @@ fn commands(findings: &Findings) -> Vec<(String, String)> {
     let warnings = findings.warnings.len() as u64;
     let answer = match warnings {
         0 => "layers, method, evidence".to_owned(),
-        _ => format!("{} with what to do, layers, method", counted(warnings, "doubt")),
+        _ => format!("{} with fixes, layers, method", counted(warnings, "caveat")),
     };
     add(format!("durio report {run} --verbose"), &answer);
     commands

@@ -1,14 +1,13 @@
 //! Fit or unfit for which database, by whose limit: a table, and its sources.
 
 use durio_analyse::{Findings, SignalWord, Verdict, VerdictWord, each_once};
-use durio_plan::Provenance;
+use durio_plan::{Provenance, Threshold};
 
-use super::figures::location_name;
 use crate::document::{
     Card, Cell, Column, DetailLevel, LabelledFact, Row, Section, SectionBody, Table, Tone, shown,
     words,
 };
-use crate::figures::{counted, decimal, factor, grouped};
+use crate::figures::{counted, decimal, factor, grouped, location_name};
 
 /// A row for each limit; with several locations a column for each.
 pub(super) fn section(findings: &Findings) -> Section {
@@ -18,25 +17,34 @@ pub(super) fn section(findings: &Findings) -> Section {
     let judged: Vec<&Verdict> =
         findings.verdicts.iter().filter(|verdict| !is_open(verdict)).collect();
     let locations = each_once(judged.iter().map(|verdict| verdict.location.as_str()));
-    section.table(match locations.len() {
-        0 | 1 => {
-            let in_states = findings.profile.is_some() || findings.prediction.is_some();
-            of_one_location(&judged, in_states)
-        }
+    let in_states = findings.profile.is_some() || findings.prediction.is_some();
+    let table = match locations.len() {
+        0 | 1 => of_one_location(&judged, in_states),
         _ => side_by_side(&judged, &locations),
-    });
+    };
+    // A check holds many limits against few results: a screen has a line for each verdict.
+    match in_states {
+        true => section.table(table),
+        false => {
+            lines(&judged, &locations, &mut section);
+            if !table.rows.is_empty() {
+                section.push(DetailLevel::Detail, SectionBody::Table(table));
+            }
+        }
+    }
     // A profile's table has said it.
     let not_said = findings.verdicts.iter().filter(|_| findings.profile.is_none());
     let open = each_once(not_said.filter(is_open).map(|verdict| verdict.database.as_str()));
     let practice = judged.iter().any(|verdict| is_practice(verdict));
-    let practice = practice.then(|| "* practice, not the vendor's word".to_owned());
-    let without = (!open.is_empty()).then(|| {
+    if practice {
+        // Lines of a screen say it themselves.
+        let level = if in_states { DetailLevel::Summary } else { DetailLevel::Detail };
+        section.say_at(level, Tone::Note, "* rule of thumb, not a vendor limit");
+    }
+    if !open.is_empty() {
         let count = counted(open.len() as u64, "database");
-        format!("no limit is published for {count}: set one with --goal")
-    });
-    let notes: Vec<String> = practice.into_iter().chain(without).collect();
-    if !notes.is_empty() {
-        section.note(notes.join("; "));
+        let text = format!("no limit is published for {count}: set one with --goal");
+        section.say_at(DetailLevel::Detail, Tone::Note, text);
     }
     // The doubt between a result and its verdict is often the same for all.
     let doubted = judged
@@ -57,6 +65,48 @@ pub(super) fn section(findings: &Findings) -> Section {
         section.fact_at(DetailLevel::Detail, text);
     }
     section
+}
+
+/// The missed limits and those that are met, on a line each.
+fn lines(judged: &[&Verdict], locations: &[&str], section: &mut Section) {
+    for location in locations {
+        for word in [VerdictWord::Unfit, VerdictWord::Fit] {
+            let is_here =
+                |verdict: &&&Verdict| verdict.location == *location && verdict.verdict == word;
+            let here: Vec<&Verdict> = judged.iter().filter(is_here).copied().collect();
+            let items: Vec<String> = match word {
+                VerdictWord::Unfit => here.iter().map(|verdict| missed(verdict)).collect(),
+                _ => met(&here),
+            };
+            let label = match locations.len() {
+                1 => word.words().to_owned(),
+                _ => format!("{} {}", location_name(location), word.words()),
+            };
+            let is_any_practice = here.iter().any(|verdict| is_practice(verdict));
+            let mark = if is_any_practice { " (* rule of thumb)" } else { "" };
+            if !items.is_empty() {
+                section.toned(tone(word), &label, format!("{}{mark}", items.join(", ")));
+            }
+        }
+    }
+}
+
+/// `oracle * (mean of commit < 50 ms, measured 61 ms)`.
+fn missed(verdict: &Verdict) -> String {
+    format!("{} ({}, measured {})", name(verdict), verdict.limit, measured(verdict).shown())
+}
+
+/// `etcd 4.70 ×`: each database with the least headroom of its limits, a goal with its limit.
+fn met(fit: &[&Verdict]) -> Vec<String> {
+    let named = fit.iter().map(|verdict| match verdict.database == Threshold::GOAL {
+        true => (format!("goal {}", verdict.limit), verdict.headroom),
+        false => (name(verdict), verdict.headroom),
+    });
+    let item = |(name, headrooms): (String, Vec<Option<f64>>)| {
+        let least = headrooms.into_iter().flatten().reduce(f64::min);
+        format!("{name}{}", least.map_or_else(String::new, |times| format!(" {}", factor(times))))
+    };
+    grouped(named).into_iter().map(item).collect()
 }
 
 /// Databases that the storage fails, doubtful ones and passed ones: the beginning of a page.
@@ -219,7 +269,51 @@ fn sources(it: &Verdict) -> Vec<LabelledFact> {
 
 #[cfg(test)]
 mod tests {
+    use durio_analyse::ThresholdSource;
+
     use super::*;
+
+    #[test]
+    fn a_screen_has_a_line_of_met_limits_and_one_of_missed_ones_for_each_place() {
+        let of = |database: &str, location: &str, fits: bool, headroom: f64| Verdict {
+            database: database.to_owned(),
+            headroom: Some(headroom),
+            ..verdict((location, if fits { VerdictWord::Fit } else { VerdictWord::Unfit }, 12.0))
+        };
+        let practice = ThresholdSource {
+            publisher: "Somebody".to_owned(),
+            document: "A list".to_owned(),
+            url: String::new(),
+            kind: Some(Provenance::Practice),
+        };
+        let all = [
+            of("etcd", "/a", true, 4.7),
+            of("cockroachdb", "/a", true, 46.6),
+            of("cockroachdb", "/a", true, 11.4),
+            of(Threshold::GOAL, "/a", true, 2.0),
+            of("etcd", "/b", false, 0.83),
+            Verdict { source: Some(practice), ..of("oracle", "/b", true, 176.0) },
+        ];
+        let judged: Vec<&Verdict> = all.iter().collect();
+        let facts = |judged: &[&Verdict], locations: &[&str]| {
+            let mut section = Section::default();
+            lines(judged, locations, &mut section);
+            let facts = section.blocks.into_iter().flat_map(|block| match block.body {
+                SectionBody::Facts(facts) => facts,
+                other => panic!("{other:?}"),
+            });
+            facts.map(|fact| (fact.tone, fact.label, fact.value)).collect::<Vec<_>>()
+        };
+        let met = "etcd 4.70 ×, cockroachdb 11.4 ×, goal p99 of sync < 10 ms 2.00 ×".to_owned();
+        let missed = "etcd (p99 of sync < 10 ms, measured 12 ms)".to_owned();
+        let expected = [
+            (Tone::Good, "/a fit".to_owned(), met.clone()),
+            (Tone::Bad, "/b unfit".to_owned(), missed),
+            (Tone::Good, "/b fit".to_owned(), "oracle * 176 × (* rule of thumb)".to_owned()),
+        ];
+        assert_eq!(facts(&judged, &["/a", "/b"]), expected);
+        assert_eq!(facts(&judged[..4], &["/a"]), [(Tone::Good, "fit".to_owned(), met)]);
+    }
 
     fn verdict((location, verdict, millis): (&str, VerdictWord, f64)) -> Verdict {
         Verdict {

@@ -388,7 +388,21 @@ fn a_replay_says_how_late_it_was_and_what_it_should_have_taken() {
         ("doubt", "other work took 0.3 processors meanwhile: operations begin late for that too"),
     ];
     assert_facts(&found, &facts);
+    let first = "Bad: the storage did not keep up with the trace (800 operations in 41.5 s, 40 s \
+                 planned). Caveat: other work used 0.3 CPUs.\n";
+    assert!(in_full(Format::Text, &found).starts_with(first), "{}", in_full(Format::Text, &found));
     let mut quiet = found;
-    quiet.replay.as_mut().unwrap().others = Some(0.25);
-    assert!(!in_full(Format::Text, &quiet).contains("other work took"));
+    let replay = quiet.replay.as_mut().unwrap();
+    (replay.others, replay.kept_up) = (Some(0.25), Some(true));
+    let text = in_full(Format::Text, &quiet);
+    let first = "Good: the storage kept up with the trace, 800 operations in 41.5 s.\n";
+    assert!(text.starts_with(first) && !text.contains("other work took"), "{text}");
+}
+
+#[test]
+fn a_capture_says_first_what_it_saw_in_a_second_and_has_no_verdict() {
+    let text = in_full(Format::Text, &capture());
+    let first =
+        "500 writes/s (896 KiB/s) and 125 syncs and durable writes/s by 3 processes in 8 s.\n";
+    assert!(text.starts_with(first), "{text}");
 }

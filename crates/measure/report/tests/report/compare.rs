@@ -5,13 +5,14 @@ use durio_analyse::RunState;
 use durio_judge::compare::published::AgainstPublished;
 use durio_judge::compare::published::{RatePoint, TOLERANCE, shape};
 use durio_judge::compare::{
-    COMPARE_SCHEMA, CompareSettings, Comparison, Difference, FigureComparison, FigureName, Gate,
-    Method, Pair, RunFacts, SideFacts, SideWord, StepComparison, published,
+    COMPARE_SCHEMA, CompareAnswer, CompareSettings, Comparison, Difference, FigureComparison,
+    FigureName, Gate, Method, Pair, PairAnswer, RunFacts, SideFacts, SideWord, StepComparison,
+    published,
 };
 use durio_record::OperationName;
 use durio_report::{Format, Options, ShownShapes, write};
 
-use crate::cells::grids;
+use crate::cells::{grids, in_full};
 use crate::sample::HOSTILE;
 
 fn written(format: Format, comparison: &Comparison) -> String {
@@ -28,6 +29,24 @@ fn side(label: &str, source: &str) -> SideFacts {
         state: RunState::Complete,
     };
     SideFacts { label: label.into(), source: source.into(), runs: vec![run] }
+}
+
+const SENTENCE: &str = "B is 0.91 × A (0.89 to 0.93), -9.0 %: 6.48 k against 7.12 k commits/s";
+const COMMAND: &str = "durio compare --interleave a.toml b.toml --pairs 12 --fail-over 5% -- \
+                       --target /a/path/that/is/not/broken";
+
+fn answer() -> CompareAnswer {
+    let pair = PairAnswer {
+        baseline: "A".into(),
+        other: "B".into(),
+        unit: "commits/s".into(),
+        rates: [7_120.0, 6_480.0],
+        ratio: 0.91,
+        interval: Some([0.89, 0.93]),
+        word: SideWord::Slower,
+        reason: None,
+    };
+    CompareAnswer { pairs: vec![pair], runs_needed: Some(12), command: Some(COMMAND.into()) }
 }
 
 const REASON: &str = "the repeats scatter by 4.2 %, a change of 9.3 % could be seen";
@@ -101,6 +120,7 @@ pub(crate) fn comparison(steps: Vec<StepComparison>) -> Comparison {
         settings: CompareSettings { fail_over: Some(0.05), ..CompareSettings::default() },
         resamples: 1000,
         sides: vec![side("A", "before"), side("B", "after")],
+        answer: answer(),
         pairs: vec![pair],
         gate: Some(Gate {
             regressions: vec!["B against A: commit: rate worse by 9.0 %".into()],
@@ -125,15 +145,98 @@ fn the_terminal_says_what_differs_and_by_how_much() {
         "WORSE",
         "undecided scan is missing in B",
         "ok B against A: scan: p99 worse by 2.0 % at most",
-        "About 12 repeats per side would decide",
-        "--interleave A.toml B.toml --pairs 12 --fail-over 5%",
+        "About 12 runs of each side would decide:",
         "seed 1",
         "5 or more per side",
+        "The margin is 5.0 % (--threshold)",
     ] {
         let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(joined.contains(part), "{part} in {text}");
     }
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.starts_with(&format!("{SENTENCE}. Regression of more than 5 %")), "{text}");
+    // A command that is broken over lines cannot be copied.
+    let others = || text.lines().filter(|line| !line.contains("durio compare"));
+    assert!(others().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.lines().any(|line| line.trim() == COMMAND), "{text}");
+}
+
+#[test]
+fn every_effect_stands_beside_its_word_under_the_labels_of_the_sides() {
+    let mut step = step("commit");
+    step.figures = vec![
+        figure(FigureName::Rate, [399.0, 11_900.0], SideWord::NoInterval),
+        figure(FigureName::P99, [2_000_000.0, 3_000.0], SideWord::Undecided),
+    ];
+    step.figures[0].reason = Some("one run per side gives no interval between runs".into());
+    let mut close = self::step("scan");
+    close.figures = vec![
+        figure(FigureName::Rate, [1000.0, 1010.0], SideWord::NoDifference),
+        figure(FigureName::P99, [100_000.0, 199_000.0], SideWord::Slower),
+    ];
+    let mut comparison = comparison(vec![step, close]);
+    (comparison.pairs[0].baseline, comparison.pairs[0].other) = ("gp3".into(), "io2".into());
+    for format in [Format::Text, Format::Html, Format::Markdown] {
+        let tables = grids(format, &in_full(format, &comparison));
+        let short = &tables[0];
+        let titles = ["step", "gp3 rate", "io2 rate", "io2 against gp3", "gp3 p99", "io2 p99"];
+        assert_eq!(short.titles[..6], titles, "{format}");
+        let [rate, p99] = [3, 6].map(|at| [&*short.rows[0][at], &*short.rows[1][at]]);
+        // The step with a difference comes first.
+        assert_eq!(rate, ["+1.0 % no difference", "29.8 × no interval"], "{format}");
+        assert_eq!(p99, ["+99.0 % slower", "÷ 667 undecided"], "{format}");
+        // A single run's blocks are no interval.
+        let all = &tables[1];
+        assert_eq!(all.titles[1..3], ["gp3", "io2"], "{format}");
+        let interval = all.titles.iter().position(|title| title == "95 % interval").unwrap();
+        assert_eq!(all.rows[0][interval], "", "{format}");
+        assert!(all.rows[1][interval].contains(" to "), "{format}");
+    }
+}
+
+#[test]
+fn the_lines_of_a_gate_that_do_not_fit_are_counted() {
+    let mut comparison = comparison(vec![step("commit")]);
+    let lines = (0..14).map(|number| format!("B against A: step-{number}: rate: too noisy"));
+    comparison.gate.as_mut().unwrap().undecided = lines.collect();
+    let mut page = Vec::new();
+    write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("step-2:") && !page.contains("step-3:"), "{page}");
+    assert!(page.contains("11 more; --verbose lists them"), "{page}");
+    assert!(written(Format::Text, &comparison).contains("step-13:"));
+}
+
+#[test]
+fn facts_of_the_machines_that_do_not_fit_are_counted() {
+    let mut comparison = comparison(vec![step("commit")]);
+    let fact = |number: usize| Difference {
+        what: format!("fact-{number}"),
+        baseline: "1".into(),
+        other: "2".into(),
+    };
+    comparison.pairs[0].environment = (0..21).map(fact).collect();
+    let mut page = Vec::new();
+    write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("differs  fact-2 1 → 2\n") && !page.contains("fact-3"), "{page}");
+    assert!(page.contains("differs  18 more facts; --verbose lists them"), "{page}");
+    assert!(page.lines().count() <= 30, "{}: {page}", page.lines().count());
+    assert!(written(Format::Text, &comparison).contains("fact-20 1 → 2"));
+}
+
+#[test]
+fn a_reason_is_said_once() {
+    let comparison = comparison(vec![step("commit"), step("scan")]);
+    let mut page = Vec::new();
+    let plain = Comparison { gate: None, ..comparison.clone() };
+    write(Format::Text, &plain, &Options::default(), &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert_eq!(page.matches("the repeats scatter").count(), 1, "{page}");
+    assert!(page.contains("undecided: the repeats scatter by 4.2 %"), "{page}");
+    // With a gate its lines have the reasons.
+    let mut page = Vec::new();
+    write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
+    assert!(!String::from_utf8(page).unwrap().contains("the repeats scatter"));
 }
 
 #[test]
@@ -169,11 +272,12 @@ fn many_steps_are_one_table_in_the_terminal() {
     write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
     assert!(page.contains("step-0 ") && !page.contains("p50"), "{page}");
-    assert!(page.lines().count() <= 50, "{page}");
+    assert!(page.lines().count() <= 30, "{page}");
+    assert!(page.contains("494 more steps and all results with their intervals: "), "{page}");
     let first = page.lines().filter_map(|line| line.split_whitespace().next());
     let shown: Vec<&str> = first.filter(|word| word.starts_with("step-")).collect();
-    let expected = differing.into_iter().chain(0..23).map(|number| format!("step-{number}"));
-    assert_eq!(shown, expected.collect::<Vec<_>>(), "25 steps: {page}");
+    let expected = differing.into_iter().chain(0..4).map(|number| format!("step-{number}"));
+    assert_eq!(shown, expected.collect::<Vec<_>>(), "6 steps: {page}");
     let html = written(Format::Html, &comparison);
     assert_eq!(html.matches("<svg").count(), 60);
     assert!(html.contains("drawn for 60 steps") && html.len() < 3 << 20, "{}", html.len());
@@ -196,6 +300,13 @@ fn the_document_is_one_and_reads_back() {
     let comparison = comparison(vec![step("commit")]);
     let text = written(Format::Json, &comparison);
     assert!(text.contains("\"durio-compare-1\""));
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let said = json["summary"]["sentence"].as_str().unwrap();
+    assert!(said.starts_with(SENTENCE), "{said}");
+    assert_eq!(json["summary"]["verdict"], "bad");
+    assert_eq!(json["summary"]["headline"][2]["value"], 0.91);
+    assert_eq!(json["summary"]["reasons"][0], "run x is on both sides");
+    assert_eq!(json["answer"]["runs_needed"], 12);
     let mut back: Comparison = serde_json::from_str(&text).unwrap();
     // Curves are in the findings of each run.
     back.pairs[0].steps[0].curves = comparison.pairs[0].steps[0].curves.clone();

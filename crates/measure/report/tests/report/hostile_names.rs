@@ -229,7 +229,9 @@ fn of_runs_no_format_is_steered_by_a_name() {
             assert_table(&written(Format::Csv, &hostile));
             assert_markdown(&written(Format::Markdown, &hostile));
             assert_inert(&written(Format::Html, &hostile), &benign);
-            let json: Value = serde_json::from_str(&written(Format::Json, &hostile)).unwrap();
+            let mut json: Value = serde_json::from_str(&written(Format::Json, &hostile)).unwrap();
+            let summary = json.as_object_mut().unwrap().remove("summary").unwrap();
+            assert!(!summary["sentence"].as_str().unwrap().is_empty());
             assert_eq!(json, serde_json::to_value(&hostile).unwrap());
             let _: Value = serde_json::from_str(&written(Format::FioJson, &hostile)).unwrap();
         }

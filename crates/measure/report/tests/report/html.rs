@@ -30,7 +30,8 @@ fn signals_are_cards_with_their_evidence() {
 fn the_sections_are_in_order() {
     let html = written(Format::Html, &sample::two_locations());
     let order = [
-        "<h1>/srv/db",
+        "<p class=\"brand\">durio 0.1.0: /srv/db, /dev/vdb</p>",
+        "<h1><span class=\"verdict-word bad\">Bad</span>: a power cut can lose acknowledged",
         "<p class=\"big\">7.12 k</p><p>durable commits per second (",
         "<p class=\"big\">236 µs</p><p>p99 of a durable commit</p>",
         "rate over time",
@@ -153,8 +154,8 @@ fn the_values_for_the_script_are_json() {
 fn a_scripted_target_has_no_location_and_says_so() {
     let mut findings = sample::complete();
     findings.workloads.iter_mut().for_each(|workload| workload.location.clear());
-    assert!(written(Format::Html, &findings).contains("<h1>no location"));
-    assert!(written(Format::Text, &findings).starts_with("durio 0.1.0: no location\n"));
+    assert!(written(Format::Html, &findings).contains("durio 0.1.0: no location</p>"));
+    assert!(written(Format::Text, &findings).contains("\ndurio 0.1.0: no location\n"));
 }
 
 #[test]

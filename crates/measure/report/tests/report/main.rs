@@ -36,6 +36,7 @@ mod sample;
 mod stack;
 mod stack_documents;
 mod stack_sample;
+mod summary;
 mod text;
 mod times;
 mod unique_sample;

@@ -33,7 +33,7 @@ fn a_comparison_has_each_side_below_its_title_with_the_unit_of_its_figure() {
         figure.visible = Some(0.001 * (at + 1.0));
     }
     let expected = [
-        ["", "baseline", "other", "effect", "95 % interval", "other is"],
+        ["", "A", "B", "effect", "95 % interval", "B is"],
         ["rate", "7.12 k/s", "6.48 k/s", "-9.0 %", "-1.0 % to +2.0 %", "slower"],
         ["bandwidth", "3 MiB/s", "5 MiB/s", "+66.7 %", "-2.0 % to +4.0 %", "faster"],
         ["commit mean", "150 µs", "165 µs", "+10.0 %", "-3.0 % to +6.0 %", "no difference"],

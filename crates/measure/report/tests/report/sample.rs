@@ -45,7 +45,6 @@ pub(crate) fn partial() -> Findings {
     findings
 }
 
-/// Nothing was measured at all.
 pub(crate) fn empty() -> Findings {
     let mut findings = partial();
     findings.state = RunState::Failed;
@@ -60,7 +59,6 @@ pub(crate) fn empty() -> Findings {
 pub(crate) const HOSTILE: &str =
     "/a\"b'c,d</script><script>alert(1)</script><img src=http://x/>\x1b[2J&";
 
-/// Every text is [`HOSTILE`].
 pub(crate) fn hostile() -> Findings {
     let mut findings = two_locations();
     let text = serde_json::to_string(&findings).unwrap();
@@ -109,6 +107,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         prediction: None,
         durable: None,
         verdicts: locations.iter().flat_map(|place| verdicts(place)).collect(),
+        placements: Vec::new(),
         signals: signals(),
         warnings: warnings(),
         errors: Vec::new(),
@@ -209,6 +208,7 @@ fn workload(
             job_shares: vec![0.41],
             machine_system_share: Some(0.33),
             machine_steal_share: Some(0.012),
+            foreign_cores: Some(0.08),
             throttled: Some(Nanos::from_millis(120)),
         },
         context_switches_per_operation: Some(1.024),

@@ -31,6 +31,29 @@ fn the_terminal_shows_a_bench_as_it_always_did() {
 }
 
 #[test]
+fn the_fastest_stack_of_the_first_workload_is_the_answer_unless_instructions_were_counted() {
+    let mut findings = bench();
+    for point in &mut findings.points {
+        point.failure = None;
+    }
+    let text = written(Format::Text, &findings, 1000);
+    let first = text.lines().next().unwrap();
+    let workload = &findings.workloads[0];
+    let is_top = |at: usize| findings.points.iter().all(|point| point.below != Some(at));
+    let tops = workload.rows.iter().filter(|row| is_top(row.point));
+    let rates = tops.filter_map(|row| {
+        let rate = row.figures.as_ref()?.rate_per_second;
+        Some((rate, findings.points[row.point].stack.as_str()))
+    });
+    let (_, fastest) = rates.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+    assert!(first.starts_with(&format!("{fastest} is the fastest of ")), "{first}");
+    assert!(first.contains(&format!(" stacks in {}: ", workload.label)), "{first}");
+    let failed = written(Format::Text, &bench(), 1000);
+    assert!(failed.starts_with("Unknown: 1 layer failed ("), "{failed}");
+    assert!(written(Format::Text, &counted(), 100).starts_with("durio stack bench"));
+}
+
+#[test]
 fn alike_warnings_are_told_once_with_two_examples() {
     let mut findings = bench();
     let drift =

@@ -1,6 +1,7 @@
 //! What a terminal shows.
 
 use durio_analyse::Findings;
+use durio_record::OperationName;
 use durio_report::{Format, Options};
 
 use crate::{sample, written, written_with};
@@ -27,20 +28,22 @@ fn place_of(text: &str, part: &str) -> usize {
 fn a_check_fits_a_screen_and_its_answer_comes_first() {
     for findings in [sample::complete(), sample::two_locations(), sample::partial()] {
         let text = page(&findings);
-        assert!(text.lines().count() <= 45, "{}:\n{text}", text.lines().count());
+        assert!(text.lines().count() <= 30, "{}:\n{text}", text.lines().count());
     }
     let text = page(&sample::complete());
+    let sentence = "Bad: a power cut can lose acknowledged commits (cache-view-overridden, disk vdb); \
+                    7.12 k durable\ncommits/s with one writer, p99 236 µs.\ndurio 0.";
+    assert!(text.starts_with(sentence), "{text}");
     let order = [
         "durio 0.",
         "/srv/db",
         "filesystem ext4 at /srv on software RAID md0",
-        "7.12 k durable commits per second",
-        "236 µs p99 of a durable commit",
-        "workload commit at /srv/db",
         "rate over time",
-        "flush   UNSAFE-CONFIG cache-view-overridden (disk vdb)",
-        "doubts  ",
+        "flush        UNSAFE-CONFIG cache-view-overridden (disk vdb)\n",
+        "caveats (2)  virtual-disk-rotational, stalls\n",
         "Verdicts",
+        "  unfit  oracle (mean of commit < 100 µs, measured 140 µs)\n",
+        "  fit    etcd 36.9 ×\n",
         "Next",
         "durio durable /srv/db",
     ];
@@ -78,7 +81,7 @@ fn the_layers_of_each_of_several_places_are_said_below_the_title_with_the_place(
     let machine = "virtual machine (kvm), 2 CPUs, 8 GiB memory, Linux 6.18.1-amd64";
     let when = "2026-11-21T10:09:00Z · run 2026-11-21T100900-000Z-check-4711";
     let text = at_width(&sample::two_locations(), 1000);
-    let (first, second) = (format!("/srv/db: {of_array}"), "/dev/vdb: disk vdb (overlayblk)");
+    let (first, second) = (format!("A /srv/db: {of_array}"), "B /dev/vdb: disk vdb (overlayblk)");
     let expected = format!("\n{first}\n{second}\n{machine}\n{when}\n");
     assert!(text.contains(&expected), "{expected}:\n{text}");
     // The only place is in the title.
@@ -93,8 +96,12 @@ fn what_lies_in_memory_is_called_so_and_not_durable() {
     findings.stack[0].root.below.clear();
     findings.stack[0].root.kind = durio_observe::LayerKind::Memory;
     let text = page(&findings);
-    assert!(text.contains("7.12 k commits per second") && text.contains("MEMORY-BACKED"), "{text}");
+    let sentence =
+        "Unknown: /srv/db is in memory and survives no power cut; 7.12 k commits/s with one";
+    assert!(text.starts_with(sentence), "{text}");
     assert!(!text.contains("durable commit"), "{text}");
+    assert!(whole(&findings).contains("7.12 k commits per second"));
+    assert!(whole(&findings).contains("MEMORY-BACKED"));
 }
 
 #[test]
@@ -161,11 +168,41 @@ fn a_failed_run_without_figures_gives_its_error() {
 
 #[test]
 fn several_locations_are_shown_side_by_side() {
-    let text = page(&sample::two_locations());
+    let text = whole(&sample::two_locations());
     let header = text.lines().find(|line| line.starts_with("workload  ")).unwrap();
-    assert!(header.contains("/srv/db /s") && header.contains("/dev/vdb /s"), "{header}");
+    assert!(header.contains("A /s") && header.contains("B /s"), "{header}");
     let etcd = text.lines().find(|line| line.starts_with("  etcd ")).unwrap();
     assert_eq!(etcd.matches("fit 271 µs (36.9 ×)").count(), 2, "{etcd}");
+}
+
+#[test]
+fn two_places_have_their_ratio_and_the_command_that_gives_it_an_interval() {
+    let mut findings = sample::two_locations();
+    let commit = |findings: &mut Findings, place: &str, rate: f64| {
+        let mut all = findings.workloads.iter_mut();
+        let workload = all.find(|it| it.name == "commit" && it.location == place).unwrap();
+        let mut operations = workload.operations.iter_mut();
+        operations.find(|it| it.operation == OperationName::Commit).unwrap().rate = rate;
+    };
+    commit(&mut findings, "/srv/db", 399.0);
+    commit(&mut findings, "/dev/vdb", 11_900.0);
+    findings.run.command =
+        ["durio", "check", "--quick", "/srv/db", "/dev/vdb"].map(str::to_owned).to_vec();
+    let said = "B is 30 × A: 11.9 k against 399 commits/s (commit); one run of each gives no \
+                interval between runs";
+    let text = at_width(&findings, 200);
+    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(in_one_line.matches(said).count(), 1, "{text}");
+    let command =
+        "durio compare /srv/db /dev/vdb --pairs 5 -- --quick  # by turns, with an interval";
+    assert!(text.lines().any(|line| line == command), "{text}");
+    assert!(!text.contains("NOTE"), "an array of two disks is not one of them: {text}");
+    // Another path on the same array.
+    findings.stack[1] = findings.stack[0].clone();
+    findings.stack[1].target = "/dev/vdb".into();
+    let text = at_width(&findings, 200);
+    assert!(text.contains("NOTE  same disk: A and B are two paths on vdb, vdc"), "{text}");
+    assert!(!at_width(&sample::complete(), 200).contains("by turns, with an interval"));
 }
 
 #[test]
@@ -174,18 +211,18 @@ fn verdicts_are_a_table_with_limit_and_headroom_and_sources_are_details() {
         let row = text.lines().find(|line| line.starts_with(&format!("  {database} ")))?;
         Some(row.split_whitespace().collect::<Vec<_>>().join(" "))
     };
-    let text = page(&sample::complete());
-    let is = |database, shown: &str| assert_eq!(row(&text, database).unwrap(), shown);
-    is("etcd", "etcd fit p99 of sync < 10 ms 271 µs 36.9 ×");
-    is("oracle", "oracle unfit mean of commit < 100 µs 140 µs 0.71 ×");
-    // What nobody can tell is named with its reason.
-    assert_eq!(row(&text, "sqlserver"), None);
-    assert!(
-        text.contains("cannot tell  no workload of this run writes 60 KiB (sqlserver)"),
-        "{text}"
-    );
-    assert!(text.contains("no limit is published for 3 databases"));
     let text = whole(&sample::complete());
+    let is = |database, shown: &str| assert_eq!(row(&text, database).unwrap(), shown);
+    is("etcd", "etcd fit p99 of sync < 10 ms commit 271 µs 36.9 ×");
+    is("oracle", "oracle unfit mean of commit < 100 µs commit 140 µs 0.71 ×");
+    assert!(text.contains("no limit is published for 3 databases"));
+    // A screen has a line for each verdict, and names undecided limits with their reason.
+    let screen = page(&sample::complete());
+    assert_eq!(row(&screen, "etcd"), None);
+    assert!(
+        screen.contains("cannot tell  no workload of this run writes 60 KiB (sqlserver)"),
+        "{screen}"
+    );
     let shown = row(&text, "sqlserver").unwrap();
     assert!(shown.starts_with("sqlserver cannot tell p99 of commit < 5 ms"), "{shown}");
     assert!(
@@ -257,6 +294,22 @@ fn warnings_are_seen_why_and_do() {
 }
 
 #[test]
+fn caveats_that_a_line_has_no_room_for_are_counted() {
+    let mut findings = sample::complete();
+    let one = findings.warnings[1].clone();
+    let codes =
+        ["outside-device", "too-short", "system-cpu", "unwatched", "noisy", "tail", "steal"];
+    findings.warnings = codes
+        .map(|code| durio_analyse::WarningFinding { code: code.to_owned(), ..one.clone() })
+        .into();
+    let line = "caveats (7)  outside-device, too-short, system-cpu, unwatched, noisy, tail and 1 more \
+                (--verbose)\n";
+    assert!(page(&findings).contains(line), "{}", page(&findings));
+    findings.warnings.clear();
+    assert!(page(&findings).contains("caveats  none\n"), "{}", page(&findings));
+}
+
+#[test]
 fn colours_come_only_when_asked_for_and_change_no_word() {
     let plain = whole(&sample::complete());
     assert!(!plain.contains('\x1b'));
@@ -312,9 +365,10 @@ fn the_next_commands_are_those_that_go_with_the_run_and_its_place() {
     let (durable, thorough) = ("durable /srv/db", "check --thorough /srv/db");
     let (advise, report) = ("advise /srv/db --run check-4711", "report check-4711 --verbose");
     let other = "check DIR";
-    assert_eq!(of(Purpose::Check, false, false), [durable, advise, report]);
-    assert_eq!(of(Purpose::Check, false, true), [thorough, durable, advise, report]);
-    assert_eq!(of(Purpose::Run, false, true), [durable, advise, report]);
+    // A screen has the first step and the report; the others stand before them.
+    assert_eq!(of(Purpose::Check, false, false), [advise, durable, report]);
+    assert_eq!(of(Purpose::Check, false, true), [durable, advise, thorough, report]);
+    assert_eq!(of(Purpose::Run, false, true), [advise, durable, report]);
     assert_eq!(of(Purpose::Durable, false, true), [advise, report]);
     // Nothing that is measured in memory is of use there.
     for purpose in [Purpose::Check, Purpose::Run, Purpose::Durable] {
@@ -329,24 +383,25 @@ fn the_next_commands_are_those_that_go_with_the_run_and_its_place() {
 }
 
 #[test]
-fn five_doubts_are_named_each_with_what_it_is_about_and_the_rest_is_counted() {
-    let doubts = |abouts: &[&str]| {
+fn caveats_are_counted_and_named_while_a_line_has_room() {
+    let caveats = |count: usize| {
         let mut findings = sample::complete();
         let one = findings.warnings.remove(0);
-        let warning = |(number, about): (usize, &&str)| {
-            let about = about.split(',').filter(|it| !it.is_empty()).map(str::to_owned);
-            let (code, about) = (format!("w{number}"), about.collect());
-            durio_analyse::WarningFinding { code, about, ..one.clone() }
+        let warning = |number: usize| {
+            let code = format!("caveat-{number:03}");
+            durio_analyse::WarningFinding { code, ..one.clone() }
         };
-        findings.warnings = abouts.iter().enumerate().map(warning).collect();
+        findings.warnings = (0..count).map(warning).collect();
         let text =
             written_with(Format::Text, &findings, &Options { width: 300, ..Options::default() });
-        let line = text.lines().find_map(|line| line.trim_start().strip_prefix("doubts "));
-        line.unwrap().trim().to_owned()
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix("caveats"));
+        line.unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(doubts(&[]), "none");
-    assert_eq!(doubts(&["", "commit", "read,write"]), "w0; w1 (commit); w2 (2 workloads)");
-    assert_eq!(doubts(&[""; 5]), "w0; w1; w2; w3; w4");
-    assert_eq!(doubts(&[""; 6]), "w0; w1; w2; w3; w4; and 1 more");
-    assert_eq!(doubts(&["a", "", "", "", "b", "", "c"]), "w0 (a); w1; w2; w3; w4 (b); and 2 more");
+    assert_eq!(caveats(0), "none");
+    assert_eq!(caveats(1), "(1) caveat-000");
+    // Ten characters each, and two between: five have 58, six 70 of the 61 that there is room for.
+    let five = "caveat-000, caveat-001, caveat-002, caveat-003, caveat-004";
+    assert_eq!(caveats(5), format!("(5) {five}"));
+    assert_eq!(caveats(6), format!("(6) {five} and 1 more (--verbose)"));
+    assert_eq!(caveats(12), format!("(12) {five} and 7 more (--verbose)"));
 }

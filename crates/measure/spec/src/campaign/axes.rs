@@ -143,7 +143,7 @@ pub(crate) fn no_axis(
     name: &str,
     axes: &[SweepAxis],
 ) -> SpecError {
-    let what = format!("'{}' is no axis of this step", name.escape_debug());
+    let what = format!("'{}' is not an axis of this step", name.escape_debug());
     let known: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
     match known.is_empty() {
         true => source.error(at, what).hint("an axis is a key whose value is a list"),

@@ -139,7 +139,7 @@ fn within(said: &LoadSettings, size: Bytes) -> Result<Option<Region>, String> {
     let offset = from.rounded_down_to(Bytes::from_mib(1).min(size).max(Bytes::new(1)));
     match to > offset && to <= size {
         true => Ok(Some(Region { offset, length: Bytes::new(to.get() - offset.get()) })),
-        false => Err(format!("within = {from} to {to} is no part of a target of {size}")),
+        false => Err(format!("within = {from} to {to} is not a part of a target of {size}")),
     }
 }
 

@@ -125,8 +125,8 @@ fn an_order_names_every_axis() {
     for (order, said) in [
         ("[\"jobs\"]", "'order' leaves out the axis 'sync'"),
         ("[\"sync\"]", "'order' leaves out the axis 'jobs'"),
-        ("[\"sync\", \"depth\", \"jobs\"]", "'depth' is no axis of this step"),
-        ("[\"sync\", \"sync\", \"jobs\"]", "'sync' is no axis of this step"),
+        ("[\"sync\", \"depth\", \"jobs\"]", "'depth' is not an axis of this step"),
+        ("[\"sync\", \"sync\", \"jobs\"]", "'sync' is not an axis of this step"),
     ] {
         let message = of(order);
         assert!(message.contains(said), "{order}: {message}");

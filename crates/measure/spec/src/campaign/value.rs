@@ -77,7 +77,7 @@ impl LevelValue for Skew {
 fn skew(text: &str) -> Result<Skew, String> {
     let wrong = || {
         format!(
-            "'{text}' is no skew; write it as uniform, zipf:0.99, pareto:0.2, normal:10% or \
+            "'{text}' is not a skew; write it as uniform, zipf:0.99, pareto:0.2, normal:10% or \
              zones:80%/20%,20%/80% (accesses/size)"
         )
     };
@@ -128,7 +128,7 @@ fn regions(text: &str) -> Result<Regions, String> {
         _ => match text.strip_prefix("offset:") {
             Some(by) => Amount::parse(by).map(Regions::OffsetEach),
             None => Err(format!(
-                "'{text}' is no region; write it as shared, share-each, offset:12%, offset:1GiB \
+                "'{text}' is not a region; write it as shared, share-each, offset:12%, offset:1GiB \
                  or offset:spread"
             )),
         },
@@ -151,7 +151,7 @@ impl LevelValue for Regions {
 pub(crate) struct Within(pub(crate) Amount, pub(crate) Amount);
 
 fn within(text: &str) -> Result<Within, String> {
-    let wrong = || format!("'{text}' is no part of a target; write it as \"0%..50%\"");
+    let wrong = || format!("'{text}' is not a part of a target; write it as \"0%..50%\"");
     let (from, to) = text.split_once("..").ok_or_else(wrong)?;
     Ok(Within(Amount::parse(from)?, Amount::parse(to)?))
 }
@@ -179,7 +179,9 @@ impl LevelValue for Placement {
 
 fn placement(text: &str) -> Result<Placement, String> {
     let wrong = || {
-        format!("'{text}' is no placement; write it as device-node, anywhere, node:0 or cpus:0-3,8")
+        format!(
+            "'{text}' is not a placement; write it as device-node, anywhere, node:0 or cpus:0-3,8"
+        )
     };
     match text.split_once(':') {
         None if text == "device-node" => Ok(Placement::DeviceNode),

@@ -7,6 +7,7 @@ use durio_workload::RegionRule;
 use super::parts::{DurablePoint, PointFiles};
 use super::{DurableLength, DurableRequest};
 use crate::SpecError;
+use crate::check::room_hint;
 
 /// Sizes of the files that are there at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,10 @@ const FRESH: Bytes = Bytes::from_mib(64);
 /// A share that the log, the own logs and the fresh files take of the room: 2, 1 and 1 of 4.
 const SHARES: u64 = 4;
 
+/// A log of a named size and the other files take up to twice that size; the third part is left to the
+/// filesystem.
+const FREE_PARTS: u64 = 3;
+
 impl FileRoom {
     /// The sizes at the place of `request`.
     pub(super) fn of(request: &DurableRequest) -> Result<Self, SpecError> {
@@ -57,7 +62,7 @@ impl FileRoom {
                 within_existing(request, size)
             }
             LocationFacts::Absent { .. } => {
-                Err(SpecError::cannot_measure(format!("'{path}' does not exist"))
+                Err(SpecError::wrong_use(format!("'{path}' does not exist"))
                     .hint("name an existing directory, file or block device"))
             }
             LocationFacts::NullDevice => {
@@ -100,7 +105,7 @@ fn in_directory(request: &DurableRequest, free: Bytes) -> Result<FileRoom, SpecE
                 return Err(SpecError::cannot_measure(format!(
                     "'{path}' has only {free} free, and durable uses at most a tenth of it"
                 ))
-                .hint("make room, or permit more with --size, for example --size 4MiB"));
+                .hint(room_hint(free, FREE_PARTS, LOG_MIN, LOG_MIN)));
             }
             let log = log_default(request.length).get().min(tenth / SHARES * 2);
             divided(Bytes::new(log).rounded_down_to(Bytes::from_mib(1)), tenth / SHARES)

@@ -319,7 +319,7 @@ fn what_cannot_be_measured_or_asked_is_refused() {
     check(&DurableRequest { size: Some(Bytes::from_gib(80)), ..good }, cannot);
     let length = DurableLength::Quick;
     check(&request(directory(Bytes::from_mib(79)), length), cannot);
-    check(&request(LocationFacts::Absent { free: Bytes::from_gib(1) }, length), cannot);
+    check(&request(LocationFacts::Absent { free: Bytes::from_gib(1) }, length), wrong);
     check(&request(LocationFacts::NullDevice, length), cannot);
     let mut small = request(LocationFacts::File { size: Bytes::from_mib(1) }, length);
     small.location.destroy = true;

@@ -177,7 +177,7 @@ fn check_workload(key: &str, name: &str) -> Result<(), String> {
     match known.iter().any(|known| known == name) {
         true => Ok(()),
         false => Err(format!(
-            "{key}: '{}' is no workload of check; they are {}",
+            "{key}: '{}' is not a workload of check; they are {}",
             name.escape_debug(),
             known.join(", ")
         )),

@@ -263,7 +263,7 @@ fn fields_that_contradict_each_other_are_refused() {
         ),
         ("cache = { value = \"buffered\"", "cache = { value = \"mmap\"", "memory map"),
         ("of = \"log\"", "of = \"lok\"", "no stream 'lok'"),
-        ("check = \"commit\"\n", "check = \"komit\"\n", "no workload of check"),
+        ("check = \"commit\"\n", "check = \"komit\"\n", "not a workload of check"),
         ("of = \"log\"\n", "", "'of' says which stream"),
         ("below = \"10ms\"", "at_least = 10", "a limit 'below'"),
         (
@@ -327,6 +327,24 @@ fn a_profile_has_a_mebibyte_at_most_and_64_streams_of_a_kind() {
     assert_eq!(of_streams(64).unwrap().streams.len(), 65, "one reads");
     let error = of_streams(65).unwrap_err();
     assert!(error.contains("65 streams are more than 64"), "{error}");
+}
+
+#[test]
+fn databases_are_known_by_the_words_that_people_use() {
+    for (word, name) in [
+        ("postgres", "postgresql"),
+        ("PG", "postgresql"),
+        ("sqlite", "sqlite-wal"),
+        ("mongo", "mongodb"),
+        ("cockroach", "cockroachdb"),
+    ] {
+        assert_eq!(profile(word).unwrap().name, name);
+        assert!(!profile_names().contains(&word), "{word} is a name");
+    }
+    for name in profile_names() {
+        assert_eq!(database_name(name), name);
+    }
+    assert_eq!(database_name("postgre"), "postgre");
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl FromStr for LogSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no setting; expected such as commit_delay=200us");
+        let wrong = || format!("'{text}' is not a setting; expected such as commit_delay=200us");
         let (key, value) = text.split_once('=').ok_or_else(wrong)?;
         let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
         let is_plain = |part: &str| {
@@ -70,7 +70,7 @@ impl LogSetting {
         if !keys.contains(&key.as_str()) {
             let meant = did_you_mean(key, &keys, "the keys are");
             return Err(SpecError::wrong_use(format!(
-                "'{key}' is no key of a profile's [log]; {meant}"
+                "'{key}' is not a key of a profile's [log]; {meant}"
             )));
         }
         let written = match value.parse::<u64>() {

@@ -63,7 +63,7 @@ fn access(text: &str) -> Result<AccessOrderProfile, String> {
         (_, Some(theta_per_mille)) => of(Pattern::Random, Skew::Zipf { theta_per_mille }),
         (text, None) => {
             let text = text.escape_debug();
-            Err(format!("'{text}' is no access; write it as sequential, random or zipf:0.99"))
+            Err(format!("'{text}' is not an access; write it as sequential, random or zipf:0.99"))
         }
     }
 }
@@ -82,8 +82,9 @@ impl FactText for AccessOrderProfile {
 
 /// "unlimited", "500/s" or "32MB/s".
 fn pace(text: &str) -> Result<StreamPace, String> {
-    let wrong =
-        || format!("'{}' is no rate; write it as unlimited, 500/s or 32MB/s", text.escape_debug());
+    let wrong = || {
+        format!("'{}' is not a rate; write it as unlimited, 500/s or 32MB/s", text.escape_debug())
+    };
     if text == "unlimited" {
         return Ok(StreamPace::Unlimited);
     }
@@ -100,7 +101,7 @@ fn pace(text: &str) -> Result<StreamPace, String> {
 /// A size that is more than nothing.
 fn size(text: &str) -> Result<Bytes, String> {
     match bytes(text)? {
-        Bytes::ZERO => Err(format!("'{text}' is no size; write it as \"4KiB\"")),
+        Bytes::ZERO => Err(format!("'{text}' is not a size; write it as \"4KiB\"")),
         size => Ok(size),
     }
 }
@@ -160,7 +161,7 @@ fn figure(text: &str) -> Result<ThresholdFigure, String> {
     };
     find().ok_or_else(|| {
         format!(
-            "'{}' is no figure; write it as \"p99 of sync\" (mean, p50, p99, p99.9, max; of sync, \
+            "'{}' is not a figure; write it as \"p99 of sync\" (mean, p50, p99, p99.9, max; of sync, \
              commit, read, write), \"operations per cpu\" or \"bytes per cpu\"",
             text.escape_debug()
         )

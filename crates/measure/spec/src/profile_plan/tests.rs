@@ -147,13 +147,13 @@ fn places_without_room_and_times_without_sense_are_refused() {
     let kind = |request: &ProfileRequest| plan_profile(request).unwrap_err().kind;
     let cannot = SpecErrorKind::CannotMeasure;
     assert_eq!(kind(&request("etcd", Bytes::from_mib(100))), cannot);
-    for facts in [
-        LocationFacts::Absent { free: Bytes::from_gib(1) },
-        LocationFacts::Device { size: Bytes::from_gib(100) },
-        LocationFacts::NullDevice,
+    for (facts, expected) in [
+        (LocationFacts::Absent { free: Bytes::from_gib(1) }, SpecErrorKind::WrongUse),
+        (LocationFacts::Device { size: Bytes::from_gib(100) }, cannot),
+        (LocationFacts::NullDevice, cannot),
     ] {
         let data = Location { facts, ..good.data.clone() };
-        assert_eq!(kind(&ProfileRequest { data, ..good.clone() }), cannot);
+        assert_eq!(kind(&ProfileRequest { data, ..good.clone() }), expected);
     }
     let huge = ProfileRequest { size: Some(Bytes::new(u64::MAX)), ..good.clone() };
     assert_eq!(kind(&huge), cannot);

@@ -59,7 +59,7 @@ fn axis<'a>(
     let at = name.span().start;
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.get_ref().is_empty() || !name.get_ref().chars().all(fits) {
-        let text = format!("'{}' is no name of an axis", name.get_ref().escape_debug());
+        let text = format!("'{}' is not a name of an axis", name.get_ref().escape_debug());
         return Err(source.error(at, text).hint("use letters, digits, '-' and '_'"));
     }
     let list = match values.get_ref() {

@@ -180,7 +180,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         (stack(&format!("{ram}, {{ dm = {{ target = \"delay\" }} }}")), "'delay' of the layer"),
         (
             stack(&format!("{ram}, {{ dm = {{ target = \"delay\", delay = \"10us\" }} }}")),
-            "no whole number of 1 ms",
+            "not a whole number of 1 ms",
         ),
         (
             stack(&format!("{ram}, {{ dm = {{ target = \"linear\", delay = \"1ms\" }} }}")),
@@ -198,7 +198,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
             stack(&format!(
                 "{ram}, {{ dm = {{ target = \"flakey\", up = \"1500ms\", down = \"2s\" }} }}"
             )),
-            "up 1.5 s is no whole number of 1 s",
+            "up 1.5 s is not a whole number of 1 s",
         ),
         (stack(&format!("{ram}, {{ ext4 = {{ mount = [] }} }}")), "'mount' needs 1 to"),
         (stack(&format!("{ram}, {{ ext4 = 3 }}")), "x.toml:5:"),
@@ -221,7 +221,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         (format!("[matrix]\na = [1.5]\n{}", stack(ram)), "a value of an axis is"),
         (format!("[matrix]\na = [[1]]\n{}", stack(ram)), "a value of an axis is"),
         (format!("[matrix]\na = [1, 1]\n{}", stack(ram)), "'1' is twice in axis 'a'"),
-        (format!("[matrix]\n\"a b\" = [1]\n{}", stack(ram)), "no name of an axis"),
+        (format!("[matrix]\n\"a b\" = [1]\n{}", stack(ram)), "not a name of an axis"),
         (format!("[matrix]\na = [1]\n{}", stack(ram)), "x.toml:4:1: no stack names the axis 'a'"),
         (format!("matrix = 1\n{}", stack(ram)), "'matrix' is a table of axes"),
         (format!("{}\n{}", stack(ram), stack(ram)), "x.toml:6:1: a second stack is named 's'"),

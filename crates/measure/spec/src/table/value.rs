@@ -155,7 +155,7 @@ impl TableItem<'_> {
         };
         match number.is_finite() && number >= 0.0 {
             true => Ok(number),
-            false => Err(self.fail(format!("{number} is no number from 0"))),
+            false => Err(self.fail(format!("{number} is not a number from 0"))),
         }
     }
 }
@@ -273,7 +273,7 @@ impl KeyedValue for Name {
             match !text.is_empty() && text.len() <= 60 && text.chars().all(fits) {
                 true => Ok(Self(text.to_owned())),
                 false => Err(format!(
-                    "'{text}' is no name: 1 to 60 letters (a to z), digits, '-' and '_'"
+                    "'{text}' is not a name: 1 to 60 letters (a to z), digits, '-' and '_'"
                 )),
             }
         })
@@ -386,7 +386,7 @@ pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
 // In whole numbers throughout: 12.3 has no exact form in binary, and shares are compared for
 // equality.
 pub(crate) fn percent(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no share; write it as \"70%\", at most one decimal");
+    let wrong = || format!("'{text}' is not a share; write it as \"70%\", at most one decimal");
     let digits = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim();
     let (whole, tenths) = digits.split_once('.').unwrap_or((digits, "0"));
     let is_number = |text: &str, most: usize| {

@@ -255,7 +255,7 @@ impl Target {
     pub fn into_file(self) -> OwnedFd {
         match self {
             Self::File(file) => file,
-            Self::Object { name, .. } => panic!("'{name}' is no file"),
+            Self::Object { name, .. } => panic!("'{name}' is not a file"),
         }
     }
 }

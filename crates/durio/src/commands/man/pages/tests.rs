@@ -134,6 +134,6 @@ fn every_command_has_a_page_and_pages_name_only_such() {
     assert_eq!(names.len(), pages().count(), "{names:?}");
     for other in pages().flat_map(|page| page.see_also) {
         let is_ours = other.starts_with("durio");
-        assert!(!is_ours || names.iter().any(|name| name == other), "{other} is no page");
+        assert!(!is_ours || names.iter().any(|name| name == other), "{other} is not a page");
     }
 }

@@ -276,8 +276,8 @@ fn what_a_path_is_fits_what_the_job_does_with_it() {
     for (lines, option, what) in [
         ("filename=dir1", "filename", "'dir1' is a directory; use directory="),
         ("filename=/dev/a:dir1\nsize=1m", "filename", "'dir1' is a directory; use directory="),
-        ("directory=old\nsize=1m", "directory", "'old' is no directory"),
-        ("directory=dir1:new\nnumjobs=2\nsize=1m", "directory", "'new' is no directory"),
+        ("directory=old\nsize=1m", "directory", "'old' is not a directory"),
+        ("directory=dir1:new\nnumjobs=2\nsize=1m", "directory", "'new' is not a directory"),
     ] {
         let refusals = imported(&format!("[a]\n{lines}")).unwrap_err();
         let told: Vec<_> = refusals

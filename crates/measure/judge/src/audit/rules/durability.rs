@@ -317,7 +317,7 @@ mod tests {
         // 1.2 times as fast as 1001 MB/s: 1201.2.
         assert_eq!(told(&[written(2, 1201.0), written(8, 1000.0)]), 0);
         assert_eq!(told(&[written(2, 1202.0), written(8, 1000.0)]), 1);
-        // The fastest of the largest volumes is what is sustained.
+        // The fastest of the largest volumes is the sustained one.
         assert_eq!(told(&[written(2, 1300.0), written(8, 1000.0), written(8, 1290.0)]), 0);
         assert_eq!(told(&[written(2, 1300.0), written(8, 1290.0), written(8, 1000.0)]), 0);
         assert_eq!(told(&[written(8, 1000.0), written(2, 1300.0), written(4, 1290.0)]), 1);

@@ -237,7 +237,7 @@ mod tests {
         }
         let reason = told(changes[0], 2000.0).unwrap();
         assert_eq!(reason, "1k/s here, 2k/s in line 3 (50 % of it), and no setting differs");
-        // Rows that do not say what was measured.
+        // Rows without a workload.
         for spoil in [
             |claim: &mut Claim| claim.block_size = None,
             |claim: &mut Claim| claim.workload.clear(),

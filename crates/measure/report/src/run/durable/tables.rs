@@ -1,12 +1,13 @@
 //! The tables of the cost of durable writes.
 
 use durio_analyse::durable::{
-    ArmLatencies, CommandsFindings, CommitDelayFindings, CrossFindings, DeviceWork, DurableArm,
-    DurableShare, FileModesFindings, FlushSlopeFindings, GroupCommitFindings, MethodRow,
-    MethodsFindings, SizesFindings, SyncEveryFindings, WritersFindings,
+    ArmLatencies, CommandsFindings, CommitDelayFindings, CrossFindings, DATABASE_METHODS,
+    DeviceWork, DurableArm, DurableShare, FileModesFindings, FlushSlopeFindings,
+    GroupCommitFindings, MethodRow, MethodsFindings, SizesFindings, SyncEveryFindings,
+    WritersFindings,
 };
 use durio_base::Bytes;
-use durio_workload::{CommitterThreads, SyncMethod};
+use durio_workload::CommitterThreads;
 
 use super::{layout_word, method_word, method_words};
 use crate::document::{Cell, Section, Table};
@@ -108,15 +109,22 @@ pub(super) fn methods(found: &MethodsFindings) -> Table {
     table_of_methods(&found.rows)
 }
 
-/// The methods that databases use by default, the fastest, and the unsynced write for contrast.
+/// The methods that databases use by default in their order, the fastest, and the unsynced write for
+/// contrast.
 pub(super) fn methods_of_databases(found: &MethodsFindings) -> Table {
-    const USED: [SyncMethod; 3] = [SyncMethod::Fsync, SyncMethod::Fdatasync, SyncMethod::ODsync];
+    let place = |row: &MethodRow| {
+        let method = row.arm.setting.method;
+        let known = DATABASE_METHODS.iter().position(|known| *known == method);
+        known.unwrap_or(DATABASE_METHODS.len() + usize::from(!row.arm.setting.is_durable()))
+    };
     let is_shown = |(at, row): &(usize, &MethodRow)| {
-        let setting = &row.arm.setting;
-        !setting.is_durable() || USED.contains(&setting.method) || found.fastest == Some(*at)
+        place(row) != DATABASE_METHODS.len() || found.fastest == Some(*at)
     };
     let rows = found.rows.iter().enumerate().filter(is_shown);
-    table_of_methods(rows.map(|(_, row)| row))
+    let mut rows: Vec<&MethodRow> = rows.map(|(_, row)| row).collect();
+    // Stable: direct and buffered stay in the order of the plan.
+    rows.sort_by_key(|row| place(row));
+    table_of_methods(rows)
 }
 
 fn table_of_methods<'f>(rows: impl IntoIterator<Item = &'f MethodRow>) -> Table {

@@ -203,7 +203,7 @@ fn each_rule_of_contradictions_is_told_in_its_place() {
         (
             "check = { value = \"commit\"",
             "check = { value = \"komit\"",
-            "check: 'komit' is no workload",
+            "check: 'komit' is not a workload",
         ),
         ("schema = 1\n", "schema = 1\n[log2]\n", "unknown key 'log2'"),
     ] {

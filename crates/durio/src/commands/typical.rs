@@ -1,0 +1,99 @@
+//! `durio typical`: typical latencies of classes of storage, with their sources.
+
+use clap::Args;
+use durio_base::nearest_word;
+use durio_command::CommandError;
+use durio_judge::typical::{TypicalClass, TypicalStorage, typical};
+use durio_report::ShownTypical;
+
+use crate::exit_code::{Exit, TABLE};
+use crate::options::OutputArguments;
+use crate::output;
+
+/// Show typical latencies of storage, by class and with their sources
+///
+/// Each class has a range of published latencies of one small durable write, and of one small random
+/// read. CLASS names one, such as ebs-gp3, or has words of its name: then every published latency is
+/// shown, with who published it and when. A check compares its commits with them.
+///
+///   durio typical
+///   durio typical ebs-gp3
+///   durio typical power-loss
+///   durio typical --format json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Typical {
+    /// Which class; several may have the words, and all of them are shown
+    #[arg(value_name = "CLASS")]
+    pub(crate) class: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+pub(super) fn show(arguments: &Typical) -> Result<Exit, CommandError> {
+    let storage = typical()?;
+    let shown = match &arguments.class {
+        None => ShownTypical::listed(storage),
+        Some(name) => ShownTypical::whole(storage, named(storage, name)?),
+    };
+    output::report(arguments.output, &shown)?;
+    Ok(Exit::Fine)
+}
+
+/// The class with this id, or those whose id or name has every word of it, in any case.
+fn named<'a>(
+    storage: &'a TypicalStorage,
+    name: &str,
+) -> Result<Vec<&'a TypicalClass>, CommandError> {
+    let asked = name.trim().to_lowercase();
+    let mut found: Vec<&TypicalClass> =
+        storage.classes.iter().filter(|class| class.id == asked).collect();
+    // An empty name has no words, and would mean every class.
+    if found.is_empty() && !asked.is_empty() {
+        let is_it =
+            |class: &&TypicalClass| asked.split_whitespace().all(|word| has_word(class, word));
+        found = storage.classes.iter().filter(is_it).collect();
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let error = CommandError::wrong_use(format!("no class of storage is called '{name}'"));
+    let ids = storage.classes.iter().map(|class| class.id.as_str());
+    Err(match nearest_word(&asked, ids).filter(|_| !asked.is_empty()) {
+        Some(near) => error.hint(format!("did you mean {near}? durio typical lists all")),
+        None => error.hint("durio typical lists all"),
+    })
+}
+
+fn has_word(class: &TypicalClass, word: &str) -> bool {
+    class.id.contains(word) || class.name.to_lowercase().contains(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(name: &str) -> Vec<&'static str> {
+        let found = named(typical().unwrap(), name).unwrap();
+        found.into_iter().map(|class| class.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_class_is_found_by_its_id_or_by_words_of_its_name() {
+        assert_eq!(ids("nvme"), ["nvme"]);
+        assert_eq!(ids("EBS-gp3 "), ["ebs-gp3"]);
+        assert_eq!(ids("gp3"), ["ebs-gp3"]);
+        assert_eq!(ids("power-loss"), ["sata-ssd-plp", "nvme-plp"]);
+        assert_eq!(ids("Premium azure"), ["azure-premium", "azure-premium-v2"]);
+    }
+
+    #[test]
+    fn an_unknown_class_names_the_most_similar_one() {
+        let hints = |name: &str| named(typical().unwrap(), name).unwrap_err().hints.join(" ");
+        assert!(hints("ebs-gp4").contains("did you mean ebs-gp"), "{}", hints("ebs-gp4"));
+        for unknown in ["", "floppy disk"] {
+            assert_eq!(hints(unknown), "durio typical lists all", "{unknown}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The answer of a run in one sentence.
+
+use durio_analyse::{
+    Agreement, Findings, RunState, Signal, SignalWord, Steadiness, Verdict, VerdictWord,
+};
+use durio_base::Nanos;
+use durio_judge::summary::{Summary, SummaryVerdict, of_run};
+use durio_plan::{Purpose, Threshold};
+use durio_record::OperationName;
+use durio_report::{Format, Options};
+use durio_workload::{ClientThreads, GroupCommit, LogWriter, Software};
+
+use crate::{durable_sample, sample, written_with};
+
+/// A check whose only compared limits are met, on storage without a suspicion.
+fn good() -> Findings {
+    let mut findings = sample::complete();
+    findings.signals.clear();
+    findings.verdicts.retain(|verdict| verdict.verdict != VerdictWord::Unfit);
+    findings
+}
+
+fn sentence(findings: &Findings) -> String {
+    of_run(findings).sentence
+}
+
+fn goal(word: VerdictWord) -> Verdict {
+    let etcd = good().verdicts.remove(0);
+    Verdict {
+        database: Threshold::GOAL.to_owned(),
+        criterion: "commit p99 < 200us".to_owned(),
+        workload: "commit".to_owned(),
+        value: Some(236_000.0),
+        verdict: word,
+        ..etcd
+    }
+}
+
+const RESULTS: &str = "7.12 k durable commits/s with one writer, p99 236 µs";
+
+#[test]
+fn a_check_is_good_if_every_limit_that_was_compared_is_met() {
+    let summary = of_run(&good());
+    assert_eq!(summary.verdict, SummaryVerdict::Good);
+    let said = format!("Good: {RESULTS}; the only documented limit that applies is met.");
+    assert_eq!(summary.sentence, said);
+    let mut two = good();
+    two.verdicts.push(two.verdicts[0].clone());
+    assert_eq!(sentence(&two), format!("Good: {RESULTS}; all 2 documented limits are met."));
+}
+
+#[test]
+fn a_missed_goal_is_in_the_sentence_with_what_was_measured() {
+    let mut findings = good();
+    findings.verdicts.insert(0, goal(VerdictWord::Unfit));
+    let said = format!("Bad: goal missed: commit p99 < 200us (236 µs); {RESULTS}.");
+    assert_eq!(sentence(&findings), said);
+    // Where the goal does not name it, the workload stands with the value; so does one of several places.
+    findings.verdicts[0].criterion = "p99 < 200us".to_owned();
+    let mut other = goal(VerdictWord::Fit);
+    other.location = "/dev/vdb".to_owned();
+    findings.verdicts.push(other);
+    let said = "Bad: goal missed at /srv/db: p99 < 200us (commit: 236 µs); ";
+    assert!(sentence(&findings).starts_with(said), "{}", sentence(&findings));
+    let mut open = good();
+    open.verdicts.insert(0, goal(VerdictWord::CannotTell));
+    let said = "Unknown: goal not decided: commit p99 < 200us; ";
+    assert!(sentence(&open).starts_with(said), "{}", sentence(&open));
+    let mut met = good();
+    met.verdicts.insert(0, goal(VerdictWord::Fit));
+    assert!(sentence(&met).contains("; the goal is met; the only"), "{}", sentence(&met));
+}
+
+#[test]
+fn a_missed_limit_is_a_caution_and_all_of_them_are_bad() {
+    let mut findings = sample::complete();
+    findings.signals.clear();
+    let missed = "oracle (mean of commit < 100 µs, measured 140 µs)";
+    let said = format!("Caution: {RESULTS}, but it misses the limit of {missed}.");
+    assert_eq!(sentence(&findings), said);
+    findings.verdicts.retain(|verdict| verdict.verdict != VerdictWord::Fit);
+    let said =
+        format!("Bad: the storage misses the only limit that applies, of {missed}; {RESULTS}.");
+    assert_eq!(sentence(&findings), said);
+    findings.verdicts.push(findings.verdicts[0].clone());
+    let said = format!("Bad: the storage misses all 2 limits, such as that of {missed}; ");
+    assert!(sentence(&findings).starts_with(&said), "{}", sentence(&findings));
+}
+
+#[test]
+fn a_suspect_flush_is_a_caution() {
+    let mut findings = good();
+    findings.signals = vec![Signal {
+        id: "flush-fast".to_owned(),
+        word: SignalWord::Suspect,
+        layer: "disk vda".to_owned(),
+        ..sample::complete().signals.remove(0)
+    }];
+    let said = format!("Caution: {RESULTS}, but flushes are suspect (flush-fast, disk vda).");
+    assert_eq!(sentence(&findings), said);
+}
+
+#[test]
+fn other_work_is_a_caveat_from_a_quarter_of_a_cpu_on_and_explains_an_unsteady_rate() {
+    let with = |cores: Option<f64>, steady: bool| {
+        let mut findings = good();
+        for workload in &mut findings.workloads {
+            workload.cpu.foreign_cores = cores;
+        }
+        let fifths_per_second = [5950.0, 6430.0, 5880.0, 5600.0, 5280.0];
+        let found = Steadiness { fifths_per_second, range_share: 0.2, drift_share: -0.15, steady };
+        let headline = findings.headline.as_mut().unwrap();
+        headline.rate_variation.as_mut().unwrap().steadiness = Some(found);
+        let sentence = sentence(&findings);
+        sentence.split_once(" met.").unwrap().1.to_owned()
+    };
+    assert_eq!([with(None, true), with(Some(0.25), true)], ["", ""]);
+    assert_eq!(with(Some(0.26), true), " Caveat: other work used 0.3 of 2 CPUs.");
+    let both =
+        " Caveat: other work used 1.9 of 2 CPUs while the rate ranged from 5.28 k to 6.43 k/s.";
+    assert_eq!(with(Some(1.9), false), both);
+    assert_eq!(with(None, false), " Caveat: the rate was not steady (5.28 k to 6.43 k/s).");
+}
+
+#[test]
+fn other_work_is_averaged_over_the_measured_time_and_streams_of_a_step_count_once() {
+    let mut findings = good();
+    findings.workloads.truncate(3);
+    for (workload, (cores, seconds, stream)) in
+        findings.workloads.iter_mut().zip([(2.0, 1, 0), (1.0, 4, 0), (9.0, 9, 1)])
+    {
+        workload.cpu.foreign_cores = Some(cores);
+        workload.measured = Nanos::from_secs(seconds);
+        workload.stream = stream;
+    }
+    // (2 × 1 s + 1 × 4 s) / 5 s.
+    assert!(sentence(&findings).contains("used 1.2 of 2 CPUs"), "{}", sentence(&findings));
+}
+
+#[test]
+fn steps_that_disagree_are_a_caveat_too() {
+    let mut findings = good();
+    findings.headline.as_mut().unwrap().same_workload = Some(Agreement {
+        count: 3,
+        rate_min_per_second: 555.0,
+        rate_max_per_second: 8627.0,
+        agree: false,
+    });
+    let said = "Caveat: the rate was not steady (555 to 8.63 k/s).";
+    assert!(sentence(&findings).ends_with(said), "{}", sentence(&findings));
+}
+
+#[test]
+fn a_run_without_its_end_allows_no_verdict() {
+    let mut findings = good();
+    for (state, why) in [
+        (RunState::Interrupted, "the run was interrupted"),
+        (RunState::Partial, "the run was killed, or is still running"),
+        (RunState::Failed, "an error ended the run (EIO)"),
+    ] {
+        findings.state = state;
+        findings.errors = vec!["EIO".to_owned()];
+        assert_eq!(sentence(&findings), format!("Unknown: {why}; {RESULTS}."));
+    }
+    let mut nothing = sample::empty();
+    nothing.signals.clear();
+    let nothing = of_run(&nothing);
+    assert_eq!(nothing.verdict, SummaryVerdict::Unknown);
+    assert!(nothing.sentence.contains("nothing was measured"), "{}", nothing.sentence);
+}
+
+#[test]
+fn several_places_are_compared_and_have_a_rate_and_a_latency_each() {
+    let summary = of_run(&sample::two_locations());
+    let said = ": 9.13 k against 7.12 k commits/s (commit)";
+    assert!(summary.sentence.contains(said), "{}", summary.sentence);
+    let labels: Vec<&str> = summary.headline.iter().map(|figure| figure.label.as_str()).collect();
+    assert_eq!(labels[0], "durable commits at /srv/db");
+    assert_eq!(labels[2], "durable commits at /dev/vdb");
+}
+
+#[test]
+fn reads_have_results_without_a_verdict_word() {
+    let mut findings = good();
+    findings.plan.purpose = Purpose::Run;
+    findings.headline = None;
+    findings.verdicts.clear();
+    findings.workloads.retain(|workload| workload.name == "lookup");
+    let summary = of_run(&findings);
+    assert_eq!(summary.verdict, SummaryVerdict::Unknown);
+    assert!(summary.sentence.starts_with("lookup: 81.4 k reads/s ("), "{}", summary.sentence);
+    assert_eq!(summary.headline[0].label, "lookup reads");
+}
+
+#[test]
+fn commits_without_a_published_limit_are_held_against_the_strictest() {
+    let with = |p99: Option<u64>| {
+        let mut findings = good();
+        findings.verdicts.clear();
+        findings.headline.as_mut().unwrap().commit_latency_ns_p99 = p99;
+        of_run(&findings)
+    };
+    assert_eq!(with(Some(9_999_999)).sentence, format!("Good: {RESULTS}."));
+    let slow = with(Some(10_000_000));
+    let said = format!("Caution: {RESULTS}, but commits take 10 ms at p99 (slow from 10 ms on).");
+    assert_eq!(slow.sentence, said);
+    let few: Summary = with(None);
+    assert_eq!((few.verdict, few.sentence), (SummaryVerdict::Unknown, format!("{RESULTS}.")));
+}
+
+/// A check that predicted a database's commits for these numbers of clients.
+fn predicted(clients: &[(u32, f64, u64)]) -> Findings {
+    let software = Software {
+        clients: ClientThreads::One,
+        writer: LogWriter::Committer,
+        wakes_all: true,
+        flushes: 1,
+        turn: None,
+        client: Nanos::from_micros(2),
+        before: Nanos::from_micros(10),
+        after: Nanos::ZERO,
+        batch: Nanos::ZERO,
+        apply: None,
+        yields: None,
+        wake: Nanos::ZERO,
+    };
+    let mut findings = good();
+    let commit = findings.workloads[0].clone();
+    for (clients, rate, p99_ns) in clients {
+        let mut found = commit.clone();
+        found.name = format!("postgresql-{clients}");
+        found.definition.group_commit =
+            Some(GroupCommit { software: Some(software), ..GroupCommit::of(*clients) });
+        let operation = found.operations.iter_mut();
+        let operation = operation.filter(|found| found.operation == OperationName::Commit);
+        for operation in operation {
+            operation.rate = *rate;
+            operation.service.p99_ns = Some(*p99_ns);
+        }
+        findings.workloads.push(found);
+    }
+    findings
+}
+
+#[test]
+fn a_database_that_was_predicted_is_named_with_the_clients_nearest_to_eight() {
+    let rows = [(1, 990.0, 2_000_000), (8, 12_340.0, 4_000_000), (32, 30_000.0, 9_000_000)];
+    let met = "the only documented limit that applies is met";
+    let said = format!(
+        "Good for PostgreSQL: about 12 k commits/s with 8 clients, p99 4 ms; {RESULTS}; {met}."
+    );
+    let summary = of_run(&predicted(&rows));
+    assert_eq!(summary.sentence, said);
+    assert_eq!(summary.headline[0].label, "PostgreSQL commits with 8 clients");
+    assert!((summary.headline[0].value - 12_340.0).abs() < 1e-9);
+    // Only numbers of clients that were measured are named.
+    let one = sentence(&predicted(&rows[2..]));
+    assert!(one.starts_with("Good for PostgreSQL: about 30 k commits/s with 32 clients"), "{one}");
+    let slow = sentence(&predicted(&[(8, 700.0, 12_000_000)]));
+    let why = "but commits of PostgreSQL with 8 clients take 12 ms at p99 (slow from 10 ms on).";
+    assert!(slow.starts_with("Caution: about 700 commits/s with 8 clients, p99 12 ms"), "{slow}");
+    assert!(slow.ends_with(why), "{slow}");
+}
+
+#[test]
+fn a_study_of_durable_writes_names_the_fastest_method_that_databases_use() {
+    let mut findings = durable_sample::durable();
+    findings.signals.clear();
+    let summary = of_run(&findings);
+    let said =
+        "durable commits/s with one writer by o_dsync (direct), the fastest method here, p99 ";
+    assert!(summary.sentence.contains(said), "{}", summary.sentence);
+    assert_eq!(summary.headline[0].label, "durable commits by o_dsync (direct)");
+}
+
+#[test]
+fn the_details_of_an_unsteady_rate_name_the_other_work() {
+    let mut findings = good();
+    for workload in &mut findings.workloads {
+        workload.cpu.foreign_cores = Some(1.9);
+    }
+    let fifths_per_second = [5950.0, 6430.0, 5880.0, 5600.0, 5280.0];
+    let found =
+        Steadiness { fifths_per_second, range_share: 0.2, drift_share: -0.15, steady: false };
+    let headline = findings.headline.as_mut().unwrap();
+    headline.rate_variation.as_mut().unwrap().steadiness = Some(found);
+    let options = Options { width: 400, verbose: true, ..Options::default() };
+    let text = written_with(Format::Text, &findings, &options);
+    let line = text.lines().find(|line| line.starts_with("NOT STEADY  ")).unwrap();
+    assert!(line.ends_with("another run may give another rate; other work used 1.9 of 2 CPUs"));
+    assert!(text.contains("other work 1.9 cores"), "{text}");
+}
