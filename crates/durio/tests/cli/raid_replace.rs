@@ -37,7 +37,10 @@ fn a_member_that_works_is_replaced_under_load_and_both_have_all_until_then() {
     array.raid("replace a c").expect_exit(3).expect_stderr("not a member of a durio RAID");
     array.raid("replace a c --destroy d").expect_exit(2).expect_stderr("does not match");
     array.raid("replace a b --destroy b").expect_exit(3).expect_stderr("the array uses it");
-    array.raid("replace c d --destroy d").expect_exit(3).expect_stderr("not a device of this array");
+    array
+        .raid("replace c d --destroy d")
+        .expect_exit(3)
+        .expect_stderr("not a device of this array");
 
     let uri = format!("nbd+unix:///?socket={}", array.path("s").display());
     let endless: Vec<String> =

@@ -343,6 +343,13 @@ pub fn explanations() -> Vec<Explanation> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn commits_are_slow_from_a_p99_of_10_ms_on() {
+        assert_eq!(slow(9_999_999, "commits take"), None);
+        let reason = slow(10_000_000, "commits take").unwrap();
+        assert_eq!(reason.text, "commits take 10 ms at p99 (slow from 10 ms on)");
+    }
+
     fn parts(reasons: &[(SummaryRule, &str)]) -> SummaryParts {
         SummaryParts {
             subject: "PostgreSQL".to_owned(),

@@ -343,6 +343,22 @@ mod tests {
     }
 
     #[test]
+    fn less_than_twice_and_no_less_than_half_is_also_a_percentage() {
+        let rows = [
+            (0.49, None),
+            (0.5, Some("-50.0 %")),
+            (1.042, Some("+4.2 %")),
+            (1.99, Some("+99.0 %")),
+            (2.0, None),
+        ];
+        for (ratio, change) in rows {
+            let said = sentence_of([1000.0, 1000.0 * ratio], None, SideWord::Faster);
+            assert_eq!(said.contains('%'), change.is_some(), "{said}");
+            assert!(change.is_none_or(|change| said.contains(change)), "{said}");
+        }
+    }
+
+    #[test]
     fn a_decided_difference_is_a_ratio_with_its_interval() {
         let said = sentence_of([4800.0, 12_000.0], Some([1.9, 3.24]), SideWord::Faster);
         assert_eq!(said, "B is 2.5 × A (1.9 to 3.2): 12 k against 4.8 k commits/s");
