@@ -1,9 +1,10 @@
 //! What commands print, whole: `outputs/NAME.trycmd` has command lines with their outputs and exit codes,
 //! `outputs/NAME.in` is the folder they run in. `TRYCMD=overwrite` writes the outputs again.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
@@ -11,6 +12,7 @@ use tempfile::TempDir;
 fn commands_print_what_is_kept() {
     let state = TempDir::new().unwrap();
     keep_runs(&state.path().join("durio/runs"));
+    date_recordings();
     let cases = trycmd::TestCases::new();
     cases
         .env("XDG_STATE_HOME", state.path().to_str().unwrap())
@@ -20,6 +22,16 @@ fn commands_print_what_is_kept() {
         .unwrap()
         .case("tests/outputs/*.trycmd");
     cases.run();
+}
+
+/// Gives the recordings one date: a checkout dates them by the day it was made, and a capture of a
+/// recording bears its file's date.
+fn date_recordings() {
+    let date = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 20_758);
+    for recording in fs::read_dir(outputs().join("capture.in")).unwrap() {
+        let recording = recording.unwrap().path();
+        File::options().write(true).open(recording).unwrap().set_modified(date).unwrap();
+    }
 }
 
 fn outputs() -> PathBuf {
