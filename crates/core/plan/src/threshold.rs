@@ -150,3 +150,30 @@ impl Threshold {
         Self { database, criterion, workload, bound, kind, publisher, document, url, note }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_have_the_names_that_goals_and_records_use() {
+        let expected = ["commit", "read", "write", "sync", "reallocate"];
+        assert_eq!(OperationName::ALL.map(OperationName::name), expected);
+        let recorded = OperationName::ALL.map(|name| serde_json::to_value(name).unwrap());
+        assert_eq!(recorded.map(|word| word.as_str().unwrap().to_owned()), expected);
+        assert_eq!(
+            OperationName::LIMITED.map(OperationName::name),
+            ["sync", "commit", "read", "write"]
+        );
+    }
+
+    #[test]
+    fn documents_of_makers_sources_and_practitioners_are_published() {
+        let published: Vec<_> =
+            Provenance::ALL.into_iter().filter(|kind| kind.is_published()).collect();
+        assert_eq!(
+            published,
+            [Provenance::VendorDoc, Provenance::SourceCode, Provenance::Practice]
+        );
+    }
+}
