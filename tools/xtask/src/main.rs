@@ -20,6 +20,7 @@ mod fuzz;
 mod lab;
 mod mutants;
 mod packages;
+mod pictures;
 mod prove;
 mod seams;
 mod sim;
@@ -65,6 +66,8 @@ enum XtaskCommand {
     /// Fetches what the lab needs and is not part of the checkout
     #[command(subcommand)]
     Lab(lab::Lab),
+    /// Makes README's pictures and sample lines from real runs, and the chart of docs/results.md
+    Pictures(pictures::PicturesArguments),
     /// Proofs that are too long for the tests
     #[command(subcommand)]
     Prove(prove::ProveTask),
@@ -91,6 +94,7 @@ fn run(command: &XtaskCommand) -> anyhow::Result<ExitCode> {
         XtaskCommand::Dist(arguments) => dist::run(arguments),
         XtaskCommand::Databases(command) => databases::run(command),
         XtaskCommand::Lab(command) => lab::run(command),
+        XtaskCommand::Pictures(arguments) => pictures::run(arguments),
         XtaskCommand::Prove(command) => prove::run(command),
     }
 }

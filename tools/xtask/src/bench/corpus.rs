@@ -523,7 +523,7 @@ mod tests {
         };
         let noted = "noted 1 and 2 syncs";
         assert_eq!(of("note: job.fio:3: fsync: durio also syncs after the last write\n"), noted);
-        assert_eq!(of("note: the job waits in each sync\n"), noted);
+        assert_eq!(of("note: the job submits nothing until each sync returns\n"), noted);
         for silent in [
             "",
             "note: give an asynchronous engine\n",
