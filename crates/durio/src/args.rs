@@ -32,7 +32,7 @@ use crate::commands::watch::WatchArguments;
 use crate::exit_code::TABLE;
 use crate::options::{PlanArguments, RunCommand};
 
-/// Measures how well storage serves a database, and flags numbers not to trust.
+/// Measures how well your storage serves a database, and flags the numbers you should not trust.
 ///
 /// Start with `durio check DIR`, where DIR is on the storage you want to test.
 #[derive(Debug, Parser)]
@@ -71,7 +71,7 @@ pub(crate) enum DurioCommand {
     Simdisk(Simdisk),
     Raid(RaidArguments),
     Lab(LabArguments),
-    /// Be the first process of a guest of the lab
+    /// Run as the first process of a lab guest
     #[command(hide = true)]
     LabInit,
     Completions(Completions),
@@ -90,11 +90,10 @@ pub(crate) enum DurioCommand {
 ///   [stack.bench]
 ///   quiet = true
 ///
-/// An option on the command line overrides the file. What permits a loss (--destroy, --force,
-/// --force-signature, --create, --assume-clean,
-/// --repair, --yes) is not taken from a file, and root takes none that
-/// belongs to, or can be written by, somebody else. A file that cannot be read for that reason, or for
-/// want of permission, is ignored with a warning, unless DURIO_CONFIG names it. The record of a run has
+/// An option on the command line overrides the file. Options that permit a loss (--destroy,
+/// --force, --force-signature, --create, --assume-clean, --repair, --yes) are ignored in a file,
+/// and root does not use a file that another user owns or can write. Such a file, or one that
+/// cannot be read, is ignored with a warning unless DURIO_CONFIG names it. The record of a run has
 /// the combined command line.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
@@ -103,14 +102,14 @@ pub(crate) struct ConfigCommand {}
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// Which shell
+    /// Shell to complete for
     pub(crate) shell: clap_complete::Shell,
 }
 
 /// Write the man pages into a directory
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Where; it must exist
+    /// Directory for the pages; it must exist
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 }

@@ -172,7 +172,7 @@ fn check(table: &Table, command: &Command) -> Result<(), String> {
             let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
             let named = command.find_subcommand(key).ok_or_else(|| {
                 format!(
-                    "[{key}] is no command ({})",
+                    "[{key}] is not a command ({})",
                     durio_base::did_you_mean(key, &known, "there are")
                 )
             })?;
@@ -188,7 +188,7 @@ fn check(table: &Table, command: &Command) -> Result<(), String> {
         }
         if CONSENT.contains(&key.as_str()) {
             return Err(format!(
-                "'{key}' of {of} is a consent, which only the command line can give"
+                "'{key}' of {of} gives consent, which only the command line can do"
             ));
         }
         if matches!(value, Value::Datetime(_)) {
@@ -232,7 +232,7 @@ pub(crate) fn show() -> Result<Exit, CommandError> {
             "no configuration file: DURIO_CONFIG is empty, or there is no HOME\n".to_owned()
         }
         (Some(path), None, true) => {
-            format!("{} sets nothing; durio config --help shows an example\n", path.display())
+            format!("{} sets no option; durio config --help shows an example\n", path.display())
         }
         (Some(path), None, false) => {
             format!("{} sets\n  {}\n", path.display(), lines.join("\n  "))
@@ -322,7 +322,7 @@ mod tests {
             let table = format!("[{command}]\n{option} = true");
             let why = check(&table.parse().unwrap(), &Arguments::command()).unwrap_err();
             assert!(why.contains(&format!("'{option}' of")), "{table}: {why}");
-            assert!(why.contains("only the command line can give"), "{table}: {why}");
+            assert!(why.contains("only the command line can do"), "{table}: {why}");
         }
     }
 

@@ -71,7 +71,7 @@ impl From<Exit> for ExitCode {
 pub(crate) const TABLE: &str = "\
 Exit codes:
   0    success
-  1    goal missed: a verdict that was asked for is negative
+  1    a goal was missed
   2    usage error
   3    cannot be measured here; the reason is on stderr
   4    internal error

@@ -30,11 +30,11 @@ pub(crate) struct Measuring {
     #[arg(long, help_heading = "Safety")]
     pub(crate) create: bool,
 
-    /// Do not ask before what takes over 10 minutes or writes over 16 GiB
+    /// Do not ask for confirmation before taking over 10 minutes or writing over 16 GiB
     #[arg(long, help_heading = "Safety")]
     pub(crate) yes: bool,
 
-    /// Give the run a name, by which durio report, compare and others find it (durio fio: fio's own)
+    /// Name of the run, for durio report, compare and others (durio fio: fio's own option)
     #[arg(long, value_name = "NAME", value_parser = durio_bench::checked_label, help_heading = "Output")]
     pub(crate) name: Option<String>,
 
@@ -49,7 +49,7 @@ pub(crate) struct Measuring {
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
 
-    /// Seed of all random choices [default: a new one each time; the record has it]
+    /// Seed of all random choices [default: a new one, saved in the record]
     #[arg(long, value_name = "N", help_heading = "Method")]
     pub(crate) seed: Option<u64>,
 
@@ -97,7 +97,7 @@ pub(crate) struct OutputArguments {
           value_hint = clap::ValueHint::FilePath)]
     pub(crate) report_file: Option<ReportFile>,
 
-    /// In text and Markdown, show details too: the layers, the method, the evidence
+    /// Show details in text and Markdown: layers, method, evidence
     #[arg(long)]
     pub(crate) verbose: bool,
 }
@@ -192,7 +192,7 @@ pub(crate) struct JobArguments {
     /// Start this many accesses per second over all jobs, however slow the storage is (open loop)
     ///
     /// Latency is then reported twice: service, from the actual start, and response, from the
-    /// scheduled start. Give enough --depth or --jobs for the backlog that may build up.
+    /// scheduled start. Give enough --depth or --jobs for the expected backlog.
     #[arg(long, value_name = "PER_SECOND", value_parser = written::rate, help_heading = "How")]
     pub(crate) rate: Option<f64>,
 
@@ -307,8 +307,8 @@ impl CommittingArguments {
 
 /// Run one job given on the command line, or a campaign given as a spec
 ///
-/// In a directory durio lays out a file of its own, without a name where the filesystem supports that;
-/// with --create also at a path that does not exist. Existing files and devices are written only if
+/// In a directory durio creates a temporary file, unnamed where the filesystem supports that; with
+/// --create also at a path that does not exist. Existing files and devices are written only if
 /// --destroy names them.
 ///
 ///   durio run --target /data --rw randread --bs 4k --engine uring --depth 32 --duration 30s
@@ -397,7 +397,7 @@ impl Expanding {
 /// Show what a campaign would do: every step, its time, and everything it would write
 ///
 /// Writes nothing and measures nothing. Without SPEC it lists the built-in specs.
-/// docs/formats/spec.md explains how to write one; --schema prints a JSON schema for editors.
+/// `durio spec show NAME` prints one to start from; --schema prints a JSON schema for editors.
 ///
 ///   durio plan
 ///   durio plan db-ladder --target /data
@@ -405,7 +405,7 @@ impl Expanding {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct PlanArguments {
-    /// A TOML file, the name of a built-in spec, or profile:NAME
+    /// TOML file, name of a built-in spec, or profile:NAME
     #[arg(value_name = "SPEC")]
     pub(crate) spec: Option<PathBuf>,
 

@@ -9,12 +9,14 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice};
 use durio_command::{CommandError, error_chain};
-use durio_report::{Format, Options, Report, visible_lines};
+use durio_report::{Format, Options, Report, visible, visible_lines};
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::exit_code::Exit;
 use crate::options::OutputArguments;
@@ -29,6 +31,7 @@ pub(crate) fn answer_text(text: &str) -> Result<(), CommandError> {
 
 /// Writes a document to stdout, or a report, as they are.
 pub(crate) fn answer(bytes: &[u8]) -> Result<(), CommandError> {
+    clear_status();
     let mut stdout = StandardStream(io::stdout().lock());
     // Flushed here: a failure to write the rest at exit would go unnoticed.
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -45,10 +48,12 @@ pub(crate) fn answer(bytes: &[u8]) -> Result<(), CommandError> {
 /// Announces an action and asks for consent on the terminal; wrong use without a terminal.
 pub(crate) fn agreed(what: &str) -> Result<bool, CommandError> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(CommandError::wrong_use(format!("{what}, and nobody can be asked here"))
-            .hint("give --yes to go on without a question"));
+        return Err(CommandError::wrong_use(format!(
+            "{what}: confirmation needed, but there is no terminal"
+        ))
+        .hint("add --yes"));
     }
-    let _ = write!(io::stderr().lock(), "{}; go on? [y/N] ", visible_lines(what));
+    let _ = write!(io::stderr().lock(), "{}; continue? [y/N] ", visible_lines(what));
     let mut answer = String::new();
     let read = io::stdin().read_line(&mut answer);
     Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -105,7 +110,7 @@ pub(crate) fn report(wished: OutputArguments, report: &impl Report) -> Result<()
     match durio_report::write(wished.format(), report, &options, &mut bytes) {
         Ok(()) => deliver(wished, &bytes),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-            Err(unsupported(wished, "there are text, json, html and markdown"))
+            Err(unsupported(wished, "expected text, json, html or markdown"))
         }
         Err(error) => Err(CommandError::unmade(error)),
     }
@@ -169,9 +174,53 @@ pub(crate) fn stderr_can_be_redrawn() -> bool {
     io::stderr().is_terminal() && !kind.is_empty() && kind != "dumb"
 }
 
+/// True while stderr's last line is a status line.
+// One per process, not per observer: a report or an error that follows from anywhere removes the line.
+static IS_STATUS_SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// The start of the line, and nothing on it (ECMA-48, EL).
+const EMPTY_LINE: &str = "\r\u{1b}[2K";
+
+/// Shows a line that replaces the last one of this kind, cut to the terminal's width; only where
+/// [`stderr_can_be_redrawn`].
+pub(crate) fn status(line: &str) {
+    // Some terminals wrap as soon as the last column is filled.
+    let line = fitted(line, columns(&io::stderr()).saturating_sub(1));
+    IS_STATUS_SHOWN.store(true, Ordering::Relaxed);
+    let _ = write!(io::stderr().lock(), "{EMPTY_LINE}{line}");
+}
+
+/// Removes the status line, before other output.
+pub(crate) fn clear_status() {
+    if IS_STATUS_SHOWN.swap(false, Ordering::Relaxed) {
+        let _ = write!(io::stderr().lock(), "{EMPTY_LINE}");
+    }
+}
+
+/// The text on one line of at most `width` columns, with an ellipsis where it was cut.
+pub(crate) fn fitted(text: &str, width: usize) -> String {
+    let text = visible(text.trim_end());
+    if text.width() <= width {
+        return text;
+    }
+    let mut shown = String::new();
+    let mut left = width.saturating_sub(1);
+    for c in text.chars() {
+        // Characters of East Asia take two columns.
+        let Some(rest) = left.checked_sub(c.width().unwrap_or(0)) else { break };
+        left = rest;
+        shown.push(c);
+    }
+    if width > 0 {
+        shown.push('…');
+    }
+    shown
+}
+
 /// Writes a line to stderr, ignoring failures. Further lines, such as another program's, are
 /// indented: a name with line breaks cannot imitate a line of durio's.
 pub(crate) fn remark(text: &str) {
+    clear_status();
     let text = visible_lines(text.trim_end());
     let mut lines = text.split('\n');
     let mut shown = lines.next().unwrap_or_default().to_owned();
@@ -184,6 +233,7 @@ pub(crate) fn remark(text: &str) {
 
 /// Prints the chain of causes and the hints of a failure, and gives the exit code.
 pub(crate) fn conclude(outcome: Result<Exit, CommandError>) -> Exit {
+    clear_status();
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {
@@ -249,6 +299,25 @@ mod tests {
             assert!(refused(name).unwrap_or_default().ends_with(" is not a directory"));
         }
         assert_eq!(["new", "folder/new", "way/new"].map(refused), [const { None }; 3]);
+    }
+
+    #[test]
+    fn a_status_line_is_cut_by_columns_and_never_longer_than_its_terminal() {
+        let rows = [
+            ("2/9 commit", 10, "2/9 commit"),
+            ("2/9 commit", 9, "2/9 comm…"),
+            ("2/9 commit  \n", 10, "2/9 commit"),
+            ("日本語", 6, "日本語"),
+            ("日本語", 5, "日本…"),
+            ("日本語", 4, "日…"),
+            ("abc", 1, "…"),
+            ("abc", 0, ""),
+            ("a\u{1b}[2Kb", 9, "a\\u{1b}[…"),
+        ];
+        for (text, width, expected) in rows {
+            assert_eq!(fitted(text, width), expected, "{text:?} in {width}");
+            assert!(fitted(text, width).width() <= width, "{text:?} in {width}");
+        }
     }
 
     #[test]

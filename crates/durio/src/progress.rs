@@ -1,5 +1,8 @@
-//! Progress on stderr: remarks, and a live bar on a terminal, a line per step elsewhere.
+//! Progress on stderr: remarks, and a line that replaces itself on a terminal, a line per step elsewhere.
 
+mod estimate;
+
+use std::cell::RefCell;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -9,25 +12,34 @@ use durio_bench::{Observer, RunObserver};
 use durio_command::ProgressObserver;
 use durio_plan::{Limit, ParameterValue, Plan, Role, Step};
 use durio_record::{Event, StepDeclined};
-use durio_report::{clock, visible};
 use durio_run::LayoutProgress;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::output;
+use crate::output::{self, fitted};
+use estimate::RunEstimate;
 
-// How often the bar is drawn without news, so that a stall is seen as a stall.
-const TICK: Duration = Duration::from_millis(200);
+/// Intervals come more often than a person reads.
+const REDRAW: Duration = Duration::from_millis(100);
 
 /// Stderr, for progress and remarks.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     quiet: bool,
+    /// Which part of the work runs, such as `stack 2 of 3`.
+    part: RefCell<String>,
 }
 
 impl Terminal {
     /// It shows no progress if it is `quiet`.
     pub(crate) const fn new(quiet: bool) -> Self {
-        Self { quiet }
+        Self { quiet, part: RefCell::new(String::new()) }
+    }
+
+    fn display(&self) -> ProgressDisplay {
+        match (self.quiet, output::stderr_can_be_redrawn()) {
+            (true, _) => ProgressDisplay::Nothing,
+            (false, true) => ProgressDisplay::OneLine,
+            (false, false) => ProgressDisplay::Lines,
+        }
     }
 }
 
@@ -37,32 +49,102 @@ impl ProgressObserver for Terminal {
     }
 
     fn progress(&self, line: &str) {
-        if !self.quiet {
-            output::remark(line);
+        match self.display() {
+            ProgressDisplay::Nothing => {}
+            ProgressDisplay::Lines => output::remark(line),
+            ProgressDisplay::OneLine => {
+                let line = line.trim().trim_start_matches("durio: ");
+                let part = line.split_once(": ").map_or("", |(part, _)| part);
+                *self.part.borrow_mut() = part.to_owned();
+                output::status(line);
+            }
+        }
+    }
+
+    fn status(&self, line: &dyn Fn() -> String) {
+        if self.display() == ProgressDisplay::OneLine {
+            output::status(&line());
         }
     }
 }
 
 impl Observer for Terminal {
     fn run(&self) -> Box<dyn RunObserver> {
-        Box::new(RunProgress::new(self.quiet))
+        Box::new(RunProgress::new(self.display(), self.part.borrow().clone()))
     }
 
     fn messages(&self) -> Box<dyn io::Write + Send> {
-        match self.quiet {
-            true => Box::new(io::sink()),
-            false => Box::new(output::StandardStream(io::stderr())),
+        match self.display() {
+            ProgressDisplay::Nothing => Box::new(io::sink()),
+            ProgressDisplay::Lines => Box::new(output::StandardStream(io::stderr())),
+            ProgressDisplay::OneLine => Box::new(MessageLines::default()),
         }
     }
 }
 
+/// Output of durio in a guest: its progress takes the place of this one's, its remarks stay.
+#[derive(Debug, Default)]
+struct MessageLines {
+    line: Vec<u8>,
+}
+
+impl io::Write for MessageLines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for byte in bytes {
+            match byte {
+                b'\n' => self.end(),
+                other => self.line.push(*other),
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MessageLines {
+    fn end(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        match is_progress(&line) {
+            true => output::status(&line),
+            false => output::remark(&line),
+        }
+    }
+}
+
+impl Drop for MessageLines {
+    fn drop(&mut self) {
+        if !self.line.is_empty() {
+            self.end();
+        }
+    }
+}
+
+/// True for the progress of a bench and of a run's steps.
+fn is_progress(line: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let is_step = line.split_once('/').is_some_and(|(number, _)| is_number(number));
+    is_step || line.starts_with("stack ")
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProgressDisplay {
+    OneLine,
+    Lines,
+    Nothing,
+}
+
 /// Shows where a run is.
 struct RunProgress {
-    bar: ProgressBar,
-    kind: ProgressDisplay,
+    display: ProgressDisplay,
+    part: String,
     step: Option<Current>,
-    latest_layout: Option<usize>,
-    pace: RunPace,
+    begun: Instant,
+    drawn: Option<Instant>,
+    estimate: RunEstimate,
 }
 
 /// The step that runs.
@@ -70,29 +152,16 @@ struct Current {
     index: u32,
     round: u32,
     name: String,
+    /// Zero for a step whose end is unknown.
+    length: Nanos,
+    pause_before: Nanos,
     so_far: StepSoFar,
 }
 
-#[derive(PartialEq, Eq)]
-enum ProgressDisplay {
-    Bar,
-    Lines,
-    Nothing,
-}
-
 impl RunProgress {
-    fn new(quiet: bool) -> Self {
-        let kind = match (quiet, output::stderr_can_be_redrawn()) {
-            (true, _) => ProgressDisplay::Nothing,
-            (false, true) => ProgressDisplay::Bar,
-            (false, false) => ProgressDisplay::Lines,
-        };
-        let target = match kind {
-            ProgressDisplay::Bar => ProgressDrawTarget::stderr(),
-            ProgressDisplay::Lines | ProgressDisplay::Nothing => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(Some(1), target);
-        Self { bar, kind, step: None, latest_layout: None, pace: RunPace::default() }
+    fn new(display: ProgressDisplay, part: String) -> Self {
+        let (begun, estimate) = (Instant::now(), RunEstimate::default());
+        Self { display, part, step: None, begun, drawn: None, estimate }
     }
 
     fn step_started(&mut self, plan: &Plan, index: u32, round: u32) {
@@ -100,65 +169,67 @@ impl RunProgress {
         if step.role == Role::SelfCost {
             return;
         }
-        self.pace.begin();
-        let name = name_of(plan, step);
-        // The end of other steps is unknown: the bar stays where it is, and the numbers continue.
         let length = match step.limit {
             Limit::Duration(_) => step.span().saturating_sub(step.pause_before),
             Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => Nanos::ZERO,
         };
-        self.begin(&name, length.get());
-        self.step = Some(Current { index, round, name, so_far: StepSoFar::new(index) });
+        let (name, so_far) = (name_of(plan, step), StepSoFar::new(index));
+        self.draw(&name, Some(0.0).filter(|_| length > Nanos::ZERO), "");
+        let pause_before = step.pause_before;
+        self.step = Some(Current { index, round, name, length, pause_before, so_far });
     }
 
-    fn figures(&self, plan: &Plan, figures: &LiveFigures) {
+    fn figures(&mut self, plan: &Plan, figures: &LiveFigures) {
+        if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+            return;
+        }
         let Some(step) = self.step.as_ref().filter(|running| running.index == figures.step) else {
             return;
         };
-        self.bar.set_position(figures.to.get());
-        let left = self.pace.left(plan, step.index, step.round, figures.to);
+        let length = step.length.as_secs_f64();
+        let share = (length > 0.0).then(|| figures.to.as_secs_f64() / length);
+        let into = Nanos::new(figures.to.get().saturating_add(step.pause_before.get()));
+        let left = self.end(plan, (step.index, step.round), into);
         let left = left.map_or_else(String::new, |left| format!("   {left}"));
-        self.bar.set_message(format!("{}{left}", words(figures)));
+        let name = step.name.clone();
+        self.draw(&name, share, &format!("{}{left}", words(figures)));
     }
 
     fn step_ended(&mut self, plan: &Plan, index: u32) {
-        let Some(step) = self.step.take_if(|step| step.index == index) else { return };
         let Some(planned) = plan.steps.get(index as usize) else { return };
-        self.pace.done(planned);
+        self.estimate.step_ended(planned, self.begun.elapsed());
+        let Some(step) = self.step.take_if(|step| step.index == index) else { return };
         let figures = step.so_far.figures();
         let figures =
             figures.map_or_else(|| "done".to_owned(), |ended| words(&ended).trim().to_owned());
-        let left = self.pace.left(plan, index, step.round, planned.span());
+        let left = self.end(plan, (index, step.round), planned.span());
         let left = left.map_or_else(String::new, |left| format!("   [{left}]"));
         self.line(&format!("{}: {figures}{left}", step.name));
     }
 
     fn step_declined(&mut self, plan: &Plan, declined: &StepDeclined) {
         self.step = None;
+        self.estimate.passed(self.begun.elapsed());
         let Some(step) = plan.steps.get(declined.step as usize) else { return };
         self.line(&format!("{}: not supported here: {}", name_of(plan, step), declined.message));
     }
 
-    /// A line that stays, above the bar where there is one.
+    /// The time since the run's start, and the expected whole.
+    fn end(&self, plan: &Plan, place: (u32, u32), into: Nanos) -> Option<String> {
+        self.estimate.words(plan, place, into, self.begun.elapsed())
+    }
+
+    /// A line for each step, where the lines stay.
     fn line(&self, line: &str) {
-        match self.kind {
-            ProgressDisplay::Nothing => {}
-            ProgressDisplay::Bar => self.bar.suspend(|| output::remark(line)),
-            ProgressDisplay::Lines => output::remark(line),
+        if self.display == ProgressDisplay::Lines {
+            output::remark(line);
         }
     }
 
-    fn begin(&self, name: &str, length: u64) {
-        // The terminal's width may have changed.
-        self.bar.set_style(style(output::columns(&io::stderr())));
-        self.bar.reset();
-        // A bar of no length would be drawn as done.
-        self.bar.set_length(length.max(1));
-        // The bar bypasses `output`, and the name is the user's.
-        self.bar.set_prefix(visible(name));
-        self.bar.set_message("");
-        if self.kind == ProgressDisplay::Bar {
-            self.bar.enable_steady_tick(TICK);
+    fn draw(&mut self, name: &str, share: Option<f64>, message: &str) {
+        if self.display == ProgressDisplay::OneLine {
+            self.drawn = Some(Instant::now());
+            output::status(&laid_out([&self.part, name], share, message, columns()));
         }
     }
 }
@@ -169,6 +240,10 @@ impl RunObserver for RunProgress {
             Event::StepStarted(started) => self.step_started(plan, started.step, started.round),
             Event::StepDeclined(declined) => self.step_declined(plan, declined),
             Event::StepEnded(ended) => self.step_ended(plan, ended.step),
+            // Its final sync is a part of the layout.
+            Event::TargetPrepared(prepared) => {
+                self.estimate.laid_out(prepared.target, prepared.written, self.begun.elapsed());
+            }
             _ => {
                 if let Some(step) = &mut self.step {
                     step.so_far.add(plan, event);
@@ -181,85 +256,22 @@ impl RunObserver for RunProgress {
     }
 
     fn layout(&mut self, plan: &Plan, progress: LayoutProgress) {
-        if self.latest_layout != Some(progress.target) {
-            self.latest_layout = Some(progress.target);
-            let name = plan.targets.get(progress.target).map_or("", |target| &target.name);
-            self.begin(&format!("laying out {name}"), progress.total.get());
-            self.bar.set_message(format!("{}", progress.total));
+        let LayoutProgress { target, done, total } = progress;
+        self.estimate.laid_out(target, done, self.begun.elapsed());
+        if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+            return;
         }
-        self.bar.set_position(progress.done.get());
+        let name = plan.targets.get(target).map_or("", |target| &target.name);
+        let share = share(done.get(), total.get());
+        self.draw(&format!("laying out {name}"), Some(share), &format!("{done} of {total}"));
     }
 }
 
 impl Drop for RunProgress {
     fn drop(&mut self) {
-        // Also after an error or a panic: later output on stderr starts on a new line.
-        self.bar.finish_and_clear();
+        // Also after an error or a panic: later output starts on an empty line.
+        output::clear_status();
     }
-}
-
-/// How much longer a run takes than its plan says: the time between steps counts too.
-#[derive(Default)]
-struct RunPace {
-    begun: Option<Instant>,
-    planned: Nanos,
-}
-
-impl RunPace {
-    fn begin(&mut self) {
-        self.begun.get_or_insert_with(Instant::now);
-    }
-
-    fn done(&mut self, step: &Step) {
-        self.planned = Nanos::new(self.planned.get().saturating_add(step.span().get()));
-    }
-
-    /// The elapsed time, and the expected end with `into` of a step done; `None` if no step's time
-    /// is known.
-    fn left(&self, plan: &Plan, index: u32, round: u32, into: Nanos) -> Option<String> {
-        let elapsed = self.begun?.elapsed();
-        let planned = planned_left(plan, index, round, into)?;
-        let pace = match self.planned.as_secs_f64() {
-            // Too short to derive a pace.
-            planned if planned < 1.0 => 1.0,
-            planned => (elapsed.as_secs_f64() / planned).clamp(1.0, 3.0),
-        };
-        let expected = elapsed.as_secs_f64() + planned.as_secs_f64() * pace;
-        let rounds =
-            plan.steps.iter().skip(index as usize).any(|step| plan.rounds_of(step).is_some());
-        // A steady state ends its rounds earlier.
-        let about = if rounds { "at most" } else { "about" };
-        Some(format!(
-            "{} of {about} {}",
-            whole_seconds(elapsed.as_secs_f64()),
-            whole_seconds(expected)
-        ))
-    }
-}
-
-/// The plan's remaining time with `into` of a step done; `None` if no step's time is known.
-fn planned_left(plan: &Plan, index: u32, round: u32, into: Nanos) -> Option<Nanos> {
-    let current = plan.steps.get(index as usize)?;
-    let rounds = |step: &Step| u64::from(plan.rounds_of(step).map_or(1, |rounds| rounds.max));
-    let left = plan.steps.iter().map(|step| {
-        let is_of_round = step.section == current.section && plan.rounds_of(step).is_some();
-        let times = match (step.index > index, is_of_round) {
-            (true, true) => rounds(step).saturating_sub(u64::from(round)),
-            (true, false) => rounds(step),
-            (false, true) => rounds(step).saturating_sub(u64::from(round) + 1),
-            (false, false) => 0,
-        };
-        step.span().get().saturating_mul(times)
-    });
-    let rest = current.span().saturating_sub(into).get();
-    let is_known = plan.steps.iter().any(|step| step.span() > Nanos::ZERO);
-    is_known.then(|| Nanos::new(left.fold(rest, u64::saturating_add)))
-}
-
-fn whole_seconds(seconds: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "printed only")]
-    let seconds = seconds.round() as u64;
-    if seconds == 0 { "0 s".to_owned() } else { clock(Nanos::from_secs(seconds)) }
 }
 
 /// The step's number, the number of steps, and its name.
@@ -288,100 +300,78 @@ fn words(figures: &LiveFigures) -> String {
     }
 }
 
-/// A line of this many columns: the numbers come before the bar, and both before a long name.
-fn style(columns: usize) -> ProgressStyle {
-    let template = match columns {
-        0..60 => {
-            let name = (columns / 2).saturating_sub(4).max(6);
-            format!("{{prefix:{name}!}} {{wide_msg}}")
-        }
-        60..110 => "{prefix:24!} {bar:8} {wide_msg}".to_owned(),
-        _ => "{prefix:40!} {bar:16} {wide_msg}".to_owned(),
+fn columns() -> usize {
+    output::columns(&io::stderr())
+}
+
+/// The columns of results and times, as wide as they become.
+const MESSAGE_COLUMNS: usize = 46;
+
+/// The part's and the step's name, a bar, and results, for a line of `columns`. A long name is cut: the
+/// numbers come first. A narrow terminal has no room for a bar.
+fn laid_out([part, name]: [&str; 2], share: Option<f64>, message: &str, columns: usize) -> String {
+    let bar_columns: u16 = match columns {
+        0..60 => 0,
+        60..110 => 8,
+        _ => 16,
     };
-    ProgressStyle::with_template(&template)
-        .map_or_else(|_| ProgressStyle::default_bar(), |style| style.progress_chars("━╸─"))
+    let room = match usize::from(bar_columns) {
+        0 => (columns / 2).saturating_sub(4).max(6),
+        bar => columns.saturating_sub(MESSAGE_COLUMNS + bar + 3),
+    };
+    let both = format!("{part}  {name}");
+    let is_room_for_both = !part.is_empty() && both.chars().count() <= room;
+    let name = fitted(if is_room_for_both { &both } else { name }, room);
+    let padding = " ".repeat(room.saturating_sub(name.chars().count()));
+    match share {
+        Some(share) if bar_columns > 0 => {
+            format!("{name}{padding} {} {message}", bar(share, bar_columns))
+        }
+        _ => format!("{name}{padding} {message}"),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "drawn only")]
+fn share(done: u64, total: u64) -> f64 {
+    done as f64 / total.max(1) as f64
+}
+
+fn bar(share: f64, columns: u16) -> String {
+    let done = (0..columns).filter(|at| f64::from(*at) < share * f64::from(columns)).count();
+    "━".repeat(done) + &"─".repeat(usize::from(columns) - done)
 }
 
 #[cfg(test)]
 mod tests {
-    use durio_plan::{
-        Campaign, ClockChoice, EngineKind, Load, PLAN_SCHEMA, PlanSection, Purpose, Rounds,
-        SectionKind, Tracking, Until,
-    };
-    use durio_workload::Workload;
-
     use super::*;
 
-    fn section(first_step: u32, steps: u32, rounds: Option<Rounds>) -> PlanSection {
-        PlanSection {
-            name: String::new(),
-            summary: String::new(),
-            kind: SectionKind::Single,
-            first_step,
-            steps,
-            rounds,
-            baseline: None,
-        }
-    }
-
-    /// A step of 1 s, two of 2 s and 4 s that are repeated up to three times, and one of 8 s.
-    fn plan(limit: fn(Nanos) -> Limit) -> Plan {
-        let steps =
-            (0..).zip([(1, 0), (2, 1), (4, 1), (8, 2)]).map(|(index, (seconds, section))| {
-                let load = Load::new(0, Workload::default(), EngineKind::Null);
-                let limit = limit(Nanos::from_secs(seconds));
-                let step = Step::new(Role::Measure, load, limit, Nanos::from_secs(1));
-                Step {
-                    index,
-                    section: Some(section),
-                    ramp: Nanos::ZERO,
-                    pause_before: Nanos::ZERO,
-                    ..step
-                }
-            });
-        let until = Until::SteadyState {
-            tracked: 0,
-            tracking: Tracking::Iops,
-            window: 5,
-            excursion_per_mille: 200,
-            slope_per_mille: 100,
-        };
-        let rounds = Some(Rounds { max: 3, until });
-        let sections = vec![section(0, 1, None), section(1, 2, rounds), section(3, 1, None)];
-        Plan {
-            schema: PLAN_SCHEMA,
-            purpose: Purpose::Campaign,
-            seed: 1,
-            clock: ClockChoice::Auto,
-            targets: Vec::new(),
-            steps: steps.collect(),
-            campaign: Some(Campaign { sections, ..Campaign::default() }),
-            thresholds: Vec::new(),
-        }
+    #[test]
+    fn a_line_of_progress_has_its_numbers_first_and_its_name_as_far_as_it_fits() {
+        let message = "  1.2 k/s  p99 3 ms   5 s of about 20 s";
+        let line = |part, columns| laid_out([part, "2/9 commit-etcd"], Some(0.5), message, columns);
+        assert_eq!(line("", 80), format!("2/9 commit-etcd{} ━━━━──── {message}", " ".repeat(8)));
+        let part = "stack 2 of 3 (xfs), layer 1 of 4";
+        let both = format!("{part}  2/9 commit-etcd");
+        let bar = "━━━━━━━━────────";
+        assert_eq!(line(part, 120), format!("{both}{} {bar} {message}", " ".repeat(6)));
+        // Both do not fit: the step goes before its part.
+        assert!(line(part, 100).starts_with("2/9 commit-etcd  "), "{}", line(part, 100));
+        // No bar below 60 columns, and of a narrow line a half for the name.
+        assert_eq!(line("", 59), format!("2/9 commit-etcd{} {message}", " ".repeat(10)));
+        assert_eq!(line("", 20), format!("2/9 c… {message}"));
+        let shares = [-1.0, 0.0, 0.01, 0.5, 1.0, 7.0];
+        let bars = ["────", "────", "━───", "━━──", "━━━━", "━━━━"];
+        assert_eq!(shares.map(|share| super::bar(share, 4)), bars);
     }
 
     #[test]
-    fn what_is_left_is_the_rest_of_the_step_and_of_the_rounds_and_what_follows() {
-        let plan = plan(Limit::Duration);
-        // The step, its round, the seconds into it, and those that are left.
-        let rows = [
-            (0, 0, 0, Some(1 + 3 * 6 + 8)),
-            (1, 0, 1, Some(1 + 4 + 2 * 6 + 8)),
-            (1, 2, 0, Some(2 + 4 + 8)),
-            (2, 1, 4, Some(6 + 8)),
-            (2, 2, 0, Some(4 + 8)),
-            (3, 0, 10, Some(0)),
-            (4, 0, 0, None),
-        ];
-        for (index, round, into, left) in rows {
-            let found = planned_left(&plan, index, round, Nanos::from_secs(into));
-            assert_eq!(found, left.map(Nanos::from_secs), "{index} {round} {into}");
+    fn lines_of_a_guest_are_progress_where_they_are_of_a_step_or_a_layer() {
+        for line in ["stack 1 of 3 (xfs), layer 2 of 4: xfs", "12/96 commit: 3 k/s  p99 2 ms"] {
+            assert!(is_progress(line), "{line}");
         }
-    }
-
-    #[test]
-    fn steps_that_do_not_end_by_time_say_nothing_of_it() {
-        let plan = plan(|_| Limit::Operations(1));
-        assert_eq!(planned_left(&plan, 0, 0, Nanos::ZERO), None);
+        for line in ["durio: no space", "hint: give --size", "stacks", "12 is odd", "a/b", "/x", ""]
+        {
+            assert!(!is_progress(line), "{line}");
+        }
     }
 }

@@ -109,7 +109,7 @@ fn hint(error: &clap::Error) -> Option<String> {
                     .into_iter()
                     .any(|kind| text_of(kind) == Some("[SPEC]"));
             let hint =
-                "SPEC is a campaign and says this itself; one job takes --target PATH instead";
+                "not for a SPEC, which sets this itself; one job takes --target PATH instead";
             is_spec.then(|| hint.to_owned())
         }
         // As in fio, where `--buffered=1` means `--buffered`.
@@ -256,9 +256,9 @@ fn foreign_option(word: &str) -> Option<String> {
     let others = others.join(", ");
     match (fio, is_elsewhere) {
         (Some(_), true) => {
-            Some(format!("for fio's {name} there is {ours} (of {others}); {as_it_is}"))
+            Some(format!("instead of fio's {name}, use {ours} (of {others}); {as_it_is}"))
         }
-        (Some(_), false) => Some(format!("for fio's {name} durio has {ours}; {as_it_is}")),
+        (Some(_), false) => Some(format!("instead of fio's {name}, use {ours}; {as_it_is}")),
         (None, true) => Some(format!("{name} is an option of {others}")),
         (None, false) => {
             let is_known = durio_fio::job_file::option_help(name.trim_start_matches('-')).is_ok();
@@ -315,7 +315,7 @@ pub(crate) fn refuse_split_quantities(line: &[OsString]) -> Result<(), CommandEr
         };
         // An existing path is meant as a path, whatever its name.
         if let Some(meant) = meant.filter(|_| !Path::new(unit).exists()) {
-            let text = format!("'{option} {number} {unit}' has a blank between number and unit");
+            let text = format!("'{option} {number} {unit}' has a space between number and unit");
             return Err(CommandError::wrong_use(text).hint(format!("write {option} {meant}")));
         }
     }

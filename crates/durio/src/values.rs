@@ -131,7 +131,7 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
         let port = port.parse::<u16>().unwrap_or(9119);
         format!(
             "'{text}' is not a numeric address with a port; expected such as 127.0.0.1:{port}, or \
-             0.0.0.0:{port} for everybody"
+             0.0.0.0:{port} for all interfaces"
         )
     })
 }
@@ -211,8 +211,7 @@ fn format_of_ending(path: &Path) -> Result<Format, String> {
         "csv" => Ok(Format::Csv),
         "prom" => Ok(Format::OpenMetrics),
         "toml" => {
-            Err("a report has another ending; where a profile is made, --profile FILE writes it"
-                .to_owned())
+            Err("a report cannot be TOML; to write a profile, give --profile FILE".to_owned())
         }
         _ => Err("the ending names the format: .txt, .json, .html, .md, .csv or .prom".to_owned()),
     }
@@ -297,7 +296,7 @@ pub(crate) fn advice_role(text: &str) -> Result<AdviceRole, String> {
     roles
         .into_iter()
         .find(|role| role.name() == text)
-        .ok_or_else(|| format!("'{text}' is not use of a storage; expected log, data or scan"))
+        .ok_or_else(|| format!("unknown role '{text}'; expected log, data or scan"))
 }
 
 /// A database's setting: `commit_delay=100`.
@@ -317,7 +316,7 @@ pub(crate) fn durable_path(text: &str) -> Result<DurablePath, String> {
     let words = DurablePath::ALL.map(DurablePath::word);
     DurablePath::ALL.into_iter().find(|path| path.word() == text).ok_or_else(|| {
         let hint = did_you_mean(text, &words, "there are");
-        format!("'{text}' makes no write durable; {hint}")
+        format!("'{text}' does not make writes durable; {hint}")
     })
 }
 
@@ -336,7 +335,7 @@ pub(crate) fn real_engine(text: &str) -> Result<EngineKind, String> {
         "sync" => Ok(EngineKind::Sync),
         "uring" => Ok(EngineKind::Uring),
         "aio" => Ok(EngineKind::Aio),
-        _ => Err(format!("unknown engine '{text}'; there are sync, uring and aio")),
+        _ => Err(format!("unknown engine '{text}'; expected sync, uring or aio")),
     }
 }
 

@@ -292,4 +292,33 @@ mod tests {
         // Preemption between the two reads on a busy machine; the rate itself is far closer.
         assert!(nanos.abs_diff(reference) < 5_000_000, "{nanos} against {reference}");
     }
+
+    #[test]
+    fn both_flags_and_the_source_itself_make_a_counter_reliable() {
+        let flags = |flags: &str| format!("processor : 0\nflags\t\t: fpu {flags}\n");
+        let both = flags("constant_tsc nonstop_tsc");
+        assert!(tsc_is_reliable_by(&both, "tsc\n"));
+        assert!(!tsc_is_reliable_by(&both, "tsc-early hpet\n"));
+        assert!(!tsc_is_reliable_by(&flags("nonstop_tsc tsc"), "tsc\n"));
+        assert!(!tsc_is_reliable_by(&flags("constant_tsc nonstop_tsc_s3"), "tsc\n"));
+    }
+
+    #[test]
+    fn ticks_go_neither_below_zero_nor_round() {
+        assert_eq!([Ticks(7).since(Ticks(5)), Ticks(5).since(Ticks(7))], [2, 0]);
+        assert_eq!([Ticks(5).plus(2), Ticks(u64::MAX).plus(1)], [Ticks(7), Ticks(u64::MAX)]);
+        let clock = VirtualClock::default();
+        clock.advance_to(Ticks(50));
+        clock.advance_to(Ticks(20));
+        assert_eq!((clock.now(), clock.reference_nanos()), (Ticks(50), 50));
+        assert_eq!((clock.nanos(30), clock.ticks(30)), (30, 30));
+    }
+
+    #[test]
+    fn a_counter_of_2_500_mhz_has_five_ticks_in_two_nanoseconds() {
+        let clock = TscClock::from_spans(2_500_000_000, 1_000_000_000).unwrap();
+        assert_eq!([clock.ticks(2), clock.ticks(2_000_000)], [5, 5_000_000]);
+        // The ratio is cut at 32 binary places.
+        assert!(clock.nanos(5_000_000).abs_diff(2_000_000) <= 1);
+    }
 }

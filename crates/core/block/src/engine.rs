@@ -157,3 +157,15 @@ pub trait Engine {
         0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::WriteFlags;
+
+    /// By include/uapi/linux/fs.h of the kernel.
+    #[test]
+    fn flags_of_writes_have_the_bits_that_the_kernel_knows() {
+        let flags = [WriteFlags::None, WriteFlags::Dsync, WriteFlags::Sync];
+        assert_eq!(flags.map(WriteFlags::bits), [0, 2, 4]);
+    }
+}

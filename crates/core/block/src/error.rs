@@ -128,4 +128,53 @@ mod tests {
         }
         assert_eq!(refused(libc::EIO).hint_for(true), None);
     }
+
+    #[test]
+    fn each_number_of_the_system_has_its_kind() {
+        use ErrorKind::{
+            Busy, Io, NoSpace, NotFound, PermissionDenied, ReadOnly, Unsupported, WrongType,
+        };
+        let numbers = [
+            (libc::ENOENT, NotFound),
+            (libc::ENOTDIR, NotFound),
+            (libc::ENXIO, NotFound),
+            (libc::ENODEV, NotFound),
+            (libc::EACCES, PermissionDenied),
+            (libc::EPERM, PermissionDenied),
+            (libc::EROFS, ReadOnly),
+            (libc::ENOSPC, NoSpace),
+            (libc::EDQUOT, NoSpace),
+            (libc::EFBIG, NoSpace),
+            (libc::EBUSY, Busy),
+            (libc::ETXTBSY, Busy),
+            (libc::EINVAL, Unsupported),
+            (libc::EOPNOTSUPP, Unsupported),
+            (libc::ENOSYS, Unsupported),
+            (libc::ENOTTY, Unsupported),
+            (libc::EISDIR, Unsupported),
+            (libc::EIO, Io),
+            (libc::ETIMEDOUT, Io),
+            (libc::ENOMEM, Io),
+        ];
+        for (number, kind) in numbers {
+            let error = BlockError::new("open", io::Error::from_raw_os_error(number));
+            assert_eq!(error.kind, kind, "{number}");
+        }
+        assert_eq!(BlockError::new("open", io::Error::other("no number")).kind, Io);
+        let given = BlockError::because(WrongType, "open", None, "it is a pipe");
+        assert_eq!((given.kind, given.source.to_string()), (WrongType, "it is a pipe".to_owned()));
+        let of_kind = |kind| BlockError { kind, ..BlockError::new("x", io::Error::other("")) };
+        let has_hint = |kind| of_kind(kind).hint_for(false).is_some();
+        let hinted = [PermissionDenied, ReadOnly, NoSpace, Busy].map(has_hint);
+        let bare = [NotFound, Unsupported, WrongType, Io].map(has_hint);
+        assert_eq!((hinted, bare), ([true; 4], [false; 4]));
+    }
+
+    #[test]
+    fn an_error_names_its_path_where_it_has_one() {
+        let full = || io::Error::from_raw_os_error(libc::ENOSPC);
+        let at = BlockError::at("lay out", Path::new("/data/a b"), full());
+        assert_eq!(at.to_string(), "cannot lay out '/data/a b'");
+        assert_eq!(BlockError::new("lay out", full()).to_string(), "cannot lay out");
+    }
 }

@@ -258,19 +258,19 @@ pub enum GuardRefusal {
     #[error("it holds {}", .0.join(", "))]
     Signatures(Vec<String>),
     /// It should be a member of one of durio's arrays.
-    #[error("it is no member of a durio RAID")]
+    #[error("it is not a member of a durio RAID")]
     NoMember,
     /// A process holds the device exclusively, possibly in another namespace.
-    #[error("somebody has it open exclusively")]
+    #[error("another process or filesystem holds it exclusively")]
     Claimed,
     /// The file is open for writing: by a program, a loop device, swap.
     #[error(
-        "something that cannot be named has it open for writing: the kernel, such as a loop device or an \
-         NFS server, or a program of another user"
+        "it is open for writing by an unknown holder: the kernel (a loop device, an NFS server) \
+         or a program of another user"
     )]
     Written,
     /// Another durio is at work on it.
-    #[error("another durio, or another program that locks it, is at work on it")]
+    #[error("another durio or another program has locked it")]
     Locked,
     /// It cannot be opened.
     #[error(transparent)]

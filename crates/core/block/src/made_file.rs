@@ -276,7 +276,7 @@ pub fn remove_left(left: &LeftFile<'_>) -> Result<Removal, BlockError> {
     };
     let Some((found, name, was_checked)) = found else { return absent(left, directory.as_fd()) };
     let Some(file) = open_regular(&found).map_err(fail)? else {
-        return Ok(Removal::Kept("what has its name now is no file"));
+        return Ok(Removal::Kept("its name now belongs to something that is not a file"));
     };
     let stat = fstat(&file).map_err(fail)?;
     match doubt(left, file.as_fd(), &stat, was_checked) {
@@ -291,7 +291,7 @@ fn absent(left: &LeftFile<'_>, directory: BorrowedFd<'_>) -> Result<Removal, Blo
     if left.identity.is_none_or(|(made_on, _)| device == Some(made_on)) {
         return Ok(Removal::Absent);
     }
-    let reason = "the filesystem that it was made on is not there";
+    let reason = "its filesystem is not mounted";
     Err(BlockError::because(ErrorKind::NotFound, OPERATION, Some(left.path), reason))
 }
 
@@ -336,7 +336,7 @@ fn doubt(
         return Some("its filesystem has another device number now");
     }
     if left.size.is_some_and(|laid_out| laid_out != size) {
-        return Some("its size is not what durio gave it");
+        return Some("its size was changed");
     }
     let changed = changed_at(stat).is_none_or(|at| at > left.last_sign + AFTER_LAST_SIGN);
     (left.mark.is_some() && changed && !was_checked).then_some("it was changed after its run ended")
@@ -374,9 +374,9 @@ fn take_away(
         }
         Ok(()) => match moves(Path::new(&aside), name) {
             Ok(()) => Ok(ANOTHER),
-            Err(_) => {
-                Ok(Removal::Kept("another file had its name, and has .removing behind that now"))
-            }
+            Err(_) => Ok(Removal::Kept(
+                "another file had its name, and was renamed with .removing appended",
+            )),
         },
         Err(Errno::NOENT) => Ok(Removal::Absent),
         // Filesystems without such a rename (NFS), and a name that is being removed already.

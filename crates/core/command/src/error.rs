@@ -52,13 +52,13 @@ impl CommandError {
 
     /// The same, with the text of `source`.
     #[must_use]
-    pub fn cannot(source: impl Error + Send + Sync + 'static) -> Self {
+    pub fn cannot(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::of(CommandErrorKind::CannotMeasure, source)
     }
 
     /// An error of this kind, with the text of `source`.
-    pub fn of(kind: CommandErrorKind, source: impl Error + Send + Sync + 'static) -> Self {
-        Self { kind, context: None, source: Some(Box::new(source)), hints: Vec::new() }
+    pub fn of(kind: CommandErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { kind, context: None, source: Some(source.into()), hints: Vec::new() }
     }
 
     /// `doing` what could not be done with a file or folder, as in "cannot make the folder 'x'".

@@ -98,9 +98,9 @@ impl<'a> PlaceSearch<'a> {
         for (first, known) in &self.known {
             let (first, second) = (first.display(), path.display());
             let (text, hint) = if *known == identity {
-                (format!("'{first}' and '{second}' are one and the same"), "name each place once")
+                (format!("'{first}' and '{second}' are the same"), "name each place once")
             } else if known.overlaps(&identity) {
-                let text = format!("of '{first}' and '{second}' one is a part of the other");
+                let text = format!("'{first}' and '{second}' overlap: one is part of the other");
                 (text, "name either the disk or its partitions")
             } else {
                 continue;
@@ -165,7 +165,7 @@ impl<'a> PlaceSearch<'a> {
     fn absent(&mut self, path: &Path, error: BlockError) -> Result<LocationFacts, CommandError> {
         if self.unmatched.iter().any(|named| names_absent(named, path)) {
             let text = format!("--destroy '{}' does not exist", path.display());
-            return Err(CommandError::wrong_use(text).hint("is it a misspelt name?"));
+            return Err(CommandError::wrong_use(text).hint("is the name misspelt?"));
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
@@ -223,7 +223,7 @@ fn write_access(mut target: HeldTarget, reason: WriteReason) -> Result<TargetAcc
                 thread::sleep(Duration::from_millis(20));
                 target = HeldTarget::open(&path)?;
                 if target.identity() != identity {
-                    let text = format!("'{}' leads to something else by now", path.display());
+                    let text = format!("'{}' now leads to something else", path.display());
                     return Err(CommandError::cannot_measure(text));
                 }
             }
@@ -360,7 +360,7 @@ fn refused(path: &Path, refusal: GuardRefusal, is_member: bool) -> CommandError 
         GuardRefusal::Signatures(names) => failure(format!("'{shown}' holds {}", names.join(", ")))
             .hint("if that may be lost, give --force-signature too"),
         GuardRefusal::Locked => {
-            failure(format!("another durio is at work on '{shown}', or another program locks it"))
+            failure(format!("another durio or another program has locked '{shown}'"))
                 .hint("wait until it has ended")
         }
         GuardRefusal::InUse(users) => in_use(path, &users.join("; ")),
@@ -369,7 +369,7 @@ fn refused(path: &Path, refusal: GuardRefusal, is_member: bool) -> CommandError 
 }
 
 fn in_use(path: &Path, by: &str) -> CommandError {
-    let text = format!("'{}' is in use and is never written to: {by}", path.display());
+    let text = format!("'{}' is in use, so durio does not write to it: {by}", path.display());
     CommandError::cannot_measure(text)
 }
 

@@ -57,8 +57,11 @@ pub trait ProgressObserver {
     /// A line that every user must see.
     fn remark(&self, line: &str);
 
-    /// A line of progress.
+    /// A line of progress, at most one for each step.
     fn progress(&self, line: &str);
+
+    /// Progress that is soon out of date, for a place where the next line replaces this one.
+    fn status(&self, _line: &dyn Fn() -> String) {}
 }
 
 /// When a line of progress is due: soon at first, once a minute in work of hours.

@@ -89,7 +89,7 @@ impl<W: Write> CpioWriter<W> {
         let copied = io::copy(&mut content.take(header.size), &mut self.sink)?;
         // The header, which holds the length, is already written.
         if copied != header.size {
-            let what = format!("{} became shorter while it was read", header.path.display());
+            let what = format!("{} was truncated while being read", header.path.display());
             return Err(io::Error::other(what));
         }
         self.pad(size as usize)
@@ -215,7 +215,7 @@ fn fields_of(header: &[u8; HEADER_BYTES]) -> io::Result<[u32; 13]> {
         // from_str_radix accepts a sign, which the form does not have.
         let text = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'));
         let number = text.and_then(|text| u32::from_str_radix(text, 16).ok());
-        *field = number.ok_or_else(|| malformed("a field that is no number"))?;
+        *field = number.ok_or_else(|| malformed("a field that is not a number"))?;
     }
     Ok(fields)
 }
@@ -231,7 +231,7 @@ fn kind_of(mode: u32, major: u32, minor: u32) -> CpioKind {
 }
 
 fn malformed(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("no cpio archive: {what}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("invalid cpio archive: {what}"))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -41,7 +41,7 @@ pub enum LabError {
     #[error("module '{}': {why}", path.display())]
     BadModule { path: PathBuf, why: String },
     /// A program for the guest is not on this machine.
-    #[error("'{name}' is not installed on this machine, so that the guest cannot have it")]
+    #[error("'{name}' is not installed on this machine, so the guest cannot have it")]
     MissingTool {
         /// The program's name or path.
         name: String,
@@ -50,7 +50,7 @@ pub enum LabError {
     #[error("'{}' cannot be taken into the guest: {why}", path.display())]
     BadTool { path: PathBuf, why: String },
     /// The loaded files leave no room to run.
-    #[error("{given} of memory are too little for the guest, which needs {needed} at least")]
+    #[error("{given} of memory is too little: the guest needs at least {needed}")]
     MemoryTooSmall {
         given: Bytes,
         /// The need of the initial memory filesystem and a kernel.

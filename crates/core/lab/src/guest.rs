@@ -284,7 +284,7 @@ fn run_command(port: &Port, orders: &Orders) -> io::Result<u8> {
 
 fn start_command(orders: &Orders) -> io::Result<Child> {
     let Some((program, arguments)) = orders.command.split_first() else {
-        return Err(io::Error::other("there is no command"));
+        return Err(io::Error::other("no command"));
     };
     let directory = Path::new(&orders.directory);
     let directory = if directory.is_dir() { directory } else { Path::new("/") };

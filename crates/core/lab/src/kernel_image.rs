@@ -51,12 +51,12 @@ pub fn release_of_image(path: &Path) -> Result<String, LabError> {
     let fail = |source| LabError::reading(path, source);
     let not_ours = |why: &str| LabError::NotAKernel { path: path.to_owned(), why: why.to_owned() };
     let file = open_input(path).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidInput => not_ours("it is no regular file"),
+        io::ErrorKind::InvalidInput => not_ours("it is not a regular file"),
         _ => fail(error),
     })?;
     let metadata = file.metadata().map_err(fail)?;
     if !metadata.is_file() {
-        return Err(not_ours("it is no regular file"));
+        return Err(not_ours("it is not a regular file"));
     }
     let mut head = Vec::new();
     file.take(HEAD_BYTES).read_to_end(&mut head).map_err(fail)?;
@@ -70,19 +70,19 @@ fn release_of(head: &[u8], length: u64) -> Result<String, &'static str> {
     if word(head, BOOT_FLAG) != Some(0xaa55) || head.get(MAGIC..MAGIC + 4) != Some(b"HdrS") {
         return Err("it has no boot header");
     }
-    let flags = word(head, LOAD_FLAGS_64).ok_or("it is cut off")?;
+    let flags = word(head, LOAD_FLAGS_64).ok_or("it is truncated")?;
     if flags & IS_64_BIT == 0 {
-        return Err("it is of 32 bits");
+        return Err("it is a 32-bit kernel");
     }
-    if length < whole_length(head).ok_or("it is cut off")? {
-        return Err("it is cut off");
+    if length < whole_length(head).ok_or("it is truncated")? {
+        return Err("it is truncated");
     }
     let pointer = word(head, VERSION_POINTER).filter(|pointer| *pointer > 0);
     // The pointer counts from the end of the boot sector.
     let text = pointer.and_then(|pointer| head.get(usize::from(pointer) + 0x200..));
     let words = text.and_then(|text| text.split(|byte| matches!(byte, 0 | b' ')).next());
     let release = words.and_then(|word| std::str::from_utf8(word).ok());
-    release.filter(|release| is_release(release)).map(str::to_owned).ok_or("it names no release")
+    release.filter(|release| is_release(release)).map(str::to_owned).ok_or("it has no release name")
 }
 
 /// Bytes of setup code: its sectors and the boot sector.
@@ -250,7 +250,7 @@ mod tests {
     fn an_image_of_32_bits_is_told() {
         let mut image = image_with("6.1.0");
         image[LOAD_FLAGS_64] = 0;
-        assert_eq!(found(&image), Err("it is of 32 bits"));
+        assert_eq!(found(&image), Err("it is a 32-bit kernel"));
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
         for release in ["../../etc", "6/..", "", "x", ".."] {
             assert!(!is_release(release), "{release}");
         }
-        assert_eq!(found(&image_with("../x")), Err("it names no release"));
+        assert_eq!(found(&image_with("../x")), Err("it has no release name"));
     }
 
     #[test]

@@ -207,11 +207,14 @@ impl ClosureWalk<'_> {
         let bad = |why: String| LabError::BadModule { path: file.to_owned(), why };
         // The kernel would refuse it in the guest, where the reason is hard to see.
         if info.release != self.release {
-            return Err(bad(format!("it is of kernel {}, not of {}", info.release, self.release)));
+            return Err(bad(format!(
+                "it belongs to kernel {}, not {}",
+                info.release, self.release
+            )));
         }
         let absent = |name: &&String| self.tree.state(name) == DriverState::Absent;
         match info.depends.iter().find(absent) {
-            Some(name) => Err(bad(format!("it needs {name}, which is not there"))),
+            Some(name) => Err(bad(format!("it needs {name}, which is missing"))),
             None => Ok(()),
         }
     }
@@ -258,9 +261,9 @@ pub(crate) struct ModuleInfo {
 
 /// Reads the section; errors describe the defect in words.
 fn module_info(module: &[u8]) -> Result<ModuleInfo, &'static str> {
-    let file: ElfFile64 = ElfFile64::parse(module).map_err(|_| "it is no 64-bit ELF file")?;
+    let file: ElfFile64 = ElfFile64::parse(module).map_err(|_| "it is not a 64-bit ELF file")?;
     let section = file.section_by_name(".modinfo").ok_or("it has no section .modinfo")?;
-    Ok(parse(section.data().map_err(|_| "it is cut off")?))
+    Ok(parse(section.data().map_err(|_| "it is truncated")?))
 }
 
 fn parse(section: &[u8]) -> ModuleInfo {
@@ -371,8 +374,8 @@ mod tests {
 
     #[test]
     fn what_is_no_module_is_told() {
-        assert_eq!(module_info(b"").unwrap_err(), "it is no 64-bit ELF file");
-        assert_eq!(module_info(&[0xff; 512]).unwrap_err(), "it is no 64-bit ELF file");
+        assert_eq!(module_info(b"").unwrap_err(), "it is not a 64-bit ELF file");
+        assert_eq!(module_info(&[0xff; 512]).unwrap_err(), "it is not a 64-bit ELF file");
         let this_program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         assert_eq!(module_info(&this_program).unwrap_err(), "it has no section .modinfo");
         for length in [16, 64, 200, 4096] {

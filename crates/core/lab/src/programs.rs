@@ -108,7 +108,7 @@ impl Programs {
                 ProgramNeeds::Interpreter(interpreter) => next = interpreter,
             }
         }
-        let why = "its interpreters are scripts without end".to_owned();
+        let why = "its chain of interpreters does not end".to_owned();
         Err(LabError::BadTool { path: path.to_owned(), why })
     }
 
@@ -236,16 +236,16 @@ fn needs_of_head(head: &[u8]) -> Result<ProgramNeeds, &'static str> {
     if !head.starts_with(b"\x7fELF") {
         return Err("it is neither a program of ELF form nor a script");
     }
-    let wrong = |_| "it is no program for 64-bit x86";
+    let wrong = |_| "it is not a program for 64-bit x86";
     let header = FileHeader64::<LittleEndian>::parse(head).map_err(wrong)?;
     // The guest is an x86-64 machine, whatever this one can run.
     if header.e_machine(LittleEndian) != object::elf::EM_X86_64 {
-        return Err("it is no program for 64-bit x86");
+        return Err("it is not a program for 64-bit x86");
     }
-    let programs = header.program_headers(LittleEndian, head).map_err(|_| "it is cut off")?;
+    let programs = header.program_headers(LittleEndian, head).map_err(|_| "it is truncated")?;
     let interpreter = programs.iter().find(|header| header.p_type(LittleEndian) == PT_INTERP);
     let Some(interpreter) = interpreter else { return Ok(ProgramNeeds::Nothing) };
-    let bytes = interpreter.data(LittleEndian, head).map_err(|()| "it is cut off")?;
+    let bytes = interpreter.data(LittleEndian, head).map_err(|()| "it is truncated")?;
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     Ok(ProgramNeeds::Libraries(PathBuf::from(OsStr::from_bytes(name))))
 }
@@ -364,7 +364,7 @@ mod tests {
         // Number 3 has the interpreters 2, 1, 0 and the shell.
         assert!(Programs::default().add_file(&script(3)).is_ok());
         let error = Programs::default().add_file(&script(4)).unwrap_err().to_string();
-        assert!(error.contains("scripts without end"), "{error}");
+        assert!(error.contains("chain of interpreters does not end"), "{error}");
     }
 
     #[test]

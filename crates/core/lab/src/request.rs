@@ -130,7 +130,7 @@ impl LabRequest {
     pub(crate) fn check(&self) -> Result<(), LabError> {
         let wrong = |text: &str| Err(LabError::WrongRequest(text.to_owned()));
         if self.command.is_empty() {
-            return wrong("there is no command to run");
+            return wrong("no command to run");
         }
         if self.cpus == 0 || self.cpus > Self::CPUS_MAX {
             return wrong(&format!("a guest has 1 to {} processors", Self::CPUS_MAX));

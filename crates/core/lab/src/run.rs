@@ -86,8 +86,8 @@ pub(crate) fn reason_in(console: &str) -> String {
     let mut last: Vec<_> = lines().collect();
     last.drain(..last.len().saturating_sub(5));
     match last.is_empty() {
-        true => "it said nothing".to_owned(),
-        false => format!("the last that it said: {}", last.join(" | ")),
+        true => "it printed nothing".to_owned(),
+        false => format!("its last output: {}", last.join(" | ")),
     }
 }
 
@@ -329,8 +329,8 @@ mod tests {
 
     #[test]
     fn otherwise_the_last_lines_are_shown() {
-        assert_eq!(reason_in(""), "it said nothing");
-        assert_eq!(reason_in("a\n\nb\n"), "the last that it said: a | b");
+        assert_eq!(reason_in(""), "it printed nothing");
+        assert_eq!(reason_in("a\n\nb\n"), "its last output: a | b");
     }
 
     fn settled(mut exit: LabExit, is_cut: bool, console: &str) -> LabExit {

@@ -104,13 +104,13 @@ impl Spool {
 }
 
 fn keeping(error: io::Error) -> LabError {
-    LabError::io("keep what the guest brings out", error)
+    LabError::io("keep the guest's output", error)
 }
 
 fn too_many(what: impl std::fmt::Display) -> io::Error {
     io::Error::new(
         io::ErrorKind::FileTooLarge,
-        format!("it has {what}; no guest may bring out so much"),
+        format!("it has {what}, which is more than a guest may copy out"),
     )
 }
 
@@ -123,7 +123,7 @@ fn unpack_within(
     archive: impl Read,
     folder: &Folder,
 ) -> Result<SkippedEntries, LabError> {
-    let unreadable = |error| LabError::io("read what the guest brought out", error);
+    let unreadable = |error| LabError::io("read the guest's output", error);
     let mut reader = CpioReader::new(archive);
     let (mut entries, mut bytes) = (0, 0);
     let mut skipped = SkippedEntries::default();

@@ -128,7 +128,7 @@ impl GuestFrame {
 }
 
 fn not_ours(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("what the guest sent {why}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("the guest's message {why}"))
 }
 
 /// Where a command puts files to bring out.

@@ -11,6 +11,8 @@
 
 pub(crate) mod handshake;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -334,7 +336,7 @@ impl<C: Clock> NbdEngine<C> {
                 false => self.watch.looked(now),
             }
             if self.take(arrived, now).is_none() {
-                let reason = "what the server sends is no answer to what was asked";
+                let reason = "the server's answer does not match the request";
                 let error = NbdError::because(NbdErrorKind::Protocol, "receive answers", reason);
                 return self.lose(error);
             }

@@ -58,7 +58,7 @@ pub fn send_order<O: Serialize, A: DeserializeOwned>(
     let connected = connect_unix(control, Some(CONNECTING)).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(
             io::ErrorKind::TimedOut,
-            "its server accepts nobody: it is stopped, or hangs",
+            "its server accepts no connections: it is stopped, or hangs",
         ),
         _ => error,
     });
@@ -272,7 +272,10 @@ mod tests {
         let error = send_order::<_, String>(&path, &"whole", Duration::from_secs(60)).unwrap_err();
         let expected = format!("cannot connect to '{}'", path.display());
         assert_eq!(error.to_string(), expected);
-        assert_eq!(error.source.to_string(), "its server accepts nobody: it is stopped, or hangs");
+        assert_eq!(
+            error.source.to_string(),
+            "its server accepts no connections: it is stopped, or hangs"
+        );
         assert!(begin.elapsed() >= Duration::from_secs(5), "{:?}", begin.elapsed());
         assert_eq!(CONNECTING, Duration::from_secs(5));
     }

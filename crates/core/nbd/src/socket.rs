@@ -270,18 +270,20 @@ fn remove_dead_socket(path: &Path) -> Result<(), NbdError> {
         outcome => outcome.map_err(|error| NbdError::new(BIND, error))?,
     };
     if !metadata.file_type().is_socket() {
-        return Err(NbdError::because(NbdErrorKind::Busy, BIND, "it exists and is no socket"));
+        return Err(NbdError::because(NbdErrorKind::Busy, BIND, "it exists and is not a socket"));
     }
     match connect_unix(path, None) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            let reason = "somebody serves there already, and clients wait for it";
+            let reason = "a server is listening there already, and clients wait for it";
             Err(NbdError::because(NbdErrorKind::Busy, BIND, reason))
         }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| NbdError::new(BIND, error))
         }
         Err(error) => Err(NbdError::new(BIND, error)),
-        Ok(_) => Err(NbdError::because(NbdErrorKind::Busy, BIND, "somebody serves there already")),
+        Ok(_) => {
+            Err(NbdError::because(NbdErrorKind::Busy, BIND, "a server is listening there already"))
+        }
     }
 }
 
@@ -368,7 +370,7 @@ mod tests {
         assert_eq!(waiting.len(), 2);
         let error = Listener::bind(&Address::Unix(path.clone())).unwrap_err();
         assert_eq!(error.kind, NbdErrorKind::Busy);
-        let reason = "somebody serves there already, and clients wait for it";
+        let reason = "a server is listening there already, and clients wait for it";
         assert_eq!(error.source.to_string(), reason);
         assert!(path.exists());
     }

@@ -82,13 +82,13 @@ fn parse(text: &str) -> Result<Uri, &'static str> {
         .ok_or("an NBD URI is nbd+unix:///EXPORT?socket=PATH or nbd://HOST[:PORT]/EXPORT")?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, name) = rest.split_once('/').unwrap_or((rest, ""));
-    let export = String::from_utf8(decoded(name)?).map_err(|_| "the export's name is no UTF-8")?;
+    let export = String::from_utf8(decoded(name)?).map_err(|_| "the export's name is not UTF-8")?;
     let endpoint = match scheme {
         "nbd+unix" => unix(authority, query)?,
         "nbd" if query.is_empty() => tcp(authority)?,
-        "nbd" => return Err("with nbd:// nothing can follow a question mark"),
+        "nbd" => return Err("nbd:// takes no parameters"),
         "nbds" | "nbds+unix" => return Err("TLS is not supported; without it: nbd, nbd+unix"),
-        _ => return Err("the scheme is none of nbd+unix and nbd"),
+        _ => return Err("the scheme must be nbd+unix or nbd"),
     };
     Ok(Uri { endpoint, export })
 }
@@ -99,7 +99,7 @@ fn unix(authority: &str, query: &str) -> Result<Endpoint, &'static str> {
     }
     let path = query.strip_prefix("socket=").ok_or("the socket is missing: add ?socket=PATH")?;
     if path.contains('&') {
-        return Err("only one parameter is known, socket");
+        return Err("the only parameter is socket");
     }
     let path = decoded(path)?;
     if path.is_empty() || path.contains(&0) {
@@ -110,7 +110,7 @@ fn unix(authority: &str, query: &str) -> Result<Endpoint, &'static str> {
 
 fn tcp(authority: &str) -> Result<Endpoint, &'static str> {
     if authority.contains('@') {
-        return Err("a user is of no use without TLS");
+        return Err("a user name needs TLS");
     }
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -130,7 +130,7 @@ fn tcp(authority: &str) -> Result<Endpoint, &'static str> {
         return Err("the host is missing");
     }
     let port = match port {
-        Some(port) => port.parse().map_err(|_| "the port is no number up to 65535")?,
+        Some(port) => port.parse().map_err(|_| "the port is not a number up to 65535")?,
         None => PORT,
     };
     Ok(Endpoint::Tcp { host: host.to_owned(), port })
@@ -250,14 +250,14 @@ mod tests {
             ("nbd://[::1/x", "a bracket"),
             ("nbd://[::1]1/x", "after a bracket"),
             ("nbd://u@a/x", "a user"),
-            ("nbd://a/x?socket=y", "with nbd://"),
+            ("nbd://a/x?socket=y", "nbd:// takes no parameters"),
             ("nbd://a/%", "after a percent"),
             ("nbd://a/%+1", "after a percent"),
-            ("nbd://a/%ff", "no UTF-8"),
+            ("nbd://a/%ff", "is not UTF-8"),
             ("nbd+unix://a/x?socket=y", "three slashes"),
             ("nbd+unix:///x", "the socket is missing"),
             ("nbd+unix:///x?socket=", "is empty"),
-            ("nbd+unix:///x?socket=a&b=c", "only one parameter"),
+            ("nbd+unix:///x?socket=a&b=c", "the only parameter is socket"),
         ];
         for (text, words) in cases {
             let error = text.parse::<Uri>().unwrap_err();

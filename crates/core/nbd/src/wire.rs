@@ -266,4 +266,22 @@ mod tests {
         assert_eq!(WireReader(&[0, 0, 0, 1, b'a', b'b']).text(), Some(&b"a"[..]));
         assert_eq!(WireReader(&[0, 0, 0]).u32(), None);
     }
+
+    #[test]
+    fn each_error_has_the_number_of_the_protocol_and_an_errno_of_its_own() {
+        for (refusal, number, expected) in [
+            (Refusal::Permission, 1, libc::EPERM),
+            (Refusal::Io, 5, libc::EIO),
+            (Refusal::Gone, 5, libc::EIO),
+            (Refusal::Memory, 12, libc::ENOMEM),
+            (Refusal::Invalid, 22, libc::EINVAL),
+            (Refusal::NoSpace, 28, libc::ENOSPC),
+            (Refusal::TooLong, 75, libc::EOVERFLOW),
+            (Refusal::Unsupported, 95, libc::EOPNOTSUPP),
+            (Refusal::Shutdown, 108, libc::ESHUTDOWN),
+        ] {
+            assert_eq!((error_number(refusal), errno(number)), (number, expected));
+        }
+        assert_eq!([0, 2, 13, u32::MAX].map(errno), [libc::EINVAL; 4]);
+    }
 }

@@ -159,3 +159,39 @@ pub struct CaptureEnd {
     /// Bytes of each file at the end, by its number; none for files that are gone.
     pub sizes: Vec<Option<u64>>,
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn file(flags: u32) -> CapturedFile {
+        CapturedFile { path: "/d".to_owned(), flags, size: Some(5) }
+    }
+
+    #[test]
+    fn o_sync_has_o_dsync_in_it_and_its_own_bit_alone_is_neither() {
+        assert_eq!(file(0o2001).flag_names(), ["O_APPEND"]);
+        assert_eq!(file(0o10_002).flag_names(), ["O_DSYNC"]);
+        assert_eq!(file(0o4_010_000).flag_names(), ["O_SYNC", "O_DSYNC"]);
+        assert_eq!(file(0o4_000_000).flag_names(), [""; 0]);
+        let (_, direct) = OPEN_FLAGS[3];
+        assert_eq!(file(direct | 0o2000).flag_names(), ["O_APPEND", "O_DIRECT"]);
+        let has = |name| file(0o10_000).has(name);
+        assert_eq!(
+            ["O_DSYNC", "O_SYNC", "O_DIRECT", "O_EXCL"].map(has),
+            [true, false, false, false]
+        );
+    }
+
+    #[test]
+    fn flags_are_saved_by_name_and_names_that_are_not_known_are_passed_over() {
+        let saved = serde_json::to_value(file(0o4_012_001)).unwrap();
+        let flags = ["O_APPEND", "O_SYNC", "O_DSYNC"];
+        assert_eq!(saved, json!({ "path": "/d", "flags": flags, "size_bytes": 5 }));
+        let newer = json!({ "path": "/d", "flags": ["O_DSYNC", "O_NEW"], "size_bytes": null });
+        let read: CapturedFile = serde_json::from_value(newer).unwrap();
+        assert_eq!((read.flags, read.size), (0o10_000, None));
+    }
+}

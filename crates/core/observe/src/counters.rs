@@ -2,6 +2,7 @@
 //!
 //! [`DeviceCounters`] and [`CpuCounters`], and their differences; the analyser computes rates.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -179,6 +180,13 @@ pub struct CpuCounters {
     /// are not ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_switches: Option<u64>,
+    /// CPU time of kernel threads between two readings, in nanoseconds: it is part of `system`.
+    /// Absent where they are not visible (in containers), and in older records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_threads_ns: Option<u64>,
+    /// CPU time of each kernel thread so far, in nanoseconds, by its number; not saved.
+    #[serde(skip)]
+    pub kernel_threads: BTreeMap<u32, u64>,
 }
 
 impl CpuCounters {
@@ -188,12 +196,24 @@ impl CpuCounters {
         let mut since = Self {
             cgroup_throttled_usec: both(self.cgroup_throttled_usec, earlier.cgroup_throttled_usec),
             context_switches: both(self.context_switches, earlier.context_switches),
+            kernel_threads_ns: self.kernel_threads_since(earlier),
+            kernel_threads: BTreeMap::new(),
             ..self.clone()
         };
         for (now, before) in since.ticks().into_iter().zip(earlier.clone().ticks()) {
             *now = now.saturating_sub(*before);
         }
         since
+    }
+
+    /// CPU time of kernel threads after `earlier`, thread by thread: workers come and go, and one
+    /// that ended would take its whole time away from a difference of sums.
+    fn kernel_threads_since(&self, earlier: &Self) -> Option<u64> {
+        let both = [self, earlier].map(|counters| &counters.kernel_threads);
+        let is_known = both.iter().all(|threads| !threads.is_empty());
+        let before = |thread: &u32| earlier.kernel_threads.get(thread).copied().unwrap_or(0);
+        let spent = self.kernel_threads.iter().map(|(id, now)| now.saturating_sub(before(id)));
+        is_known.then(|| spent.fold(0, u64::saturating_add))
     }
 
     /// All ticks, idle ones included.
@@ -230,7 +250,32 @@ fn cpu_counters_in(root: &SystemDir) -> Result<CpuCounters, StackError> {
     let text = root.text("proc/stat").ok_or_else(|| error(StackErrorKind::Unreadable))?;
     let counters = parse_cpu_line(&text).ok_or_else(|| error(StackErrorKind::Malformed))?;
     let context_switches = line_after(&text, "ctxt ").and_then(|count| count.parse().ok());
-    Ok(CpuCounters { cgroup_throttled_usec: throttled_usec(root), context_switches, ..counters })
+    Ok(CpuCounters {
+        cgroup_throttled_usec: throttled_usec(root),
+        context_switches,
+        kernel_threads: kernel_threads(root).unwrap_or_default(),
+        ..counters
+    })
+}
+
+/// More kernel threads than this are not read. At some 5 µs each they would take 10 ms between
+/// steps, in which a drive is idle; machines with 100 CPUs have about a thousand.
+const KERNEL_THREADS_MAX: usize = 2000;
+
+/// CPU time of each kernel thread: they are the children of kthreadd, which is process 2 unless
+/// this is a container (proc_pid(5), `children`; the first field of `schedstat` is in nanoseconds).
+fn kernel_threads(root: &SystemDir) -> Option<BTreeMap<u32, u64>> {
+    let kthreadd = root.join("proc/2");
+    if kthreadd.text("comm")?.trim() != "kthreadd" {
+        return None;
+    }
+    let children = kthreadd.text("task/2/children")?;
+    let time = |id: &str| {
+        let schedstat = root.text(format!("proc/{id}/schedstat"))?;
+        Some((id.parse().ok()?, schedstat.split_whitespace().next()?.parse().ok()?))
+    };
+    let ids: Vec<&str> = children.split_whitespace().collect();
+    (ids.len() <= KERNEL_THREADS_MAX).then(|| ids.into_iter().filter_map(time).collect())
 }
 
 fn parse_cpu_line(stat: &str) -> Option<CpuCounters> {
@@ -358,8 +403,44 @@ mod tests {
             steal: 90,
             cgroup_throttled_usec: None,
             context_switches: None,
+            kernel_threads_ns: None,
+            kernel_threads: BTreeMap::new(),
         };
         assert_eq!((since.total(), since), (198, expected));
+    }
+
+    #[test]
+    fn kernel_threads_are_counted_one_by_one_and_only_outside_of_containers() {
+        let fixture = Fixture::new();
+        fixture.file("proc/stat", "cpu  10 1 20 300 4 0 5 6 0 0\n");
+        let read = |threads: &[(u32, u64)]| {
+            let ids: Vec<String> = threads.iter().map(|(id, _)| id.to_string()).collect();
+            fixture.file("proc/2/task/2/children", ids.join(" "));
+            for (id, nanos) in threads {
+                fixture.file(&format!("proc/{id}/schedstat"), format!("{nanos} 5 1\n"));
+            }
+            cpu_counters_in(&fixture.root()).unwrap()
+        };
+        fixture.file("proc/2/comm", "kthreadd\n");
+        let earlier = read(&[(9, 1_000), (31, 7_000_000), (40, 50)]);
+        // 31, which had the most time, ended; 77 began; 40 was idle.
+        let later = read(&[(9, 1_900), (40, 50), (77, 30)]);
+        let since = later.saturating_since(&earlier);
+        assert_eq!((since.kernel_threads_ns, since.kernel_threads.len()), (Some(930), 0));
+        let saved = serde_json::to_value(&since).unwrap();
+        assert_eq!(saved["kernel_threads_ns"], 930);
+        assert!(saved.get("kernel_threads").is_none());
+        for (count, is_read) in [(1999, true), (2000, false)] {
+            let mut ids = "7 ".repeat(count);
+            ids.push_str("40");
+            fixture.file("proc/2/task/2/children", ids);
+            let read = cpu_counters_in(&fixture.root()).unwrap().kernel_threads;
+            assert_eq!(!read.is_empty(), is_read, "{count} and one");
+        }
+        fixture.file("proc/2/comm", "postgres\n");
+        let inside = read(&[(9, 2_000)]);
+        assert!(inside.kernel_threads.is_empty());
+        assert_eq!(inside.saturating_since(&earlier).kernel_threads_ns, None);
     }
 
     #[test]
@@ -389,5 +470,21 @@ mod tests {
         }
         let error = cpu_counters_in(&Fixture::new().root()).unwrap_err();
         assert_eq!(error.kind, StackErrorKind::Unreadable);
+    }
+
+    #[test]
+    fn completed_operations_and_time_are_more_than_zero_and_a_level_is_not() {
+        let is_zero = |change: fn(&mut DeviceCounters)| {
+            let mut counters = DeviceCounters::default();
+            change(&mut counters);
+            counters.is_zero()
+        };
+        assert!(is_zero(|_| {}));
+        assert!(is_zero(|counters| counters.in_flight = 7));
+        assert!(is_zero(|counters| counters.flushes_completed = Some(0)));
+        assert!(!is_zero(|counters| counters.reads_completed = 1));
+        assert!(!is_zero(|counters| counters.writes_completed = 1));
+        assert!(!is_zero(|counters| counters.io_ms = 1));
+        assert!(!is_zero(|counters| counters.flushes_completed = Some(1)));
     }
 }

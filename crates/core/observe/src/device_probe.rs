@@ -61,7 +61,7 @@ impl DeviceProbe for LiveDevices {
             Some("nvme") => of_nvme(nvme_identity(&node)),
             // Bridges that hang when they are asked for this page are known to the kernel by name.
             Some("usb") if dir.contains("device/scsi_disk") => {
-                cannot_tell("bridges are not asked, for some hang when they are")
+                cannot_tell("USB bridges are not queried, because some hang")
             }
             _ if dir.contains("device/scsi_disk") => of_scsi(caching_page(&node)),
             _ => Vec::new(),

@@ -84,7 +84,7 @@ impl DeviceUse {
         let mut users = self.users();
         if users.is_empty() && self.claimed {
             // The kernel refuses a second owner (EBUSY), and does not say who the first is.
-            users.push("somebody has it open exclusively".to_owned());
+            users.push("another process or filesystem holds it exclusively".to_owned());
         }
         let signatures = self.signature_names().into_iter().map(str::to_owned).collect();
         Usage { users, signatures }

@@ -26,7 +26,7 @@ impl fmt::Display for StackErrorKind {
             Self::PermissionDenied => "no permission to read",
             Self::Unreadable => "cannot read",
             Self::NotADevice => "neither a block device nor a regular file:",
-            Self::Malformed => "not in the form the kernel documents:",
+            Self::Malformed => "not in the documented format:",
         })
     }
 }

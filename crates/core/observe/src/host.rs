@@ -385,6 +385,9 @@ pub(crate) fn lab_facts(root: &SystemDir) -> Option<LabFacts> {
 }
 
 #[cfg(test)]
+mod fact_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::tests::fixture::Fixture;

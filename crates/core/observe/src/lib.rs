@@ -60,7 +60,9 @@ pub use open_files::{
     threads_of, write_calls,
 };
 pub use power_state::{DriveCounters, PowerState, read_power_state};
-pub use process_facts::{CgroupLimits, ProcessFacts, process_names};
+pub use process_facts::{
+    CgroupLimits, ProcessFacts, RunningProgram, process_names, running_programs,
+};
 pub use signature::Signature;
 pub use strace::read_strace;
 pub use survey::{read_host_in, read_stack, read_stack_in};

@@ -253,4 +253,34 @@ mod tests {
             assert_eq!(named(), path, "another has the name that the kernel shows");
         }
     }
+
+    #[test]
+    fn a_scope_and_a_slice_are_units_too_and_a_name_without_a_type_is_of_a_service() {
+        let fixture = Fixture::new();
+        for (group, process) in
+            [("a.slice", 5), ("a.slice/b.scope", 7), ("a.slice/b.service", 9), ("c.slice", 11)]
+        {
+            let path = format!("sys/fs/cgroup/{group}/cgroup.procs");
+            fixture.file(&path, format!("{process}\n"));
+        }
+        let root = fixture.root();
+        let of = |unit: &str| {
+            processes_of_unit(root.path(), unit).map(|mut processes| {
+                processes.sort_unstable();
+                processes
+            })
+        };
+        assert_eq!((of("b.scope"), of("b")), (Some(vec![7]), Some(vec![9])));
+        assert_eq!((of("a.slice"), of("a")), (Some(vec![5, 7, 9]), None));
+    }
+
+    #[test]
+    fn a_unit_is_found_below_twelve_groups_and_not_below_thirteen() {
+        for (groups, expected) in [(12, Some(vec![10])), (13, None)] {
+            let fixture = Fixture::new();
+            let path = format!("sys/fs/cgroup/{}x.service/cgroup.procs", "d/".repeat(groups));
+            fixture.file(&path, "10\n");
+            assert_eq!(processes_of_unit(fixture.root().path(), "x"), expected, "{groups}");
+        }
+    }
 }

@@ -76,12 +76,12 @@ fn of_device(name: &str) -> DriveCounters {
                 power_cycles: Some(counters.power_cycles),
                 ..DriveCounters::default()
             },
-            Ok(None) => missing("the controller counts no power cycles".to_owned()),
+            Ok(None) => missing("the controller does not count power cycles".to_owned()),
             Err(error) => missing(format!("{error}: {}", error.source)),
         };
     }
     if !name.starts_with("sd") {
-        return missing("this kind of device has no counter that durio knows".to_owned());
+        return missing("durio knows no such counter for this kind of device".to_owned());
     }
     let mut smartctl = Command::new("smartctl");
     match ask(smartctl.args(["--json", "-A"]).arg(&node), ANSWER_LIMIT) {

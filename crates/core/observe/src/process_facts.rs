@@ -6,13 +6,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use durio_base::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::mountinfo::{MountEntry, parse_mountinfo};
-use crate::system_dir::SystemDir;
+use crate::system_dir::{SystemDir, line_after};
 
 /// A process table longer than this is not searched to its end.
 const PROCESSES_MAX: usize = 100_000;
@@ -57,10 +58,54 @@ pub fn process_names() -> BTreeSet<String> {
 }
 
 pub(crate) fn names_of_processes(root: &SystemDir) -> BTreeSet<String> {
-    let processes = root.children("proc").into_iter().take(PROCESSES_MAX);
-    let processes =
-        processes.filter(|entry| entry.name().bytes().all(|byte| byte.is_ascii_digit()));
-    processes.filter_map(|process| process.text("comm")).collect()
+    processes(root).filter_map(|process| process.text("comm")).collect()
+}
+
+fn processes(root: &SystemDir) -> impl Iterator<Item = SystemDir> {
+    let entries = root.children("proc").into_iter().take(PROCESSES_MAX);
+    entries.filter(|entry| entry.name().bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A running program, as /proc shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningProgram {
+    pub process: u32,
+    /// The identifier of its effective user, not of its real one.
+    pub user: u32,
+    pub group: u32,
+    /// Its command line, as the program shows it now.
+    pub arguments: Vec<String>,
+    /// Its working directory; `None` if this process may not see it.
+    pub directory: Option<PathBuf>,
+}
+
+/// The running programs with one of these names, as far as this process may see them.
+pub fn running_programs(names: &[&str]) -> Vec<RunningProgram> {
+    programs_named(&SystemDir::live_root(), names)
+}
+
+pub(crate) fn programs_named(root: &SystemDir, names: &[&str]) -> Vec<RunningProgram> {
+    let is_meant = |process: &SystemDir| {
+        process.text("comm").is_some_and(|name| names.contains(&name.as_str()))
+    };
+    processes(root).filter(is_meant).filter_map(|process| running_program(&process)).collect()
+}
+
+fn running_program(process: &SystemDir) -> Option<RunningProgram> {
+    let status = process.text("status")?;
+    // Real, effective, saved and filesystem identity (proc_pid_status(5)).
+    let effective = |start: &str| -> Option<u32> {
+        line_after(&status, start)?.split_whitespace().nth(1)?.parse().ok()
+    };
+    let line = process.bytes("cmdline")?;
+    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    Some(RunningProgram {
+        process: process.name().parse().ok()?,
+        user: effective("Uid:")?,
+        group: effective("Gid:")?,
+        arguments: words.map(|word| String::from_utf8_lossy(word).into_owned()).collect(),
+        directory: fs::read_link(process.path().join("cwd")).ok(),
+    })
 }
 
 fn preload_environment(root: &SystemDir) -> Option<String> {
@@ -193,6 +238,22 @@ mod tests {
     #[test]
     fn a_machine_that_shows_nothing_has_no_facts() {
         assert_eq!(process_facts(&Fixture::new().root()), ProcessFacts::default());
+    }
+
+    #[test]
+    fn running_programs_are_found_by_name_with_their_effective_user_and_words() {
+        let fixture = Fixture::new();
+        fixture.file("proc/812/comm", "postgres\n");
+        fixture
+            .file("proc/812/status", "Name:\tpostgres\nUid:\t0\t26\t26\t26\nGid:\t0\t27\t0\t0\n");
+        fixture.file("proc/812/cmdline", b"postgres\0-D\0/data\0");
+        fixture.file("proc/813/comm", "postgresql\n");
+        fixture.file("proc/self/comm", "postgres\n");
+        let found = programs_named(&fixture.root(), &["postgres", "mysqld"]);
+        let arguments = ["postgres", "-D", "/data"].map(str::to_owned).to_vec();
+        let expected =
+            RunningProgram { process: 812, user: 26, group: 27, arguments, directory: None };
+        assert_eq!(found, [expected]);
     }
 
     #[test]

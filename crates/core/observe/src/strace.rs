@@ -54,7 +54,8 @@ pub fn read_strace(
     })?;
     if trace.goes_back {
         return Err(TraceTextError::new(
-            "its times go back, as those of -r whose first line is missing: run strace with -ttt",
+            "its times go backwards, as with -r when the first line is missing: run strace with \
+             -ttt",
         ));
     }
     if trace.lacks_first_line {
@@ -65,14 +66,14 @@ pub fn read_strace(
     if trace.calls == 0 {
         let why = match (trace.without_time, trace.without_name, other, &ended_early) {
             (_, 1.., ..) if trace.is_relative => {
-                "its times are relative (strace -r) and its calls have no paths of files: run \
-                 strace with -f -ttt -T -y"
+                "its times are relative (strace -r) and its calls have no file paths: run strace \
+                 with -f -ttt -T -y"
             }
             (1.., ..) => "its lines have no times: run strace with -ttt",
-            (_, 1.., ..) => "its calls have no paths of files: run it with -y",
+            (_, 1.., ..) => "its calls have no file paths: run strace with -y",
             (_, _, Some(why), _) => why,
             (_, _, None, Some(why)) => why,
-            _ => "it has no call that writes or syncs a file",
+            _ => "it has no calls that write or sync a file",
         };
         return Err(TraceTextError::new(why));
     }
@@ -292,7 +293,7 @@ impl<'e> SyscallTrace<'e> {
     fn finish(self, ended_early: Option<String>) -> CaptureEnd {
         let mut not_shown = Vec::new();
         if self.without_end > 0 {
-            not_shown.push("how long calls took is not in the text (strace -T shows it)");
+            not_shown.push("the durations of calls are missing (strace -T shows them)");
         }
         if self.is_coarse {
             not_shown.push(
@@ -357,7 +358,7 @@ fn call_of(text: &str) -> Option<(&'static TracedCall, &str)> {
 /// Recognises by one of its lines a text without system calls: its type, and what to do.
 fn not_of_calls(line: &str) -> Option<&'static str> {
     if line.contains("usecs/call") {
-        return Some("it is the table of strace -c, which has sums: run it without -c");
+        return Some("it is the table of strace -c, which has only sums: run strace without -c");
     }
     if is_call_of_perf(line) {
         return Some("it is the output of perf trace: run strace -f -ttt -T -y");

@@ -40,14 +40,13 @@ pub(crate) fn each_line(
             return Err(TraceTextError::new(*what));
         }
         if line.contains(&0) {
-            return Ok(Some(format!(
-                "line {number} has zeros, as a file that was torn by a crash"
-            )));
+            return Ok(Some(format!("line {number} has zero bytes, like a file torn by a crash")));
         }
         if !line.ends_with(b"\n") {
             let is_long = line.len() as u64 == LINE_MAX;
             let of_long = || format!("line {number} has more than {} KiB", LINE_MAX >> 10);
-            return Ok(Some(if is_long { of_long() } else { "the trace ends amid a line".into() }));
+            let torn = "the trace ends in the middle of a line";
+            return Ok(Some(if is_long { of_long() } else { torn.into() }));
         }
         take(&String::from_utf8_lossy(&line));
     }
@@ -55,16 +54,16 @@ pub(crate) fn each_line(
 
 /// The first bytes of files that only the tracer reads, or that have to be unpacked.
 const BINARY: [(&[u8], &str); 6] = [
-    (b"\x1f\x8b", "it is packed by gzip: unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "it is packed by zstd: unpack it first"),
-    (b"\xfd7zXZ\0", "it is packed by xz: unpack it first"),
-    (b"PERFILE2", "it is what perf record writes: give what perf script makes of it"),
+    (b"\x1f\x8b", "it is compressed by gzip: decompress it first"),
+    (b"\x28\xb5\x2f\xfd", "it is compressed by zstd: decompress it first"),
+    (b"\xfd7zXZ\0", "it is compressed by xz: decompress it first"),
+    (b"PERFILE2", "it is a file of perf record: use the output of perf script"),
     (
         b"\x17\x08\x44tracing",
-        "it is what trace-cmd records: give what trace-cmd report makes of it",
+        "it is a file of trace-cmd record: use the output of trace-cmd report",
     ),
     // BLK_IO_TRACE_MAGIC of a little-endian machine, and its version.
-    (b"\x07taee", "it is what blktrace writes: give what blkparse makes of it"),
+    (b"\x07taee", "it is a file of blktrace: use the output of blkparse"),
 ];
 
 /// Recognises by one of its lines a text without requests: its type, and what to do. `is_call` knows
@@ -73,16 +72,16 @@ pub(crate) fn not_of_requests(line: &str, is_call: impl Fn(&str) -> bool) -> Opt
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let has = |word: &str| words.contains(&word);
     if has("LATms") && has("COMM") && !has("STARTs") && !has("ENDs") {
-        return Some("it is the output of iosnoop without times: run it with -ts");
+        return Some("it is the output of iosnoop without times: run iosnoop with -ts");
     }
     if has("TIME(ms)") && has("LAT(ms)") {
         return Some(
-            "it is the output of biosnoop of bpftrace, which shows neither size, place nor direction of a request: \
-             biosnoop of bcc shows them",
+            "it is the output of bpftrace's biosnoop, which shows neither size nor position nor \
+             direction of a request: bcc's biosnoop shows them",
         );
     }
     if has("r/s") && has("w/s") {
-        return Some("it is the output of iostat, which has sums of requests and none alone");
+        return Some("it is the output of iostat, which has only sums of requests");
     }
     if is_call(line) {
         return Some("it has system calls, as strace shows them: read it with --strace");
@@ -94,12 +93,13 @@ pub(crate) fn not_of_requests(line: &str, is_call: impl Fn(&str) -> bool) -> Opt
     let is_action = |word: &&str| matches!(*word, "Q" | "G" | "I" | "D" | "C");
     if words.iter().any(is_exact) && words.iter().any(is_action) {
         return Some(
-            "it is the output of blkparse by a format (-f) without '%S + %n': run it without -f",
+            "it is the output of blkparse with a format (-f) without '%S + %n': run blkparse \
+             without -f",
         );
     }
     // Tables of bio… and ext4slower, fileslower and their kin.
     let is_table = has("COMM") && (has("PID") || has("TID")) && !has("SECTOR");
-    is_table.then_some("it is a table of another tracer: biosnoop of bcc shows each request")
+    is_table.then_some("it is a table of another tracer: bcc's biosnoop shows each request")
 }
 
 /// `0.123 ( 0.010 ms): dd/123 write(fd: 1</d/x>, …`.
@@ -137,7 +137,7 @@ mod tests {
         let zeros = std::io::repeat(0).take(1 << 50);
         let (seen, end) = lines(std::io::BufReader::new("one\ntwo\nthr".as_bytes().chain(zeros)));
         assert_eq!(seen, ["one", "two"]);
-        let why = "line 3 has zeros, as a file that was torn by a crash";
+        let why = "line 3 has zero bytes, like a file torn by a crash";
         assert_eq!(end.unwrap().as_deref(), Some(why));
     }
 
@@ -147,7 +147,7 @@ mod tests {
         let (seen, end) = lines(std::io::BufReader::new("one\n".as_bytes().chain(long)));
         assert_eq!(seen, ["one"]);
         assert_eq!(end.unwrap().as_deref(), Some("line 2 has more than 1024 KiB"));
-        // Of 1 MiB with its end it is just within.
+        // 1 MiB with its end: just within.
         let most = [vec![b'x'; (1 << 20) - 1], b"\nlast\n".to_vec()].concat();
         let (seen, end) = lines(most.as_slice());
         assert_eq!((seen.len(), end), (2, Ok(None)));
@@ -156,9 +156,9 @@ mod tests {
     #[test]
     fn packed_and_binary_files_are_named() {
         for (head, words) in [
-            (b"\x1f\x8b\x08".as_slice(), "packed by gzip"),
-            (b"\x28\xb5\x2f\xfd\x04", "packed by zstd"),
-            (b"\xfd7zXZ\0\0", "packed by xz"),
+            (b"\x1f\x8b\x08".as_slice(), "compressed by gzip"),
+            (b"\x28\xb5\x2f\xfd\x04", "compressed by zstd"),
+            (b"\xfd7zXZ\0\0", "compressed by xz"),
             (b"PERFILE2h\0", "perf script"),
             (b"\x17\x08\x44tracing6", "trace-cmd report"),
             (b"\x07taee\0", "blkparse"),
@@ -166,5 +166,18 @@ mod tests {
             let error = lines(head).1.unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn digits_behind_the_point_are_a_part_of_a_second() {
+        let nanos = [(5, "5"), (1, "000000001"), (1, "0000000019"), (0, "25")];
+        let nanos = nanos.map(|(seconds, part)| nanoseconds(seconds, part).unwrap());
+        assert_eq!(nanos, [5_500_000_000, 1_000_000_001, 1_000_000_001, 250_000_000]);
+        assert_eq!(nanoseconds(18_446_744_073, "709551615"), Some(u64::MAX));
+        for (seconds, part) in [(18_446_744_073, "709551616"), (u64::MAX, "0"), (0, ""), (0, "x")] {
+            assert_eq!(nanoseconds(seconds, part), None, "{seconds}.{part}");
+        }
+        assert_eq!([seconds("12.5"), seconds("0.000012")], [Some(12_500_000_000), Some(12_000)]);
+        assert_eq!([seconds("12"), seconds(".5"), seconds("x.5")], [None; 3]);
     }
 }

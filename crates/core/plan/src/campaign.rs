@@ -128,7 +128,7 @@ pub struct Rounds {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanSection {
     pub name: String,
-    /// One sentence: what it shows.
+    /// Purpose, in one sentence.
     pub summary: String,
     /// What its steps are to each other.
     #[serde(flatten)]
@@ -269,7 +269,7 @@ impl Campaign {
             let range = section.range();
             // Reports take a section's steps by this range without asking again.
             if range.start < end || range.end > steps {
-                return fail("has steps that are not its own");
+                return fail("has steps of another section");
             }
             end = range.end;
             let Some(rounds) = section.rounds else { continue };
@@ -280,7 +280,7 @@ impl Campaign {
             if let Until::SteadyState { tracked, window, .. } = rounds.until
                 && (tracked >= section.steps || window < 2)
             {
-                return fail("tracks what it has not");
+                return fail("tracks a step that it does not have");
             }
         }
         Ok(())

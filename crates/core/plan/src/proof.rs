@@ -384,12 +384,12 @@ impl LossClass {
             Self::Gone => "did not come back whole",
             Self::Unreadable => "returns errors where it was written",
             Self::Misdirected => "stored a write in the place of another",
-            Self::Corrupt => "returns data that nobody wrote",
+            Self::Corrupt => "returns data that was never written",
             Self::Collateral => "changed data that was not being written",
             Self::Unstable => "answers reads of the same data differently",
             Self::Lost => "lost acknowledged writes",
             Self::Torn => "kept acknowledged writes in part",
-            Self::CheckFailed => "fails its check: what was acknowledged is missing, or corrupt",
+            Self::CheckFailed => "fails its check: acknowledged data is missing or corrupt",
         }
     }
 }

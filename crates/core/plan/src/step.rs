@@ -252,8 +252,8 @@ impl Load {
                  need the engine sync, or no threads"
             }
             (Some(CommitterThreads::OneEach), engine) if engine != EngineKind::Sync => {
-                "has committers with a thread each: whoever leads waits for the storage, so the \
-                 engine is sync"
+                "has committers with a thread each: the leader waits for the storage, so the \
+                 engine must be sync"
             }
             _ => return Ok(()),
         };
@@ -293,7 +293,7 @@ impl Load {
         let each = self.targets_each as usize;
         if each == 0 || !count.is_multiple_of(each) {
             return Err(format!(
-                "has {count} targets, no multiple of the {each} that each job uses"
+                "has {count} targets, not a multiple of the {each} that each job uses"
             ));
         }
         // A target without a job would not be measured, and its results would be missing.

@@ -137,6 +137,9 @@ pub struct Threshold {
     /// A remark about the comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// True if the user named its database: the answer is about it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked: bool,
 }
 
 impl Threshold {
@@ -147,7 +150,8 @@ impl Threshold {
     pub fn goal(criterion: String, workload: String, bound: ThresholdBound) -> Self {
         let database = Self::GOAL.to_owned();
         let (kind, publisher, document, url, note) = (None, None, None, None, None);
-        Self { database, criterion, workload, bound, kind, publisher, document, url, note }
+        let asked = false;
+        Self { database, criterion, workload, bound, kind, publisher, document, url, note, asked }
     }
 }
 

@@ -52,9 +52,9 @@ impl From<RecordError> for CommandError {
             RecordErrorKind::NotOurs => {
                 Some("run durio as its owner, or make it root's: chown -R root, chmod -R go-w")
             }
-            RecordErrorKind::NotARunFolder => Some(
-                "a run folder is what durio measured into; durio runs lists those that are kept",
-            ),
+            RecordErrorKind::NotARunFolder => {
+                Some("durio runs lists the run folders that are kept")
+            }
             RecordErrorKind::NewerSchema => {
                 Some("read it with the durio that wrote it, or a newer one")
             }

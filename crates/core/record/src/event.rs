@@ -150,7 +150,7 @@ impl Event {
                     job.accounting.engine_span_ns,
                 ];
                 if quantities.iter().any(|&quantity| quantity > QUANTITY_MAX) {
-                    return Err("a job with times that cannot be".to_owned());
+                    return Err("a job with impossible times".to_owned());
                 }
                 &job.operations
             }

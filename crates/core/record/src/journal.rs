@@ -138,7 +138,7 @@ impl Journal {
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| RecordError::io("lock (the run lives?)", &path, errno.into()))?;
         if let Some(left) = left_in(&file).map_err(fail)?.first() {
-            return Err(fail(io::Error::other(format!("'{}' may be left of it", left.path))));
+            return Err(fail(io::Error::other(format!("'{}' may remain of it", left.path))));
         }
         file.seek(SeekFrom::End(0)).map_err(fail)?;
         let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
@@ -158,7 +158,7 @@ impl Journal {
         flock(&journal, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::other("it is still running"))?;
         match left_in(&journal)?.first() {
-            Some(left) => Err(io::Error::other(format!("'{}' may be left of it", left.path))),
+            Some(left) => Err(io::Error::other(format!("'{}' may remain of it", left.path))),
             None => Ok(Some(journal)),
         }
     }

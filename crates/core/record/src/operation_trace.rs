@@ -148,14 +148,14 @@ impl OperationTrace {
         };
         next(&mut line, HEAD_LENGTH_MAX).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {
-                invalid("it is no trace that durio capture --trace wrote")
+                invalid("it is not a trace of durio capture --trace")
             }
             _ => error,
         })?;
         let head: TraceHead<Vec<CapturedFile>> = serde_json::from_slice(&line)
-            .map_err(|_| invalid("it is no trace that durio capture --trace wrote"))?;
+            .map_err(|_| invalid("it is not a trace of durio capture --trace"))?;
         if head.schema != OPERATION_TRACE_SCHEMA {
-            let text = format!("it has the form {}, not {OPERATION_TRACE_SCHEMA}", head.schema);
+            let text = format!("its format is {}, not {OPERATION_TRACE_SCHEMA}", head.schema);
             return Err(invalid(text));
         }
         let all = head.operations;
@@ -166,7 +166,7 @@ impl OperationTrace {
         while operations.len() < all {
             if next(&mut line, LINE_LENGTH_MAX).map_err(damaged)? == 0 {
                 let text =
-                    format!("it is cut off: it has {} of {all} operations", operations.len());
+                    format!("it is truncated: it has {} of {all} operations", operations.len());
                 return Err(invalid(text));
             }
             let operation = operation(&line, head.files.len()).map_err(|why| {
@@ -187,7 +187,7 @@ impl OperationTrace {
 /// The error of a packed file that is cut off, or in which bytes have changed.
 fn damaged(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => invalid("it is cut off"),
+        io::ErrorKind::UnexpectedEof => invalid("it is truncated"),
         io::ErrorKind::InvalidInput => invalid("it is damaged"),
         _ => error,
     }
@@ -214,11 +214,11 @@ fn operation(line: &[u8], files: usize) -> Result<TracedOperation, String> {
     }
     let end = offset.unwrap_or(0).checked_add(bytes);
     if bytes > BYTES_MAX || end.is_none_or(|end| i64::try_from(end).is_err()) {
-        return Err("no file has so many bytes".to_owned());
+        return Err("the offset is too large for a file".to_owned());
     }
     let nanos = nanos.max(1);
     if begin.checked_add(nanos).is_none() {
-        return Err("no clock goes so far".to_owned());
+        return Err("the time is too large".to_owned());
     }
     Ok(TracedOperation { begin, nanos, task, file, call, offset, bytes, durable })
 }
@@ -249,7 +249,7 @@ mod tests {
             (proptest::option::of(0..1_u64 << 60), 1..BYTES_MAX, any::<bool>(), 0..8_usize);
         (numbers, places).prop_map(
             |((begin, nanos, task, file), (offset, bytes, durable, call))| {
-                // Of the calls that write and sync.
+                // Calls that write and sync.
                 let call = &TRACED_CALLS[call];
                 let operation =
                     TracedOperation { begin, nanos, task, file, call, offset, bytes, durable };
@@ -288,7 +288,7 @@ mod tests {
         let many = format!("[{}0]", "0,".repeat(24 << 20));
         let head = String::from_utf8_lossy(head).replace("{}", &many);
         let error = read(head.as_bytes(), line).unwrap_err().to_string();
-        assert_eq!(error, "it is no trace that durio capture --trace wrote");
+        assert_eq!(error, "it is not a trace of durio capture --trace");
     }
 
     proptest! {
@@ -331,13 +331,16 @@ mod tests {
         for (line, words) in [
             (r#"[0,1,7,1,"write",0,8,false]"#, "line 2 is not an operation: it is of file 1 of 1"),
             (r#"[0,1,7,0,"lseek",0,8,false]"#, "'lseek' neither writes nor syncs"),
-            (r#"[0,1,7,0,"write",9223372036854775807,8,false]"#, "no file has so many bytes"),
-            (r#"[0,1,7,0,"write",0,4294967296,false]"#, "no file has so many bytes"),
+            (
+                r#"[0,1,7,0,"write",9223372036854775807,8,false]"#,
+                "the offset is too large for a file",
+            ),
+            (r#"[0,1,7,0,"write",0,4294967296,false]"#, "the offset is too large for a file"),
             (r#"[0,1,7,0,"write",0,0,false]"#, "'write' of 0 bytes"),
             (r#"[0,1,7,0,"fsync",0,5,false]"#, "'fsync' of 5 bytes"),
-            (r#"[18446744073709551615,1,7,0,"write",0,8,false]"#, "no clock goes so far"),
+            (r#"[18446744073709551615,1,7,0,"write",0,8,false]"#, "the time is too large"),
             (r#"[0,1,7,0,"write",-1,8,false]"#, "line 2 is not an operation: invalid"),
-            ("", "it is cut off: it has 0 of 1 operations"),
+            ("", "it is truncated: it has 0 of 1 operations"),
         ] {
             let error = read(format!("{head}\n{line}")).unwrap_err().to_string();
             assert!(error.contains(words), "{line}: {error}");
@@ -348,16 +351,16 @@ mod tests {
         let none = head.replace(r#""operations":1"#, r#""operations":0"#);
         assert!(read(none).unwrap_err().to_string().contains("it has 0 operations"));
         for (text, words) in [
-            (String::new(), "no trace that"),
-            ("{}".to_owned(), "no trace that"),
-            (head.replace("trace-1", "trace-9"), "the form durio-trace-9"),
+            (String::new(), "not a trace of"),
+            ("{}".to_owned(), "not a trace of"),
+            (head.replace("trace-1", "trace-9"), "its format is durio-trace-9"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
         for bytes in [b"".as_slice(), b"text", b"\x1f\x8b"] {
             let error = OperationTrace::read(bytes).unwrap_err();
-            assert!(error.to_string().contains("no trace that"), "{error}");
+            assert!(error.to_string().contains("not a trace of"), "{error}");
         }
     }
 
@@ -414,8 +417,41 @@ mod tests {
     fn what_the_system_says_is_not_called_damage() {
         use io::ErrorKind as Kind;
         let told = |kind: Kind| (damaged(kind.into()).kind(), damaged(kind.into()).to_string());
-        assert_eq!(told(Kind::UnexpectedEof), (Kind::InvalidData, "it is cut off".to_owned()));
+        assert_eq!(told(Kind::UnexpectedEof), (Kind::InvalidData, "it is truncated".to_owned()));
         assert_eq!(told(Kind::InvalidInput), (Kind::InvalidData, "it is damaged".to_owned()));
         assert_eq!(told(Kind::StorageFull).0, Kind::StorageFull);
+    }
+
+    #[test]
+    fn operations_of_any_order_and_begin_are_in_the_order_of_their_starts_from_zero() {
+        let call = TRACED_CALLS.iter().find(|call| call.name == "write").unwrap();
+        let operation = |begin, task| TracedOperation {
+            begin,
+            nanos: 40,
+            task,
+            file: 0,
+            call,
+            offset: Some(0),
+            bytes: 512,
+            durable: false,
+        };
+        let trace = trace(vec![operation(500, 1), operation(200, 2), operation(900, 3)]);
+        let times: Vec<_> =
+            trace.operations.iter().map(|done| (done.task, done.begin, done.end())).collect();
+        assert_eq!(times, [(2, 0, 40), (1, 300, 340), (3, 700, 740)]);
+    }
+
+    #[test]
+    fn the_longest_write_and_the_last_byte_of_a_file_are_taken_and_no_more() {
+        let head = br#"{"schema":"durio-trace-1","operations":1,"files":[{"path":"/w","flags":[],"size_bytes":null}],"capture":{}}"#;
+        let of = |offset: u64, bytes: u64| {
+            let line = format!("[5,0,7,0,\"write\",{offset},{bytes},false]");
+            let read = OperationTrace::read(packed_lines(head, line.as_bytes()).as_slice());
+            read.ok().map(|trace| (trace.operations[0].bytes, trace.operations[0].nanos))
+        };
+        assert_eq!(of(0, 2_147_479_552), Some((2_147_479_552, 1)));
+        assert_eq!(of(0, 2_147_479_553), None);
+        assert_eq!(of(9_223_372_036_854_775_799, 8), Some((8, 1)));
+        assert_eq!(of(9_223_372_036_854_775_800, 8), None);
     }
 }

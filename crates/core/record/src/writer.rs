@@ -70,7 +70,7 @@ impl RecordWriter {
     /// # Errors
     /// If a file cannot be written.
     pub fn resume(folder: &Path, part: u32, whole_bytes: u64) -> Result<Self, RecordError> {
-        let folder = folder::open_folder(folder, "go on with the run folder")?;
+        let folder = folder::open_folder(folder, "resume the run folder")?;
         folder::check_owner(&folder)?;
         let events = append(&folder, file_names::EVENTS, |_| Ok(whole_bytes))?;
         let log = append(&folder, file_names::HISTOGRAMS, end_of_whole_lines)?;

@@ -426,7 +426,7 @@ impl Workload {
             ),
             (
                 is_each_once && has_hot_blocks,
-                "of blocks that each come once none is hot, but zones may come first",
+                "blocks that each come once cannot be skewed, except by zones",
             ),
             (
                 self.jumps.is_some_and(|jumps| jumps.reads.max(jumps.writes) > PerMille::ALL),
@@ -434,7 +434,7 @@ impl Workload {
             ),
             (
                 self.jumps.is_some() && !self.own_cursors,
-                "accesses that do not jump go on where the last of their kind ended",
+                "jumps need separate places for reads and writes",
             ),
         ])
     }

@@ -187,4 +187,28 @@ mod tests {
         let two_open = taken(random(1, 2), 4, Some(50), 200);
         assert!(two_open[..50].iter().all(|&file| file < 2), "the first two are open");
     }
+
+    #[test]
+    fn a_kept_turn_is_that_of_the_same_file_and_counts_for_nothing() {
+        let order = FileOrder { choice: FileChoice::InTurn, run: 2, open_max: 0 };
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        for (order, expected) in
+            [(FileOrder::EACH_IN_TURN, [0, 1, 2, 0, 1, 2, 0]), (order, [0, 0, 1, 1, 2, 2, 0])]
+        {
+            let mut turns = FileTurns::new(order, 3, Some(2));
+            let drawn = expected.map(|_| {
+                let file = turns.next(&mut random);
+                turns.keep();
+                assert_eq!(turns.next(&mut random), file);
+                file
+            });
+            assert_eq!(drawn, expected);
+        }
+    }
+
+    #[test]
+    fn more_files_than_there_are_may_be_open_and_a_run_of_none_is_one() {
+        let order = FileOrder { choice: FileChoice::InTurn, run: 0, open_max: 9 };
+        assert_eq!(taken(order, 3, Some(2), 7), [0, 1, 2, 0, 1, 2, 0]);
+    }
 }

@@ -156,11 +156,11 @@ impl GroupCommit {
             return fail(format!("a commit delay is at most {DELAY_MAX}, not {}", self.delay));
         }
         match self.software {
-            Some(_) if self.threads != CommitterThreads::OneEach => fail(
-                "what a database does itself takes threads: a thread for each committer".to_owned(),
-            ),
+            Some(_) if self.threads != CommitterThreads::OneEach => {
+                fail("the software of a database needs a thread for each committer".to_owned())
+            }
             Some(software) if software.writer == LogWriter::Client && self.committers > 1 => {
-                fail("where the client writes the log, there is one".to_owned())
+                fail("a log that the client writes has one committer".to_owned())
             }
             Some(software) => software.validate(),
             None => Ok(()),
@@ -272,7 +272,7 @@ impl Software {
         }
         let is_embedded = self.clients == ClientThreads::Embedded;
         if is_embedded && self.writer == LogWriter::EventLoop {
-            return fail("an event loop has clients of its own: it cannot be embedded");
+            return fail("an event loop has its own clients: it cannot be embedded");
         }
         if is_embedded && self.client > Nanos::ZERO {
             return fail("an embedded database has no client: its callers' time is 'before'");
@@ -284,10 +284,10 @@ impl Software {
             return fail("only committers that write the log yield before they sleep");
         }
         if self.turn == Some(Nanos::ZERO) {
-            return fail("a turn lasts longer than nothing");
+            return fail("a turn must be longer than 0");
         }
         if self.turn.is_some() && self.writer != LogWriter::LogThread {
-            return fail("turns are for a log that is written by a thread of its own");
+            return fail("turns are for a log with a separate writer thread");
         }
         if !is_embedded && self.writer == LogWriter::Client {
             return fail("where the client writes the log, the database is embedded in it");

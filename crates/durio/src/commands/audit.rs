@@ -22,7 +22,7 @@ use crate::options::OutputArguments;
 use crate::output;
 use crate::progress::Terminal;
 
-/// Check published figures for what cannot be right
+/// Check published results for impossible values
 ///
 /// Reads a run folder of durio or its findings.json, a fio result (--output-format=json or json+),
 /// or a CSV table of results.
@@ -38,7 +38,7 @@ use crate::progress::Terminal;
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct Audit {
-    /// The table, result or run folder
+    /// Table, result or run folder
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 

@@ -31,12 +31,12 @@ use crate::output::{self, named_as_file, write_new, write_new_by};
 use crate::stop_signals::stop_on_signals;
 use crate::values::refuse_existing;
 
-/// Watch what a running database does to its storage, and make a profile of it
+/// Record what a running database does to its storage, and make a profile of it
 ///
 /// Traces system calls of its processes and threads (write, pwrite64, writev, pwritev, pwritev2,
-/// fsync, fdatasync, sync_file_range) and requests to the devices below: which files it writes, in
-/// which sizes, where, who syncs and how often. Needs root, and no more than the kernel's tracefs:
-/// where that is not mounted, durio mounts it for itself alone. Nothing stays behind.
+/// fsync, fdatasync, sync_file_range) and requests to the devices below: which files it writes, the
+/// sizes and offsets, who syncs and how often. Needs root and the kernel's tracefs; where that is
+/// not mounted, durio mounts it privately. Nothing is left behind.
 ///
 ///   durio capture --pid 812 --duration 60s --profile mine.toml
 ///   durio capture --unit postgresql@15-main
@@ -47,8 +47,9 @@ use crate::values::refuse_existing;
 ///   durio capture --pid 812 --trace mine.trace
 ///   durio replay mine.trace /mnt/other
 ///
-/// Paths of files and sizes are recorded, contents never. What goes through io_uring is counted,
-/// without file and size. Ctrl-C ends it, and shows what was seen. Reads are not captured.
+/// File paths and sizes are recorded, contents never. Operations through io_uring are counted
+/// without file and size. Ctrl-C ends the capture and shows the results so far. Reads are not
+/// captured.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct CaptureArguments {
@@ -57,8 +58,8 @@ pub(crate) struct CaptureArguments {
 
     /// How long to watch, such as 60s or 10m
     ///
-    /// Afterwards durio counts the calls that write without tracing them, for a tenth of that time and 4s
-    /// at most: the report says how much tracing slowed the database down.
+    /// Afterwards durio counts write calls without tracing them, for a tenth of that time and at
+    /// most 4s; from the difference the report derives how much tracing slowed the database down.
     #[arg(
         long,
         value_name = "TIME",
@@ -68,18 +69,18 @@ pub(crate) struct CaptureArguments {
     )]
     pub(crate) duration: Nanos,
 
-    /// Show an earlier capture beside this one, saved by durio capture --json: that of the database whose
+    /// Compare with an earlier capture, saved by durio capture --json: of the database whose
     /// profile runs now, or from before a change
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) against: Option<PathBuf>,
 
-    /// Write a profile of it to this new file; durio run profile:FILE measures it
+    /// Write a profile to this new file; durio run profile:FILE measures it
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) profile: Option<PathBuf>,
 
-    /// Write every write and sync to this new file, with its time; durio replay does them again elsewhere
+    /// Save every write and sync with its time to this new file, for durio replay
     ///
-    /// Takes 100 bytes of memory for each until the capture ends, and ends it after 20,000,000.
+    /// Each takes 100 bytes of memory until the capture ends; it ends after 20,000,000.
     #[arg(long, value_name = "FILE", conflicts_with = "block_trace", help_heading = "Output")]
     pub(crate) trace: Option<PathBuf>,
 
@@ -94,34 +95,35 @@ pub(crate) struct CaptureArguments {
 // No doc comment, which would be taken for a command's.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-#[command(next_help_heading = "Whom")]
+#[command(next_help_heading = "What to trace")]
 pub(crate) struct Whom {
-    /// A process and its children, such as PostgreSQL's postmaster
+    /// Process to trace, with its children, such as PostgreSQL's postmaster
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Option<u32>,
 
-    /// The processes of a running unit of systemd; without a suffix .service is meant
+    /// Trace the processes of a running systemd unit; without a suffix, .service is added
     #[arg(long, value_name = "NAME")]
     pub(crate) unit: Option<String>,
 
-    /// Those who hold files below this directory open; only such files count
+    /// Trace processes with open files under this directory; only these files count
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
 
-    /// Instead of watching, read a file that strace wrote, on any machine and without root
+    /// Read a file written by strace instead, on any machine and without root
     ///
-    /// It needs times and paths of files: strace -f -ttt -T -y -o FILE -p PID. Devices are not in it.
-    /// While strace watches, a database is slower, so rates and times of syncs are those of a slow one.
+    /// It needs times and file paths: strace -f -ttt -T -y -o FILE -p PID. It has no devices.
+    /// strace slows a database down, so rates and sync times are those of a slow one.
     #[arg(long, value_name = "FILE")]
     pub(crate) strace: Option<PathBuf>,
 
-    /// Instead of watching, read what blkparse, perf, ftrace, iosnoop or biosnoop wrote of devices
+    /// Read the output of blkparse, perf, ftrace, iosnoop or biosnoop instead
     ///
-    /// Each device counts as a file: its write requests are writes, durable with FUA, and its flushes
-    /// are syncs. To make one: blktrace -d DEV -w 60 -o - | blkparse -i - > FILE; or perf record -a -c 1
-    /// -e block:block_rq_issue -e block:block_rq_requeue -e block:block_rq_complete -- sleep 60, then
-    /// perf script > FILE; or perf trace with the same events; or the kernel's own trace of them; or
-    /// iosnoop -ts 60 > FILE; or biosnoop > FILE (of bcc, which shows neither flushes nor FUA).
+    /// Each device counts as a file: its write requests are writes, durable with FUA, and its
+    /// flushes are syncs. For example: blktrace -d DEV -w 60 -o - | blkparse -i - > FILE; or perf
+    /// record -a -c 1 -e block:block_rq_issue -e block:block_rq_requeue -e block:block_rq_complete
+    /// -- sleep 60, then perf script > FILE; or perf trace with the same events; or the kernel's
+    /// own trace of them; or iosnoop -ts 60 > FILE; or biosnoop > FILE (of bcc, which shows neither
+    /// flushes nor FUA).
     #[arg(long, value_name = "FILE")]
     pub(crate) block_trace: Option<PathBuf>,
 }
@@ -137,7 +139,7 @@ pub(super) fn capture(arguments: &CaptureArguments) -> Result<Exit, CommandError
     if arguments.output.format() == Format::FioJson {
         return Err(output::unsupported(
             arguments.output,
-            "there are text, json, html, markdown and csv",
+            "expected text, json, html, markdown or csv",
         ));
     }
     // Before a minute of watching, not after.
@@ -286,7 +288,7 @@ fn open_written(path: &Path) -> io::Result<File> {
         let (_reader, writer) = io::pipe()?;
         // A copy of the first byte leaves it in the pipe; without a writer no byte would come.
         if tee(&file, &writer, 1, SpliceFlags::NONBLOCK) == Ok(0) {
-            let text = "it is a pipe that nobody writes to; save the text as a file";
+            let text = "it is a pipe without a writer; save the text as a file";
             return Err(io::Error::new(ErrorKind::InvalidInput, text));
         }
     }
@@ -305,11 +307,13 @@ fn read_trace(
     let end = (tracer.read)(BufReader::new(file), &mut |event| taken.take(event));
     if taken.is_full() {
         let text = format!("'{}' has more than {OPERATIONS_MAX} operations", path.display());
-        return Err(CommandError::wrong_use(text).hint("a trace has no more: read a part of it"));
+        return Err(
+            CommandError::wrong_use(text).hint("this is the limit of a trace: read a part of it")
+        );
     }
     let end = end.map_err(|error| {
         let TracerProgram { name, made_by, .. } = tracer;
-        let text = format!("'{}' is not a trace of {name} to go by: {error}", path.display());
+        let text = format!("'{}' is not a usable trace of {name}: {error}", path.display());
         CommandError::wrong_use(text).hint(*made_by)
     })?;
     let source = CaptureSource {
@@ -352,7 +356,7 @@ fn target(whom: &Whom) -> Result<CaptureTarget, CommandError> {
     }
     if let Some(unit) = &whom.unit {
         if unit.is_empty() || unit.contains('/') {
-            return Err(CommandError::wrong_use(format!("'{unit}' is not a name of a unit")));
+            return Err(CommandError::wrong_use(format!("invalid unit name '{unit}'")));
         }
         return Ok(CaptureTarget::Unit(unit.clone()));
     }

@@ -50,7 +50,7 @@ use crate::{output, values};
 ///   3  undecided: neither is shown, something is missing, not comparable or drifted, or a side has
 ///      one run
 ///
-/// Measured with --fail-over 5% on recorded runs (docs/benchmarks.md): equal sides end with 1 in 0 to
+/// Measured with --fail-over 5% on recorded runs: equal sides end with 1 in 0 to
 /// 7 % of 200 comparisons (up to 4 % of 20,000), with 1, 2, 3, 5 or 8 repeats per side. 10 % slower
 /// ends with 1 in 98 % with 5 repeats per side and in 73 % with 3, where rates of single runs scatter
 /// by 3 %; where they scatter by 20 % or more, nearly all is undecided.

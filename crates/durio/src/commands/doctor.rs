@@ -12,11 +12,11 @@ use crate::measure::clear_up;
 use crate::options::OutputArguments;
 use crate::output;
 
-/// Show what this machine lets durio do, and how to enable the rest
+/// Show what durio can do on this machine, and how to enable the rest
 ///
-/// Tries each thing where that is cheap: sets up a ring, writes 8 KiB to a file of its own in DIR
-/// and syncs it, makes a kernel trace that traces nothing, boots a guest of 300 bytes under KVM.
-/// Nothing of it stays, and nothing that exists is written to.
+/// Tries each feature where that is cheap: sets up a ring, writes 8 KiB to a temporary file in DIR
+/// and syncs it, creates an empty kernel trace, boots a guest of 300 bytes under KVM. Nothing is
+/// left behind, and existing files are not touched.
 ///
 ///   durio doctor /data             # before durio check /data
 ///   durio doctor --verbose         # also what each thing is used for

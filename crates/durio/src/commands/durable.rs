@@ -7,6 +7,7 @@ use durio_analyse::Findings;
 use durio_base::{Bytes, counted};
 use durio_command::{CommandError, LocatedPlaces};
 use durio_plan::{Plan, Role};
+use durio_report::clock;
 use durio_spec::{DurableLength, DurableRequest, plan_durable};
 
 use crate::exit_code::{Exit, TABLE};
@@ -18,7 +19,7 @@ use crate::output;
 ///
 /// A database waits for its log. How long depends on how it writes: which call makes the write
 /// durable, whether the file grows, how large the writes are, and how many sessions share one sync.
-/// This command lays out its own files in a directory (a log of 128 MiB, plus less than that for
+/// This command creates its own files in a directory (a log of 128 MiB, plus less than that for
 /// logs of single writers; at most a tenth of the free space) and varies these parameters in
 /// experiments, one short step per point, in about three minutes:
 ///
@@ -42,8 +43,7 @@ use crate::output;
 ///
 /// If the kernel, filesystem or device refuses something (a flag, O_DIRECT, fallocate), the report
 /// says so with the reason, and the rest is measured; an I/O error ends the run. The report also
-/// says what a shorter run left out. Only the run folder with the record and the report stays
-/// behind.
+/// lists what a shorter run skipped. Only the run folder with the record and the report is kept.
 ///
 /// An existing file or block device is measured only if --destroy names it, without the experiments
 /// that need several kinds of files.
@@ -120,20 +120,23 @@ fn length(arguments: &Durable) -> DurableLength {
     }
 }
 
-/// Announces the steps to run, and those left out.
+/// Announces the steps to run, their time, and how much is left out: the report says what.
 fn announce(plan: &Plan) {
     let steps = plan.steps.iter().filter(|step| step.role != Role::SelfCost).count();
     let campaign = plan.campaign.as_ref();
     let experiments = campaign.map_or(0, |campaign| campaign.sections.len());
     let (steps, experiments) =
         (counted(steps as u64, "step"), counted(experiments as u64, "experiment"));
-    output::remarks([format!("{steps} in {experiments}, at most {}", plan.duration())]);
-    let left_out = campaign.iter().flat_map(|campaign| &campaign.left_out);
-    output::remarks(left_out.map(|what| format!("left out: {what}")));
+    let left_out = match campaign.map_or(0, |campaign| campaign.left_out.len()) {
+        0 => String::new(),
+        parts => format!("; {} left out (the report names them)", counted(parts as u64, "part")),
+    };
+    let time = clock(plan.cost().time);
+    output::remarks([format!("{steps} in {experiments}, about {time}{left_out}")]);
 }
 
 fn nothing_measured(findings: &Findings) -> CommandError {
-    let failure = CommandError::cannot_measure("nothing of this can be measured here");
+    let failure = CommandError::cannot_measure("none of this can be measured here");
     match findings.declined_steps.first() {
         Some(first) => failure.hint(first.reason.clone()),
         None => failure,

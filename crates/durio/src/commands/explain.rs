@@ -11,7 +11,7 @@ use crate::exit_code::{Exit, TABLE};
 use crate::options::OutputArguments;
 use crate::output;
 
-/// Explain what a report says: a warning, a signal, a verdict, a rule
+/// Explain a term of a report: a warning, a signal, a verdict, a rule
 ///
 /// ID is the word as the report prints it, such as not-steady, flush-fast, unfit or B01. The same
 /// explanations are the reference part of the book. Without ID it lists all of them.
@@ -22,7 +22,7 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Explain {
-    /// What to explain; several may have the same id, and all of them are shown
+    /// Term to explain; all explanations with that id are shown
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
 
@@ -66,7 +66,7 @@ fn unknown(id: &str, asked: &str, all: &[Explanation]) -> CommandError {
     let ids = || all.iter().map(|explanation| explanation.id.as_str());
     let part = ids().find(|id| id.contains(asked) || asked.contains(id));
     let near = nearest_word(asked, ids()).or(part);
-    let error = CommandError::wrong_use(format!("nothing is called '{id}'"));
+    let error = CommandError::wrong_use(format!("unknown name '{id}'"));
     match near.filter(|_| !asked.is_empty()) {
         Some(near) => error.hint(format!("did you mean {near}? durio explain lists all")),
         None => error.hint("durio explain lists all"),

@@ -15,7 +15,7 @@ use durio_fio::FioError;
 use durio_fio::import::{ImportSettings, ImportedPlan, ResultShape, import, named_paths};
 use durio_fio::job_file::{
     FILE_BYTES_MAX, HostParameters, JobFile, JobSource, MachineValues, PrintSettings, Remark,
-    parse_command_line, resolve,
+    note_lines, parse_command_line, resolve,
 };
 use durio_plan::{ClockChoice, Location};
 use durio_report::write_document;
@@ -27,13 +27,13 @@ use crate::output;
 
 /// Run fio's job files and command lines with durio, and print fio's output
 ///
-/// Accepts fio's options and prints fio's output: --output, --output-format
-/// (normal, terse, json, json+, and lists of them), --minimal, --terse-version, --append-terse, and
-/// the logs of write_bw_log, write_lat_log and write_iops_log. For durio's own formats use --format.
-/// Every fio option is honoured, or refused by name and line: --cmdhelp lists them, --cmdhelp=NAME
-/// describes one. Differences from fio that do not change what the figures mean are printed as
-/// notes: on stderr, or on stdout if --output names a file for the results. Sections of one stonewall
-/// group run at the same time.
+/// Accepts fio's options and prints fio's output: --output, --output-format (normal, terse, json,
+/// json+, and lists of them), --minimal, --terse-version, --append-terse, and the logs of
+/// write_bw_log, write_lat_log and write_iops_log. For durio's own formats use --format. Every fio
+/// option is honoured, or refused by name and line: --cmdhelp lists them, --cmdhelp=NAME describes
+/// one. Differences from fio that do not change what the results mean are printed as notes, once
+/// per job file: on stderr, or on stdout if --output names a file for the results. Sections of one
+/// stonewall group run at the same time.
 ///
 ///   durio fio job.fio
 ///   durio fio --name=wal --rw=write --bs=8k --size=64m --fdatasync=1 --output-format=json
@@ -92,8 +92,8 @@ fn run_words(words: &[String], options: &Measuring) -> Result<Exit, CommandError
     imported.notes.iter().for_each(|note| output::remark(note));
     if !imported.shape.logs.is_empty() || file.printing != PrintSettings::default() {
         output::remark(
-            "note: logs, --output and --output-format are of fio's output, which durio fio gives \
-             without --format",
+            "note: logs, --output and --output-format have no effect here: they belong to fio's \
+             output, which durio fio prints without --format",
         );
     }
     execute(&execution, &imported.plan, imported.held, options).map(|(exit, _)| exit)
@@ -149,7 +149,7 @@ fn check_alone(targets: &[PathBuf], expanding: &Expanding) -> Result<(), Command
     }
     let text = "--target, --scale-time, --scale-size and --confirm-steps are for specs";
     Err(CommandError::wrong_use(text)
-        .hint("a job file of fio says itself where and how long: see filename and runtime in it"))
+        .hint("a fio job file sets both: see its filename and runtime"))
 }
 
 fn word(path: &Path) -> Result<String, CommandError> {
@@ -188,7 +188,7 @@ fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
 pub(crate) struct ImportedJobs {
     pub(crate) plan: durio_plan::Plan,
     pub(crate) held: HeldTargets,
-    /// The differences from fio, a line each.
+    /// The differences from fio, each once.
     pub(crate) notes: Vec<String>,
     pub(crate) shape: ResultShape,
     pub(crate) global_options: Vec<(String, String)>,
@@ -201,7 +201,7 @@ fn parse(words: &[String]) -> Result<JobFile, CommandError> {
         HostParameters { read: &mut read_source, environment: &environment, machine: machine() };
     parse_command_line(words, &mut host).map_err(|error| {
         let absent = words.iter().find(|word| word.ends_with(".fio") && !Path::new(word).exists());
-        let hint = absent.map(|_| "name a job file of fio's by its path, or - for stdin");
+        let hint = absent.map(|_| "name a job file by its path, or - for stdin");
         hint.into_iter().fold(wrong_use(error), CommandError::hint)
     })
 }
@@ -220,16 +220,15 @@ fn import_file(
     let located = |path: &Path| locations.get(path).map(|&location| location.clone());
     let ImportedPlan { plan, notes, shape } =
         import(&jobs, &located, settings).map_err(|refusals| refused(&refusals))?;
-    let lines = file.notes.iter().chain(&notes).map(|note| format!("note: {note}"));
-    let (notes, global_options) = (lines.collect(), file.global_options());
-    Ok(ImportedJobs { plan, held, notes, shape, global_options })
+    let notes = note_lines(file.notes.iter().chain(&notes));
+    Ok(ImportedJobs { plan, held, notes, shape, global_options: file.global_options() })
 }
 
 fn words(arguments: &FioArguments) -> Result<Vec<String>, CommandError> {
     let words: Vec<String> =
         arguments.words.iter().map(|path| word(path)).collect::<Result<_, _>>()?;
     if words.is_empty() {
-        let failure = CommandError::wrong_use("neither a job file nor a command line of fio");
+        let failure = CommandError::wrong_use("no job file and no fio command line");
         return Err(failure.hint("durio fio JOB.fio, or durio fio --name=job --rw=randread …"));
     }
     Ok(words)
@@ -256,7 +255,7 @@ fn text_of(path: String, input: impl std::io::Read) -> Result<JobSource, String>
     // One byte above the limit shows that the file is too long.
     let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     input.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    let text = String::from_utf8(bytes).map_err(|_| "it is no text (UTF-8)".to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
     Ok(JobSource { name: path, text })
 }
 
@@ -293,5 +292,5 @@ fn wrong_use(error: FioError) -> CommandError {
 fn refused(refusals: &[Remark]) -> CommandError {
     let lines: Vec<String> = refusals.iter().map(|refusal| format!("\n  {refusal}")).collect();
     let text = format!("durio cannot do what these jobs ask for:{}", lines.concat());
-    CommandError::wrong_use(text).hint("change what is named, or run the job with fio itself")
+    CommandError::wrong_use(text).hint("change these options, or run the job with fio itself")
 }

@@ -36,14 +36,13 @@ Exit codes:
   3    --accelerator kvm, and KVM does not work here
   124  the time limit was reached
   125  durio or the guest failed: the reason is on stderr
-  130  interrupted: Ctrl-C reaches the command, which has a minute to end, and what it
-       wrote is brought out; a second one ends everything at once";
+  130  interrupted: Ctrl-C reaches the command, which has a minute to end, and its
+       output is copied out; a second Ctrl-C ends everything at once";
 
 /// Run commands in a throw-away virtual machine, with another kernel or as root
 ///
-/// For what this machine's kernel has no modules for, or what only root may do: md, LVM, dm, Btrfs,
-/// RAM disks. Needs QEMU (Debian: qemu-system-x86) and a kernel with its modules, but no
-/// privileges.
+/// For features that this machine's kernel lacks or that need root: md, LVM, dm, Btrfs, RAM disks.
+/// Needs QEMU (Debian: qemu-system-x86) and a kernel with its modules, but no privileges.
 #[derive(Debug, Args)]
 pub(crate) struct LabArguments {
     #[command(subcommand)]
@@ -71,7 +70,7 @@ pub(crate) enum LabCommand {
 ///   durio lab compare --kernel 6.1.0-56-amd64 --kernel 6.12.95+deb12-amd64 bitmap-cost
 ///   durio lab compare --kernel A --kernel B --scale-time 0.1 --repeat 5 --format html my.toml >a.html
 ///
-/// The result is a folder (docs/formats/lab-compare-folder.md) with a bench folder for each turn;
+/// The result is a folder with a bench folder for each turn;
 /// `durio report` accepts either.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = crate::exit_code::TABLE)]
@@ -103,7 +102,7 @@ pub(crate) struct LabCompare {
 
     /// Benches per kernel, 1 to 100
     ///
-    /// Each bench boots a guest of its own, so N repeats take 2 N times as long as one bench with
+    /// Each bench boots a separate guest, so N repeats take 2 N times as long as one bench with
     /// --lab; --scale-time shortens them. The scatter of the repeats shows which changes are more
     /// than chance.
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Method",
@@ -178,7 +177,7 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "KERNEL", help_heading = "Guest")]
     pub(crate) kernel: Option<PathBuf>,
 
-    /// Modules of the kernel: the folder lib/modules/RELEASE [default: those beside the kernel]
+    /// Modules of the kernel: the folder lib/modules/RELEASE [default: those next to the kernel]
     #[arg(long, value_name = "DIR", requires = "kernel", help_heading = "Guest")]
     pub(crate) modules: Option<PathBuf>,
 
@@ -187,7 +186,7 @@ pub(crate) struct LabRun {
           value_parser = timing())]
     pub(crate) timing: LabTiming,
 
-    /// How instructions are carried out: by KVM (kvm), emulated (tcg), or by KVM if it works (auto)
+    /// How instructions are executed: by KVM (kvm), emulated (tcg), or by KVM if it works (auto)
     ///
     /// With kvm, durio exits with 3 and the reason if KVM does not work here. KVM needs wall timing:
     /// a guest with counted timing is always emulated.
@@ -231,11 +230,11 @@ pub(crate) struct LabRun {
     #[arg(long = "file", value_name = "PATH[:GUEST_PATH]", help_heading = "Contents")]
     pub(crate) files: Vec<OsString>,
 
-    /// Copy what the command wrote to $DURIO_LAB_OUT to this folder, which must be empty or new
+    /// Copy the contents of $DURIO_LAB_OUT to this folder, which must be empty or new
     #[arg(long, value_name = "DIR", help_heading = "Contents")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Print on stderr what is booted, how long that took, and the kernel's messages
+    /// Print the kernel and QEMU used, the boot time, and the kernel's messages to stderr
     #[arg(long, short, help_heading = "Contents")]
     pub(crate) verbose: bool,
 
@@ -311,7 +310,7 @@ fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, CommandE
         LabExit::Stopped | LabExit::Cut => Ok(Exit::INTERRUPTED),
         LabExit::TimeLimit => Err(time_limit(request)),
         LabExit::GuestFailed(reason) => {
-            Err(guest_failed(reason).hint("--verbose shows what its kernel said"))
+            Err(guest_failed(reason).hint("--verbose shows the kernel's messages"))
         }
     }
 }
@@ -380,8 +379,8 @@ fn describe(request: &LabRequest, outcome: &LabOutcome) {
     ));
     let boot = outcome.first_command_after.map_or("never".to_owned(), |time| format!("{time:.1?}"));
     let kernel = match outcome.was_unpacked {
-        true => "kernel unpacked and files made",
-        false => "kernel's image left to unpack itself, files made",
+        true => "kernel unpacked, files created",
+        false => "the kernel unpacks itself, files created",
     };
     output::remark(&format!(
         "durio: {kernel} in {:.1?}, command started after {boot}",
@@ -426,9 +425,9 @@ fn shown(path: &Path) -> String {
 fn compare(arguments: &LabCompare) -> Result<Exit, CommandError> {
     output::refuse_fio(arguments.output, "FOLDER/a1/RUN")?;
     let [before, after] = arguments.kernels.as_slice() else {
-        let text = format!("{} kernels are given, and two are compared", arguments.kernels.len());
+        let text = format!("{} kernels given, expected two", arguments.kernels.len());
         return Err(CommandError::wrong_use(text)
-            .hint("write --kernel twice; durio lab kernels lists those that can be booted"));
+            .hint("give --kernel twice; durio lab kernels lists the kernels that can be booted"));
     };
     let choice = arguments.choosing.choice();
     let bench = GuestBench {
@@ -454,7 +453,7 @@ fn compare(arguments: &LabCompare) -> Result<Exit, CommandError> {
     let compared = turns.run(&stop_on_signals()?, &Terminal::new(arguments.quiet))?;
     match Exit::from(compared.ending) {
         Exit::INTERRUPTED => {
-            output::remark("durio: interrupted; durio report FOLDER shows what is there");
+            output::remark("durio: interrupted; durio report FOLDER shows the results so far");
             Ok(Exit::INTERRUPTED)
         }
         exit => {

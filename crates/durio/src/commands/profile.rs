@@ -11,7 +11,9 @@ use durio_bench::{
     CalibrationRequest, Execution, RunOptions, busy_processors, calibrate, read_text,
 };
 use durio_block::HeldTargets;
-use durio_command::{CommandError, CommandErrorKind, LocatedPlaces, Permission, StopFlag, locate};
+use durio_command::{
+    CommandError, CommandErrorKind, LocatedPlaces, Permission, ProgressObserver, StopFlag, locate,
+};
 use durio_observe::read_host;
 use durio_plan::{ClockChoice, Plan};
 use durio_record::FolderName;
@@ -31,8 +33,9 @@ use crate::values::refuse_existing;
 
 /// Show what databases do to their storage, field by field, each with its source
 ///
-/// A profile is the log that commits wait for, and what runs meanwhile: lookups, checkpoints,
-/// compactions. `durio run profile:NAME --target DIR` measures the log idle and under that load.
+/// A profile describes the log that commits wait for, and the background load: lookups,
+/// checkpoints, compactions. `durio run profile:NAME --target DIR` measures the log idle and under
+/// that load.
 ///
 ///   durio profile list
 ///   durio profile show postgresql
@@ -41,8 +44,8 @@ use crate::values::refuse_existing;
 ///   durio run profile:postgresql --target /data
 ///   durio run profile:./mine.toml --target log=/log --target data=/data
 ///
-/// How to write one is in docs/formats/profile.md. Values that no document backs are marked as
-/// general knowledge or as durio's guess: replace them by what your own database does.
+/// `durio spec show NAME` prints one to start from. Values without a document are marked as general
+/// knowledge or as durio's guess: replace them with values of your own database.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ProfileArguments {
@@ -57,7 +60,7 @@ pub(crate) enum ProfileCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
-    /// Show a profile: every field, its value, and where it is from
+    /// Show a profile: every field with its value and source
     Show {
         /// Name of a profile, or the path of a TOML file
         #[arg(value_name = "NAME")]
@@ -68,21 +71,21 @@ pub(crate) enum ProfileCommand {
     Calibrate(Calibrate),
 }
 
-/// Find out how long a database's software takes on this machine, with the database itself
+/// Measure the CPU time that a database's software takes on this machine
 ///
-/// durio predict runs a model of the database: its threads, and processor time as it was found on
-/// another machine. This runs your database without a disk, by your command, in turns with that
-/// model in memory, and writes a profile with which the model is as fast as the database. It takes
-/// three to four minutes.
+/// durio predict runs a model of the database: its threads, with CPU times measured on another
+/// machine. This command alternates your database, loaded by your command and without a disk, with
+/// that model in memory, and writes a profile that makes the model as fast as the database. It
+/// takes three to four minutes.
 ///
 ///   durio profile calibrate postgresql --profile mine.toml \
 ///       --command 'pgbench -n -f insert.sql -c {clients} -T 5'
 ///   durio predict ./mine.toml /data
 ///
-/// Set the database up so that it waits for no disk: PostgreSQL with fsync=off, Redis with
-/// appendfsync no, any with its files in /dev/shm; use one that may lose its data. Its other
-/// settings are to be yours. The command's transaction is the smallest durable one, such as one
-/// INSERT. Nothing else may run meanwhile.
+/// Set the database up so that it does not wait for a disk: PostgreSQL with fsync=off, Redis with
+/// appendfsync no, any other with its files in /dev/shm. Use a database whose data may be lost, and
+/// otherwise your own settings. The command's transaction must be the smallest durable one, such as
+/// one INSERT. The machine must be idle otherwise.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Calibrate {
@@ -90,14 +93,15 @@ pub(crate) struct Calibrate {
     #[arg(value_name = "DATABASE")]
     pub(crate) name: String,
 
-    /// What loads the database, for a shell; {clients} stands for the number of clients
+    /// Shell command that loads the database; {clients} is replaced by the number of clients
     ///
-    /// It prints its rate as pgbench, redis-benchmark, sysbench, db_bench or YCSB do, or ends with a line that
-    /// is the transactions per second alone. Some five seconds for each number of clients are enough.
+    /// It prints its rate like pgbench, redis-benchmark, sysbench, db_bench or YCSB, or ends with a
+    /// line that has only the transactions per second. Five seconds per number of clients are
+    /// enough.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) command: String,
 
-    /// Numbers of clients that commit at the same time [default: 1,8,32; 1 for SQLite]
+    /// Numbers of concurrent clients [default: 1,8,32; 1 for SQLite]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) clients: Vec<u32>,
@@ -110,7 +114,7 @@ pub(crate) struct Calibrate {
     #[arg(long, value_name = "TIME", default_value = "3s")]
     pub(crate) duration: Nanos,
 
-    /// Directory in memory for the model's log
+    /// In-memory directory for the model's log
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub(crate) memory: PathBuf,
 
@@ -190,7 +194,7 @@ fn request(
     let permission = Permission::Named { destroy, force_signature: false };
     let LocatedPlaces { places, held } = locate(paths, permission)?;
     let mut located = places.into_iter();
-    let missing = || CommandError::new(CommandErrorKind::Fault, "a path was located nowhere");
+    let missing = || CommandError::new(CommandErrorKind::Fault, "a path has no location");
     let log = located.next().ok_or_else(missing)?;
     let request = ProfileRequest {
         profile,
@@ -222,7 +226,7 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), CommandError> {
             (None, None) => (&mut both, target.clone()),
         };
         if place.replace(path).is_some() {
-            return Err(CommandError::wrong_use(format!("'{}' is one directory too many", target.display()),
+            return Err(CommandError::wrong_use(format!("one directory too many: '{}'", target.display()),
             )
             .hint("a profile has one for its log and one for its data: --target log=DIR --target data=DIR"));
         }
@@ -252,7 +256,7 @@ pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, CommandEr
     // Before minutes of measuring, not after.
     refuse_existing(&arguments.profile)?;
     if arguments.output.format() == Format::FioJson {
-        let hint = "there are text, json, html, markdown and csv";
+        let hint = "expected text, json, html, markdown or csv";
         return Err(output::unsupported(arguments.output, hint));
     }
     let name = &arguments.name;
@@ -265,7 +269,8 @@ pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, CommandEr
     let model = DatabaseModel { arguments, text: &text, clients: &wish.clients, stop: &stop };
     clear_up();
     drop(model.begin(1.0)?);
-    let tell = |line: &str| output::remark(&format!("durio: {line}"));
+    let terminal = Terminal::new(false);
+    let tell = |line: &str| terminal.progress(&format!("durio: {line}"));
     let mut rates = |factor| model.rates(factor);
     let findings = calibrate(&wish, &stop, &mut rates, &tell, &busy_processors)?;
     let host = read_host().hostname.unwrap_or_else(|| "an unnamed machine".to_owned());
@@ -305,7 +310,7 @@ impl DatabaseModel<'_> {
         let execution = Execution::begin("calibrate", &RunOptions::default())?;
         let permission = Permission::Named { destroy: &[], force_signature: false };
         let LocatedPlaces { places, held } = locate([&self.arguments.memory], permission)?;
-        let missing = || CommandError::new(CommandErrorKind::Fault, "a path was located nowhere");
+        let missing = || CommandError::new(CommandErrorKind::Fault, "a path has no location");
         let plan = plan_predict(&PredictRequest {
             profile,
             log: places.into_iter().next().ok_or_else(missing)?,

@@ -28,11 +28,11 @@ use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 use crate::{output, values};
 
-/// Prove by power cuts whether storage keeps the writes that it acknowledges
+/// Test with power cuts whether storage keeps acknowledged writes
 ///
-/// Writes stamped data by a durable path, keeps a ledger of what was acknowledged, cuts the power, and
-/// says what is missing: lost, torn, misplaced, corrupt. Survival of n cuts is stated with its bound;
-/// the first loss of acknowledged data ends a series.
+/// Writes stamped data through a durable path, keeps a ledger of acknowledged writes, cuts the
+/// power, and reports damage: lost, torn, misplaced, corrupt. Survival of n cuts is reported with
+/// its statistical bound; the first loss of acknowledged data ends a series.
 #[derive(Debug, Args)]
 pub(crate) struct ProveArguments {
     #[command(subcommand)]
@@ -48,13 +48,13 @@ pub(crate) enum ProveCommand {
     Write(ProveWrite),
     Verify(ProveVerify),
     States(Box<ProveStates>),
-    /// Be the agent in a guest of the lab
+    /// Run as the agent in a lab guest
     #[command(hide = true)]
     InGuest {
         /// What the host wants, as JSON
         order: String,
     },
-    /// Run a command of the user's in a guest of the lab
+    /// Run a user's command in a lab guest
     #[command(hide = true)]
     CommandInGuest {
         /// What the host wants, as JSON
@@ -65,11 +65,11 @@ pub(crate) enum ProveCommand {
     },
 }
 
-/// Keep the ledger of what a writer acknowledges
+/// Keep the ledger of a writer's acknowledged writes
 ///
-/// Runs on a machine that keeps its power. Waits for `durio prove write`, has it stamp its target and
-/// write to it, and keeps what it announces and acknowledges in a file, until it is gone. Then give the
-/// target its power back, and run `durio prove verify`.
+/// Runs on a machine that keeps its power. Waits for `durio prove write`, has it stamp its target
+/// and write to it, and records its announced and acknowledged writes in a file until it is gone.
+/// Then restore the target's power and run `durio prove verify`.
 ///
 ///   durio prove witness --listen 192.168.1.5:9119 --ledger cut-1.jsonl
 ///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 \
@@ -78,51 +78,51 @@ pub(crate) enum ProveCommand {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ProveWitness {
-    /// Where to wait for the writer
+    /// Address to wait at for the writer
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
 
-    /// The file to make (docs/formats/ledger.md)
+    /// Ledger file to create
     #[arg(long, value_name = "FILE")]
     pub(crate) ledger: PathBuf,
 
     #[command(flatten)]
     pub(crate) token: TokenOptions,
 
-    /// What makes writes durable: fsync, fdatasync, rwf_dsync or o_dsync
+    /// How writes are made durable: fsync, fdatasync, rwf_dsync or o_dsync
     #[arg(long, value_name = "PATH", default_value = "fdatasync", value_parser = values::durable_path,
-          help_heading = "What is written")]
+          help_heading = "Workload")]
     pub(crate) path: DurablePath,
 
     /// Writes in flight
     #[arg(long, value_name = "COUNT", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "What is written")]
+          value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Workload")]
     pub(crate) depth: u32,
 
     /// Bytes of a write, a multiple of 4 KiB
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = values::write_cells,
-          help_heading = "What is written")]
+          help_heading = "Workload")]
     pub(crate) write_size: u64,
 
-    /// Use so much of the target, from its begin; all of it is read twice after each cut [default:
+    /// Bytes of the target to use, from its start; all of it is read twice after each cut [default:
     /// 1GiB, at most all]
-    #[arg(long, value_name = "SIZE", help_heading = "What is written")]
+    #[arg(long, value_name = "SIZE", help_heading = "Workload")]
     pub(crate) size: Option<Bytes>,
 
     /// Seed of all random choices [default: a new one]
-    #[arg(long, value_name = "NUMBER", help_heading = "What is written")]
+    #[arg(long, value_name = "NUMBER", help_heading = "Workload")]
     pub(crate) seed: Option<u64>,
 
-    /// Take the writer for gone when it has said nothing for so long
+    /// Treat the writer as gone after this long without a message
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) silence: Nanos,
 }
 
-/// Write stamped data for a witness, until the power goes
+/// Write stamped data for a witness until the power is cut
 ///
-/// Runs on the machine whose power is cut, and does what its witness asks: `durio prove witness`, or
-/// `durio prove run`, for which it also reads the target after the cut. Start it at boot for that
-/// (docs/method/proof.md has a unit file).
+/// Runs on the machine whose power is cut, and obeys its witness: `durio prove witness`, or `durio
+/// prove run`, for which it also reads the target after the cut. Start it at boot for that, by a
+/// systemd unit with Restart=always.
 ///
 /// TARGET is a block device, a file, or an NBD URI such as nbd+unix:///?socket=/tmp/disk. All of it is
 /// overwritten, so --destroy must name it; what is mounted or in use is refused.
@@ -144,11 +144,11 @@ pub(crate) struct ProveWrite {
     pub(crate) token: TokenOptions,
 
     /// Allow overwriting this target (exact path, URI or serial number)
-    #[arg(long, value_name = "TARGET", help_heading = "What may be overwritten")]
+    #[arg(long, value_name = "TARGET", help_heading = "Safety")]
     pub(crate) destroy: Vec<PathBuf>,
 
-    /// Also where a filesystem or an array's member is
-    #[arg(long, requires = "destroy", help_heading = "What may be overwritten")]
+    /// Allow --destroy also on a filesystem or a RAID member
+    #[arg(long, requires = "destroy", help_heading = "Safety")]
     pub(crate) force_signature: bool,
 
     /// sync, uring or aio [default: uring where the kernel has it]
@@ -156,10 +156,10 @@ pub(crate) struct ProveWrite {
     pub(crate) engine: Option<EngineKind>,
 }
 
-/// Read a target after a power cut, and say what of the ledger is missing
+/// Read a target after a power cut, and report which writes of the ledger are missing
 ///
-/// Reads everything twice, past the page cache, and only reads. Exits with 1 if acknowledged data is
-/// missing, and with 3 if the cut has shown nothing.
+/// Reads everything twice, past the page cache, and writes nothing. Exits with 1 if acknowledged
+/// data is missing, and with 3 if the cut is inconclusive.
 ///
 ///   durio prove verify /dev/nvme1n1 --ledger cut-1.jsonl
 ///   durio prove verify 'nbd+unix:///?socket=/tmp/disk' --ledger cut-1.jsonl --format json
@@ -170,7 +170,7 @@ pub(crate) struct ProveVerify {
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
 
-    /// The ledger that the witness kept
+    /// Ledger of the witness
     #[arg(long, value_name = "FILE")]
     pub(crate) ledger: PathBuf,
 
@@ -178,10 +178,10 @@ pub(crate) struct ProveVerify {
     pub(crate) output: OutputArguments,
 }
 
-/// Show what a proof spec would try: each series, its power cuts, what is expected
+/// Show what a proof spec would do: each series, its power cuts, the expected result
 ///
 /// Writes nothing and cuts nothing. Without SPEC it lists the built-in proof specs.
-/// docs/formats/proof-spec.md explains how to write one; --schema prints a JSON schema for editors.
+/// `durio spec show NAME` prints one to start from; --schema prints a JSON schema for editors.
 ///
 ///   durio prove plan
 ///   durio prove plan prove-smoke
@@ -205,17 +205,17 @@ pub(crate) struct ProvePlan {
     pub(crate) schema: bool,
 }
 
-/// Check every state in which a power cut may leave a disk, from a log of its writes
+/// Check every state that a power cut can leave on a disk, from a log of its writes
 ///
 /// The log is one of the kernel's dm-log-writes, or of `durio simdisk serve --record`. Between two
-/// boundaries of it (a mark, a flush, a write with FUA) a cut leaves what is durable, and any of the
-/// writes that are not: durio makes the states with none, one, two, all but one and all of them.
+/// boundaries (a mark, a flush, a write with FUA) a cut leaves the durable writes and any subset of
+/// the others: durio creates the states with none, one, two, all but one and all of them.
 ///
-/// CHECK is a command that looks at one state. $DURIO_STATE is the state as a disk image, in a folder
-/// that is removed at the end; the check may change it, as a journal's recovery does. $DURIO_MARK is
-/// the last mark before the cut: what was acknowledged by then (durio simdisk mark, dmsetup message
-/// DEVICE 0 mark NAME). It exits with 0 if the state is good, with 1 if it is not, and with anything
-/// else if it cannot tell.
+/// CHECK is a command that examines one state. $DURIO_STATE is the state as a disk image, in a
+/// folder that is removed at the end; the check may change it, as a journal's recovery does.
+/// $DURIO_MARK is the last mark before the cut, which names the acknowledged work (durio simdisk
+/// mark, dmsetup message DEVICE 0 mark NAME). Exit code 0 means that the state is good, 1 that it
+/// is bad; any other code is inconclusive.
 ///
 ///   durio prove states run.log --size 64MiB -- sh check.sh
 ///   durio prove states run.log --base before.img --limit 5000 --format json -- ./check
@@ -235,28 +235,28 @@ pub(crate) struct ProveStates {
     #[arg(long, value_name = "SIZE", required_unless_present = "base", help_heading = "The disk")]
     pub(crate) size: Option<Bytes>,
 
-    /// What the disk held before, as an image [default: zeros]
+    /// Image of the disk before the log [default: zeros]
     #[arg(long, value_name = "FILE", help_heading = "The disk")]
     pub(crate) base: Option<PathBuf>,
 
-    /// States at most: of more, each stretch of the log gets fewer
+    /// Maximum number of states; if there are more, each part of the log gets fewer
     #[arg(long, value_name = "COUNT", default_value_t = 1000, help_heading = "Which states",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
 
-    /// Seed of the choice among more
+    /// Seed of the choice among them
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Which states")]
     pub(crate) seed: u64,
 
-    /// Only this state, by the name that a report has for it
+    /// Only this state, by its name in a report
     #[arg(long, value_name = "STATE", help_heading = "Which states")]
     pub(crate) only: Option<StateName>,
 
-    /// Save that state as a new file, as the cut leaves it
+    /// Save that state, as the cut leaves it, to a new file
     #[arg(long, value_name = "FILE", requires = "only", help_heading = "Which states")]
     pub(crate) save: Option<PathBuf>,
 
-    /// Time for each check; one that takes longer is ended, and cannot tell
+    /// Time limit for each check; one that takes longer is killed and counts as inconclusive
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub(crate) time_limit: Nanos,
 
@@ -309,7 +309,7 @@ fn witness(arguments: &ProveWitness) -> Result<Exit, CommandError> {
 fn write(arguments: &ProveWrite) -> Result<Exit, CommandError> {
     let ProveWrite { target, destroy, force_signature, engine, .. } = arguments;
     let token = token(&arguments.token)?.ok_or_else(|| {
-        CommandError::wrong_use("no token: the witness does not let in a writer without it")
+        CommandError::wrong_use("no token: the witness refuses writers without one")
             .hint("give --token-file or --token, or set DURIO_TOKEN")
     })?;
     let storage = ProofStorage::find(target, destroy, *force_signature, *engine)?;

@@ -27,11 +27,11 @@ use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 use crate::{output, values};
 
-/// Run a proof spec: targets, paths, cuts
+/// Run a proof spec: its targets, paths and power cuts
 ///
-/// Each target is tried on each path until it loses acknowledged data, or has survived the number of
-/// power cuts that the spec asks for. The seed is told first; with --seed the same table comes out
-/// again. The result is a folder (docs/formats/proof-folder.md) that `durio report` shows.
+/// Each target is tested on each path until it loses acknowledged data, or has survived the number
+/// of power cuts in the spec. The seed is printed first; the same --seed gives the same table. The
+/// result is a folder that `durio report` shows.
 ///
 ///   durio prove run prove-smoke
 ///   durio prove run prove-smoke --only flush-ignored --seed 7
@@ -39,11 +39,11 @@ use crate::{output, values};
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ProveRun {
-    /// A TOML file (docs/formats/proof-spec.md), or the name of a built-in proof spec
+    /// A TOML file, or the name of a built-in proof spec (durio spec show prints one)
     #[arg(value_name = "SPEC", required_unless_present = "resume")]
     pub(crate) spec: Option<PathBuf>,
 
-    /// Go on with an interrupted proof, in its own folder
+    /// Resume an interrupted proof, in its folder
     #[arg(long, value_name = "RUN", conflicts_with_all = ["spec", "seed", "cuts", "only", "out"])]
     pub(crate) resume: Option<PathBuf>,
 
@@ -51,8 +51,8 @@ pub(crate) struct ProveRun {
     #[arg(long, value_name = "TEXT", help_heading = "What")]
     pub(crate) only: Vec<String>,
 
-    /// Cuts of each series, instead of what the spec says: a number, smoke (5), standard (59), strong (299)
-    /// or paper (3000)
+    /// Cuts per series, instead of the spec's number: a number, smoke (5), standard (59), strong
+    /// (299) or paper (3000)
     #[arg(long, value_name = "COUNT", value_parser = values::cuts, help_heading = "What")]
     pub(crate) cuts: Option<u32>,
 
@@ -76,9 +76,8 @@ pub(crate) struct ProveRun {
 /// Without an option it is that of `$DURIO_TOKEN`, which other users do not see in the list of processes.
 #[derive(Debug, Default, Args)]
 pub(crate) struct TokenOptions {
-    /// The word by which witness and writer know each other; every user of the machine sees it in the list
-    /// of processes, and it goes over the network as it is [default: $DURIO_TOKEN; without it, witness and
-    /// run make one up]
+    /// Secret shared by witness and writer; visible in the process list, and sent in clear text
+    /// [default: $DURIO_TOKEN; without it, witness and run generate one]
     #[arg(long, value_name = "TEXT", conflicts_with = "token_file")]
     pub(crate) token: Option<String>,
 
@@ -87,50 +86,50 @@ pub(crate) struct TokenOptions {
     pub(crate) token_file: Option<PathBuf>,
 }
 
-/// Prove whether what a command of yours acknowledges survives power cuts
+/// Test whether data that your command acknowledges survives power cuts
 ///
-/// Runs COMMAND in a guest of the lab with its files on a simulated disk, cuts the power of disk and
-/// guest in one instant, boots again, and runs your check. Every cut begins with the disk as the setup
-/// left it.
+/// Runs COMMAND in a lab guest with its files on a simulated disk, cuts the power of disk and guest
+/// at the same instant, boots again, and runs your check. Every cut starts with the disk as the
+/// setup left it.
 ///
 ///   durio prove exec --disk flush-ignored --setup 'contrib/prove/sqlite.sh setup' \
 ///     --check 'contrib/prove/sqlite.sh check' -- contrib/prove/sqlite.sh load
 ///
 /// The contract, for all three:
 ///
-///   $DURIO_DATA          an empty folder on the disk's filesystem: what is kept there is tested
-///   COMMAND              prints one line to stdout for each thing that it holds to be durable, such as
-///                        "committed 17", unbuffered; runs until the power goes
-///   $DURIO_ACKNOWLEDGED  a file with the lines that this machine had when the power went; for --check
-///   --check              exits with 0 if all of them are there, with 1 if something is missing or
-///                        corrupt; anything else decides nothing, and ends the proof with exit code 3
+///   $DURIO_DATA          an empty folder on the disk's filesystem; its files are tested
+///   COMMAND              prints one unbuffered line to stdout for each durable item, such as
+///                        "committed 17"; runs until the power is cut
+///   $DURIO_ACKNOWLEDGED  a file with the lines received before the power was cut; for --check
+///   --check              exits with 0 if all items are intact, with 1 if one is missing or corrupt;
+///                        any other code is inconclusive, and ends the proof with exit code 3
 ///
-/// A filesystem that cannot be mounted after a cut counts as a loss. A cut counts if 32 lines came
-/// before it; the first loss ends the proof. The result is a folder (docs/formats/proof-folder.md) that
-/// `durio report` shows; `durio prove run --resume` goes on with it. docs/method/proof.md shows SQLite
-/// and PostgreSQL.
+/// A filesystem that cannot be mounted after a cut counts as a loss. A cut counts if 32 lines were
+/// printed before it; the first loss ends the proof. The result is a folder that `durio report`
+/// shows; `durio prove run --resume` resumes it. Scripts for SQLite and PostgreSQL are in
+/// contrib/prove, and in /usr/share/doc/durio/examples/prove of the package.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ProveExec {
-    /// The simulated disk, as durio simdisk list shows it; it lies when the setup has ended
+    /// Simulated disk, as listed by durio simdisk list; it misbehaves once the setup has ended
     #[arg(long, value_name = "PROFILE", default_value = "write-back", value_parser = values::SIMDISK,
           hide_possible_values = true, help_heading = "What")]
     pub(crate) disk: String,
 
-    /// What looks for losses after each cut; sh -c runs it
+    /// Command that looks for losses after each cut, run by sh -c
     #[arg(long, value_name = "SHELL_COMMAND", help_heading = "What")]
     pub(crate) check: String,
 
-    /// What prepares $DURIO_DATA once, before the disk lies; sh -c runs it
+    /// Command that prepares $DURIO_DATA once, before the disk misbehaves, run by sh -c
     #[arg(long, value_name = "SHELL_COMMAND", help_heading = "What")]
     pub(crate) setup: Option<String>,
 
-    /// Cuts without a loss after which the proof ends
+    /// Number of cuts without a loss that ends the proof
     #[arg(long, value_name = "COUNT", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "What")]
     pub(crate) cuts: u32,
 
-    /// How long the command runs from its first line to the cut; up to twice as long, by the seed
+    /// Time from the command's first line to the cut; the seed extends it to up to twice as long
     #[arg(long, value_name = "TIME", default_value = "2s", help_heading = "What")]
     pub(crate) load: Nanos,
 
@@ -142,7 +141,7 @@ pub(crate) struct ProveExec {
     #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Guest")]
     pub(crate) size: Bytes,
 
-    /// The device that QEMU shows
+    /// Device type that QEMU emulates
     #[arg(long, value_name = "DEVICE", default_value = GuestFrontEnd::VirtioBlk.word(), help_heading = "Guest",
           value_parser = values::one_of(&GuestFrontEnd::ALL, GuestFrontEnd::word))]
     pub(crate) front_end: GuestFrontEnd,
@@ -158,9 +157,10 @@ pub(crate) struct ProveExec {
 
     /// Root filesystem of the guest: this machine's, read-only (shared), or its own (hermetic)
     ///
-    /// As for durio lab run: with a shared root the guest has everything that is installed here, and
-    /// runs in the current folder; /tmp, /run, /mnt and /var/tmp are empty. A hermetic one has durio, a
-    /// shell, the usual programs, COMMAND, and what --tool and --file add; it runs in $DURIO_DATA.
+    /// As for durio lab run: with a shared root the guest has everything that is installed here,
+    /// and runs in the current folder; /tmp, /run, /mnt and /var/tmp are empty. A hermetic guest
+    /// has durio, a shell, the usual programs, COMMAND, and what --tool and --file add; it runs in
+    /// $DURIO_DATA.
     #[arg(long, value_name = "ROOT", default_value = LabRoot::Shared.word(), help_heading = "Guest",
           value_parser = values::one_of(&LabRoot::ALL, LabRoot::word))]
     pub(crate) root: LabRoot,
@@ -249,7 +249,7 @@ pub(super) fn verdict(findings: &ProofFindings) -> Exit {
 }
 
 pub(super) fn warn_of_reach(address: SocketAddr) {
-    output::warn_of_reach(address, "and knows the token can be the writer");
+    output::warn_of_reach(address, "and knows the token can act as the writer");
 }
 
 /// The longest token: it must fit into the first line of an agent.
@@ -291,7 +291,7 @@ fn token_of(path: &Path) -> Result<String, CommandError> {
 pub(super) fn refuse_fio(wished: OutputArguments) -> Result<(), CommandError> {
     match wished.format() {
         Format::FioJson => {
-            Err(output::unsupported(wished, "there are text, json, html, markdown and csv"))
+            Err(output::unsupported(wished, "expected text, json, html, markdown or csv"))
         }
         _ => Ok(()),
     }

@@ -24,12 +24,12 @@ use crate::options::OutputArguments;
 use crate::output;
 use crate::stop_signals::stop_on_signals;
 
-/// Make and serve an array of several devices: RAID 0, 1, 5, 6 or 10 in user space
+/// Create and serve an array of several devices: RAID 0, 1, 5, 6 or 10 in user space
 ///
-/// For small durable writes: a write is answered when all copies have it durably, overlapping writes
-/// reach all copies in the same order, and after a crash only what was being written is copied again.
-/// The array is served as a block device, or over NBD, which every kernel and QEMU understand. An array is found by its
-/// devices, always: no other file knows of it.
+/// For small durable writes: a write is acknowledged when all copies are durable, overlapping
+/// writes reach all copies in the same order, and after a crash only the regions being written are
+/// copied again. The array is served as a block device, or over NBD, which every kernel and QEMU
+/// understand. All its metadata is on its devices; there is no configuration file.
 #[derive(Debug, Args)]
 pub(crate) struct RaidArguments {
     #[command(subcommand)]
@@ -42,7 +42,7 @@ pub(crate) enum RaidCommand {
     Create(CreateArray),
     Examine(RaidExamine),
     Start(RaidStart),
-    /// Show how a served array stands: members, dirty regions, background work
+    /// Show the state of a served array: members, dirty regions, background work
     Status {
         #[command(flatten)]
         socket: ArraySocket,
@@ -50,38 +50,39 @@ pub(crate) enum RaidCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
-    /// Give a member up, as if it had failed; the only copy of some data is refused
+    /// Mark a member as failed; refused for the only copy of some data
     ///
-    /// The device stays claimed until durio raid remove, so that nobody else takes it.
+    /// The device stays claimed until durio raid remove, so that no other program can use it.
     Fail(ArrayDevice),
     Add(RaidAdd),
     Replace(RaidReplace),
-    /// Let go of a spare, or of a device that was given up, so that it can be pulled or used otherwise
+    /// Release a spare or a failed device, so that it can be unplugged or reused
     Remove(ArrayDevice),
-    /// Compare all copies of a served array, in the background; durio raid status shows what it found
+    /// Compare all copies of a served array in the background; durio raid status shows the result
     ///
-    /// A chunk is compared while nobody writes to it. The first copy in sync is taken to be right: which
-    /// of two is, no array can know. At levels 5 and 6 it is the data that is taken to be right.
+    /// A chunk is compared while it is not being written. The first copy in sync is taken as
+    /// correct, since an array cannot know which of two is; at levels 5 and 6 the data is taken as
+    /// correct, not the parity.
     Scrub {
-        /// Also write copies that differ, or cannot be read
+        /// Also rewrite copies that differ or cannot be read
         #[arg(long)]
         repair: bool,
 
         #[command(flatten)]
         socket: ArraySocket,
     },
-    /// End a served array in order, and wait for the end
+    /// Stop a served array cleanly, and wait until it has stopped
     ///
-    /// Requests on their way are answered, and nothing is left to copy at the next start. Ctrl-C does
-    /// the same.
+    /// Requests in flight are answered, and the next start has nothing to copy. Ctrl-C does the
+    /// same.
     Stop(ArraySocket),
 }
 
-/// Show what the superblocks on devices say, and whether these start together; read only
+/// Show the superblocks of devices, and whether the devices can start together; read-only
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct RaidExamine {
-    /// Devices to look at
+    /// Devices or files to examine
     #[arg(value_name = "DEV", required = true)]
     pub(crate) devices: Vec<PathBuf>,
 
@@ -91,15 +92,16 @@ pub(crate) struct RaidExamine {
 
 /// Serve an array until Ctrl-C or durio raid stop
 ///
-/// Says on stdout when it is ready, and where: a block device with --front ublk or --attach, a URI of
-/// NBD with --front nbd, where several clients may be connected. Beside the socket stands a second one,
-/// PATH.control, for the other commands of durio raid. What was answered is durable on all copies.
+/// Prints on stdout when it is ready, and where: a block device with --front ublk or --attach, an
+/// NBD URI with --front nbd, where several clients can connect. A second socket, PATH.control, is
+/// for the other durio raid commands. An acknowledged write is durable on all copies.
 ///
-/// A block device that is mounted or otherwise in use is not taken away. If the server of a ublk device
-/// is killed, its users wait, and lose nothing: start the array again.
+/// A block device that is mounted or otherwise in use is not removed. If the server of a ublk
+/// device is killed, its users wait and lose nothing: start the array again.
 ///
-/// More than half of the members must be there. One that was away comes back by itself, and gets what
-/// was written meanwhile. After a crash, what was being written is copied again in the background.
+/// More than half of the members must be present. A member that was missing returns automatically
+/// and is brought up to date. After a crash, the regions being written are copied again in the
+/// background.
 ///
 ///   durio raid start --front ublk --socket /run/data /dev/sdb /dev/sdc
 ///   mkfs.ext4 /dev/ublkb0
@@ -110,10 +112,10 @@ pub(crate) struct RaidStart {
     #[command(flatten)]
     pub(crate) array: ServeArray,
 
-    /// Go to the background when it is ready; what it has to say from then on is in PATH.log
+    /// Continue in the background when ready; later messages go to PATH.log
     ///
-    /// Ends with 0 when users can come. An array that does not start is told of as without it. Under
-    /// systemd durio-raid@NAME.service needs no --detach.
+    /// Exits with 0 when clients can connect; errors before that are reported as usual. Under
+    /// systemd, durio-raid@NAME.service does not need --detach.
     #[arg(long)]
     pub(crate) detach: bool,
 
@@ -121,16 +123,16 @@ pub(crate) struct RaidStart {
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub(crate) detached: bool,
 
-    /// Start without a majority of the members, and give up what the others may have been told since
+    /// Start without a majority of the members; newer writes on the missing ones are lost
     #[arg(long, help_heading = "Safety")]
     pub(crate) force: bool,
 }
 
-/// Add a device in the place of a member that is missing, or as a spare
+/// Add a device in place of a missing member, or as a spare
 ///
-/// A member that was away comes back, and gets what was written meanwhile. Any other device needs
-/// --destroy, and gets a copy of everything. If no member is missing, it becomes a spare, which takes
-/// the place of a member that fails; level 0 has none.
+/// A member that was missing returns and is brought up to date. Any other device needs --destroy,
+/// and gets a copy of everything. If no member is missing, it becomes a spare, which replaces a
+/// member that fails; level 0 has no spares.
 ///
 ///   durio raid add --socket /run/data /dev/sdc
 ///   durio raid add --socket /run/data --destroy /dev/sdd /dev/sdd
@@ -144,13 +146,12 @@ pub(crate) struct RaidAdd {
     pub(crate) consent: RaidConsent,
 }
 
-/// Replace a member that works by another device, without a moment of fewer copies
+/// Replace a healthy member without losing redundancy
 ///
-/// The new device gets a copy of everything, and every write meanwhile; the old one is read and written
-/// until the new one is in sync, and is then let go of by durio raid remove. If the new one fails
-/// before, the old one stays; if the old one fails before, the new one is rebuilt from the other
-/// copies. Level 0 can exchange a device in this way alone. A member that is missing is not replaced:
-/// durio raid add puts a device in its place.
+/// The new device gets a copy of everything and all new writes; the old one stays in use until the
+/// new one is in sync, and is then released by durio raid remove. If the new device fails first,
+/// the old one stays; if the old one fails first, the new one is rebuilt from the other copies. At
+/// level 0 this is the only way to exchange a device. For a missing member, use durio raid add.
 ///
 ///   durio raid replace --socket /run/data --destroy /dev/sdd /dev/sdb /dev/sdd
 ///   durio raid status --socket /run/data
@@ -158,11 +159,11 @@ pub(crate) struct RaidAdd {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct RaidReplace {
-    /// The member that is to go: its device, or its role
+    /// Member to replace: its device or its role
     #[arg(value_name = "OLD")]
     pub(crate) old: PathBuf,
 
-    /// The device that takes its place
+    /// Device that joins the array
     #[arg(value_name = "NEW")]
     pub(crate) new: PathBuf,
 
@@ -175,18 +176,18 @@ pub(crate) struct RaidReplace {
 
 #[derive(Debug, Args)]
 pub(crate) struct RaidConsent {
-    /// Allow overwriting this device or file (exact path): it joins as a new one, whatever it was
+    /// Allow overwriting this device or file (exact path); it joins as a new member
     #[arg(long, value_name = "PATH", help_heading = "Safety")]
     pub(crate) destroy: Option<PathBuf>,
 
-    /// Allow --destroy also where a filesystem or a RAID member is recognised
+    /// Allow --destroy also on a filesystem or a RAID member
     #[arg(long, requires = "destroy", help_heading = "Safety")]
     pub(crate) force_signature: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ArrayDevice {
-    /// The device; fail and remove also take the role of a member
+    /// Device; fail and remove also take the role of a member
     #[arg(value_name = "DEV")]
     pub(crate) path: PathBuf,
 
@@ -196,7 +197,7 @@ pub(crate) struct ArrayDevice {
 
 #[derive(Debug, Args)]
 pub(crate) struct ArraySocket {
-    /// The array's socket, as it was given to durio raid start
+    /// Socket of the array, as given to durio raid start
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: PathBuf,
 }
@@ -261,7 +262,7 @@ fn start(arguments: &RaidStart) -> Result<Exit, CommandError> {
             let _ = rustix::process::setsid();
         }
         if let Err(error) = tell_service_manager() {
-            output::remark(&format!("durio: cannot tell the service manager: {error}"));
+            output::remark(&format!("durio: cannot notify the service manager: {error}"));
         }
     };
     let remark = |text: &str| output::remark(&format!("durio: {text}"));
@@ -352,7 +353,8 @@ fn tell(socket: &Path, order: &ArrayOrder) -> Result<Exit, CommandError> {
     output::remark(&match order {
         ArrayOrder::Stop => "durio: stopped".to_owned(),
         ArrayOrder::Scrub { .. } => {
-            "durio: the scrub has started; durio raid status shows what it finds".to_owned()
+            "durio: the scrub has started; durio raid status shows its progress and result"
+                .to_owned()
         }
         _ => format!("durio: {}", array_standing(&status)),
     });
@@ -367,7 +369,7 @@ fn member(socket: &Path, word: &Path) -> Result<PathBuf, CommandError> {
     let status = order_array(socket, &ArrayOrder::Status)?;
     let found = status.devices.into_iter().find(|device| device.role == Some(role));
     found.and_then(|device| device.path).map(PathBuf::from).ok_or_else(|| {
-        CommandError::cannot_measure(format!("the array has no device of role {role}"))
+        CommandError::cannot_measure(format!("no device of the array has the role {role}"))
             .hint("durio raid status shows them")
     })
 }

@@ -11,7 +11,7 @@ use durio_analyse::capture::{CaptureFindings, CaptureSource, EarlierCapture, Rep
 use durio_base::Nanos;
 use durio_bench::replay_trace;
 use durio_block::open_input;
-use durio_command::{CommandError, CommandErrorKind};
+use durio_command::{CommandError, CommandErrorKind, ProgressObserver};
 use durio_observe::read_host;
 use durio_record::{OperationTrace, TracedOperation};
 use durio_report::{Format, clock};
@@ -22,44 +22,45 @@ use crate::exit_code::{Exit, TABLE};
 use crate::measure::{TIME_MAX, clear_up};
 use crate::options::OutputArguments;
 use crate::output::{self};
+use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 use crate::values;
 use crate::values::refuse_existing;
 
-/// Do again what a database did, on other storage
+/// Repeat the writes and syncs of a database on other storage
 ///
-/// Makes the writes and syncs of a trace (durio capture --trace) once more, in files of its own in the
-/// directory: the same sizes, places, syncs and times, by as many threads. An operation begins when it
-/// is due, but not before the one before of its thread has ended, nor before those of its file that
-/// had ended in the trace when it began. The report says whether this storage keeps up, and has rates
-/// and times of syncs beside those of the trace. The files are gone at the end.
+/// Repeats the writes and syncs of a trace (durio capture --trace) on temporary files in the
+/// directory: the same sizes, offsets, syncs and times, by as many threads. An operation starts
+/// when it is due, but never before the previous operation of its thread, or operations on its file
+/// that had already finished in the trace. The report shows whether this storage keeps up, and
+/// compares rates and sync times with the trace.
 ///
 ///   durio capture --unit postgresql@15-main --duration 60s --trace mine.trace
 ///   durio replay mine.trace /mnt/other
 ///   durio replay mine.trace /mnt/other --speed 2
 ///
-/// Contents are not in a trace: what is written is random. Files have the sizes that they had; only
-/// the parts that are written again are laid out. On slower storage a database would join more commits
-/// to a sync, and a replay does not: for that, see durio predict.
+/// A trace has no contents, so the data is random. Files have their original sizes; only the parts
+/// that are overwritten are allocated. On slower storage a database would group more commits per
+/// sync, which a replay does not: see durio predict.
 ///
-/// Exits with 1 if the storage does not keep up: if the replay, or the beginning of one operation of a
-/// hundred, is late by more than 1 % of its time (50 ms at least).
+/// Exits with 1 if the storage does not keep up: if the replay ends, or 1 % of the operations
+/// start, later than by 1 % of the replay's time (at least 50 ms).
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ReplayArguments {
-    /// A trace that durio capture --trace wrote
+    /// Trace written by durio capture --trace
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
 
-    /// Directory on the storage in question
+    /// Directory on the storage to test
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// So many times as fast as the trace; 0.5 is half as fast
+    /// Speed relative to the trace; 0.5 is half as fast
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = values::speed)]
     pub(crate) speed: f64,
 
-    /// Do not ask before a replay that takes over 10 minutes
+    /// Do not ask for confirmation of a replay that takes over 10 minutes
     #[arg(long)]
     pub(crate) yes: bool,
 
@@ -67,7 +68,7 @@ pub(crate) struct ReplayArguments {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
 
-    /// No progress on stderr
+    /// Do not show progress on stderr
     #[arg(long, help_heading = "Output")]
     pub(crate) quiet: bool,
 
@@ -80,7 +81,7 @@ const TELL: Duration = Duration::from_secs(5);
 
 pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> {
     if arguments.output.format() == Format::FioJson {
-        let hint = "there are text, json, html, markdown and csv";
+        let hint = "expected text, json, html, markdown or csv";
         return Err(output::unsupported(arguments.output, hint));
     }
     arguments.html.as_deref().map(refuse_existing).transpose()?;
@@ -90,7 +91,7 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> 
     if !facts.is_dir() {
         let text = format!("'{}' is not a directory", directory.display());
         return Err(CommandError::wrong_use(text)
-            .hint("name one on the storage in question: the files of a replay are made there"));
+            .hint("name a directory on the storage to test: the replay creates its files there"));
     }
     let trace = read(path)?;
     // Before the work: the capture to compare with.
@@ -109,11 +110,11 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> 
         // Any number that differs each time.
         seed: seed.as_secs() ^ u64::from(seed.subsec_nanos()) << 32,
     };
-    let told = Cell::new(Instant::now());
+    let (told, terminal) = (Cell::new(Instant::now()), Terminal::new(arguments.quiet));
     let replayed = replay_trace(wish, &stop, &mut |progress| {
-        if !arguments.quiet && told.get().elapsed() >= TELL {
+        if told.get().elapsed() >= TELL {
             told.set(Instant::now());
-            output::remark(&format!("durio: {}", words(progress)));
+            terminal.progress(&format!("durio: {}", words(progress)));
         }
     })?;
     if replayed.interrupted && replayed.operations.is_empty() {
@@ -179,7 +180,7 @@ fn read(path: &Path) -> Result<OperationTrace, CommandError> {
 
 fn words(it: ReplayProgress) -> String {
     match it {
-        ReplayProgress::Layout(done, all) => format!("laying out the files: {done} of {all}"),
+        ReplayProgress::Layout(done, all) => format!("creating files: {done} of {all}"),
         ReplayProgress::Operations(done, all) => format!("replayed {done} of {all} operations"),
     }
 }

@@ -87,7 +87,7 @@ fn refuse_profile_options(
     let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
         return Ok(());
     };
-    let text = format!("{option} cannot be used with '{}', which is no profile", spec.display());
+    let text = format!("{option} cannot be used with '{}', which is not a profile", spec.display());
     Err(CommandError::wrong_use(text)
         .hint("a spec takes --quick, or --scale-time and --scale-size"))
 }
@@ -103,7 +103,7 @@ fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, CommandError> {
     if spec.is_dir() {
         let word = shell_word(&spec.to_string_lossy());
         return Err(CommandError::wrong_use(format!(
-            "'{}' is a directory, no spec",
+            "'{}' is a directory, not a spec",
             spec.display()
         ))
         .hint(format!("to measure there: durio run --target {word}, or durio check {word}")));
@@ -152,7 +152,7 @@ fn request(
     if let [_, second, ..] = &arguments.target[..] {
         let text = format!("one job has one target; '{}' is a second one", second.display());
         return Err(CommandError::wrong_use(text)
-            .hint("a spec has several: see docs/formats/spec.md and durio plan"));
+            .hint("a spec has several: durio spec show NAME prints one, durio plan explains one"));
     }
     let LocatedPlaces { mut places, held } = locate(&arguments.target, &arguments.common)?;
     let execution = begin(command, &arguments.common)?;
@@ -272,8 +272,8 @@ const FIRST_RATE: f64 = 100.0;
 pub(crate) fn sweep(arguments: &SweepArguments) -> Result<Exit, CommandError> {
     let job = &arguments.job;
     if job.rate.is_some() {
-        return Err(CommandError::wrong_use("a sweep looks for the rate itself")
-            .hint("give --from where the search shall begin, and leave --rate out"));
+        return Err(CommandError::wrong_use("a sweep searches for the rate")
+            .hint("give --from for the first rate, and leave out --rate"));
     }
     let (execution, mut run, held) = request("sweep", job)?;
     // Without a first rate the closed loop decides; the plan shows this one.

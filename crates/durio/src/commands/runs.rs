@@ -25,12 +25,11 @@ use crate::{output, values};
 
 /// Make a report from a saved run
 ///
-/// Works on any machine, without the storage. A run that was killed can be reported too; its report
-/// is marked partial.
+/// Works on any machine, without the storage. The report of a killed run is marked partial.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct ReportArguments {
-    /// The run: its folder, its name or the begin of it, last or last~2; several are set side by side
+    /// Run: its folder, its name or the start of it, last or last~2; several are shown side by side
     #[arg(value_name = "RUN", default_value = "last")]
     pub(crate) runs: Vec<PathBuf>,
 
@@ -79,7 +78,7 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, CommandError> 
 /// Prints the path of a saved page, and opens it if there is a display.
 fn open(page: &Path) -> Result<Exit, CommandError> {
     if !page.is_file() {
-        return Err(CommandError::cannot_measure(format!("there is no page '{}'", page.display()))
+        return Err(CommandError::cannot_measure(format!("no page '{}'", page.display()))
             .hint("durio report RUN --format html makes one from the record"));
     }
     output::answer_text(&format!("{}\n", page.display()))?;
@@ -109,7 +108,7 @@ fn open(page: &Path) -> Result<Exit, CommandError> {
 ///
 ///   last, last~1     the latest, the one before it
 ///   NAME, NAME~1     the latest run of this name (durio check --name NAME), the one before it
-///   2026-11-23T15    the begin of a run's own name, if it is the only one
+///   2026-11-23T15    the start of a run's own name, if only one run has it
 ///   check-4711       the end of it
 ///   path/to/folder   its folder, wherever it is
 #[derive(Debug, Args)]
@@ -130,36 +129,36 @@ pub(crate) struct Runs {
 pub(crate) enum RunsCommand {
     /// Remove runs
     Rm {
-        /// Which, as for durio report
+        /// Runs to remove, as for durio report
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<std::path::PathBuf>,
 
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
     },
     /// Remove old runs
     ///
-    /// Runs that were given a name stay, and so do the latest ones.
+    /// Named runs and the latest ones are kept.
     Prune {
-        /// Keep so many of the latest
+        /// Number of latest runs to keep
         #[arg(long, value_name = "N", default_value_t = 30)]
         keep: usize,
 
-        /// Remove only what is older, in days such as 90d, or a time such as 12h
+        /// Remove only runs older than this, such as 90d or 12h
         #[arg(long, value_name = "AGE", default_value = "90d", value_parser = values::age)]
         older_than: Nanos,
 
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
     },
 }
 
-/// Show how a figure changed from run to run
+/// Show how a result changed from run to run
 ///
-/// Takes the runs of one machine on one target and shows the figure of each, the latest last, with a
-/// line where it changed for good (Pettitt's test of ranks, which needs five runs on either side).
+/// Shows one result for each run of one machine on one target, the latest last, and marks a lasting
+/// change (Pettitt's rank test, which needs five runs before and after).
 ///
 ///   durio history /data
 ///   durio history /data --metric lookup.p99.9
@@ -167,7 +166,7 @@ pub(crate) enum RunsCommand {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct RunsHistory {
-    /// The target, as it was named [default: that of the latest run]
+    /// Target, as named in the runs [default: that of the latest run]
     #[arg(value_name = "TARGET")]
     pub(crate) target: Option<PathBuf>,
 
@@ -208,7 +207,7 @@ pub(crate) fn runs(arguments: &Runs) -> Result<Exit, CommandError> {
             let old = to_prune(&rows, *keep, age, SystemTime::now());
             let names: Vec<String> = old.iter().map(|row| row.run.clone()).collect();
             if names.is_empty() {
-                output::remark("durio: nothing is that old");
+                output::remark("durio: no run is that old");
                 return Ok(Exit::Fine);
             }
             remove(&kept, &names, *yes)
@@ -236,10 +235,12 @@ pub(crate) fn history(arguments: &RunsHistory) -> Result<Exit, CommandError> {
         let place = target.map_or_else(String::new, |target| format!(" at '{}'", target.display()));
         if rows.iter().any(|row| row.has_levels_of(&metric.workload)) {
             let message = format!("'{}' has several levels in a run", metric.workload);
-            return CommandError::cannot_measure(message)
-                .hint("a history follows a workload that each run measures once; durio compare has levels");
+            return CommandError::cannot_measure(message).hint(
+                "a history needs a workload that each run measures once; durio compare \
+                       shows levels",
+            );
         }
-        CommandError::cannot_measure(format!("no run that ended has {figure}{place}"))
+        CommandError::cannot_measure(format!("no finished run has {figure}{place}"))
             .hint("durio runs lists the runs with their targets")
     })?;
     output::report(arguments.output, &found).map(|()| Exit::Fine)
@@ -259,7 +260,7 @@ fn name_of(word: &Path, kept: &KeptRuns) -> Result<String, CommandError> {
         None => {
             Err(CommandError::wrong_use(format!("'{}' is not in the state folder", word.display()))
                 .hint(
-                    "durio removes only runs that it keeps there; remove other folders with rm -r",
+                    "durio removes only runs in its state folder; remove other folders with rm -r",
                 ))
         }
     }

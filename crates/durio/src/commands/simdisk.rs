@@ -16,11 +16,11 @@ use crate::exit_code::{Exit, TABLE};
 use crate::stop_signals::stop_on_signals;
 use crate::{output, values};
 
-/// Serve simulated disks that keep their word, or break it in a known way
+/// Serve simulated disks that are honest, or lie in a known way
 ///
-/// A simulated disk has a volatile cache, and a power switch: `durio simdisk cut` takes the power away
-/// in one moment, with all that was not durable. QEMU, fio, libnbd and the kernel's client use it over
-/// NBD.
+/// A simulated disk has a volatile cache and a power switch: `durio simdisk cut` cuts the power at
+/// once and loses everything that was not durable. QEMU, fio, libnbd and the kernel's client use it
+/// over NBD.
 #[derive(Debug, Args)]
 pub(crate) struct Simdisk {
     #[command(subcommand)]
@@ -32,24 +32,24 @@ pub(crate) enum SimdiskCommand {
     /// List the profiles, honest ones first
     List,
     Serve(SimdiskServe),
-    /// Cut the power: the cache is gone but for its survivors, and nothing is answered any more
+    /// Cut the power: the cache is lost except for random survivors, and requests get no answer
     Cut(Control),
-    /// Give the power back
+    /// Restore the power after a cut
     Restore(Control),
-    /// Show what a served disk has done, as JSON
+    /// Show the statistics of a served disk as JSON
     Stats(Control),
-    /// Have a served disk lie from now on as another profile does
+    /// Make a served disk lie from now on, as another profile does
     Fault {
-        /// A profile that lies, as durio simdisk list shows it
+        /// Lying profile, as listed by durio simdisk list
         #[arg(value_name = "PROFILE", value_parser = values::SIMDISK, hide_possible_values = true)]
         profile: String,
 
         #[command(flatten)]
         control: Control,
     },
-    /// Serve a copy of a served disk, as it is now, on a second socket
+    /// Serve a copy of a served disk in its current state on a second socket
     Fork {
-        /// The socket of the copy
+        /// Socket of the copy
         #[arg(long, value_name = "PATH")]
         to: PathBuf,
 
@@ -69,9 +69,9 @@ pub(crate) enum SimdiskCommand {
 
 /// Serve a simulated disk over NBD until Ctrl-C
 ///
-/// Says on stdout when it is ready, and at which URI. The disk lives in memory, and only what was
-/// written takes any. Beside its socket stands a second one, PATH.control, for durio simdisk cut,
-/// restore, stats, fault, fork and mark.
+/// Prints on stdout when it is ready, and its URI. The disk is in memory; only written data takes
+/// space. A second socket, PATH.control, is for durio simdisk cut, restore, stats, fault, fork and
+/// mark.
 ///
 ///   durio simdisk serve --profile flush-ignored --size 1G --socket /tmp/disk
 ///   fio --name=x --ioengine=nbd --uri='nbd+unix:///?socket=/tmp/disk' --rw=randwrite --size=1G
@@ -79,47 +79,47 @@ pub(crate) enum SimdiskCommand {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct SimdiskServe {
-    /// The disk, as durio simdisk list shows it
+    /// Disk profile, as listed by durio simdisk list
     #[arg(long, value_name = "NAME", default_value = "write-back", value_parser = values::SIMDISK,
           hide_possible_values = true)]
     pub(crate) profile: String,
 
-    /// Its size, a multiple of 4 KiB
+    /// Size, a multiple of 4 KiB
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) size: Bytes,
 
-    /// The socket at which it is served
+    /// Socket to serve at
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: PathBuf,
 
-    /// Serve it at this address instead; the control socket stays beside --socket
+    /// Serve at this address instead; the control socket is still derived from --socket
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// Seed of what a cut leaves and of how it lies, to repeat it [default: a new one]
+    /// Seed of what a cut leaves and of how the disk lies [default: a new one]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 
-    /// Do not tell clients of a cache, so that they send no flush
+    /// Do not announce a cache, so that clients send no flushes
     #[arg(long)]
     pub(crate) no_flush: bool,
 
-    /// Do not tell clients of FUA, so that they write and flush instead
+    /// Do not announce FUA, so that clients write and flush instead
     #[arg(long)]
     pub(crate) no_fua: bool,
 
-    /// Write what clients do into a new file, as dm-log-writes does and replay-log reads it
+    /// Log client requests to a new file, in the format of dm-log-writes and replay-log
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
-    /// Memory that its contents may take; writes that need more fail for lack of space
+    /// Memory limit of the contents; writes beyond it fail with ENOSPC
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     pub(crate) memory: Bytes,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Control {
-    /// The disk's socket, as it was given to durio simdisk serve
+    /// Socket of the disk, as given to durio simdisk serve
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: PathBuf,
 }
@@ -163,7 +163,8 @@ fn serve(arguments: &SimdiskServe) -> Result<Exit, CommandError> {
     let named = known(&arguments.profile)?;
     let size = arguments.size.get();
     if size == 0 || !size.is_multiple_of(4096) || i64::try_from(size).is_err() {
-        let text = format!("a disk has a multiple of 4 KiB, and not {}", arguments.size);
+        let text =
+            format!("the size of a disk must be a multiple of 4 KiB, not {}", arguments.size);
         return Err(CommandError::wrong_use(text));
     }
     let seed = arguments.seed.unwrap_or_else(random_seed);

@@ -31,7 +31,7 @@ pub(crate) struct SpecArguments {
 pub(crate) enum SpecCommand {
     /// List the built-in specs by the command that takes them
     List,
-    /// Print a built-in spec, as it is in the program
+    /// Print a built-in spec
     Show {
         /// Its name
         #[arg(value_name = "NAME")]
@@ -56,7 +56,7 @@ fn text_of(name: &str) -> Result<&'static str, CommandError> {
     profile_text(database).map_err(|_| {
         let specs = [shipped_specs(), shipped_stack_specs(), shipped_proof_specs()].concat();
         let names = specs.iter().map(|spec| spec.name).chain(profile_names());
-        let error = CommandError::wrong_use(format!("no built-in spec is called '{name}'"));
+        let error = CommandError::wrong_use(format!("unknown built-in spec '{name}'"));
         match nearest_word(name, names) {
             Some(near) => error.hint(format!("did you mean {near}? durio spec list shows all")),
             None => error.hint("durio spec list shows all"),

@@ -44,7 +44,7 @@ use crate::stop_signals::stop_on_signals;
 ///   durio stack bench loop-layers --scale-time 0.1
 ///   durio stack clean
 ///
-/// How to write a spec is in docs/formats/stack-spec.md.
+/// `durio spec show NAME` prints a built-in spec to start from.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct StackArguments {
@@ -60,12 +60,12 @@ pub(crate) enum StackCommand {
     Clean(StackClean),
 }
 
-/// Take down what a killed bench left behind
+/// Take down the stacks of a killed bench
 ///
 /// Before each build step, a bench writes its undo to a journal in the user's state folder. This
-/// command takes down what a dead bench built, in reverse order, if it is provably still the same
-/// thing. It does not touch running benches or anything that durio did not make. The next bench
-/// does the same when it starts.
+/// command takes down what a dead bench built, in reverse order, if it is provably unchanged. It
+/// does not touch running benches or anything that durio did not create. The next bench does the
+/// same when it starts.
 ///
 /// The exit code is 3 if something could not be taken down; it stays in the journal.
 #[derive(Debug, Args)]
@@ -125,11 +125,14 @@ pub(crate) struct StackPlan {
 /// Each stack is built layer by layer, and the workloads run on each layer: the devices, the array,
 /// the filesystem. Then the stack is taken down and the next one is built; the raw devices are
 /// measured again for each stack, which shows drift. If something cannot be built or measured, the
-/// reason is recorded and the bench goes on with the next stack.
+/// reason is recorded and the bench continues with the next stack.
 ///
 /// Building needs root and the kernel's modules. With --lab it needs neither: the bench runs in a
 /// throw-away virtual machine. By default its clock counts instructions, so the figures are the
 /// software cost per I/O without contention, the same on any machine, and not speed.
+///
+/// Sources such as ram, null and zram are made in memory, and loop files in $TMPDIR or /tmp: they
+/// compare layers, and do not measure your storage. A spec with { device = … } does.
 ///
 /// Devices that durio makes need no permission; each existing device in the spec must be named by
 /// --destroy too. Ctrl-C takes the stack down and keeps what was measured so far. A second Ctrl-C
@@ -140,8 +143,8 @@ pub(crate) struct StackPlan {
 ///   durio stack bench my-stacks.toml --destroy /dev/nvme1n1 --destroy /dev/nvme2n1
 ///   durio stack bench raid-modes --lab --scale-time 0.02 --scale-size 0.3
 ///
-/// The result is a bench folder (docs/formats/bench-folder.md): a manifest, and a run folder for
-/// each point. `durio report` accepts either.
+/// The result is a bench folder: a manifest and a run folder for each point. `durio report` accepts
+/// either.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct StackBenching {
@@ -158,7 +161,7 @@ pub(crate) struct StackBenching {
     #[arg(long, value_name = "KERNEL", requires = "lab", help_heading = "Guest")]
     pub(crate) kernel: Option<PathBuf>,
 
-    /// Modules of the kernel: the folder lib/modules/RELEASE [default: those beside the kernel]
+    /// Modules of the kernel: the folder lib/modules/RELEASE [default: those next to the kernel]
     #[arg(long, value_name = "DIR", requires = "kernel", help_heading = "Guest")]
     pub(crate) modules: Option<PathBuf>,
 
@@ -215,10 +218,10 @@ fn check_root(root: &Path) -> Result<(), CommandError> {
     if root.join("proc/self/mountinfo").is_file() {
         return Ok(());
     }
-    let text = format!("'{}' holds no copy of a machine's files", root.display());
+    let text = format!("'{}' has no copy of a machine's files", root.display());
     Err(CommandError::wrong_use(text).hint(
-        "it must have proc/self/mountinfo, and sys with class/block, dev/block and devices; links \
-         of sysfs are to be copied as links",
+        "it must have proc/self/mountinfo, and sys with class/block, dev/block and devices; copy \
+         the links of sysfs as links",
     ))
 }
 
@@ -230,8 +233,8 @@ fn conclude(mut failures: Vec<StackError>, root: Option<&Path>) -> Result<Exit, 
         (StackErrorKind::NotFound, Some(_)) => {
             "give an absolute path of that machine, below a mount of its proc/self/mountinfo"
         }
-        (StackErrorKind::NotFound, None) => "for a file that is still to be made, give its folder",
-        _ => "give a path that this user may look at",
+        (StackErrorKind::NotFound, None) => "for a file that does not exist yet, give its folder",
+        _ => "give a path that this user can read",
     };
     let failure = CommandError::cannot(last);
     Err(failure.hint(hint))
@@ -243,7 +246,7 @@ fn clean() -> Result<Exit, CommandError> {
     let journals = journals_of_builds()?;
     let outcomes = journals.map(|journals| durio_layers::clean(&journals)).unwrap_or_default();
     if outcomes.is_empty() && cleared.is_empty() {
-        return output::answer_text("nothing is left of any bench\n").map(|()| Exit::Fine);
+        return output::answer_text("no bench left anything\n").map(|()| Exit::Fine);
     }
     let lines = cleared.into_iter().chain(outcomes.iter().flat_map(lines));
     let text: String = lines.map(|line| visible(&line) + "\n").collect();
@@ -261,17 +264,17 @@ fn lines(outcome: &CleanOutcome) -> Vec<String> {
     let (head, undone, left_alone, failures): (_, &[String], &[String], &[String]) =
         match &outcome.state {
             CleanState::Alive { pid } => {
-                let what = format!("its bench lives, process {pid}; nothing was touched");
+                let what = format!("its bench still runs (process {pid}); nothing was touched");
                 (what, &[], &[], &[])
             }
             CleanState::Cleaned { undone, left_alone } if undone.is_empty() => {
-                ("nothing that it made is there any more".to_owned(), &[], left_alone, &[])
+                ("nothing that it made is left".to_owned(), &[], left_alone, &[])
             }
             CleanState::Cleaned { undone, left_alone } => {
                 ("taken down".to_owned(), undone, left_alone, &[])
             }
             CleanState::Kept { undone, left_alone, failures } => {
-                ("something is left".to_owned(), undone, left_alone, failures)
+                ("could not take everything down".to_owned(), undone, left_alone, failures)
             }
             CleanState::Unreadable(why) => {
                 (format!("its journal cannot be read: {why}"), &[], &[], &[])
@@ -280,7 +283,7 @@ fn lines(outcome: &CleanOutcome) -> Vec<String> {
     let mut lines = vec![format!("{name}: {head}")];
     lines.extend(undone.iter().map(|what| format!("  {what}")));
     lines.extend(left_alone.iter().map(|what| format!("  left alone: {what}")));
-    lines.extend(failures.iter().map(|what| format!("  NOT: {what}")));
+    lines.extend(failures.iter().map(|what| format!("  failed: {what}")));
     lines
 }
 
@@ -293,7 +296,7 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, CommandError> {
     }
     // Ignored options would suggest that the results are a guest's.
     if arguments.guest.is_given() {
-        return Err(CommandError::wrong_use("options of a guest are given without --lab"));
+        return Err(CommandError::wrong_use("options of a guest need --lab"));
     }
     let choice = arguments.choosing.choice();
     let bench = Bench::prepare(BenchRequest {
@@ -321,7 +324,7 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, CommandError> {
         return Err(CommandError::wrong_use(text));
     }
     if options.clock != ClockChoice::Auto {
-        let text = "the clock of a guest is the lab's: leave --clock out";
+        let text = "a guest has the lab's clock: leave out --clock";
         return Err(CommandError::wrong_use(text));
     }
     let (stop, choice) = (stop_on_signals()?, arguments.choosing.choice());
@@ -355,20 +358,20 @@ fn show_found(
     found: Result<ReadBack<StackFindings>, CommandError>,
     wished: OutputArguments,
 ) -> Result<Exit, CommandError> {
-    let listed = listing(&folder.manifest, folder.path(), wished.verbose);
+    let listed = |whole| listing(&folder.manifest, folder.path(), whole);
     let found = match found {
         Ok(found) => found,
         Err(error) => {
             // Nothing was measured: the outcomes of the stacks say why.
             if wished.format() == Format::Text {
-                output::answer_text(&listed)?;
+                output::answer_text(&listed(true))?;
             }
             return Err(error);
         }
     };
     output::report(wished, &found.findings)?;
     if wished.format() == Format::Text {
-        output::answer_text(&format!("\n{listed}"))?;
+        output::answer_text(&format!("\n{}", listed(wished.verbose)))?;
     }
     Ok(Exit::of_read(found.is_damaged))
 }
@@ -410,7 +413,7 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, CommandError> {
                 .map_err(CommandError::unmade)?;
             output::deliver(arguments.output, &bytes)?;
         }
-        _ => return Err(output::unsupported(arguments.output, "there are text and json")),
+        _ => return Err(output::unsupported(arguments.output, "expected text or json")),
     }
     Ok(Exit::Fine)
 }
@@ -430,7 +433,7 @@ impl PlanView<'_> {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{}, {}, {} of measuring beside building, laying out and steps that are bounded by volume\n",
+            "{}, {}, {} of measuring, plus building, creating files and steps of a fixed volume\n",
             counted(self.stacks.len() as u64, "stack"),
             counted(self.estimates.len() as u64, "point"),
             self.time()

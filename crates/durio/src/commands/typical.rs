@@ -12,9 +12,9 @@ use crate::output;
 
 /// Show typical latencies of storage, by class and with their sources
 ///
-/// Each class has a range of published latencies of one small durable write, and of one small random
-/// read. CLASS names one, such as ebs-gp3, or has words of its name: then every published latency is
-/// shown, with who published it and when. A check compares its commits with them.
+/// Each class has a range of published latencies of one small durable write, and of one small
+/// random read. With CLASS, such as ebs-gp3 or a part of its name, every published latency is shown
+/// with its publisher and date. A check compares its commits with them.
 ///
 ///   durio typical
 ///   durio typical ebs-gp3
@@ -23,7 +23,7 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Typical {
-    /// Which class; several may have the words, and all of them are shown
+    /// Class, or a part of its name; all matches are shown
     #[arg(value_name = "CLASS")]
     pub(crate) class: Option<String>,
 
@@ -58,7 +58,7 @@ fn named<'a>(
     if !found.is_empty() {
         return Ok(found);
     }
-    let error = CommandError::wrong_use(format!("no class of storage is called '{name}'"));
+    let error = CommandError::wrong_use(format!("unknown class of storage '{name}'"));
     let ids = storage.classes.iter().map(|class| class.id.as_str());
     Err(match nearest_word(&asked, ids).filter(|_| !asked.is_empty()) {
         Some(near) => error.hint(format!("did you mean {near}? durio typical lists all")),

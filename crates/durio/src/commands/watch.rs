@@ -29,22 +29,22 @@ use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 use crate::{output, values};
 
-/// Probe durable writes at an interval, for monitoring
+/// Probe durable writes periodically, for monitoring
 ///
 /// A probe creates an unnamed file of 128 KiB, makes 200 durable commits of 8 KiB in it (O_DIRECT,
 /// fdatasync each) at a fixed rate of 100 per second, and ends after two seconds. It writes 1.7 MiB,
 /// less than 1 MiB in any second, and takes about 50 ms of one CPU. Existing files are not touched.
 ///
-/// Each probe is a run of its own, kept apart from other runs in the state folder:
+/// Each probe is a run, kept apart from other runs in the state folder:
 ///
 ///   durio runs --probes                             # the probes, with their figures
 ///   durio history /data --metric commit.p99 --probes
 ///   durio report 2026-11-23T15:40                   # everything about one of them
 ///
 /// With --listen, /metrics serves the figures to Prometheus and / shows the history. Anyone who can
-/// reach the address can read them. A failed probe is counted and reported on stderr, and the next one
-/// runs at its usual time; only a failure of the first ends the command. SIGTERM and Ctrl-C end it with
-/// exit code 0.
+/// reach the address can read them. A failed probe is counted and reported on stderr, and the next
+/// one runs at its usual time; only a failed first probe ends the command. SIGTERM and Ctrl-C end
+/// it with exit code 0.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct WatchArguments {
@@ -85,8 +85,8 @@ pub(crate) fn watch(arguments: &WatchArguments) -> Result<Exit, CommandError> {
     let mut watcher = Watcher::new(arguments)?;
     if let Some(address) = arguments.listen {
         let address = serve(address, Arc::clone(&watcher.shown))?;
-        output::remark(&format!("durio: figures at http://{address}/metrics, a page at /"));
-        output::warn_of_reach(address, "can read the figures");
+        output::remark(&format!("durio: metrics at http://{address}/metrics, a page at /"));
+        output::warn_of_reach(address, "can read the metrics");
     }
     let every = Duration::from_nanos(arguments.every.get());
     let mut due = Instant::now();
@@ -129,7 +129,7 @@ impl<'a> Watcher<'a> {
         // Readers elsewhere do not know the working directory.
         let directories = arguments.directories.iter().map(std::path::absolute);
         let directories = directories.collect::<Result<Vec<_>, _>>().map_err(|error| {
-            CommandError::cannot_measure(format!("cannot tell where directories are: {error}"))
+            CommandError::cannot_measure(format!("cannot resolve a relative directory: {error}"))
         })?;
         let locations = directories.iter().map(|directory| saved_form(directory));
         let locations = locations.map(WatchedLocation::new).collect();
@@ -282,13 +282,13 @@ fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<WatchProbe,
     {
         let text = format!("'{}' is not a directory", directory.display());
         return Err(CommandError::wrong_use(text)
-            .hint("durio watch makes its own files in a directory on the storage"));
+            .hint("name a directory on the storage, in which durio watch can create its files"));
     }
     let plan = plan_of(&execution, located.places)?;
     let written = plan.cost().written;
     let executed = execution.execute(&plan, located.held, stop, &Terminal::new(true))?;
     if executed.outcome? != Outcome::Complete {
-        return Err(CommandError::cannot_measure("the probe was ended before its time"));
+        return Err(CommandError::cannot_measure("the probe was interrupted"));
     }
     Ok(WatchProbe { folder: execution.folder().to_owned(), findings: executed.findings, written })
 }
@@ -321,6 +321,11 @@ fn plan_of(
     })?)
 }
 
+/// Seconds after which a browser asks again: as often as there is something new, within bounds.
+fn refresh_seconds(every: Nanos) -> u32 {
+    u32::try_from(every.get() / Nanos::from_secs(1).get()).unwrap_or(60).clamp(5, 60)
+}
+
 /// Serves the numbers in separate threads: they are most needed when a probe hangs.
 fn serve(address: SocketAddr, shown: Arc<Mutex<WatchedProbe>>) -> Result<SocketAddr, CommandError> {
     let page = move |path: &str| {
@@ -329,14 +334,18 @@ fn serve(address: SocketAddr, shown: Arc<Mutex<WatchedProbe>>) -> Result<SocketA
         let (kind, refresh, made) = match path {
             "/metrics" => (METRICS, None, shown.write_metrics(&mut body)),
             // Without a script: a page that is left open follows the probes.
-            "/" => ("text/html; charset=utf-8", Some(60), shown.write_page(&mut body)),
+            "/" => {
+                let refresh = Some(refresh_seconds(shown.every));
+                ("text/html; charset=utf-8", refresh, shown.write_page(&mut body))
+            }
             _ => return None,
         };
         made.is_ok().then_some(HttpPage { kind, body, refresh })
     };
     http::serve(address, page).map_err(|error| {
-        CommandError::cannot_measure(format!("cannot listen at {address}: {error}"))
-            .hint("is another watcher there? --listen takes another port, such as 127.0.0.1:9120")
+        CommandError::cannot_measure(format!("cannot listen at {address}: {error}")).hint(
+            "is another durio watch running? give --listen another port, such as 127.0.0.1:9120",
+        )
     })
 }
 
@@ -350,6 +359,15 @@ mod tests {
         let mut body = Vec::new();
         shown.write_page(&mut body).unwrap();
         (shown.locations.remove(0), String::from_utf8(body).unwrap())
+    }
+
+    #[test]
+    fn a_browser_asks_again_when_there_is_a_new_probe_and_at_least_once_a_minute() {
+        let expected = [(1, 5), (5, 5), (6, 6), (59, 59), (60, 60), (61, 60), (86_400, 60)];
+        for (seconds, refresh) in expected {
+            assert_eq!(refresh_seconds(Nanos::from_secs(seconds)), refresh, "{seconds} s");
+        }
+        assert_eq!(refresh_seconds(Nanos::new(u64::MAX)), 60);
     }
 
     #[test]

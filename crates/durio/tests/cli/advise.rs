@@ -15,11 +15,16 @@ use crate::sandbox::Sandbox;
 #[test]
 fn rules_are_judged_and_the_exit_code_asks_nothing() {
     let sandbox = Sandbox::new();
-    let text = sandbox.durio("advise data --database postgresql").run().expect_exit(0).text();
-    assert!(text.lines().count() <= 50, "{text}");
-    let whole = sandbox.durio("advise data --database postgresql --verbose").run();
+    // With a file no server is asked.
+    fs::write(sandbox.root().join("empty.conf"), "").unwrap();
+    let line = "advise data --database postgresql --config empty.conf";
+    let text = sandbox.durio(line).run().expect_exit(0).text();
+    assert!(text.lines().count() <= 30, "{text}");
+    let answers = ["Bad: ", "Caution: ", "Good: "];
+    assert!(answers.iter().any(|word| text.starts_with(word)), "{text}");
+    let whole = sandbox.durio(&format!("{line} --verbose")).run();
     let whole = whole.expect_exit(0).text();
-    for part in ["Advice for data", "annot tell", "--run", "not met,"] {
+    for part in ["Advice for data", "ndecided", "durio durable data", "not met,"] {
         assert!(text.contains(part) && whole.contains(part), "{part}: {text}");
     }
     assert!(whole.contains("SHOW"), "{whole}");
@@ -59,8 +64,8 @@ fn settings_decide_rules_of_databases() {
     let sandbox = Sandbox::new();
     let line = "advise data --database postgresql --rule P03 --setting effective_io_concurrency=";
     let with = |value: &str| sandbox.durio(&format!("{line}{value}")).run().expect_exit(0).text();
-    assert!(with("1").contains("effective_io_concurrency = 16"), "{}", with("1"));
-    assert!(with("32").contains("1 met"), "{}", with("32"));
+    assert!(with("1").contains("effective_io_concurrency to 16 (now 1)"), "{}", with("1"));
+    assert!(with("32").starts_with("Good: nothing to change (1 rule met)."), "{}", with("32"));
     let config = sandbox.root().join("postgresql.conf");
     fs::write(&config, "fsync = off\n").unwrap();
     let line = "advise data --database postgresql --rule P08 --config postgresql.conf";
@@ -68,19 +73,65 @@ fn settings_decide_rules_of_databases() {
 }
 
 #[test]
-fn figures_of_a_run_decide_rules_that_need_a_measurement() {
+fn the_newest_run_of_the_storage_decides_rules_without_being_named() {
     let sandbox = Sandbox::new();
-    let check = "check data --quiet --duration 200ms --size 8MiB --workload commit --format json";
-    sandbox.durio(check).run().expect_exit(0);
-    let run = sandbox.the_run();
     let line =
         "advise data --database postgresql --rule P01 --setting commit_delay=0 --format json";
     let without = sandbox.durio(line).run().expect_exit(0).json();
     assert_eq!(without["advice"][0]["state"], "cannot_tell");
-    let with = sandbox.durio(line).word("--run").word(&run).run().expect_exit(0).json();
-    let flush = &with["advice"][0]["read"][0];
-    assert_eq!(flush["fact"], "run.flush_8k", "{with}");
-    assert!(flush["place"].as_str().unwrap().ends_with(run.file_name().unwrap().to_str().unwrap()));
+    assert_eq!(without["run"], serde_json::Value::Null);
+    let check = "check data --quiet --duration 200ms --size 8MiB --workload commit --format json";
+    sandbox.durio(check).run().expect_exit(0);
+    let run = sandbox.the_run();
+    let name = run.file_name().unwrap().to_str().unwrap();
+    let found = sandbox.durio(line).run().expect_exit(0).json();
+    let named = sandbox.durio(line).word("--run").word(&run).run().expect_exit(0).json();
+    for with in [&found, &named] {
+        let flush = &with["advice"][0]["read"][0];
+        assert_eq!(flush["fact"], "run.flush_8k", "{with}");
+        assert!(flush["place"].as_str().unwrap().ends_with(name));
+    }
+    let origin = found["origins"][0].as_str().unwrap();
+    assert!(origin.starts_with(&format!("run {name}, ")) && origin.ends_with(" old"), "{origin}");
+    // Another mount than the run's.
+    let elsewhere = sandbox.durio(&line.replace(" data ", " /proc ")).run().expect_exit(0).json();
+    assert_eq!(elsewhere["run"], serde_json::Value::Null, "{elsewhere}");
+}
+
+#[test]
+fn lines_to_paste_are_written_as_new_files_and_never_over_others() {
+    let sandbox = Sandbox::new();
+    // With a file no server is asked, and the file sets nothing.
+    fs::write(sandbox.root().join("empty.conf"), "").unwrap();
+    let line = "advise data --database postgresql --config empty.conf \
+                --setting effective_io_concurrency=1 --write new";
+    sandbox.durio(line).run().expect_exit(0).expect_stderr("wrote new/postgresql.sql; run it as");
+    let path = sandbox.root().join("new/postgresql.sql");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("-- Written by durio advise. To install: "), "{text}");
+    for part in [
+        "ALTER SYSTEM SET effective_io_concurrency = '16';\n",
+        "ALTER SYSTEM SET fsync = 'on';\n",
+        "SELECT pg_reload_conf();\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // Only version 18 knows it.
+    assert!(!text.contains("io_method ="), "{text}");
+    sandbox.durio(line).run().expect_exit(2).expect_stderr("exists already");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    let system = line.replace("--write new", "--write /etc/durio-test");
+    sandbox.durio(&system).run().expect_exit(2).expect_stderr("directory of the system");
+    assert!(!Path::new("/etc/durio-test").exists());
+}
+
+#[test]
+fn a_rule_of_one_database_is_judged_for_it_and_one_of_several_names_the_option() {
+    let sandbox = Sandbox::new();
+    let line = "advise data --rule P03 --setting effective_io_concurrency=1";
+    sandbox.durio(line).run().expect_exit(0).expect_stdout("effective_io_concurrency = '16'");
+    let text = sandbox.durio("advise data --rule C09").run().expect_exit(0).text();
+    assert!(text.contains("it needs --database postgresql or oracle"), "{text}");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn documents_that_cannot_be_read_say_why_and_what_to_do() {
         ended.expect_stderr("cannot audit").expect_stderr("hint:").expect_stderr(words);
     };
     let whole = fio(99);
-    refused(&whole.as_bytes()[..whole.len() - 40], "ends inside jobs");
+    refused(&whole.as_bytes()[..whole.len() - 40], "truncated inside jobs");
     refused(br#"{"fio version" : "fio-3.39", "jobs" : []}"#, "no job");
     refused(br#"{"fio version" : "fio-2.2", "jobs" : [{"jobname" : "a"}]}"#, "fio-2.2");
     refused(b"{\"a\" : 1}", "not a result of fio");
@@ -123,7 +123,7 @@ fn large_files_end_in_an_error_and_in_time() {
     let mut text = b"{\"fio version\" : \"".to_vec();
     text.resize(8 << 20, b' ');
     fs::write(&path, text).unwrap();
-    audit(&sandbox, &path).expect_exit(3).expect_stderr("ends inside");
+    audit(&sandbox, &path).expect_exit(3).expect_stderr("truncated inside");
     fs::remove_file(path).unwrap();
 }
 

@@ -82,5 +82,5 @@ fn nobody_who_cuts_is_waited_for_in_vain() {
     let address = spec(&sandbox, "patience = \"10s\"");
     let campaign = sandbox.durio("prove run spec.toml --seed 5").start();
     let _agent = agent_until(&sandbox, &address, &campaign, "cut the power of 'disk' now");
-    campaign.wait().expect_exit(3).expect_stderr("nobody cut the power of 'disk' within 10 s");
+    campaign.wait().expect_exit(3).expect_stderr("the power of 'disk' was not cut within 10 s");
 }

@@ -79,7 +79,7 @@ fn what_cannot_be_watched_is_refused_with_what_to_do() {
         ("capture --pid 1 --html none/page.html", 2, "'none' is not a directory"),
         ("capture --pid 1 --against none.json", 3, "none.json"),
         ("capture --pid 1 --against other.json", 2, "'other.json' is not an earlier capture"),
-        ("capture --unit a/b", 2, "not a name of a unit"),
+        ("capture --unit a/b", 2, "invalid unit name"),
         ("capture --path none", 3, "none"),
     ] {
         sandbox.durio(line).run().expect_exit(code).expect_stderr(said).expect_no_stdout();
@@ -89,8 +89,8 @@ fn what_cannot_be_watched_is_refused_with_what_to_do() {
     }
     // Beyond the highest number that a kernel gives (PID_MAX_LIMIT).
     for (line, said) in [
-        ("capture --pid 4194305", "there is no process 4194305"),
-        ("capture --unit no-such-unit", "there is no unit 'no-such-unit' that runs"),
+        ("capture --pid 4194305", "no process has the number 4194305"),
+        ("capture --unit no-such-unit", "unit 'no-such-unit' is not running"),
         ("capture --path data", "no process holds a file below"),
     ] {
         sandbox.durio(line).run().expect_exit(3).expect_stderr(said).expect_no_stdout();
@@ -394,7 +394,7 @@ fn what_a_killed_capture_left_on_is_found_by_whatever_comes_next() {
         // The kernel's tracing is one for all: another durio may have been quicker to end it.
         assert!((0..5).any(|_| is_told()), "{next}");
     }
-    // Of a capture whose state folder is another.
+    // A capture with another state folder.
     let is_left_to_clean = || {
         let process = killed_capture(&sandbox, running.id());
         fs::remove_dir_all(sandbox.state().join("durio/captures")).unwrap();
@@ -423,7 +423,7 @@ fn a_capture_that_lives_keeps_its_traces_and_its_mark() {
         sleep(Duration::from_millis(20));
     }
     let before = instances_of(process);
-    sandbox.durio("stack clean").run().expect_exit(0).expect_stdout("nothing is left of any bench");
+    sandbox.durio("stack clean").run().expect_exit(0).expect_stdout("no bench left anything");
     sandbox.durio("run --quiet --engine null --ops 10").run().expect_exit(0);
     // The second one may have been made since.
     assert!(instances_of(process).starts_with(&before), "{before}");
@@ -469,7 +469,7 @@ fn what_is_no_trace_of_strace_says_how_to_make_one() {
     ended.expect_stderr("hint: --for is --duration").expect_stderr("--duration 0s watches nothing");
     fs::write(sandbox.root().join("call.txt"), "812 1.0 write(3, \"x\", 1) = 1\n").unwrap();
     let device = sandbox.durio("capture --block-trace call.txt").run();
-    let device = device.expect_exit(2).expect_stderr("not a trace of blkparse");
+    let device = device.expect_exit(2).expect_stderr("not a usable trace of blkparse");
     device.expect_stderr("read it with --strace").expect_stderr("blktrace -d DEV");
     read("no.txt --pid 1").expect_exit(2).expect_stderr("--pid");
 }
@@ -557,7 +557,7 @@ fn what_has_no_end_is_not_read_to_it() {
     // More zeros than this machine has memory.
     torn.set_len(1 << 40).unwrap();
     let shown = sandbox.durio("capture --strace torn.strace").run().expect_exit(0);
-    shown.expect_stdout("line 9 has zeros").expect_stdout("4 (");
+    shown.expect_stdout("line 9 has zero bytes").expect_stdout("4 (");
     sandbox.durio("capture --block-trace torn.strace").run().expect_exit(2);
     sandbox
         .durio("capture --strace torn.strace --against torn.strace")
@@ -572,8 +572,8 @@ fn what_has_no_end_is_not_read_to_it() {
             sandbox.durio(&(line + rest)).run()
         };
         read("/dev/zero").expect_exit(3).expect_stderr("it is a device");
-        read("pipe").expect_exit(3).expect_stderr("it is a pipe that nobody writes to");
-        // Whose writer is gone before it is opened, or writes later.
+        read("pipe").expect_exit(3).expect_stderr("it is a pipe without a writer");
+        // The writer has gone before the open, or writes later.
         for shell in ["cat TEXT | (sleep 0.3; DURIO)", "(sleep 0.3; cat TEXT) | DURIO"] {
             assert!(reads_from_shell(&sandbox, shell, option), "{option}: {shell}");
         }

@@ -50,7 +50,7 @@ fn a_file_that_is_wrong_stops_every_command_with_what_to_do() {
     ended.expect_stderr("--size").expect_stderr("many");
     fs::remove_file(&file).unwrap();
     let none = sandbox.durio("config").env("DURIO_CONFIG", &file).run();
-    none.expect_exit(0).expect_stdout("sets nothing");
+    none.expect_exit(0).expect_stdout("sets no option");
     assert!(sandbox.differences().is_empty(), "{:?}", sandbox.differences());
 }
 
@@ -73,7 +73,7 @@ fn a_file_gives_no_consent_for_anybody() {
         fs::write(&file, text).unwrap();
         let run = sandbox.durio("run --ops 20 --target").word(&target);
         let ended = run.env("DURIO_CONFIG", &file).run().expect_exit(2);
-        ended.expect_stderr(option).expect_stderr("only the command line can give");
+        ended.expect_stderr(option).expect_stderr("only the command line can do");
     }
     assert_eq!(fs::read(target).unwrap(), before);
     assert!(sandbox.runs().is_empty());
@@ -131,7 +131,7 @@ fn a_file_in_the_home_of_another_user_is_ignored_with_a_warning() {
     ended.expect_stderr("it belongs to user 65534").expect_stdout("ignoring '");
     // No file can be in a home that is not a directory.
     let homeless = sandbox.durio("config").without_env("DURIO_CONFIG").env("HOME", "/dev/null");
-    homeless.run().expect_exit(0).expect_no_stderr().expect_stdout("sets nothing");
+    homeless.run().expect_exit(0).expect_no_stderr().expect_stdout("sets no option");
 }
 
 #[test]

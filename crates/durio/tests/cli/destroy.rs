@@ -148,7 +148,7 @@ fn a_mounted_device_and_the_file_below_it_are_never_written() {
             "run --quiet --rw randwrite --ops 50 --target {target} --destroy {target} --force-signature"
         );
         let ended = sandbox.durio(&line).run().expect_exit(3).expect_no_stdout();
-        ended.expect_stderr("in use").expect_stderr("never written");
+        ended.expect_stderr("in use").expect_stderr("does not write");
     }
     let both = format!("--destroy {device} --force-signature");
     check(&sandbox, &disk, &both).expect_exit(3).expect_stderr("mounted");
@@ -189,7 +189,7 @@ fn two_names_of_one_device_are_refused() {
     let disk = Disk::new(&sandbox, None);
     let link = sandbox.root().join("link");
     std::os::unix::fs::symlink(disk.device.display(), &link).unwrap();
-    check(&sandbox, &disk, "link").expect_exit(2).expect_stderr("one and the same");
+    check(&sandbox, &disk, "link").expect_exit(2).expect_stderr("are the same");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_partition_is_written_where_it_lies_and_never_together_with_its_disk() {
     for (one, other) in [(&disk.display(), &first), (&second, &disk.display())] {
         let line = format!("check {one} {other} --quiet --duration 100ms");
         let refused = sandbox.durio(&line).run().expect_exit(2).expect_no_stdout();
-        let words = format!("of '{one}' and '{other}' one is a part of the other");
+        let words = format!("'{one}' and '{other}' overlap: one is part of the other");
         refused.expect_stderr(&words).expect_stderr("name either the disk or its partitions");
     }
     // Neighbours have nothing in common.

@@ -17,14 +17,14 @@ fn an_id_is_found_as_reports_print_it() {
         ended.expect_stdout("word of a report").expect_stdout("not-steady: warning");
     }
     let ended = Durio::new().words("explain b01").run().expect_exit(0).expect_no_stderr();
-    ended.expect_stdout("what to do").expect_stdout("source");
+    ended.expect_stdout("Set the I/O scheduler of NVMe disks to none").expect_stdout("undo ");
     Durio::new().words("explain scheduler-nvme").run().expect_exit(0).expect_stdout("B01");
 }
 
 #[test]
 fn an_unknown_id_names_one_that_is_like_it() {
     let ended = Durio::new().words("explain flush").run().expect_exit(2).expect_no_stdout();
-    ended.expect_stderr("nothing is called 'flush'").expect_stderr("did you mean flush-");
+    ended.expect_stderr("unknown name 'flush'").expect_stderr("did you mean flush-");
 }
 
 #[test]

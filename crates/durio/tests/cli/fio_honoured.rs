@@ -408,13 +408,9 @@ const ROWS: &[Row] = &[
     row(
         &["io_submit_mode"],
         "",
-        Nothing("durio needs no further threads to keep a schedule, and says so"),
+        Nothing("durio needs no extra threads to keep a schedule, and says so"),
     ),
-    row(
-        &["fixedbufs", "registerfiles"],
-        "",
-        Nothing("durio registers both in any case, and says so"),
-    ),
+    row(&["fixedbufs", "registerfiles"], "", Nothing("durio registers both in any case")),
     row(
         &["group_reporting"],
         "filename=data/f\nrw=read\nnumjobs=2\ngroup_reporting",

@@ -309,11 +309,26 @@ fn a_row_is_a_copy_or_a_group_and_a_group_is_all_of_it() {
 }
 
 #[test]
+fn jobs_of_one_file_share_their_notes() {
+    let sandbox = Sandbox::new();
+    let jobs = "[global]\ndirectory=data\nrw=write\nsize=1m\nfsync=8\nrandrepeat=1\n\
+                [a]\ngtod_reduce=1\n[b]\ngtod_reduce=1\n[c]\nunit_base=8\n";
+    fs::write(sandbox.root().join("job.fio"), jobs).unwrap();
+    let ended = sandbox.durio("fio --plan job.fio").run().expect_exit(0);
+    let expected = [
+        "note: 3 options have no effect here: randrepeat, gtod_reduce, unit_base",
+        "note: job.fio:5: fsync: durio also syncs after the last write, which fio leaves out",
+        "note: job.fio:2: directory: durio uses temporary files; fio would reuse and keep its own",
+    ];
+    assert_eq!(ended.stderr.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn what_is_asked_of_fio_s_output_is_not_passed_over_where_durio_reports() {
     let sandbox = Sandbox::new();
     let job = "--name=a --directory=data --rw=read --size=1m --write_bw_log=x --output=y";
     let ended = sandbox.durio(&format!("fio --quiet --format csv {job}")).run().expect_exit(0);
-    ended.expect_stderr("note: logs, --output and --output-format are of fio's output");
+    ended.expect_stderr("note: logs, --output and --output-format have no effect here");
     assert!(!sandbox.root().join("y").exists());
 }
 
@@ -332,7 +347,11 @@ fn questions_to_the_program_are_answered() {
     let line = "fio --output=no/such/file --name=a --directory=data --rw=read --size=1m";
     sandbox.durio(line).run().expect_exit(3).expect_stderr("cannot write 'no/such/file'");
     let line = "fio --name=a --directory=data --rw=read --size=1m --write_bw_log=no/such/log";
-    sandbox.durio(line).run().expect_exit(2).expect_stderr("no directory 'no/such' for logs");
+    sandbox
+        .durio(line)
+        .run()
+        .expect_exit(2)
+        .expect_stderr("the directory 'no/such' for logs does not exist");
     assert!(sandbox.runs().is_empty());
 }
 
@@ -353,7 +372,7 @@ fn a_job_that_was_done_in_its_ramp_is_named_and_the_others_are_printed() {
     assert_eq!(names, ["ok"], "a row of zeros would be taken for figures");
     assert!(document["jobs"][0]["read"]["total_ios"].as_u64().unwrap() > 0);
     ended.expect_stderr(
-        "nothing was measured of r: it was done before its ramp was over; nor of 1 more",
+        "nothing was measured of r: it finished before its ramp was over; nor of 1 more",
     );
     run("").expect_stdout("ok: (g=1)");
     // Without any there is nothing to print.

@@ -87,7 +87,7 @@ fn nothing_is_removed_or_made_behind_a_link_in_the_state_folder() {
     let before = (contents(&victims), contents(&state));
     for command in COMMANDS {
         let ended = sandbox.durio(command).run().expect_exit(3);
-        ended.expect_stderr("it is a link or no folder");
+        ended.expect_stderr("it is a link or not a folder");
         assert_eq!((contents(&victims), contents(&state)), before, "{command}");
     }
     for command in ["runs rm --yes", "report"] {
@@ -176,7 +176,7 @@ fn a_run_whose_manifest_is_damaged_or_a_link_is_of_no_age() {
         let line = format!("runs prune --yes --keep 0 --older-than {age}");
         sandbox.durio(&line).run().expect_exit(0)
     };
-    prune("90d").expect_stderr("nothing is that old");
+    prune("90d").expect_stderr("no run is that old");
     assert_eq!(sandbox.runs(), runs);
     prune("0d").expect_stderr("removed 2 runs");
     assert_eq!(sandbox.runs(), runs[..3]);

@@ -206,7 +206,7 @@ fn what_writes_and_has_no_name_is_said_to_have_none() {
     let ended = sandbox.durio(run).within(alone).run();
     program.kill().unwrap();
     program.wait().unwrap();
-    ended.expect_exit(3).expect_stderr("something that cannot be named has it open for writing");
+    ended.expect_exit(3).expect_stderr("it is open for writing by an unknown holder");
     assert_eq!(fs::read(sandbox.root().join("db")).unwrap(), vec![1; MIB]);
 }
 
@@ -235,7 +235,7 @@ fn two_durios_do_not_measure_one_file_at_once() {
     wait_for_step(&sandbox, &mut first, 0);
     for (second, reason) in [
         ("randwrite --ops 10 --destroy named", "durio (process"),
-        ("randread --ops 10", "another durio is at work on 'named'"),
+        ("randread --ops 10", "another durio or another program has locked 'named'"),
     ] {
         sandbox.durio(&format!("{run} {second}")).run().expect_exit(3).expect_stderr(reason);
     }

@@ -201,7 +201,7 @@ fn a_kernel_that_does_nothing_ends_at_the_time_limit() {
     let sandbox = Sandbox::new();
     let image = kernel_in(&sandbox, &["virtio_pci", "virtio_console"]);
     let line = lab(&sandbox, "run --verbose --time-limit 1s --kernel").word(image).words("-- true");
-    let ended = line.run().expect_stderr("image left to unpack itself");
+    let ended = line.run().expect_stderr("the kernel unpacks itself");
     // What an image of zeroes does is QEMU's business: it hangs or it dies.
     assert!([124, 125].contains(&ended.code()), "{}", ended.stderr);
 }

@@ -27,7 +27,7 @@ fn commands_print_what_is_kept() {
 /// Gives the recordings one date: a checkout dates them by the day it was made, and a capture of a
 /// recording bears its file's date.
 fn date_recordings() {
-    let date = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 20_758);
+    let date = SystemTime::UNIX_EPOCH + Duration::from_secs(20_758 * 86_400);
     for recording in fs::read_dir(outputs().join("capture.in")).unwrap() {
         let recording = recording.unwrap().path();
         File::options().write(true).open(recording).unwrap().set_modified(date).unwrap();

@@ -54,7 +54,7 @@ fn a_built_in_spec_is_printed_and_its_copy_is_the_same_campaign() {
     let profile = sandbox.durio("spec show profile:etcd").run().expect_exit(0);
     profile.expect_stdout("name = \"etcd\"");
     let wrong = sandbox.durio("spec show raid-mods").run().expect_exit(2).expect_no_stdout();
-    wrong.expect_stderr("no built-in spec is called").expect_stderr("did you mean raid-modes?");
+    wrong.expect_stderr("unknown built-in spec").expect_stderr("did you mean raid-modes?");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn targets_are_asked_for_named_and_never_overlap() {
     let asks = sandbox.durio("plan four-tests").run().expect_exit(2);
     asks.expect_stderr("target 'log'").expect_stderr("--target log=PATH");
     let line = "plan four-tests --target lgo=data";
-    sandbox.durio(line).run().expect_exit(2).expect_stderr("no target 'lgo'");
+    sandbox.durio(line).run().expect_exit(2).expect_stderr("the spec has no target 'lgo'");
     let same = "plan four-tests --target log=data/user.db --target data=data/user.db";
     sandbox.durio(same).run().expect_exit(2).expect_stderr("overlap");
     let both = "plan four-tests --target data --scale-size 0.01";

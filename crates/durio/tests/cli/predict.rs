@@ -112,7 +112,7 @@ fn a_goal_that_is_none_is_wrong_use() {
     for (goal, words) in [
         ("p99 < 5ms at", "unknown unit"),
         ("p99 < 5ms at noon", "is not a rate per second"),
-        ("p99 < 5", "no unit"),
+        ("p99 < 5", "missing unit"),
         ("p98 < 5ms", "'p98' is not a figure"),
         ("rate > 2000 at 100/s", "only latencies are open"),
     ] {

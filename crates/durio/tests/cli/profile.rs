@@ -186,7 +186,7 @@ fn a_wrong_profile_is_refused_with_the_place_of_its_fault() {
         (
             "sync = { value = \"fdatasync\", from = \"guess\" }",
             "sync = \"fdatasync\"",
-            "where its value is from",
+            "has no source for its value",
         ),
         ("logs =", "lgos =", "did you mean 'logs'?"),
         ("committers = { value = 1,", "committers = { value = 8,", "'batch_max'"),

@@ -139,7 +139,7 @@ fn nobody_writes_without_permission_or_token_and_nothing_is_overwritten() {
     let again = format!("prove witness --ledger ledger --token x --listen {address}");
     sandbox.durio(&again).run().expect_exit(3).expect_stderr("ledger");
     let file = "prove verify data/user.db --ledger data/notes.txt";
-    sandbox.durio(file).run().expect_exit(3).expect_stderr("no ledger");
+    sandbox.durio(file).run().expect_exit(3).expect_stderr("not a ledger");
     let user = format!("prove write data/user.db --witness {address} --token secret");
     sandbox.durio(&user).run().expect_exit(3);
     assert!(sandbox.differences().is_empty());
@@ -223,7 +223,7 @@ fn a_token_comes_from_a_file_or_the_environment_and_stands_in_no_list_of_process
     let mut open = sandbox.durio("prove witness --ledger open --listen 0.0.0.0:0").start();
     wait_until("it says who can come", || {
         open.stderr()
-            .contains("every machine that reaches it and knows the token can be the writer")
+            .contains("every machine that reaches it and knows the token can act as the writer")
     });
     open.signal(Signal::TERM);
     open.wait().expect_exit(130);
@@ -301,5 +301,5 @@ fn a_cutter_that_fails_and_an_agent_that_cannot_are_told() {
     ended.expect_exit(3).expect_stderr("cannot cut the power");
     fs::write(&path, text.replace("\"write\", \"nbd", "\"write\", \"nbt")).unwrap();
     let ended = sandbox.durio("prove run spec.toml").run();
-    ended.expect_exit(3).expect_stderr("ended before it came to the witness");
+    ended.expect_exit(3).expect_stderr("ended before it reached the witness");
 }

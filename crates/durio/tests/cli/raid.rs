@@ -296,9 +296,9 @@ fn a_member_fails_comes_back_by_the_map_and_is_replaced_under_load() {
     array.wait_for(|it| it["state"] == "running");
     assert!(array.data("a") == array.data("b"));
     // A device that is no member, in the place of one that was removed.
-    array.raid("remove b").expect_exit(3).expect_stderr("durio raid fail gives it up first");
+    array.raid("remove b").expect_exit(3).expect_stderr("durio raid fail marks it as failed first");
     // By its role, as durio raid status prints it.
-    array.raid("fail 7").expect_exit(3).expect_stderr("no device of role 7");
+    array.raid("fail 7").expect_exit(3).expect_stderr("no device of the array has the role 7");
     array.raid("fail 1").expect_exit(0);
     array.raid("remove b").expect_exit(0);
     assert_eq!(standing(&array.status(), "/b"), "");
@@ -364,7 +364,7 @@ fn a_member_that_is_missing_at_the_start_comes_back_later() {
         return;
     }
     let array = Array::mirror(&[]);
-    array.refused("a").expect_stderr("1 of 2 members in sync are here");
+    array.refused("a").expect_stderr("only 1 of 2 members in sync are present");
     let line = "raid start --force --socket s a";
     let mut running = array.sandbox.durio(line).start();
     while !array.is_ready() {
@@ -394,9 +394,9 @@ fn halves_that_both_went_on_do_not_start_together() {
         array.must(&["write -P 8 0 64k"]);
         Array::end(running, Signal::INT).expect_exit(0);
     }
-    array.refused("a b").expect_stderr("went on without the others");
+    array.refused("a b").expect_stderr("continued without the others");
     let examined = array.sandbox.durio("raid examine a b").run();
-    examined.expect_exit(0).expect_stdout("went on without the others");
+    examined.expect_exit(0).expect_stdout("continued without the others");
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn members_that_do_not_fit_together_are_told_by_name() {
     fs::copy(array.path("a"), array.path("twin")).unwrap();
     array.refused("a twin").expect_stderr("'a' and 'twin' are the same member");
     let again = array.sandbox.durio("raid start --socket other a a").run();
-    again.expect_exit(2).expect_stderr("one and the same");
+    again.expect_exit(2).expect_stderr("are the same");
     // A magic number with anything behind it.
     let mut random: Vec<u8> = (0..MEMBER).map(|at| (at * 2_654_435_761).to_le_bytes()[1]).collect();
     random[..8].copy_from_slice(b"durioRDS");
@@ -479,12 +479,12 @@ fn what_makes_no_array_is_refused_and_nothing_is_written() {
     refused("x --level 1", &["a"], "level 1 takes 2 to 4");
     refused("x --level 1", &["a", "b", "c", "d", "e"], "level 1 takes 2 to 4");
     refused("x --level 10", &["a", "b", "c"], "an even number from 4 to 32");
-    refused("x --level 4", &["a", "b", "c"], "there are 0, 1, 5, 6 and 10");
+    refused("x --level 4", &["a", "b", "c"], "expected 0, 1, 5, 6 or 10");
     refused("x --level 5", &["a", "b"], "level 5 takes 3 to 16");
     refused("x --level 6", &["a", "b", "c"], "level 6 takes 4 to 16");
     refused("x --level 1 --chunk 5000", &["a", "b"], "a power of two from 4 KiB to 1 MiB");
     refused("x --level 1 --chunk 8MiB", &["a", "b"], "a power of two from 4 KiB to 1 MiB");
-    refused("x --level 1", &["a", "a"], "one and the same");
+    refused("x --level 1", &["a", "a"], "are the same");
     refused("x --level 1", &["a", "nobody"], "nobody");
     refused("x --level 0 --spare c --destroy c", &["a", "b"], "level 0");
     refused(&format!("{} --level 1", "n".repeat(33)), &["a", "b"], "1 to 32 bytes");

@@ -131,7 +131,7 @@ fn a_member_that_was_truncated_and_made_longer_again_is_not_trusted() {
     let array = written("1", &["a", "b"]);
     open(&array, "a").set_len(HALF).unwrap();
     open(&array, "a").set_len(MEMBER).unwrap();
-    let words = "has superblocks at its start and at its end that do not belong together";
+    let words = "has superblocks at its start and end that do not match";
     let running = runs_without(&array, &["a", "b"], "a", words);
     is_rebuilt(&array, &["a", "b"], &["b"], running);
 }
@@ -268,7 +268,7 @@ fn an_older_image_copied_back_in_part_is_not_trusted_and_a_whole_one_is_rebuilt(
         Array::end(running, Signal::INT).expect_exit(0);
         assert!(array.data("a") == array.data("b"));
         open(&array, "b").write_all_at(&image[part.clone()], part.start as u64).unwrap();
-        let words = "has superblocks at its start and at its end that do not belong together";
+        let words = "has superblocks at its start and end that do not match";
         let running = runs_without(&array, &["a", "b"], "b", words);
         is_rebuilt(&array, &["a", "b"], &["a"], running);
     }
@@ -284,8 +284,8 @@ fn a_part_of_another_member_is_no_member_twice() {
     let of_a = fs::read(array.path("a")).unwrap();
     let part = usize::try_from(7 * MIB).unwrap();
     open(&array, "b").write_all_at(&of_a[..part], 0).unwrap();
-    let refused = array.refused("a b").expect_stderr("1 of 2 members in sync are here");
-    refused.expect_stderr("/b' has superblocks at its start and at its end that do not belong");
+    let refused = array.refused("a b").expect_stderr("only 1 of 2 members in sync are present");
+    refused.expect_stderr("/b' has superblocks at its start and end that do not match");
     let running = array.start("--force a b");
     array.must(&["read -P 7 0 6M"]);
     Array::end(running, Signal::INT).expect_exit(0);
@@ -312,8 +312,8 @@ fn sizes_and_epochs_that_no_member_has_are_not_believed() {
     let members = ["a", "b", "c"];
     for (at, value, words) in [
         (96, 1 << 40, "has 8 MiB, its superblock says 1 TiB: it was truncated"),
-        (48, u64::MAX, "has a superblock that contradicts itself: an epoch that no array comes to"),
-        (56, u64::MAX, "has a superblock that contradicts itself: an epoch that no array comes to"),
+        (48, u64::MAX, "has a superblock that contradicts itself: an impossible epoch"),
+        (56, u64::MAX, "has a superblock that contradicts itself: an impossible epoch"),
     ] {
         let array = written("5", &members);
         forge(&array, "c", at, value);

@@ -59,7 +59,7 @@ fn a_member_that_works_is_replaced_under_load_and_both_have_all_until_then() {
     );
     array.raid("status").expect_exit(0).expect_stdout("rebuilding, replaces 0");
     array.raid("replace b d --destroy d").expect_exit(3).expect_stderr("is being replaced");
-    array.raid("remove c").expect_exit(3).expect_stderr("durio raid fail gives it up first");
+    array.raid("remove c").expect_exit(3).expect_stderr("durio raid fail marks it as failed first");
     let status = array.wait_for(|it| standing(it, "/a") == "given_up");
     assert_eq!(
         (status["state"].as_str(), standing(&status, "/c").as_str()),
@@ -79,7 +79,7 @@ fn a_member_that_works_is_replaced_under_load_and_both_have_all_until_then() {
     assert!(array.data("b") == array.data("c"));
     Array::end(running, Signal::INT).expect_exit(0);
     // The old one is no member, and two are: neither starts without the other.
-    array.refused("a b").expect_stderr("1 of 2 members in sync are here");
+    array.refused("a b").expect_stderr("only 1 of 2 members in sync are present");
     let running = array.start("b c");
     array.must(&["read -P 1 0 2M", "read -P 2 3M 2M"]);
     Array::end(running, Signal::INT).expect_exit(0);

@@ -70,7 +70,7 @@ fn levels_5_and_6_give_back_everything_without_as_many_members_as_they_have_pari
         assert_eq!(array.status()["state"], "degraded");
         array.must(&["read -P 7 1M 5M", "read -P 9 4608 512", "write -P 5 3M 100k"]);
         array.must(&["write -z 2M 64k", "read -P 5 3M 100k", "read -P 0 2M 64k"]);
-        array.raid("fail d").expect_exit(3).expect_stderr("as many members as it has parities");
+        array.raid("fail d").expect_exit(3).expect_stderr("no parity is left to replace it");
         for name in lost {
             array.raid(&format!("add {name}")).expect_exit(0);
         }
@@ -139,10 +139,10 @@ fn what_an_array_with_parity_does_not_do_it_says_and_it_goes_on() {
         let refused = array.sandbox.durio(line).run().expect_exit(2);
         refused.expect_no_stdout().expect_stderr("levels 5 and 6 are served by one queue");
     }
-    array.refused("a").expect_stderr("1 members in sync are here, and 2 are needed");
+    array.refused("a").expect_stderr("1 members in sync are present, but 2 are needed");
     let running = array.start("a b c");
     let replaced = array.raid("replace --destroy spare a spare").expect_exit(3);
-    replaced.expect_stderr("levels 5 and 6 replace no member while it works");
+    replaced.expect_stderr("levels 5 and 6 cannot replace a working member");
     array.raid("add --destroy spare spare").expect_exit(0);
     array.must(&["write -P 3 0 1M"]);
     array.raid("fail b").expect_exit(0);

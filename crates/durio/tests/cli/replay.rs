@@ -119,9 +119,9 @@ fn what_cannot_be_replayed_is_refused_with_what_to_do() {
         ("replay", 2, "<TRACE>"),
         ("replay t.trace", 2, "<DIR>"),
         ("replay none.trace data", 3, "none.trace"),
-        ("replay empty.trace data", 2, "no trace that durio capture --trace wrote"),
-        ("replay strace.txt data", 2, "no trace that durio capture --trace wrote"),
-        ("replay cut.trace data", 2, "'cut.trace' cannot be replayed: it is cut off"),
+        ("replay empty.trace data", 2, "not a trace of durio capture --trace"),
+        ("replay strace.txt data", 2, "not a trace of durio capture --trace"),
+        ("replay cut.trace data", 2, "'cut.trace' cannot be replayed: it is truncated"),
         ("replay t.trace none", 3, "none"),
         ("replay t.trace t.trace", 2, "'t.trace' is not a directory"),
         ("replay t.trace data --speed 0", 2, "expected a factor"),
@@ -160,7 +160,7 @@ fn a_full_filesystem_is_told_before_anything_is_made() {
     make_trace(&sandbox, 2000);
     let small = Mount::tmpfs(1, &sandbox.root().join("small"));
     let ended = sandbox.durio("replay t.trace").word(small.point()).run().expect_exit(3);
-    ended.expect_stderr("the files of the trace take").expect_stderr("make room");
+    ended.expect_stderr("the files of the trace need").expect_stderr("make room");
     assert_eq!(fs::read_dir(small.point()).unwrap().count(), 0);
 }
 

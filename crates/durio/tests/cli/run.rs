@@ -116,7 +116,9 @@ fn a_linked_sync_chooses_its_engine_and_every_write_is_a_commit() {
     assert_eq!(engine == "uring", !fallbacks.contains("linked_fdatasync needs io_uring"));
     let other = format!("{WRITES} --sync linked_fsync --engine sync --size 4MiB --target data");
     let ended = sandbox.durio(&other).run().expect_exit(2).expect_no_stdout();
-    ended.expect_stderr("linked_fsync is io_uring's").expect_stderr("--sync fsync");
+    ended
+        .expect_stderr("linked_fsync needs io_uring: sync cannot link operations")
+        .expect_stderr("--sync fsync");
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn runs_are_removed_when_somebody_says_so_and_only_those_of_the_state_folder() {
     let ended = sandbox.durio("runs rm --yes").word(&there).run().expect_exit(2);
     ended.expect_stderr("not in the state folder");
     assert!(there.exists());
-    sandbox.durio("runs prune --yes").run().expect_exit(0).expect_stderr("nothing is that old");
+    sandbox.durio("runs prune --yes").run().expect_exit(0).expect_stderr("no run is that old");
     sandbox.durio("runs prune --yes --keep 1 --older-than 0d").run().expect_exit(0);
     // The one with a name stays, whatever its age.
     assert!(named.exists() && !folders[0].exists() && !folders[1].exists());
@@ -202,7 +202,7 @@ fn a_figure_is_followed_from_run_to_run() {
     assert!(values[2] > 1.9 * values[0], "{values:?}");
     sandbox.durio(line).run().expect_exit(0).expect_stdout("3 runs").expect_stdout("█");
     let page = sandbox.durio(line).words("--format html").run().expect_exit(0);
-    page.expect_stdout("From run to run");
+    page.expect_stdout("Over time");
     sandbox.durio("history --metric write").run().expect_exit(2).expect_stderr("commit.p99");
     sandbox.durio("history --metric nosuch.rate").run().expect_exit(3).expect_stderr("nosuch");
 }

@@ -194,7 +194,9 @@ fn a_fork_goes_its_own_way() {
     assert!(disk.holds("copy", 8), "its power is its own");
     let stats = sandbox.durio("simdisk stats --socket copy").run().expect_exit(0).json();
     assert_eq!(stats["cuts"], 0);
-    disk.order("fork --to copy").expect_exit(3).expect_stderr("somebody serves there already");
+    disk.order("fork --to copy")
+        .expect_exit(3)
+        .expect_stderr("a server is listening there already");
     assert_eq!(sockets(&sandbox).len(), 4);
     disk.end(Signal::INT).expect_exit(0);
     assert_eq!(sockets(&sandbox), [""; 0].map(PathBuf::from), "the copy's too");
@@ -241,14 +243,14 @@ fn a_name_that_is_taken_is_left_alone() {
     let serve_at = |socket: &str| {
         sandbox.durio("simdisk serve --size 1MiB --socket").word(socket).run().expect_exit(3)
     };
-    serve_at("data/notes.txt").expect_stderr("it exists and is no socket");
-    serve_at("data").expect_stderr("it exists and is no socket");
+    serve_at("data/notes.txt").expect_stderr("it exists and is not a socket");
+    serve_at("data").expect_stderr("it exists and is not a socket");
     fs::write(sandbox.root().join("x.control"), "mine").unwrap();
-    serve_at("x").expect_stderr("it exists and is no socket");
+    serve_at("x").expect_stderr("it exists and is not a socket");
     assert_eq!(fs::read_to_string(sandbox.root().join("x.control")).unwrap(), "mine");
     assert_eq!(sockets(&sandbox), [""; 0].map(PathBuf::from), "what was made is gone");
     let disk = serve(&sandbox, "");
-    serve_at("disk").expect_stderr("somebody serves there already");
+    serve_at("disk").expect_stderr("a server is listening there already");
     assert_eq!(disk.stats()["size"], 1_048_576);
     disk.end(Signal::INT).expect_exit(0);
 }

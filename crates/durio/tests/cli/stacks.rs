@@ -142,7 +142,7 @@ fn what_is_wrong_with_a_spec_is_told_with_its_line() {
     refused("stack bench --format fio-json", "fio-json is not supported here");
     refused("stack plan --format html", "html is not supported here");
     refused("stack bench --destroy /dev/null", "names no device");
-    refused("stack bench --memory 4GiB", "without --lab");
+    refused("stack bench --memory 4GiB", "need --lab");
     let text = fs::read_to_string(&path).unwrap();
     let loops = text.split_once("{ loop = ").unwrap().1.split_once('\n').unwrap().0;
     let device =
@@ -177,7 +177,15 @@ fn stacks_on_loop_devices_are_measured_layer_by_layer_and_taken_down() {
     let sandbox = Sandbox::new();
     let path = spec(&sandbox, "", "100ms");
     let ended = bench(&sandbox, &path).run().expect_exit(0);
-    let ended = ended.expect_stdout("BENCH small: complete").expect_stdout("01-first-");
+    let ended = ended.expect_stdout("one run: durio report ").expect_stdout("01-first-loop");
+    let first = ended.text().lines().next().unwrap_or_default().to_owned();
+    assert!(first.contains(" is the fastest of 2 stacks in "), "{first}");
+    let lines = ended.text().lines().count();
+    assert!(lines <= 30, "{lines} lines: {}", ended.text());
+    let place = sandbox.root().join("files").display().to_string();
+    let text = ended.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(&format!("devices: loop devices of 32 MiB in {place}")), "{text}");
+    assert!(text.contains("They are not your storage"), "{text}");
     assert!(ended.stderr.contains("stack 2 of 2, second, layer 2 of 2: ext4"), "{}", ended.stderr);
     assert_nothing_is_left(&sandbox);
     let folder = sandbox.the_run();
@@ -200,6 +208,8 @@ fn stacks_on_loop_devices_are_measured_layer_by_layer_and_taken_down() {
     }
     let again = sandbox.durio("report").word(&folder).run().expect_exit(0);
     assert_eq!(again.text(), ended.text());
+    let whole = sandbox.durio("report --verbose").word(&folder).run().expect_exit(0);
+    whole.expect_stdout("BENCH small: complete").expect_stdout("02-first-ext4");
     let json = sandbox.durio("report --format json").word(&folder).run().expect_exit(0).json();
     assert_eq!(json["schema"], "durio-stack-findings-1");
     assert_eq!(json["points"].as_array().unwrap().len(), 4);
@@ -227,7 +237,7 @@ fn a_comparison_is_shown_again_from_its_folder(sandbox: &Sandbox, bench: &Path) 
     fs::write(folder.join("lab-compare.json"), manifest).unwrap();
     let report = |format: &str| sandbox.durio(&format!("report --format {format}")).word(&folder);
     let text = report("text").run().expect_exit(0);
-    text.expect_stdout("one run per side; --repeat N tells").expect_stdout("1.000");
+    text.expect_stdout("one run per side; use --repeat N to find out").expect_stdout("1.000");
     let json = report("json").run().expect_exit(0).json();
     let layers = json["workloads"][0]["layers"].as_array().unwrap();
     assert_eq!(layers.len(), 4);
@@ -262,7 +272,7 @@ fn assert_clean_finds_nothing(sandbox: &Sandbox) {
     let foreign = |line: &str| line.starts_with("removed the kernel trace ");
     let rest: Vec<&str> = shown.lines().filter(|line| !line.is_empty() && !foreign(line)).collect();
     let only_traces = rest.is_empty() && shown.lines().any(foreign);
-    assert!(only_traces || shown.contains("nothing is left"), "{shown}");
+    assert!(only_traces || shown.contains("no bench left anything"), "{shown}");
 }
 
 /// Ends a bench by a signal while it measures the filesystem of its first stack.

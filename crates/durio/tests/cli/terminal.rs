@@ -241,7 +241,7 @@ fn only_a_yes_removes_runs_and_an_empty_answer_is_a_no() {
     ] {
         let terminal = Terminal::open(&sandbox, "xterm");
         terminal.durio("runs rm last");
-        terminal.answer("go on? [y/N]", answer);
+        terminal.answer("continue? [y/N]", answer);
         assert_eq!(exit_code(&sandbox), 0, "{answer:?}");
         assert_eq!(sandbox.runs().len(), left, "{answer:?}");
         fs::remove_file(sandbox.root().join("code")).unwrap();
@@ -257,7 +257,7 @@ fn a_long_run_that_is_not_agreed_to_does_nothing_and_is_wrong_use() {
     for answer in ["\n", "no\n", "\u{4}"] {
         let terminal = Terminal::open(&sandbox, "xterm");
         terminal.durio("run --quiet --target data --size 4MiB --duration 1h");
-        terminal.answer("go on? [y/N]", answer);
+        terminal.answer("continue? [y/N]", answer);
         assert_eq!(exit_code(&sandbox), 2, "{answer:?}");
         fs::remove_file(sandbox.root().join("code")).unwrap();
     }

@@ -39,7 +39,7 @@ fn a_class_has_every_latency_with_source_and_date() {
 #[test]
 fn an_unknown_class_is_wrong_use_and_names_a_similar_one() {
     let ended = Durio::new().words("typical ebs-gp7").run().expect_exit(2).expect_no_stdout();
-    ended.expect_stderr("no class of storage is called 'ebs-gp7'").expect_stderr("did you mean");
+    ended.expect_stderr("unknown class of storage 'ebs-gp7'").expect_stderr("did you mean");
 }
 
 #[test]

@@ -200,7 +200,7 @@ impl Analyser {
             let section = sections.get(ended.section as usize);
             section.is_some_and(|section| !again(section.first_step))
         });
-        self.notes.push(format!("the run was interrupted and went on at {}", resumed.resumed));
+        self.notes.push(format!("the run was interrupted and continued at {}", resumed.resumed));
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -238,6 +238,9 @@ impl Analyser {
             }
         }
         latency_breakdown::attach(&self.plan, &mut workloads, &self.paths);
+        let is_predicting = |found: &WorkloadFindings| prediction::is_of_check(&self.plan, found);
+        let (predicting, workloads): (Vec<_>, Vec<_>) =
+            workloads.into_iter().partition(is_predicting);
         let self_cost: Vec<_> = own.iter().map(self_cost).collect();
         let table = Measurements::of_run(&self.plan, preconditioning.iter().chain(&workloads));
         let measured = Measurements::of_run(&self.plan, &workloads);
@@ -275,6 +278,10 @@ impl Analyser {
             run_folder,
             headline: self.plan.campaign.is_none().then(|| headline(&workloads)).flatten(),
             provisional,
+            predicted: prediction::of_check(
+                &Measurements::of_run(&self.plan, &predicting),
+                self.environment.host.cpus_allowed,
+            ),
             profile: profile::findings(&self.plan, &measured),
             prediction: prediction::findings(
                 &self.plan,
@@ -333,7 +340,8 @@ fn provisional(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<String> {
     let shortest = workloads.iter().map(|workload| workload.measured).min()?;
     (shortest.get() < FULL_SECONDS * 1_000_000_000).then(|| {
         format!(
-            "{shortest} per workload or more; figures are final only for {FULL_SECONDS} s or more (--thorough)"
+            "short run ({shortest} for the shortest workload); results are final only from \
+             {FULL_SECONDS} s on (--thorough)"
         )
     })
 }
@@ -383,7 +391,7 @@ mod tests {
             findings.declined_steps.iter().map(|step| (step.step, step.reason.as_str())).collect();
         assert_eq!(declined, [(0, "before"), (2, "before"), (3, "after")]);
         let words: Vec<String> = findings.declined_steps.iter().map(|step| step.words()).collect();
-        let resumed = "the run was interrupted and went on at 2026-11-21T11:00:00Z".to_owned();
+        let resumed = "the run was interrupted and continued at 2026-11-21T11:00:00Z".to_owned();
         assert_eq!(noted, [words[0].clone(), words[1].clone(), resumed, words[2].clone()]);
     }
 
@@ -420,12 +428,12 @@ mod tests {
             it
         };
         let all = [lasting(300), lasting(20), lasting(299)];
-        let text = "20 s per workload or more; figures are final only for 300 s or more \
-                    (--thorough)";
+        let text = "short run (20 s for the shortest workload); results are final only from 300 s on (--thorough)";
         assert_eq!(provisional(&made.plan, &all).as_deref(), Some(text));
         assert_eq!(provisional(&made.plan, &all[..1]), None);
         assert!(
-            provisional(&made.plan, &all[2..]).is_some_and(|text| text.starts_with("4.98 min"))
+            provisional(&made.plan, &all[2..])
+                .is_some_and(|text| text.starts_with("short run (4.98 min for"))
         );
         made.plan.purpose = Purpose::Run;
         assert_eq!(provisional(&made.plan, &all), None);

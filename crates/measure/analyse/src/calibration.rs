@@ -11,7 +11,7 @@ pub const CALIBRATION_SCHEMA: &str = "durio-calibration-1";
 // Durio's choice: predictions are wanted within 15 %.
 const SCATTER_MAX: f64 = 1.3;
 
-/// Factors beyond this, or below its inverse, are those of another database.
+/// Factors beyond this, or below its inverse, are those of a different database.
 const FACTOR_MAX: f64 = 10.0;
 
 /// Where the software has a smaller share of a transaction's time, the time does not show how long it takes.
@@ -94,9 +94,11 @@ pub fn factor(points: &[CalibrationPoint]) -> Result<Factor, String> {
     all.sort_by(f64::total_cmp);
     let quarter = |quartile: usize| all.get(quartile * all.len() / 4).copied();
     let (Some(least), Some(median), Some(most)) = (quarter(1), median(&all), quarter(3)) else {
-        return Err("its rate hardly depends on the profile's times: sockets, threads and the load take nearly \
-                    all of it"
-            .to_owned());
+        return Err(
+            "its rate hardly depends on the profile's times: sockets, threads and the load \
+                    take almost all of the time"
+                .to_owned(),
+        );
     };
     if (1.0 / FACTOR_MAX..=FACTOR_MAX).contains(&median) {
         return Ok(Factor { median, range: (least, most) });
@@ -105,7 +107,7 @@ pub fn factor(points: &[CalibrationPoint]) -> Result<Factor, String> {
         true => format!("the profile's times would have to be {median:.1} times as long"),
         false => "the database is faster than the model without any software".to_owned(),
     };
-    Err(format!("{text}: this is another database, or the command counts something else"))
+    Err(format!("{text}: this is a different database, or the command counts something else"))
 }
 
 #[cfg(test)]
@@ -149,11 +151,11 @@ mod tests {
     fn what_no_factor_can_make_alike_is_an_error() {
         for (real, said) in [(rate(20.0), "20.0 times"), (rate(-1.0), "faster than the model")] {
             let error = factor(&[point(&[real])]).unwrap_err();
-            assert!(error.contains(said) && error.contains("another database"), "{error}");
+            assert!(error.contains(said) && error.contains("a different database"), "{error}");
         }
     }
 
-    /// Of which the software has this share of the time.
+    /// A point whose software takes this share of the time.
     fn with_share(share: f64) -> CalibrationPoint {
         CalibrationPoint {
             real: vec![1.0],

@@ -264,7 +264,9 @@ fn provisional(measured: &CampaignInput<'_>, campaign: &Campaign) -> Option<Stri
     };
     let shortest = measured.table.iter().filter(timed).map(|row| row.measured).min();
     let short = shortest.filter(|time| time.get() < FULL_SECONDS * 1_000_000_000).map(|shortest| {
-        format!("the shortest step was measured for {shortest}; figures are final only for runs of {FULL_SECONDS} s or more")
+        format!(
+            "the shortest step ran for {shortest}; results are final only from {FULL_SECONDS} s on"
+        )
     });
     let reasons: Vec<String> = scaled.into_iter().chain(short).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))

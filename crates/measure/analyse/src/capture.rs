@@ -88,7 +88,7 @@ pub struct CapturedDeviceFindings {
     pub reads: u64,
     pub writes: u64,
     pub written_bytes: u64,
-    /// Of the writes, those of a filesystem's own.
+    /// Writes that the filesystem itself made.
     pub metadata_writes: u64,
     /// Writes that are durable when they are done.
     pub fua: u64,

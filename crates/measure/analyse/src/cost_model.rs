@@ -177,7 +177,7 @@ pub(crate) fn describe(points: &[SizeCost]) -> Result<CostModel, DeclinedAnalysi
     } else if !model.fixed_ns.is_known() {
         let (low, high) = model.fixed_ns.interval().unwrap_or_default();
         let [low, high] = [low, high].map(time);
-        format!("by its scatter the fixed cost is anything from {low} to {high}")
+        format!("the scatter allows any fixed cost from {low} to {high}")
     } else {
         return Ok(model);
     };
@@ -253,7 +253,7 @@ fn best_bend(points: &[SizeCost], sizes: &[f64], straight: f64) -> Option<CostMo
     let sizes = points.iter().map(|point| point.size_bytes);
     let beyond = distinct(sizes.filter(|size| *size > at_bytes));
     let caution = if beyond.len() == 1 {
-        "; a single size lies beyond it, so that one wrong figure would look the same"
+        "; a single size is beyond it, so one wrong result would look the same"
     } else {
         ""
     };

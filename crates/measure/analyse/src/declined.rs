@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum DeclinedAnalysis {
     /// Too few values for the question.
-    #[error("{given} {what} cannot answer this; measure at least {needed}")]
+    #[error("{given} {what} are too few; measure at least {needed}")]
     TooFew {
         /// The unit of the count.
         what: String,
@@ -21,7 +21,7 @@ pub enum DeclinedAnalysis {
         needed: usize,
     },
     /// More values than the analysis takes in a bounded time.
-    #[error("{given} {what} are more than this analysis takes; give at most {at_most}")]
+    #[error("{given} {what} are too many for this analysis; use at most {at_most}")]
     TooMany {
         /// The unit of the count.
         what: String,
@@ -31,14 +31,17 @@ pub enum DeclinedAnalysis {
         at_most: usize,
     },
     /// A value that is not finite, or not above zero where it has to be.
-    #[error("{what} number {position} is not a finite figure above zero; check the measurement")]
+    #[error("{what} number {position} is not a finite number above zero; check the measurement")]
     NotAFigure {
         what: String,
         /// Its position, from one.
         position: usize,
     },
     /// Levels that do not rise from each to the next.
-    #[error("level number {position} is not above the one before it; give each level once, rising")]
+    #[error(
+        "level number {position} is not above the previous one; list each level once, in \
+             rising order"
+    )]
     NotRising {
         /// Position of the level, from one.
         position: usize,
@@ -56,20 +59,20 @@ pub enum DeclinedAnalysis {
         dip_share: f64,
     },
     /// A model that was fitted, and whose results would mislead.
-    #[error("{model} does not describe these figures: {why}")]
+    #[error("{model} does not fit these results: {why}")]
     DoesNotDescribe {
         model: String,
         /// How far it misses them, or how little it knows.
         why: String,
     },
     /// A RAID layout that cannot exist as described.
-    #[error("this layout does not exist: {why}")]
+    #[error("invalid layout: {why}")]
     NoSuchLayout {
         /// Why the layout does not exist.
         why: String,
     },
     /// A rule of acceptance that accepts or refuses everything.
-    #[error("this rule cannot be applied: {why}")]
+    #[error("the rule does not apply: {why}")]
     NoSuchRule {
         /// Why the rule cannot be applied.
         why: String,
@@ -163,7 +166,7 @@ mod tests {
     #[test]
     fn a_reason_says_what_to_do() {
         let few = DeclinedAnalysis::unless_enough("levels", 3, 4).unwrap_err();
-        assert_eq!(few.to_string(), "3 levels cannot answer this; measure at least 4");
+        assert_eq!(few.to_string(), "3 levels are too few; measure at least 4");
         let noisy = DeclinedAnalysis::Noisy { level: 8.0, dip_share: 0.25 };
         assert!(noisy.to_string().contains("25 % below"), "{noisy}");
     }
@@ -198,5 +201,16 @@ mod tests {
         assert!(words.contains("os error 95"), "{words}");
         let silent = StepDeclined { errno: None, ..refused };
         assert_eq!(DeclinedStep::new(&step, &silent).reason, "cannot write");
+    }
+
+    #[test]
+    fn as_many_as_are_needed_are_enough_and_as_many_as_are_taken_are_not_too_many() {
+        let enough = |given| DeclinedAnalysis::unless_enough("levels", given, 4).is_ok();
+        assert_eq!([enough(3), enough(4), enough(5)], [false, true, true]);
+        let taken = |given| DeclinedAnalysis::if_too_many("levels", given, 4);
+        assert_eq!((taken(3), taken(4)), (Ok(()), Ok(())));
+        let declined = taken(5).unwrap_err();
+        let what = "levels".to_owned();
+        assert_eq!(declined, DeclinedAnalysis::TooMany { what, given: 5, at_most: 4 });
     }
 }

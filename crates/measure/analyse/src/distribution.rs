@@ -33,8 +33,8 @@ pub(crate) fn distribution(latency: &Latency) -> Option<Distribution> {
         count: latency.exact.count,
         mean_ns: latency.exact.mean_ns()?,
         min_ns: latency.exact.min_ns,
-        // As many samples must lie below it as above the 95th.
-        p5_ns: quantile(latency, 0.95).and_then(|_| clamped(latency, 0.05)),
+        // As many samples must lie below it as above the 99th.
+        p1_ns: quantile(latency, 0.99).and_then(|_| clamped(latency, 0.01)),
         p50_ns: quantile(latency, 0.5),
         p90_ns: quantile(latency, 0.9),
         p99_ns: quantile(latency, 0.99),
@@ -58,7 +58,7 @@ pub(crate) fn with_fio_bins(figures: Distribution, bins: &[(u32, u64)]) -> Distr
     // fio prints a percentile of any number of samples; where ours lacks one, so does this.
     let at = |known: Option<u64>, percent| known.and_then(|_| bins.percentile_ns(percent));
     Distribution {
-        p5_ns: at(figures.p5_ns, 5.0),
+        p1_ns: at(figures.p1_ns, 1.0),
         p50_ns: at(figures.p50_ns, 50.0),
         p90_ns: at(figures.p90_ns, 90.0),
         p99_ns: at(figures.p99_ns, 99.0),
@@ -181,12 +181,12 @@ mod tests {
     #[test]
     fn a_percentile_needs_a_sample_beyond_it() {
         let figures = distribution(&of(1..=100)).unwrap();
-        assert_eq!([figures.p5_ns, figures.p50_ns, figures.p90_ns], [Some(5), Some(50), Some(90)]);
+        assert_eq!([figures.p1_ns, figures.p50_ns, figures.p90_ns], [Some(1), Some(50), Some(90)]);
         assert_eq!([figures.p99_ns, figures.p99_9_ns], [Some(99), None]);
         assert_eq!((figures.count, figures.min_ns, figures.max_ns), (100, 1, 100));
-        let (many, few) = (distribution(&of(1..=20)).unwrap(), distribution(&of(1..=19)).unwrap());
-        assert_eq!([many.p5_ns, few.p5_ns], [Some(1), None]);
-        assert_eq!(distribution(&of(1..=99)).unwrap().p99_ns, None);
+        assert_eq!(distribution(&of(1..=300)).unwrap().p1_ns, Some(3));
+        let few = distribution(&of(1..=99)).unwrap();
+        assert_eq!([few.p1_ns, few.p99_ns], [None; 2]);
         assert_eq!(quantile_or_max(&of([7, 9]), 0.99), Some(9));
         assert!(distribution(&of([])).is_none());
     }
@@ -237,5 +237,15 @@ mod tests {
         let huge = log(&[(u32::MAX, u64::MAX), (7, u64::MAX)], u64::MAX);
         let found = batch_findings([huge.clone(), huge].iter(), 0, None, 1).unwrap();
         assert_eq!((found.count, found.commits_per_sync), (u64::MAX, None));
+    }
+
+    #[test]
+    fn padding_is_a_share_of_what_was_written_where_records_differ_in_size() {
+        let found = batch_findings([log(&[(1, 3)], 2500)].iter(), 0, None, 10_000).unwrap();
+        assert_eq!((found.padding_share, found.commits_per_sync), (0.25, None));
+        let median = |sizes: &[(u32, u64)]| {
+            batch_findings([log(sizes, 0)].iter(), 1, None, 1).unwrap().records_p50
+        };
+        assert_eq!((median(&[(1, 2), (9, 2)]), median(&[(1, 1), (9, 2)])), (1, 9));
     }
 }

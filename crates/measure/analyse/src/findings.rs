@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::campaign::CampaignFindings;
 use crate::declined::DeclinedStep;
 use crate::durable::DurableFindings;
+use crate::foreign_load::ForeignIo;
 use crate::latency_breakdown::LatencyBreakdown;
 use crate::prediction::PredictionFindings;
 use crate::profile::ProfileFindings;
@@ -61,6 +62,9 @@ pub struct Findings {
     pub headline: Option<Headline>,
     /// Why the results are provisional, if they are.
     pub provisional: Option<String>,
+    /// Commits that a check predicts, of each database at each location.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub predicted: Vec<PredictionFindings>,
     /// The measurements, in the order of the steps, each in all its rounds and streams.
     pub workloads: Vec<WorkloadFindings>,
     /// What brought the targets into their state, in the same form.
@@ -126,9 +130,9 @@ pub struct Distribution {
     pub count: u64,
     pub mean_ns: f64,
     pub min_ns: u64,
-    /// 5th percentile; absent below 20 samples.
+    /// 1st percentile; absent below 100 samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub p5_ns: Option<u64>,
+    pub p1_ns: Option<u64>,
     pub p50_ns: Option<u64>,
     pub p90_ns: Option<u64>,
     pub p99_ns: Option<u64>,
@@ -313,7 +317,8 @@ pub struct InFlightFindings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceTime {
     pub device: String,
-    /// Requests per read or write of the workload; flushes not counted.
+    /// Requests per read or write of the workload. The kernel counts a flush that a sync waits for
+    /// as a write, with the time that it took.
     pub requests_per_access: f64,
     /// Mean time of a request, from its entry into the device's queue to its completion there.
     pub request_ns_mean: f64,
@@ -322,6 +327,26 @@ pub struct DeviceTime {
     pub outside_ns_mean: f64,
     /// That as a share of the latencies.
     pub outside_share: f64,
+    /// The latencies in three parts, with one operation under way per thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<TimeShares>,
+}
+
+/// Where the time of operations went, by counters alone: shares of the sum of all latencies of the
+/// step, which add up to 1.
+///
+/// A thread with one operation under way waits for a CPU, has a request at the device, or is in the
+/// kernel above the device. The kernel counts the first two; where they overlap, the wait counts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TimeShares {
+    /// Mean latency of a read or write, with its sync if it has one.
+    pub mean_ns: f64,
+    /// From the issue of a request to its completion.
+    pub device: f64,
+    /// Ready to run, without a CPU.
+    pub cpu_wait: f64,
+    /// The rest: system calls, and sleep until another thread of the kernel was done (a journal's).
+    pub kernel: f64,
 }
 
 /// Where the processors' time went.
@@ -346,10 +371,14 @@ pub struct CpuFindings {
     pub machine_system_share: Option<f64>,
     /// Time stolen by the hypervisor, as a share of all cores.
     pub machine_steal_share: Option<f64>,
-    /// Processors that other work used meanwhile, on average over ramp and measured phase: programs
-    /// and kernel threads, also those that serve durio's I/O. `None` if it was not counted.
+    /// CPUs that other programs used at the same time, on average over ramp and measured phase; with
+    /// kernel threads where `kernel_cores` is unknown. `None` if it was not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign_cores: Option<f64>,
+    /// CPUs that kernel threads used at the same time, for durio's I/O or other programs'. `None` if
+    /// it was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_cores: Option<f64>,
     /// Time that the process was held back by its CPU quota.
     #[serde(rename = "throttled_ns")]
     pub throttled: Option<Nanos>,
@@ -470,6 +499,9 @@ pub struct WorkloadFindings {
     /// The device's time for its requests, where the path shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_time: Option<DeviceTime>,
+    /// I/O of other programs on the device below, if there was certainly some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign_io: Option<ForeignIo>,
     /// Longest time without a look for completions while some were outstanding; `None` if each
     /// operation is waited for.
     #[serde(rename = "unwatched_ns_max", default, skip_serializing_if = "Option::is_none")]
@@ -498,7 +530,7 @@ impl WorkloadFindings {
         let ramped = self.intervals.iter().any(|point| point.phase == Phase::Ramp);
         let nothing = "no operation was completed";
         self.operations.is_empty().then(|| match ramped && self.measured == Nanos::ZERO {
-            true => "it was done before its ramp was over".to_owned(),
+            true => "it finished before its ramp was over".to_owned(),
             false if self.measured == Nanos::ZERO => nothing.to_owned(),
             false => format!("{nothing} in the {} that count", self.measured),
         })

@@ -288,4 +288,21 @@ mod tests {
         assert_eq!(values(RunFigure::P99), [202.0, 201.0]);
         assert_eq!(values(RunFigure::P99_9), [302.0, 301.0]);
     }
+
+    #[test]
+    fn a_history_is_of_runs_that_came_to_their_end() {
+        let rows = |states: [Option<RunState>; 5]| {
+            let mut rows: Vec<RunRow> =
+                (0..5).rev().map(|at| row(at, "a", "/data", 1.0 + at as f64)).collect();
+            rows.iter_mut().zip(states).for_each(|(row, state)| row.state = state);
+            rows
+        };
+        use RunState::{Complete, Failed, Interrupted, Partial};
+        // The latest first.
+        let rows = rows([Some(Interrupted), Some(Failed), Some(Complete), Some(Partial), None]);
+        let found = history(&rows, None, &metric(RunFigure::Rate)).unwrap();
+        let points: Vec<_> =
+            found.points.iter().map(|point| (point.run.as_str(), point.value)).collect();
+        assert_eq!(points, [("run-002", 3.0)]);
+    }
 }

@@ -254,7 +254,7 @@ fn notes(points: &[LadderPoint], kind: LadderKind, efficiencies: &[f64]) -> Vec<
 fn little_note(point: &LadderPoint) -> Option<String> {
     let share = little_share(point);
     let says = if share > LITTLE_MAX {
-        "impossible: one of the figures is wrong"
+        "impossible: one of the results is wrong"
     } else if share < LITTLE_MIN {
         "a shortfall: jobs spent time elsewhere, or latency is understated"
     } else {
@@ -274,8 +274,8 @@ fn superlinear_note(points: &[LadderPoint], efficiencies: &[f64]) -> Option<Stri
     let best = points.iter().zip(efficiencies).max_by(|a, b| a.1.total_cmp(b.1))?;
     Some(format!(
         "the rate per operation in flight is highest at level {}, {:.0} % above that of level {}: \
-         storage does not get faster by load; a sleeping processor or device does, and so does a \
-         wrong figure",
+         load does not make storage faster, but it wakes a sleeping CPU or device; or a result is \
+         wrong",
         best.0.level,
         (best.1 / share - 1.0) * 100.0,
         first.level

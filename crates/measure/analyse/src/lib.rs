@@ -46,9 +46,9 @@ pub use findings::{
     Effective, EvidenceReading, Explanation, ExplanationFact, ExplanationKind, FINDINGS_SCHEMA,
     Findings, Headline, InFlightFindings, IntervalPoint, KeptInterval, KeptLatencies, MetLimit,
     OpenLoop, OperationFindings, PlacedClass, Placement, RunState, SelfCost, Signal, SignalWord,
-    ThresholdSource, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
+    ThresholdSource, TimeShares, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
 };
-pub use foreign_load::FOREIGN_CPUS_MAX;
+pub use foreign_load::{FOREIGN_CPUS_MAX, ForeignIo};
 pub use latency_breakdown::{
     ComponentTime, DevicePerOperation, LatencyBreakdown, LatencyComponent,
 };

@@ -68,7 +68,7 @@ fn check_copies(copies: u32) -> Result<(), DeclinedAnalysis> {
     if (1..=COPIES_MAX).contains(&copies) {
         return Ok(());
     }
-    let why = format!("{copies} copies; a prediction is of 1 to {COPIES_MAX}");
+    let why = format!("{copies} copies; a prediction needs 1 to {COPIES_MAX}");
     Err(DeclinedAnalysis::NoSuchLayout { why })
 }
 
@@ -239,7 +239,7 @@ fn sentence(found: &Penalty) -> String {
              costs, by locks, by writing one copy after the other, or by a bitmap"
         ),
     };
-    format!("a mirrored write takes {measured:.2} times the time of a single one{says}")
+    format!("a mirrored write takes {measured:.2} times as long as a single one{says}")
 }
 
 /// A measured mirror against the prediction from its single device.
@@ -453,5 +453,18 @@ mod tests {
         near(found.measured.latency_ns_p99, 1e6 * 0.99_f64.sqrt());
         near(found.predicted.slowest.latency_ns_p99, 1e5 * 0.99_f64.sqrt());
         near(found.predicted.single.latency_ns_p50, 5e4);
+    }
+
+    #[test]
+    fn each_bound_of_a_penalty_is_kept_on_both_sides() {
+        use PenaltyVerdict::{BeyondWaiting, Explained, OnlyByLongTail};
+        let found = [1.02, 1.021, 1.5, 1.501, 1.999, 2.0].map(|times| verdict(times, 1.5, 2.0));
+        let none = PenaltyVerdict::None;
+        let expected = [none, Explained, Explained, OnlyByLongTail, OnlyByLongTail, BeyondWaiting];
+        assert_eq!(found, expected);
+        assert_eq!([least_variation(1.0, 2), least_variation(2.0, 2)], [None; 2]);
+        let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
+        assert!(near(least_variation(1.5, 2), 0.5 * 3_f64.sqrt()));
+        assert!(near(least_variation(2.0, 3), 5_f64.sqrt() / 2.0));
     }
 }

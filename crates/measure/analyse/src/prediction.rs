@@ -6,8 +6,8 @@ use durio_plan::{Plan, Purpose};
 use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
 
-use crate::OperationFindings;
 use crate::measurement::{Measurement, Measurements};
+use crate::{OperationFindings, WorkloadFindings};
 
 /// From this share of its time on, a log or the processors are said to bound the rate.
 // Durio's choice: if less than a seventh of the time is left, anything else gains little.
@@ -21,6 +21,9 @@ pub const USUALLY_WITHIN: f64 = 0.15;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictionFindings {
     pub database: String,
+    /// Where, in a check, which may have several locations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
     /// By clients, as they were run.
     pub points: Vec<PredictionPoint>,
     /// Differences from the real database.
@@ -75,6 +78,18 @@ pub enum RateBound {
     Offered,
 }
 
+impl RateBound {
+    /// As tables say it; `durio explain` knows each.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Storage => "disk",
+            Self::Processors => "CPU",
+            Self::Waiting => "waits",
+            Self::Offered => "offered",
+        }
+    }
+}
+
 /// The findings of a prediction's plan; `None` for other plans, or before any measurement.
 pub(crate) fn findings(
     plan: &Plan,
@@ -84,7 +99,38 @@ pub(crate) fn findings(
     let campaign = plan.campaign.as_ref().filter(|_| plan.purpose == Purpose::Predict)?;
     let points = table.iter().filter_map(|row| point(row, processors)).collect();
     let (database, notes) = (campaign.name.clone(), campaign.notes.clone());
-    Some(PredictionFindings { database, points, notes })
+    Some(PredictionFindings { database, location: None, points, notes })
+}
+
+/// True of a step of a check that predicts a database: its threads burn processor time as the
+/// database does, which rules for other workloads would object to.
+pub(crate) fn is_of_check(plan: &Plan, found: &WorkloadFindings) -> bool {
+    let policy = found.definition.group_commit;
+    plan.purpose == Purpose::Check && policy.is_some_and(|policy| policy.software.is_some())
+}
+
+/// The predictions of a check by those steps, which are named `DATABASE-CLIENTS`.
+pub(crate) fn of_check(table: &Measurements<'_>, processors: u32) -> Vec<PredictionFindings> {
+    let mut all: Vec<PredictionFindings> = Vec::new();
+    // A step that was cut short has no rate to compare.
+    for row in table.iter().filter(|row| row.complete) {
+        let Some(found) = point(row, processors) else { continue };
+        let suffix = format!("-{}", found.clients);
+        let Some(database) = row.name.strip_suffix(suffix.as_str()) else { continue };
+        let location = Some(row.location.clone());
+        let known =
+            all.iter_mut().find(|known| known.database == database && known.location == location);
+        match known {
+            Some(known) => known.points.push(found),
+            None => all.push(PredictionFindings {
+                database: database.to_owned(),
+                location,
+                points: vec![found],
+                notes: Vec::new(),
+            }),
+        }
+    }
+    all
 }
 
 fn point(row: &Measurement<'_>, processors: u32) -> Option<PredictionPoint> {
@@ -179,6 +225,65 @@ mod tests {
     use durio_workload::GroupCommit;
 
     use crate::tests::sample::sample;
+
+    #[test]
+    fn a_check_has_a_prediction_for_each_database_and_location_with_its_whole_steps() {
+        let mut made = sample();
+        let software = durio_workload::Software {
+            clients: durio_workload::ClientThreads::One,
+            writer: durio_workload::LogWriter::Committer,
+            wakes_all: true,
+            flushes: 1,
+            turn: None,
+            client: Nanos::ZERO,
+            before: Nanos::ZERO,
+            after: Nanos::ZERO,
+            batch: Nanos::ZERO,
+            apply: None,
+            yields: None,
+            wake: Nanos::ZERO,
+        };
+        let policy =
+            |clients| Some(GroupCommit { software: Some(software), ..GroupCommit::of(clients) });
+        let step = made.plan.steps[0].clone();
+        let commit = made.workloads[0].clone();
+        let mut found = Vec::new();
+        for (name, location, clients, complete) in [
+            ("postgresql-1", "/a", 1, true),
+            ("postgresql-8", "/a", 8, true),
+            ("postgresql-32", "/a", 32, false),
+            ("redis-8", "/a", 8, true),
+            ("postgresql-1", "/b", 1, true),
+        ] {
+            let mut step = step.clone();
+            step.load.workload.group_commit = policy(clients);
+            made.plan.steps.push(step);
+            let mut row = commit.clone();
+            (row.name, row.location, row.complete) = (name.into(), location.into(), complete);
+            row.step = u32::try_from(made.plan.steps.len() - 1).unwrap();
+            row.definition.group_commit = policy(clients);
+            assert!(is_of_check(&made.plan, &row));
+            found.push(row);
+        }
+        let all = of_check(&Measurements::of_run(&made.plan, &found), 4);
+        let shown = |one: &PredictionFindings| {
+            let clients: Vec<u32> = one.points.iter().map(|point| point.clients).collect();
+            (one.database.clone(), one.location.clone().unwrap_or_default(), clients)
+        };
+        let row = |database: &str, location: &str, clients: &[u32]| {
+            (database.to_owned(), location.to_owned(), clients.to_vec())
+        };
+        let expected = [
+            row("postgresql", "/a", &[1, 8]),
+            row("redis", "/a", &[8]),
+            row("postgresql", "/b", &[1]),
+        ];
+        assert_eq!(all.iter().map(shown).collect::<Vec<_>>(), expected);
+        // Other steps, and those of other plans, stay among the workloads.
+        assert!(!is_of_check(&made.plan, &commit));
+        made.plan.purpose = Purpose::Predict;
+        assert!(!is_of_check(&made.plan, &found[0]));
+    }
 
     /// A point of seven clients: its log takes this share of the time, of which a write has 400 µs, and
     /// clients and database this share of four processors.

@@ -151,8 +151,8 @@ fn wrapped(row: &Measurement<'_>) -> Option<String> {
     }
     let state = row.levels.first().map_or("", |level| level.label.as_str());
     Some(format!(
-        "{}, {state}: so fast that its {} were full before the end; from then on they were \
-         overwritten in place, which costs less than growing",
+        "{}, {state}: it filled its {} before the end and then overwrote them in place, which \
+         costs less than growing",
         row.name,
         Bytes::new(size)
     ))
@@ -267,14 +267,52 @@ mod tests {
         let both = [FileLayout::Empty, FileLayout::Empty];
         // Of 1 and 3 GiB in 4 s.
         let full = notes(both, AtEnd::WrapAround, 1.01 * GIB);
-        let words = "commit, under load: so fast that its 4 GiB were full before the end;";
+        let words = "commit, under load: it filled its 4 GiB before the end and";
         assert!(full.len() == 1 && full[0].starts_with(words), "{full:?}");
         assert_eq!(notes(both, AtEnd::WrapAround, 0.99 * GIB), [""; 0]);
         let one = notes([FileLayout::ZeroFilled, FileLayout::Empty], AtEnd::WrapAround, GIB);
-        assert!(one[0].contains("its 3 GiB were full"), "{one:?}");
+        assert!(one[0].contains("it filled its 3 GiB"), "{one:?}");
         // A preallocated file is used up where it starts over, and not where it is made new.
         let used = [FileLayout::Preallocated, FileLayout::ZeroFilled];
         assert_eq!(notes(used, AtEnd::WrapAround, GIB).len(), 1);
         assert_eq!(notes(used, AtEnd::Reallocate, GIB), [""; 0]);
+    }
+
+    #[test]
+    fn each_ratio_is_of_its_own_figure() {
+        let with = |state: f64, figures: StateLatency| {
+            let mut log = in_state(state, 0);
+            for operation in &mut log.operations {
+                operation.rate = figures.rate_per_second;
+                operation.service.p50_ns = figures.p50_ns;
+                operation.service.p99_ns = figures.p99_ns;
+                operation.service.p99_9_ns = figures.p99_9_ns;
+                operation.service.max_ns = figures.max_ns;
+            }
+            log
+        };
+        let idle = StateLatency {
+            rate_per_second: 400.0,
+            p50_ns: Some(10),
+            p99_ns: Some(100),
+            p99_9_ns: Some(1000),
+            max_ns: 9000,
+        };
+        let loaded = StateLatency {
+            rate_per_second: 100.0,
+            p50_ns: Some(15),
+            p99_ns: Some(250),
+            p99_9_ns: Some(3500),
+            max_ns: 20_000,
+        };
+        let found = findings(&plan(), &[with(0.0, idle), with(1.0, loaded)]).unwrap();
+        let commit = found.comparisons[0];
+        assert_eq!((commit.idle, commit.loaded), (Some(idle), Some(loaded)));
+        let expected =
+            LoadRatio { rate: Some(0.25), p50: Some(1.5), p99: Some(2.5), p99_9: Some(3.5) };
+        assert_eq!(commit.ratio, expected);
+        let nothing = StateLatency { rate_per_second: 0.0, p99_ns: None, ..idle };
+        let found = findings(&plan(), &[with(0.0, nothing), with(1.0, loaded)]).unwrap();
+        assert_eq!(found.comparisons[0].ratio, LoadRatio { rate: None, p99: None, ..expected });
     }
 }

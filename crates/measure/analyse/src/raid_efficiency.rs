@@ -123,12 +123,12 @@ fn check(array: ArrayLayout) -> Result<(), DeclinedAnalysis> {
     };
     let why = match array.layout {
         MemberLayout::Raid1 { copies } | MemberLayout::Raid10 { copies } if copies < 2 => {
-            format!("{copies} copies are no mirror")
+            format!("a mirror needs at least 2 copies, not {copies}")
         }
         _ if members < fewest => format!("it needs at least {fewest} members, not {members}"),
         _ if members > MEMBERS_MAX => format!("{members} members are more than {MEMBERS_MAX}"),
         MemberLayout::Raid1 { copies } if members != copies => {
-            format!("a mirror of {copies} copies has {copies} members, not {members}")
+            format!("a mirror of {copies} copies needs {copies} members, not {members}")
         }
         // md lays copies out over any number of members, but how many failures that survives
         // depends on which.
@@ -289,7 +289,7 @@ pub(crate) fn rate_per_price(rate_per_second: f64, price: f64) -> Result<f64, De
 
 /// Measured ÷ specified − 1; declined unless both are above zero.
 pub(crate) fn specification_delta(measured: f64, specified: f64) -> Result<f64, DeclinedAnalysis> {
-    DeclinedAnalysis::unless_positive("measured and specified figure", [measured, specified])?;
+    DeclinedAnalysis::unless_positive("measured and specified rate", [measured, specified])?;
     Ok(measured / specified - 1.0)
 }
 
@@ -455,10 +455,10 @@ mod tests {
     fn layouts_that_cannot_exist_are_declined_with_the_reason() {
         for (layout, members, why) in [
             (MemberLayout::Raid0, 0, "at least 1"),
-            (MemberLayout::Raid1 { copies: 1 }, 1, "no mirror"),
-            (MemberLayout::Raid1 { copies: 2 }, 3, "has 2 members"),
+            (MemberLayout::Raid1 { copies: 1 }, 1, "at least 2 copies, not 1"),
+            (MemberLayout::Raid1 { copies: 2 }, 3, "needs 2 members, not 3"),
             (MemberLayout::Raid10 { copies: 2 }, 7, "do not divide"),
-            (MemberLayout::Raid10 { copies: 0 }, 8, "no mirror"),
+            (MemberLayout::Raid10 { copies: 0 }, 8, "at least 2 copies, not 0"),
             (MemberLayout::Raid5 { parity_write: ReadModifyWrite }, 2, "at least 3"),
             (MemberLayout::Raid6 { parity_write: ReconstructWrite }, 3, "at least 4"),
             (MemberLayout::Raid0, u32::MAX, "more than"),

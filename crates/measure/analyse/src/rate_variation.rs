@@ -8,7 +8,7 @@
 //! 20 % of their mean, and the line through them rises or falls by at most 10 % of it.
 
 use durio_base::Nanos;
-use durio_base::stats::least_squares::{count, float, line, mean, range};
+use durio_base::stats::least_squares::{count, float, line, mean, median, range};
 use durio_record::Phase;
 use durio_workload::Arrivals;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,8 @@ pub struct RateVariation {
     pub intervals: u64,
     /// Intervals without any completion.
     pub intervals_empty: u64,
-    /// Intervals (not empty) under half of the average rate.
+    /// Intervals (not empty) under half of the median rate. The mean would not do: a burst pulls it
+    /// up, and then most of the other intervals are under half of it.
     pub intervals_under_half: u64,
     /// Length of an interval.
     #[serde(rename = "interval_ns", default)]
@@ -37,6 +38,9 @@ pub struct RateVariation {
     /// Rate of the fastest.
     #[serde(default)]
     pub rate_max_per_second: f64,
+    /// Median of the intervals' rates; 0 in older documents.
+    #[serde(default)]
+    pub rate_median_per_second: f64,
     /// Whether the rate was steady; `None` with too few intervals to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steadiness: Option<Steadiness>,
@@ -153,6 +157,7 @@ pub(crate) fn rate_variation(
     let squares = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
     let variance = squares / count(rates.len() - 1);
     let (low, high) = range(rates.iter().copied());
+    let median = median(&rates)?;
     let matching =
         |test: &dyn Fn(f64) -> bool| rates.iter().filter(|&&rate| test(rate)).count() as u64;
     Some(RateVariation {
@@ -161,9 +166,10 @@ pub(crate) fn rate_variation(
         interval,
         rate_min_per_second: low,
         rate_max_per_second: high,
+        rate_median_per_second: median,
         steadiness: steadiness(points),
         intervals_empty: matching(&|rate| rate <= 0.0),
-        intervals_under_half: matching(&|rate| rate > 0.0 && rate < mean / 2.0),
+        intervals_under_half: matching(&|rate| rate > 0.0 && rate < median / 2.0),
     })
 }
 
@@ -256,15 +262,24 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_mean_is_not_under_half_and_nothing_is_empty() {
+    fn half_of_the_median_is_not_under_half_and_nothing_is_empty() {
         let counts = |rates: &[f64]| {
             let all = rate_variation(&points(rates), Nanos::from_millis(100), Arrivals::Closed);
             all.map(|variation| (variation.intervals_empty, variation.intervals_under_half))
         };
-        // Mean 100; the other intervals make up for the low ones.
+        // Median 100.
         assert_eq!(counts(&[100.0, 50.0, 150.0]), Some((0, 0)));
         assert_eq!(counts(&[100.0, 49.0, 151.0]), Some((0, 1)));
         assert_eq!(counts(&[100.0, 0.0, 200.0]), Some((1, 0)));
+    }
+
+    #[test]
+    fn a_burst_makes_no_stalls_of_the_other_intervals() {
+        let rates = [100.0, 110.0, 90.0, 2000.0, 105.0];
+        let found =
+            rate_variation(&points(&rates), Nanos::from_millis(100), Arrivals::Closed).unwrap();
+        // Half of the mean is 240.
+        assert_eq!((found.intervals_under_half, found.rate_median_per_second), (0, 105.0));
     }
 
     #[test]
@@ -274,5 +289,84 @@ mod tests {
         };
         assert_eq!([together(30.0), together(29.9), together(15.0), together(14.9)], [1, 2, 2, 3]);
         assert_eq!(intervals_together(Nanos::from_secs(1), Arrivals::Closed), 1);
+    }
+
+    #[test]
+    fn a_rate_is_steady_up_to_a_range_of_a_fifth_and_a_drift_of_a_tenth_either_way() {
+        let is_steady = |rates: [f64; 5]| of(&rates).unwrap().steady;
+        let dip = |low: f64| [100.0, 100.0, low, 100.0, 100.0];
+        // 19 of 96.2 are 19.8 %, 20 of 96 are 20.8 %.
+        assert_eq!((is_steady(dip(81.0)), is_steady(dip(80.0))), (true, false));
+        let sloped = |each: f64| [-2.0, -1.0, 0.0, 1.0, 2.0].map(|at| 100.0 + each * at);
+        let found = [2.4, -2.4, 2.6, -2.6].map(|each| is_steady(sloped(each)));
+        assert_eq!(found, [true, true, false, false]);
+    }
+
+    #[test]
+    fn fifths_have_whole_neighbouring_intervals_by_their_time() {
+        let near = |found: Option<Steadiness>, expected: [f64; 5]| {
+            let found = found.unwrap().fifths_per_second;
+            let is_near = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
+            assert!(is_near, "{found:?} for {expected:?}");
+        };
+        let rates = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0];
+        near(of(&rates), [10.0, 20.0, 35.0, 50.0, 65.0]);
+        // The last one is three times as long as the one before.
+        let mut uneven = points(&[1.0, 2.0, 3.0, 4.0, 10.0, 40.0]);
+        uneven[5].to = Nanos::from_millis(800);
+        near(steadiness(&uneven), [1.0, 2.0, 3.0, 4.0, 32.5]);
+        // Neither the ramp nor an interval that was cut short is one of them.
+        let mut more = points(&[900.0, 1.0, 2.0, 3.0, 4.0, 5.0, 900.0]);
+        more[0].phase = Phase::Ramp;
+        more[6].cut_short = true;
+        near(steadiness(&more), [1.0, 2.0, 3.0, 4.0, 5.0]);
+        more[1].phase = Phase::Ramp;
+        assert_eq!(steadiness(&more), None);
+    }
+
+    #[test]
+    fn each_figure_of_a_variation_is_of_whole_measured_intervals() {
+        let mut all = points(&[900.0, 100.0, 50.0, 150.0, 200.0, 7.0]);
+        all[0].phase = Phase::Ramp;
+        all[5].to = Nanos::from_millis(599);
+        let interval = Nanos::from_millis(100);
+        let found = rate_variation(&all, interval, Arrivals::Closed).unwrap();
+        assert_eq!((found.intervals, found.interval), (4, interval));
+        assert_eq!((found.rate_min_per_second, found.rate_max_per_second), (50.0, 200.0));
+        assert_eq!((found.rate_median_per_second, found.intervals_under_half), (125.0, 1));
+        // √(12,500 ÷ 3) ÷ 125.
+        assert!((found.coefficient_of_variation - 0.516_398).abs() < 1e-6, "{found:?}");
+    }
+
+    #[test]
+    fn steps_are_of_the_same_workload_only_if_they_differ_in_nothing() {
+        let workload = |rate: f64| {
+            let mut found = crate::tests::sample::sample().workloads.remove(0);
+            found.operations.iter_mut().for_each(|operation| operation.rate = rate);
+            found
+        };
+        let agreed = |change: fn(&mut WorkloadFindings)| {
+            let mut both = [workload(100.0), workload(150.0)];
+            change(&mut both[1]);
+            let found = of_same_workload(&both[0], &both)?;
+            let Agreement { count, rate_min_per_second, rate_max_per_second, agree } = found;
+            Some((count, rate_min_per_second, rate_max_per_second, agree))
+        };
+        assert_eq!(agreed(|_| {}), Some((2, 100.0, 150.0, false)));
+        assert_eq!(agreed(|found| found.name = "again".to_owned()).map(|found| found.0), Some(2));
+        let changes: [fn(&mut WorkloadFindings); 6] = [
+            |found| found.definition.jobs += 1,
+            |found| found.location = "/other".to_owned(),
+            |found| found.target = "other".to_owned(),
+            |found| {
+                let (axis, label) = ("jobs".to_owned(), String::new());
+                found.levels.push(durio_plan::ParameterValue { axis, value: 2.0, label });
+            },
+            |found| found.effective.engine = durio_plan::EngineKind::Null,
+            |found| found.complete = false,
+        ];
+        for (place, change) in changes.into_iter().enumerate() {
+            assert_eq!(agreed(change), None, "change {place}");
+        }
     }
 }

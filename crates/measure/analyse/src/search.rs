@@ -235,19 +235,20 @@ pub(crate) fn findings(goal: Goal, trials: Vec<RateTrial>, terms: Terms) -> Sear
     let says = match (kept, failed, settled) {
         (Some(kept), Some(failed), true) => format!("kept at {kept:.0}/s, not at {failed:.0}/s"),
         (Some(kept), Some(failed), false) => {
-            format!("kept at {kept:.0}/s, not at {failed:.0}/s; not settled within the rounds")
+            let rates = format!("kept at {kept:.0}/s, not at {failed:.0}/s");
+            format!("{rates}; not narrowed further within the rounds")
         }
         (Some(kept), None, _) => format!("kept at every rate tried, up to {kept:.0}/s"),
         (None, Some(failed), _) if failed > least(&trials, terms) * (1.0 + 1e-9) => {
-            format!("not kept at {failed:.0}/s; not settled within the rounds")
+            format!("not kept at {failed:.0}/s; not narrowed further within the rounds")
         }
         (None, Some(failed), _) => format!(
-            "not kept at {failed:.0}/s; cannot tell below that: p{percentile} needs {needed} \
-             responses, and a trial of this length has fewer (give a longer --duration)"
+            "not kept at {failed:.0}/s; undecided below that: p{percentile} needs {needed} \
+             responses, and a trial of this length has fewer (use a longer --duration)"
         ),
         (None, None, _) => format!(
-            "cannot tell here: no trial had the {needed} responses that p{percentile} needs; give \
-             longer trials (--duration)"
+            "undecided: no trial had the {needed} responses that p{percentile} needs; use longer \
+             trials (--duration)"
         ),
     };
     let sentence = format!("p{percentile} of the response at most {}: {says}", goal.latency);
@@ -342,12 +343,12 @@ mod tests {
         let (then, found) = of(&[900.0, 100.0, 200.0, 150.0], &[1000.0, 800.0, 950.0]);
         assert_eq!(then, NextTrial::Try(400.0), "between 200 and 800 by ratio");
         assert_eq!((found.kept_per_second, found.failed_per_second), (Some(200.0), Some(800.0)));
-        let says = "kept at 200/s, not at 800/s; not settled within the rounds";
+        let says = "kept at 200/s, not at 800/s; not narrowed further within the rounds";
         assert!(found.sentence.ends_with(says), "{}", found.sentence);
         let (then, found) = of(&[900.0, 850.0], &[800.0]);
         assert_eq!(then, NextTrial::Try(400.0), "half of what failed");
         assert_eq!((found.kept_per_second, found.failed_per_second), (None, Some(800.0)));
-        let says = "not kept at 800/s; not settled within the rounds";
+        let says = "not kept at 800/s; not narrowed further within the rounds";
         assert!(found.sentence.ends_with(says) && !found.settled, "{}", found.sentence);
     }
 
@@ -372,7 +373,7 @@ mod tests {
         let none = search(1000.0, None, |_, _| false);
         assert!(!none.settled && none.kept_per_second.is_none());
         assert!(
-            none.sentence.contains("not kept at 1/s; cannot tell below that"),
+            none.sentence.contains("not kept at 1/s; undecided below that"),
             "{}",
             none.sentence
         );
@@ -392,7 +393,7 @@ mod tests {
             trials.push(tried(rate, false));
         }
         let found = findings(GOAL, trials, terms);
-        assert!(found.sentence.contains("not kept at 130/s; cannot tell below that"), "{found:?}");
+        assert!(found.sentence.contains("not kept at 130/s; undecided below that"), "{found:?}");
         assert!(found.sentence.contains("p99 needs 100 responses"), "{}", found.sentence);
     }
 
@@ -404,7 +405,7 @@ mod tests {
         assert_eq!(next(std::slice::from_ref(&few), terms), NextTrial::Try(24.0));
         let found = findings(GOAL, vec![few], terms);
         assert_eq!((found.kept_per_second, found.failed_per_second), (None, None));
-        assert!(found.sentence.contains("cannot tell here"), "{}", found.sentence);
+        assert!(found.sentence.contains("undecided: no trial"), "{}", found.sentence);
     }
 
     #[test]
@@ -424,5 +425,50 @@ mod tests {
         assert_eq!(after(4e8), NextTrial::Try(8e8));
         assert_eq!([after(6e8), after(0.99e9)], [NextTrial::Try(1e9); 2]);
         assert_eq!(after(1e9), NextTrial::Settled);
+    }
+
+    #[test]
+    fn a_trial_keeps_its_goal_up_to_the_limit_with_its_rate_and_enough_responses() {
+        let of = |started_share: f64, count: u64, latency_ns: u64| {
+            let mut found = crate::tests::sample::sample().workloads.remove(0);
+            assert_eq!(trial(7, &found, GOAL), None, "no rate was offered");
+            found.open_loop = Some(crate::OpenLoop {
+                arrivals: durio_workload::Arrivals::Constant { rate_per_second: 500.0 },
+                offered_per_second: 500.0,
+                achieved_per_second: 490.0,
+                due: 3000,
+                never_started: 0,
+                started_share,
+                lag_ns_mean: 1.0,
+                lag_ns_max: 2,
+                behind_ns_max: 3,
+            });
+            let commit = &mut found.operations[0];
+            let mut response = commit.service.clone();
+            (response.count, response.max_ns) = (count, 9_000_000);
+            commit.response = Some(response);
+            let point = |quantile, latency_ns| crate::CurvePoint { quantile, latency_ns };
+            commit.response_curve =
+                vec![point(0.5, 1), point(0.99, latency_ns), point(0.999, 8_000_000)];
+            trial(7, &found, GOAL).unwrap()
+        };
+        let kept = RateTrial {
+            round: 7,
+            rate_per_second: 500.0,
+            achieved_per_second: 490.0,
+            latency_ns: Some(2_000_000),
+            responses: 100,
+            too_few: false,
+            keeps_up: true,
+            kept: true,
+        };
+        assert_eq!(of(0.99, 100, 2_000_000), kept);
+        let slow = RateTrial { latency_ns: Some(2_000_001), kept: false, ..kept.clone() };
+        assert_eq!(of(0.99, 100, 2_000_001), slow);
+        let late = RateTrial { keeps_up: false, kept: false, ..kept.clone() };
+        assert_eq!(of(0.989, 100, 2_000_000), late);
+        let few = RateTrial { latency_ns: None, responses: 99, kept: false, too_few: true, ..kept };
+        assert_eq!(of(0.99, 99, 1), few);
+        assert_eq!(of(0.5, 99, 1), RateTrial { too_few: false, keeps_up: false, ..few });
     }
 }

@@ -36,11 +36,11 @@ impl SteadyRule {
     fn check(&self) -> Result<(), DeclinedAnalysis> {
         let shares = [self.excursion_share_max, self.slope_share_max];
         let why = if self.window_rounds < 2 {
-            "a window has at least two rounds"
+            "a window needs at least two rounds"
         } else if self.rounds_max < self.window_rounds {
             "the window is longer than the rounds allowed"
         } else if !shares.iter().all(|share| share.is_finite() && *share >= 0.0) {
-            "its shares are finite and not below zero"
+            "its shares must be finite and not below zero"
         } else {
             return Ok(());
         };
@@ -178,7 +178,7 @@ fn state(
         }
         (_, Some(judged)) => format!("not attained yet in {rounds} rounds; {judged}"),
         (_, None) => format!(
-            "cannot tell: no {} rounds in a row have figures above zero",
+            "undecided: no {} consecutive rounds have results above zero",
             rule.window_rounds
         ),
     };
@@ -252,7 +252,7 @@ mod tests {
         for nothing in [0.0, f64::NAN, f64::INFINITY, -1.0] {
             let found = judge(&[nothing; 8]);
             assert_eq!((found.attained_at, found.window), (None, None));
-            assert!(found.sentence.contains("cannot tell"), "{}", found.sentence);
+            assert!(found.sentence.contains("undecided"), "{}", found.sentence);
         }
         assert_eq!(judge(&[]).window, None);
         assert_eq!(judge(&[42.0; 4]).attained_at, None);

@@ -138,3 +138,105 @@ pub(crate) fn search_findings(
 fn share(per_mille: u16) -> f64 {
     f64::from(per_mille) / 1000.0
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_base::Nanos;
+    use durio_plan::{SectionKind, Step};
+
+    use super::*;
+    use crate::tests::sample::sample;
+
+    const GOAL: Goal = Goal { percentile: 99.0, latency: Nanos::from_millis(2) };
+
+    /// A section of the second step.
+    fn section() -> PlanSection {
+        PlanSection {
+            name: String::new(),
+            summary: String::new(),
+            kind: SectionKind::Single,
+            first_step: 1,
+            steps: 1,
+            rounds: None,
+            baseline: None,
+        }
+    }
+
+    fn rounds(ceiling_step: Option<u32>) -> Rounds {
+        let until = Until::GoalFound { goal: GOAL, precision_per_mille: 50, ceiling_step };
+        Rounds { max: 9, until }
+    }
+
+    #[test]
+    fn a_search_has_the_time_of_its_own_step_and_the_rate_of_its_ceiling() {
+        let mut plan = sample().plan;
+        let mut ceiling = sample().workloads.remove(0);
+        ceiling.iops = 777.0;
+        let step = Step { index: 1, ..plan.steps[0].clone() };
+        plan.steps.push(step);
+        let terms = |limit, ceiling_step| {
+            let mut plan = plan.clone();
+            plan.steps[1].limit = limit;
+            let at = |step: u32, round: u32| ((step, round) == (5, 0)).then_some(&ceiling);
+            let found = super::terms(&plan, &section(), rounds(ceiling_step), at).unwrap();
+            assert!((found.precision - 0.05).abs() < 1e-12, "{found:?}");
+            (found.ceiling, found.rate_least)
+        };
+        let (with, least) = terms(Limit::Duration(Nanos::from_secs(26)), Some(5));
+        // p99 needs 100 responses, and three tenths more are expected: 130 in 26 s.
+        assert!(with == Some(777.0) && (least - 5.0).abs() < 1e-9, "{with:?} {least}");
+        assert_eq!(terms(Limit::Operations(8), Some(4)), (None, 1.0));
+        assert_eq!(terms(Limit::Operations(8), None), (None, 1.0));
+        let until = Until::SteadyState {
+            tracked: 0,
+            tracking: Tracking::Iops,
+            window: 5,
+            excursion_per_mille: 200,
+            slope_per_mille: 100,
+        };
+        let steady = Rounds { max: 9, until };
+        assert!(super::terms(&plan, &section(), steady, |_, _| None).is_none());
+    }
+
+    #[test]
+    fn trials_and_series_end_at_the_first_round_that_is_missing() {
+        let found = |iops: f64| {
+            let mut found = sample().workloads.remove(0);
+            found.iops = iops;
+            found.open_loop = Some(crate::OpenLoop {
+                arrivals: durio_workload::Arrivals::Constant { rate_per_second: iops },
+                offered_per_second: iops,
+                achieved_per_second: iops,
+                due: 3000,
+                never_started: 0,
+                started_share: 1.0,
+                lag_ns_mean: 1.0,
+                lag_ns_max: 2,
+                behind_ns_max: 3,
+            });
+            found
+        };
+        let all = [found(10.0), found(20.0), found(30.0), found(40.0)];
+        let at = |step: u32, round: u32| {
+            let is_there = step == 1 && round != 2;
+            all.get(round as usize).filter(|_| is_there)
+        };
+        let tried = |count| {
+            let tried = trials(&section(), GOAL, count, at);
+            tried.iter().map(|trial| (trial.round, trial.rate_per_second)).collect::<Vec<_>>()
+        };
+        assert_eq!(tried(4), [(0, 10.0), (1, 20.0)]);
+        assert_eq!(tried(1), [(0, 10.0)]);
+        let series = |tracked| {
+            let until = Until::SteadyState {
+                tracked,
+                tracking: Tracking::Iops,
+                window: 5,
+                excursion_per_mille: 200,
+                slope_per_mille: 100,
+            };
+            tracked_series(&section(), Rounds { max: 9, until }, 4, at)
+        };
+        assert_eq!((series(0), series(1)), (vec![10.0, 20.0], vec![]));
+    }
+}

@@ -15,6 +15,7 @@ use durio_record::{
 use durio_workload::{CacheMode, Workload};
 
 use crate::distribution::{batch_findings, curve, distribution, quantile_or_max, with_fio_bins};
+use crate::foreign_load::{ForeignIo, OwnIo, foreign_io};
 use crate::rate_variation::rate_variation;
 use crate::{
     BatchFindings, DataFindings, Effective, InFlightFindings, IntervalPoint, KeptInterval,
@@ -53,10 +54,41 @@ pub(crate) fn step_findings(
         if stream > 0 {
             // The devices' counters are reported once, because the streams share them.
             findings.devices.clear();
+        } else {
+            findings.foreign_io = foreign_io_of(streams, plan, step);
         }
         findings
     };
     loads.map(findings).collect()
+}
+
+/// I/O of other programs on the one device below the streams.
+fn foreign_io_of(streams: &[StreamState], plan: &Plan, step: &Step) -> Option<ForeignIo> {
+    let device = cost::counting(&streams.first()?.ended.as_ref()?.devices)?;
+    let span = streams.iter().map(StreamState::span_ns).max()?;
+    let is_real = |state: &StreamState| {
+        // fio leaves its ramp out of its results, and the null engine does no I/O.
+        !matches!(state.started.engine, EngineKind::Fio | EngineKind::Null)
+    };
+    let own = OwnIo {
+        read: saturating_sum(streams.iter().map(|state| state.read_bytes_ever)),
+        reads_known: step.loads().zip(streams).all(|(load, state)| state.reads_all(load)),
+        writes_nothing: writes_nothing(plan, step),
+    };
+    streams.iter().all(is_real).then(|| foreign_io(device, &own, Nanos::new(span))).flatten()
+}
+
+/// True if the step writes nothing, and no earlier step left anything in the page cache that the
+/// kernel could write back now.
+fn writes_nothing(plan: &Plan, step: &Step) -> bool {
+    let leaves_dirty = |load: &Load| {
+        let workload = &load.workload;
+        let is_kept = workload.cache == CacheMode::Buffered && !workload.commits_each_write();
+        workload.writes() && is_kept
+    };
+    let mut earlier = plan.steps.iter().filter(|earlier| earlier.index < step.index);
+    !step.loads().any(|load| load.workload.writes())
+        && !earlier.any(|earlier| earlier.loads().any(leaves_dirty))
 }
 
 /// What one stream of a step has shown so far.
@@ -74,6 +106,8 @@ pub(crate) struct StreamState {
     commits_ever: u64,
     /// Reads and writes of all phases.
     accesses_ever: u64,
+    /// Bytes read, in all phases.
+    read_bytes_ever: u64,
     /// The ends of its jobs, without their histograms.
     jobs: Vec<JobEnded>,
     ended: Option<StepEnded>,
@@ -110,6 +144,7 @@ impl StreamState {
             links_syncs: false,
             commits_ever: 0,
             accesses_ever: 0,
+            read_bytes_ever: 0,
             jobs: Vec::new(),
             ended: None,
         }
@@ -147,6 +182,9 @@ impl StreamState {
             interval.operations.iter().filter(|record| ACCESSES.contains(&record.operation))
         {
             self.accesses_ever = self.accesses_ever.saturating_add(record.service.exact.count);
+            if record.operation == OperationName::Read {
+                self.read_bytes_ever = self.read_bytes_ever.saturating_add(record.bytes.get());
+            }
         }
         // The ramp stays in the sums above, because they are compared with counters that include
         // it.
@@ -174,6 +212,18 @@ impl StreamState {
 
     pub(crate) fn take_end(&mut self, ended: &StepEnded) {
         self.ended = Some(ended.clone());
+    }
+
+    /// True if the device reads exactly what the load reads: without the page cache, which reads
+    /// ahead and answers by itself, and reads the rest of a page before a part of it is written.
+    fn reads_all(&self, load: &Load) -> bool {
+        let workload = &load.workload;
+        let has_mix = !(workload.block_mix.is_empty() && workload.write_block_mix.is_empty());
+        let is_whole = workload.block_size.get().is_multiple_of(PAGE) && !has_mix;
+        // A mapped page is read before it is written.
+        let is_mapped = self.started.engine == EngineKind::Mmap;
+        let is_direct = self.started.cache == CacheMode::Direct;
+        !is_mapped && (is_direct || (!workload.reads() && is_whole))
     }
 
     /// The measured time: as the step reports, or without that the recorded intervals. One of
@@ -233,6 +283,7 @@ impl StreamState {
             // A trace is a separate step; the analyser attaches it when all steps have ended.
             latency_breakdown: None,
             device_time: self.device_time(alone, workload.commits_each_write()),
+            foreign_io: None,
             unwatched_max: self.points.iter().filter_map(|point| point.unwatched_max).max(),
             rate_variation: rate_variation(&self.points, step.interval, self.started.arrivals),
             intervals: self.points.clone(),
@@ -440,6 +491,9 @@ fn kept_interval(record: &OperationRecord) -> KeptInterval {
         service_ns: record.service.exact.sum_ns,
     }
 }
+
+// Size of a page in the cache on most processors; larger ones are whole multiples.
+const PAGE: u64 = 4096;
 
 /// Operations that move data for the program; syncs and commits are counted separately.
 const ACCESSES: [OperationName; 2] = [OperationName::Read, OperationName::Write];

@@ -87,7 +87,7 @@ pub fn prove(
             guard.set(values[side])?;
         }
         let (value, all) = (values[side], request.pairs * 2);
-        observer.remark(&format!("durio: run {turn} of {all}: {value}"));
+        observer.progress(&format!("durio: run {turn} of {all}: {value}"));
         follow(start(&folders[side], request.path)?, stop, || {
             guard.as_ref().map_or(Ok(()), |guard| guard.set(&sides.before))
         })

@@ -79,7 +79,7 @@ impl<'a> Bench<'a> {
     /// If nothing can be built here, or something would be overwritten that was not named.
     pub fn prepare(request: BenchRequest<'a>) -> Result<Self, CommandError> {
         let spec = read_stack_spec(request.spec)?;
-        let stacks = chosen_stacks(&spec, request.choice)?;
+        let stacks = with_directories(chosen_stacks(&spec, request.choice)?);
         // All that can be known is refused here: a bench takes hours, and what it finds wrong with its last
         // stack it should have told before the first.
         refuse_unknown_destroy(&stacks, request.destroy)?;
@@ -198,6 +198,19 @@ impl<'a> Bench<'a> {
             stacks: self.stacks.iter().map(waiting).collect(),
         }
     }
+}
+
+/// The stacks with the directories of their loop files, so that the record and the report name them.
+fn with_directories(mut stacks: Vec<DeclaredStack>) -> Vec<DeclaredStack> {
+    let files = std::env::temp_dir();
+    // Another path could not be declared.
+    let files = files.to_str().filter(|path| path.starts_with('/'));
+    for layer in stacks.iter_mut().flat_map(|stack| &mut stack.layers) {
+        if let (DeclaredKind::Loop(source), Some(files)) = (&mut layer.kind, files) {
+            source.directory.get_or_insert_with(|| files.to_owned());
+        }
+    }
+    stacks
 }
 
 /// Keeps what was found beside the manifest; of nothing measured, nothing.

@@ -218,7 +218,7 @@ mod tests {
             ("echo no such table >&2; exit 3", &[1][..], "no such table"),
             ("echo done", &[1], "says no rate"),
             ("echo tps = 5", &[1, 8], "{clients}"),
-            ("echo tps = 5", &[1], "another database"),
+            ("echo tps = 5", &[1], "a different database"),
             ("no-such-benchmark -c {clients}", &[1, 8], "not found"),
         ] {
             let error = calibrated(command, clients).unwrap_err();

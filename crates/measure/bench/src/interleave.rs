@@ -58,7 +58,7 @@ pub fn interleave(
         .map_err(|error| CommandError::io("make the folder", &folder, error))?;
     let ending = turns(pairs, stop, |turn, side| {
         let subject = [a, b][side];
-        observer.remark(&format!("durio: run {turn} of {}: {}", pairs * 2, subject.display()));
+        observer.progress(&format!("durio: run {turn} of {}: {}", pairs * 2, subject.display()));
         let child = durio_turn(command, subject, &sides[side])?
             .args(options)
             .spawn()

@@ -32,7 +32,7 @@ pub enum FioError {
     #[error("empty: fio wrote nothing; run it again with --output-format=json+")]
     Empty,
     /// No JSON document begins anywhere.
-    #[error("no JSON in it, it begins with '{first_line}'; run fio with --output-format=json+")]
+    #[error("no JSON: the file begins with '{first_line}'; run fio with --output-format=json+")]
     NotJson {
         /// The first line that is not blank, shortened.
         first_line: String,
@@ -44,7 +44,10 @@ pub enum FioError {
         line: u64,
     },
     /// The only result in the file ends too early.
-    #[error("line {line}: ends inside {inside}; fio was ended or still writes: repeat the run")]
+    #[error(
+        "line {line}: truncated inside {inside}: fio was killed or is still writing; repeat the \
+         run"
+    )]
     CutOff {
         /// The last line, from 1.
         line: u64,
@@ -61,7 +64,7 @@ pub enum FioError {
         what: String,
     },
     /// Written by a fio that counted in microseconds.
-    #[error("written by {version}; results of fio 3.0 and later are read, run it with such a fio")]
+    #[error("written by {version}; durio reads results of fio 3.0 and later")]
     TooOldResult {
         /// As fio names itself.
         version: String,
@@ -82,7 +85,7 @@ pub enum FioError {
         place: String,
     },
     /// The program at the path does not answer as fio does.
-    #[error("'{}' is not fio: to --version it says '{answer}'", path.display())]
+    #[error("'{}' is not fio: it answers --version with '{answer}'", path.display())]
     NotFioProgram {
         /// The program that was asked.
         path: PathBuf,
@@ -119,7 +122,7 @@ pub enum FioError {
     #[error("fio failed ({status}): {message}")]
     Failed { status: String, message: String },
     /// fio ended well without a result.
-    #[error("fio wrote no result, though it says that it succeeded")]
+    #[error("fio exited with success but wrote no result")]
     NoResult,
     /// fio was stopped before it had a result.
     #[error("stopped before fio had a result")]

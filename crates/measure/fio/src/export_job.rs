@@ -129,7 +129,7 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
         return refuse("a queue that drains before it is filled again");
     }
     if *blocking_syncs {
-        return refuse("syncs that hold up their job in one fio and not in the next (3.41)");
+        return refuse("syncs that block their job in fio before 3.41 and not in later versions");
     }
     let engine = engine_of(load);
     if workload.depth > 1 && !is_asynchronous(engine) {
@@ -192,7 +192,7 @@ fn sync_options(sync: SyncPolicy) -> Result<Option<FioOption>, FioError> {
         SyncMethod::ODsync => option("sync", "dsync"),
         SyncMethod::OSync => option("sync", "sync"),
         SyncMethod::RwfDsync | SyncMethod::RwfSync => {
-            return refuse(format!("{method} (fio knows no such flag); use o_dsync or o_sync"));
+            return refuse(format!("{method} (fio has no such flag); use o_dsync or o_sync"));
         }
         SyncMethod::FileRange => {
             return refuse(
@@ -232,7 +232,7 @@ fn rate_options(workload: &Workload, arrivals: Arrivals) -> Result<Vec<FioOption
 fn place_options(place: &ExportPlace) -> Result<Vec<FioOption>, FioError> {
     let ExportPlace { path, region, cpus, seed } = place;
     let Some(path) = path.to_str() else {
-        return refuse(format!("a path that is no text: '{}'", path.display()));
+        return refuse(format!("a path that is not UTF-8: '{}'", path.display()));
     };
     let mut options = vec![
         // A colon separates names; before anything else fio takes a backslash as it is (get_next_str).
@@ -414,7 +414,7 @@ fn coverage_option(
     match coverage {
         Coverage::Independent => Ok(Some(option("norandommap", 1))),
         _ if !skew.is_uniform() => {
-            refuse("blocks that each come once, and some of them more often: fio has no map then")
+            refuse("blocks that each come once, with a skew: fio has no map then")
         }
         Coverage::EachOnce if goes_on => {
             refuse("runs of blocks that each come once: in fio's map only jumps count")
@@ -434,7 +434,7 @@ fn skew_option(skew: &Skew, write_skew: Option<&Skew>) -> Result<Option<FioOptio
         Skew::Zipf { theta_per_mille } => format!("zipf:{}", thousandths(*theta_per_mille)),
         Skew::Pareto { h_per_mille } => format!("pareto:{}", thousandths((*h_per_mille).into())),
         Skew::Normal { .. } => {
-            return refuse("a normal distribution: fio's is another, which is also scattered");
+            return refuse("a normal distribution: fio's differs, and is scattered");
         }
         Skew::Zones { zones } => format!("zoned:{}", zone_list(zones)?),
         Skew::ByteZones { zones } => format!("zoned_abs:{}", byte_zone_list(zones)?),

@@ -95,7 +95,7 @@ pub struct FioVersion {
 
 /// Not a version of fio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a version of fio, which is as fio-3.33")]
+#[error("not a fio version, such as fio-3.33")]
 pub struct NotAVersion;
 
 impl FromStr for FioVersion {
@@ -150,7 +150,7 @@ impl FioCommand {
     /// that fio would read otherwise than it stands.
     fn arguments(&self, result: &Path) -> Result<Vec<OsString>, FioError> {
         if self.jobs.is_empty() {
-            return Err(wrong_job("", "there is no job to run"));
+            return Err(wrong_job("", "no job to run"));
         }
         let mut output = OsString::from("--output=");
         output.push(result);
@@ -179,7 +179,7 @@ fn add_job(arguments: &mut Vec<OsString>, job: &NamedOptions) -> Result<(), FioE
 fn complaint(option: &str, value: &str) -> Option<String> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if option.is_empty() || !option.bytes().all(is_part) {
-        Some(format!("'{option}' is not a name of an option"))
+        Some(format!("invalid option name '{option}'"))
     } else if option == "name" || is_program_option(&option.replace('_', "-")) {
         // It would change the result, or where it goes.
         Some(format!("'{option}' is not an option of a job"))
@@ -333,7 +333,7 @@ fn failed(status: ExitStatus, text: &str, messages: &str) -> FioError {
     let lines = messages.lines().chain(text.lines()).map(str::trim);
     let complaints: Vec<&str> = lines.filter(|line| line.starts_with("fio: ")).take(5).collect();
     let message = match (complaints.as_slice(), messages.trim(), text) {
-        ([], "", "") => "it gives no reason".to_owned(),
+        ([], "", "") => "no reason given".to_owned(),
         ([], "", text) => text.to_owned(),
         ([], messages, _) => messages.to_owned(),
         (complaints, ..) => complaints.join("; "),

@@ -14,6 +14,7 @@
 mod arithmetic;
 mod command_line;
 mod grammar;
+mod note_lines;
 mod options;
 mod program;
 mod resolve;
@@ -27,6 +28,7 @@ use crate::FioError;
 
 pub use command_line::parse_command_line;
 pub use grammar::parse_job_file;
+pub use note_lines::note_lines;
 pub use options::{
     Class, DataOptions, DurabilityOptions, Effect, JobOptions, NameOptions, OptionKind, OptionRow,
     OutputOptions, PatternOptions, PlacementOptions, QueueOptions, TargetOptions, TimingOptions,

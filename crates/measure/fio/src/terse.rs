@@ -189,4 +189,82 @@ mod tests {
         assert!(write(&output, 3, &[]).ends_with("%;two words\n"));
         assert!(write(&output, 2, &[]).ends_with("%\n;two words\n"));
     }
+
+    #[test]
+    fn each_figure_has_its_own_field_in_each_direction() {
+        let block = |first: u32| {
+            let [min, max] = [0, 1].map(|more| u64::from(first + more) * 1000);
+            let [mean, stddev] = [2, 3].map(|more| f64::from(first + more) * 1000.0);
+            LatencyBlock { min, max, mean, stddev, ..LatencyBlock::default() }
+        };
+        let figures = || {
+            Some(DirectionFigures {
+                io_bytes: 11 << 10,
+                bw_bytes: 12 << 10,
+                total_ios: 26,
+                runtime: 2000,
+                slat_ns: block(15),
+                clat_ns: block(19),
+                lat_ns: block(23),
+                bw_min: 27,
+                bw_max: 28,
+                bw_agg: 29.0,
+                bw_mean: 30.0,
+                bw_dev: 31.0,
+                bw_samples: 32,
+                iops_min: 33,
+                iops_max: 34,
+                iops_mean: 35.0,
+                iops_stddev: 36.0,
+                iops_samples: 37,
+                ..DirectionFigures::default()
+            })
+        };
+        let first = "11;12;13;2000;15;16;17.000000;18.000000;19;20;21.000000;22.000000";
+        let last = "23;24;25.000000;26.000000;27;28;29.000000%;30.000000;31.000000;32;33;34;\
+                    35.000000;36.000000;37";
+        let of_nothing = FioJob { jobname: "a".into(), groupid: 3, error: 5, ..FioJob::default() };
+        let jobs = vec![
+            FioJob { read: figures(), ..of_nothing.clone() },
+            FioJob { write: figures(), ..of_nothing.clone() },
+            FioJob { trim: figures(), ..of_nothing },
+        ];
+        let text = write(&FioOutput { jobs, version: "v".into(), ..FioOutput::default() }, 5, &[]);
+        // A direction has 47 fields, of which 20 are percentiles.
+        for (line, begin) in text.lines().zip([5, 52, 99]) {
+            let fields: Vec<&str> = line.split(';').collect();
+            assert_eq!(fields[..5], ["5", "v", "a", "3", "5"]);
+            assert_eq!(fields[begin..begin + 12].join(";"), first);
+            assert_eq!(fields[begin + 12..begin + 32], ["0%=0"; 20]);
+            assert_eq!(fields[begin + 32..begin + 47].join(";"), last);
+            let mut others = [5, 52, 99].into_iter().filter(|&other| other != begin);
+            assert!(others.all(|other| fields[other..other + 4] == ["0"; 4]), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_device_has_its_own_counters_and_then_those_of_its_members() {
+        let counters = |first: u32, util| {
+            let [read_ios, write_ios, read_merges, write_merges, read_ticks, write_ticks, in_queue] =
+                [0, 1, 2, 3, 4, 5, 6].map(|more| u64::from(first + more));
+            DiskCounters {
+                read_ios,
+                write_ios,
+                read_merges,
+                write_merges,
+                read_ticks,
+                write_ticks,
+                in_queue,
+                util,
+                ..DiskCounters::default()
+            }
+        };
+        let (own, members) = (counters(1, 8.5), Some(counters(11, 18.25)));
+        let raid = DiskUtil { name: "md0".into(), own, members, ..DiskUtil::default() };
+        let (jobs, disk_util) = (vec![FioJob::default()], Some(vec![raid]));
+        let output = FioOutput { jobs, disk_util, ..FioOutput::default() };
+        let expected = ";md0;1;2;3;4;5;6;7;8.50%;slaves;11;12;13;14;15;16;17;18.25%\n";
+        let text = write(&output, 3, &[]);
+        assert!(text.ends_with(expected), "{text}");
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! Facts are settings in effect, a database's settings and the findings of a run, all read by the
 //! caller; the rules are in `rules/`. [`AdviceReport`] is plain data: each rule is met, not met,
-//! cannot tell or not applicable, with the values read, what to do, how to undo it, and the sources.
-//! Nothing is applied or printed here.
+//! undecided or not applicable, with the values read, what to do and the expected gain (`gain.rs`),
+//! commands and lines that do it (`apply.rs`), and the sources. Nothing is applied or printed here.
 //!
 //! A rule is data: conditions in a small language over named facts (`condition.rs`), whose kinds
 //! are in `rules/facts.toml`. Documents that contradict each other are shown as a conflict, never
@@ -34,33 +34,38 @@ macro_rules! word_enum {
     };
 }
 
+mod answer;
+mod apply;
 mod condition;
 mod document;
 mod evidence;
 mod facts;
 mod from_run;
 mod from_system;
+mod gain;
 mod rule;
 mod settings;
 
 use durio_analyse::Findings;
 use durio_observe::{Stack, TuningReadings, leaf_devices};
 
+use apply::SettingPlace;
 use condition::SeenFacts;
-use facts::{Catalogue, Facts, filled};
+use facts::{Catalogue, FactValue, Facts, KnownFact, filled, named_in};
 use from_system::{SubjectFacts, SystemFacts};
 
+pub use apply::{Apply, ConfigFile, ConfigLine};
 pub use document::{
-    ADVICE_SCHEMA, Advice, AdviceReport, Apply, Conflict, MissingFact, PROOF_SCHEMA, ReadFact,
-    RuleCounts, RuleProof, Statement, SwitchedSetting,
+    ADVICE_SCHEMA, Advice, AdviceReport, Conflict, Gain, GainBasis, MissingFact, PROOF_SCHEMA,
+    ReadFact, RuleCounts, RuleProof, Statement, SwitchedSetting,
 };
-pub use evidence::{Conditions, Evidence, EvidenceOutcome};
+pub use evidence::{Conditions, Evidence, EvidenceOutcome, MeasuredGain};
 pub use facts::AdviceError;
 pub use rule::{
     AdviceRole, AdviceSource, AdviceState, ProofMethod, ProveLoad, Risk, Rule, SourceKind, Subject,
     Switch, rule_named, rules,
 };
-pub use settings::{DatabaseSetting, DatabaseSettings};
+pub use settings::{DatabaseSetting, DatabaseSettings, IncludedFiles};
 
 /// Where a fact is searched for first.
 #[derive(Debug, Clone, Copy)]
@@ -118,9 +123,22 @@ pub fn advise(request: &AdviceRequest<'_>) -> Result<AdviceReport, AdviceError> 
         run: request.run.map(|findings| findings.run_folder.clone()),
         counts: counts(&advice),
         conflicts: conflicts(&advice, all),
+        files: apply::files(advice.iter().flat_map(|advice| &advice.lines)),
+        origins: Vec::new(),
         notes: notes(request),
         advice,
     })
+}
+
+/// The settings of a database that rules read, by its own names for them.
+///
+/// # Errors
+/// If the rules cannot be read.
+pub fn settings_read(database: &str) -> Result<Vec<&'static str>, AdviceError> {
+    let catalogue = Catalogue::shipped()?;
+    let group = catalogue.settings_of(database).unwrap_or_default();
+    let names = catalogue.names().filter_map(|name| name.split_once('.'));
+    Ok(names.filter(|(of, _)| *of == group).map(|(_, name)| name).collect())
 }
 
 fn check_database(catalogue: &Catalogue, request: &AdviceRequest<'_>) -> Result<(), AdviceError> {
@@ -141,7 +159,7 @@ fn notes(request: &AdviceRequest<'_>) -> Vec<String> {
         return Vec::new();
     }
     let text = format!(
-        "the run was of other devices ({}) than the target is on ({}): its figures may be of other storage",
+        "the run measured other devices ({}) than the target is on ({}); its results may not hold here",
         there.join(", "),
         here.join(", ")
     );
@@ -166,6 +184,22 @@ struct Judgement {
     state: AdviceState,
     reason: String,
     seen: SeenFacts,
+    /// True unless it is open whether the rule applies.
+    is_settled: bool,
+}
+
+impl Judgement {
+    /// True if only the present values of a database's settings are unknown, which the rule sets
+    /// whatever they are.
+    fn is_unset(&self, rule: &Rule) -> bool {
+        let is_own = |name: &String| {
+            let mut changes = rule.set.iter();
+            changes.any(|change| change.place == SettingPlace::Database && change.fact == *name)
+        };
+        let missing = &self.seen.missing;
+        let is_open = self.state == AdviceState::CannotTell && self.is_settled;
+        is_open && !missing.is_empty() && missing.iter().all(is_own)
+    }
 }
 
 struct Judge<'a> {
@@ -186,10 +220,13 @@ impl Judge<'_> {
         if !is_for_database || subjects.is_empty() {
             let reason = match is_for_database {
                 true => format!("there is no {} here", rule.subject.name()),
+                false if database.is_none() => {
+                    format!("it needs --database {}", rule.databases.join(" or "))
+                }
                 false => format!("it is about {}", rule.databases.join(", ")),
             };
             let (state, seen) = (AdviceState::NotApplicable, SeenFacts::default());
-            let judgement = Judgement { state, reason, seen };
+            let judgement = Judgement { state, reason, seen, is_settled: true };
             return vec![self.advice(rule, String::new(), self.system.base(), judgement)];
         }
         let one = |SubjectFacts { about, mut facts, .. }: SubjectFacts| {
@@ -206,25 +243,25 @@ impl Judge<'_> {
             match applies.holds(facts, &mut seen) {
                 Some(true) => {}
                 Some(false) => {
-                    let reason =
-                        format!("it is about something else: {}", deciding_facts(&seen, facts));
-                    return Judgement { state: AdviceState::NotApplicable, reason, seen };
+                    let reason = format!("it does not apply: {}", deciding_facts(&seen, facts));
+                    let state = AdviceState::NotApplicable;
+                    return Judgement { state, reason, seen, is_settled: true };
                 }
-                None => return self.cannot_tell(seen, facts),
+                None => return self.cannot_tell(seen, facts, false),
             }
         }
         // Measured values are shown even where they only made the rule apply.
         seen.used.retain(|name| name.starts_with("run."));
         seen.missing.clear();
         let state = match rule.met.holds(facts, &mut seen) {
-            None => return self.cannot_tell(seen, facts),
+            None => return self.cannot_tell(seen, facts, true),
             Some(true) => AdviceState::Met,
             Some(false) => AdviceState::NotMet,
         };
-        Judgement { state, reason: deciding_facts(&seen, facts), seen }
+        Judgement { state, reason: deciding_facts(&seen, facts), seen, is_settled: true }
     }
 
-    fn cannot_tell(&self, seen: SeenFacts, facts: &Facts) -> Judgement {
+    fn cannot_tell(&self, seen: SeenFacts, facts: &Facts, is_settled: bool) -> Judgement {
         let mut reasons: Vec<String> = Vec::new();
         for name in &seen.missing {
             let reason = match why_unreadable(name, facts) {
@@ -235,15 +272,26 @@ impl Judge<'_> {
                 reasons.push(reason);
             }
         }
-        Judgement { state: AdviceState::CannotTell, reason: reasons.join("; "), seen }
+        let (state, reason) = (AdviceState::CannotTell, reasons.join("; "));
+        Judgement { state, reason, seen, is_settled }
     }
 
     fn advice(&self, rule: &Rule, about: String, facts: &Facts, judgement: Judgement) -> Advice {
         let fill = |text: &Option<String>| text.as_deref().map(|text| filled(text, facts));
+        let gain = gain::gain(rule, facts);
+        let is_wanted = judgement.state == AdviceState::NotMet || judgement.is_unset(rule);
+        let lines = match is_wanted && gain.basis != GainBasis::Refuted {
+            true => lines(rule, &about, facts),
+            false => Vec::new(),
+        };
         Advice {
             rule: rule.id.clone(),
             name: rule.name.clone(),
             title: rule.title.clone(),
+            now: now(rule, &judgement.seen, facts),
+            new: new_value(rule, facts, self.catalogue),
+            gain,
+            lines,
             layer: rule.layer.clone(),
             subject: rule.subject,
             about,
@@ -273,6 +321,62 @@ impl Judge<'_> {
     }
 }
 
+/// The present value: in the rule's words, of the settings that it changes, or of what decided.
+fn now(rule: &Rule, seen: &SeenFacts, facts: &Facts) -> Option<String> {
+    if let Some(text) = &rule.now {
+        return is_known(text, facts).then(|| filled(text, facts));
+    }
+    let decided = seen.used.iter().map(String::as_str).filter(|name| !name.starts_with("run."));
+    let names: Vec<&str> = match rule.set.is_empty() {
+        true => decided.collect(),
+        false => rule.set.iter().map(|change| change.fact.as_str()).collect(),
+    };
+    let known = names.into_iter().filter_map(|name| Some((name, shown(facts.get(name)?)?)));
+    match known.collect::<Vec<_>>().as_slice() {
+        [] => None,
+        [(_, value)] => Some(value.clone()),
+        several => {
+            let each = several.iter().map(|(name, value)| format!("{} {value}", short(name)));
+            Some(each.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// A value with its unit; flags and zero, which need none, as their place writes them.
+fn shown(fact: &KnownFact) -> Option<String> {
+    let value = fact.value.as_ref().ok()?;
+    let is_plain = matches!(value, FactValue::Flag(_)) || value.magnitude() == Some(0.0);
+    Some(if is_plain { fact.text.clone() } else { value.to_string() })
+}
+
+/// The value of a rule's only setting; one that was measured has its unit.
+fn new_value(rule: &Rule, facts: &Facts, catalogue: &Catalogue) -> Option<String> {
+    let [change] = rule.set.as_slice() else { return None };
+    if !is_known(&change.to, facts) {
+        return None;
+    }
+    let text = filled(&change.to, facts);
+    let kind = catalogue.kind(&change.fact).filter(|_| text != change.to);
+    let value = kind.and_then(|kind| kind.read(&text).ok());
+    Some(value.map_or(text, |value| value.to_string()))
+}
+
+fn lines(rule: &Rule, about: &str, facts: &Facts) -> Vec<ConfigLine> {
+    let all = rule.set.iter().map(|change| change.config_line(&rule.group, about));
+    let known = all.filter(|config| is_known(&config.line, facts));
+    known.map(|config| ConfigLine { line: filled(&config.line, facts), ..config }).collect()
+}
+
+/// True if every fact that a text names is known.
+fn is_known(text: &str, facts: &Facts) -> bool {
+    named_in(text).all(|name| facts.value(name).is_some())
+}
+
+/// The name of a fact within its group.
+fn short(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(_, short)| short)
+}
+
 /// Why the text that was read is not a value of the fact's kind, and where it was read.
 fn why_unreadable(name: &str, facts: &Facts) -> Option<String> {
     let fact = facts.get(name)?;
@@ -289,8 +393,7 @@ fn read(name: &str, facts: &Facts) -> Option<ReadFact> {
 fn deciding_facts(seen: &SeenFacts, facts: &Facts) -> String {
     let tell = |name: &String| {
         let ReadFact { fact, value, place } = read(name, facts)?;
-        let short = fact.split_once('.').map_or(fact.as_str(), |(_, short)| short);
-        Some(format!("{short} is {value} ({place})"))
+        Some(format!("{} is {value} ({place})", short(&fact)))
     };
     seen.used.iter().filter_map(tell).collect::<Vec<_>>().join(", ")
 }

@@ -17,6 +17,7 @@ use durio_base::{Nanos, Rate};
 use serde::Serialize;
 
 pub use bench::{of_capture, of_proof, of_stacks};
+pub use database::{database_label, unpredicted};
 pub use run::{of_run, other_work};
 
 /// The answer of a report.
@@ -88,11 +89,13 @@ pub(crate) enum SummaryRule {
     NotKeptUp,
     UnsafeSetting,
     Lost,
+    NamedUnfit,
     AllLimitsMissed,
     Incomplete,
     InMemory,
     Contradiction,
     GoalOpen,
+    NamedOpen,
     NoLimit,
     LimitMissed,
     SlowCommits,
@@ -103,16 +106,18 @@ pub(crate) enum SummaryRule {
 }
 
 impl SummaryRule {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 18] = [
         Self::GoalMissed,
         Self::NotKeptUp,
         Self::UnsafeSetting,
         Self::Lost,
+        Self::NamedUnfit,
         Self::AllLimitsMissed,
         Self::Incomplete,
         Self::InMemory,
         Self::Contradiction,
         Self::GoalOpen,
+        Self::NamedOpen,
         Self::NoLimit,
         Self::LimitMissed,
         Self::SlowCommits,
@@ -146,6 +151,11 @@ impl SummaryRule {
                 "an acknowledged write did not survive a power cut, or a proof ended unexpectedly",
                 "the proof's own expectation",
             ),
+            Self::NamedUnfit => (
+                Bad,
+                "a database that was named (--database) has a documented limit that is missed",
+                "the databases' makers, and practice where marked with *",
+            ),
             Self::AllLimitsMissed => (
                 Bad,
                 "every documented limit that could be compared is missed",
@@ -159,6 +169,11 @@ impl SummaryRule {
                 "Little's law within 2 %, clocks within 0.1 %",
             ),
             Self::GoalOpen => (Unknown, "a goal could not be compared", "the user (--goal)"),
+            Self::NamedOpen => (
+                Unknown,
+                "a limit of a database that was named (--database) could not be compared",
+                "the databases' makers, and practice where marked with *",
+            ),
             Self::NoLimit => (Unknown, "no limit applies; the sentence has no verdict word", ""),
             Self::LimitMissed => (
                 Caution,
@@ -176,7 +191,7 @@ impl SummaryRule {
             Self::Unfinished => (Caution, "parts of a proof are undecided or not done", ""),
             Self::OtherWork => (
                 Good,
-                "other work used more than 0.25 CPUs during the run (a caveat)",
+                "other work used more than 0.25 CPUs, or 1 MiB/s of the same device (a caveat)",
                 "durio's choice: an eighth of two CPUs",
             ),
             Self::NotSteady => (

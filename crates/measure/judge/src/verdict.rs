@@ -103,6 +103,7 @@ fn verdict(
         unit: "ns".to_owned(),
         source: None,
         note: None,
+        asked: threshold.asked,
     };
     match threshold.bound {
         ThresholdBound::Undocumented => without_threshold(input, plain, workload),

@@ -38,164 +38,165 @@ rules! {
     RULES of WarningCheck;
     Workload "stopped" machine::stopped:
         "durio itself did not run for a while during the measurement",
-        "the process was stopped, the machine suspended, or others had its processors: what was in \
-         flight seems to last that long, and nothing begins meanwhile" =>
-        "do not read these latencies as the storage's; run again";
+        "the process was stopped, the machine suspended, or other programs had its CPUs: \
+         operations in flight seem to last that long, and none starts" =>
+        "do not attribute these latencies to the storage; run again";
     Workload "unmeasured" figures::unmeasured:
         "no operation was completed after the ramp",
-        "nothing was measured: there is no figure, and a rate of 0 would be a wrong one" =>
-        "give it more to do, or a shorter ramp; run again";
+        "nothing was measured: there is no result, and a rate of 0 would be wrong" =>
+        "give the workload more to do, or a shorter ramp; run again";
     Workload "inconsistent" figures::inconsistent:
         "mean latency × rate and an independent count of operations in flight differ by more \
          than 2 %",
-        "Little's law does not hold between the latencies and an independent count: a figure of \
+        "latencies and an independent count contradict each other (Little's law): some result of \
          this workload is wrong" =>
-        "do not use these figures; run again, and report it as a fault of durio if it stays";
+        "do not use these results; run again, and report a bug in durio if it persists";
     Workload "clock" figures::clock:
         "the clock that stamps operations runs more than 0.1 % fast or slow against the \
          kernel's",
-        "all latencies and rates of this workload are off by as much" =>
+        "all latencies and rates of this workload are off by that much" =>
         "run again with --clock monotonic";
     Run "time-scale" campaign::time_scale:
         "a campaign ran with --scale-time below 1",
-        "a shorter step sees less of the state that the campaign is about; nothing in it compares \
-         with published figures" =>
-        "use these figures to try the campaign out, and run it without a time scale";
+        "shorter steps see less of the state that the campaign is about; do not compare the \
+         results with published ones" =>
+        "use these results only to try the campaign out; then run it without a time scale";
     Section "not-steady" campaign::not_steady:
-        "a section that was to reach a steady state ended without reaching it",
-        "figures of a storage that still changes depend on when they were taken" =>
+        "a section that should reach a steady state ended without reaching it",
+        "while the storage still changes, results depend on when they are measured" =>
         "precondition for longer, or allow more rounds";
     Section "left-state" campaign::left_state:
-        "the rate left its initial state within a step, and got worse",
-        "the rate at the end differs from that at the start: a mean over the step describes \
+        "the rate left its initial level within a step and became worse",
+        "the rate at the end differs from the rate at the start: a mean over the step describes \
          neither" =>
-        "look at the rate over time in the report; plan with what lasts";
+        "look at the rate over time in the report; plan with the rate that lasts";
     Workload "offered-rate" campaign::offered_rate:
-        "an open loop achieved less than the rate that was offered",
-        "the storage did not keep up: the queue grows for as long as the step lasts, and response \
-         latencies say how long that was" =>
-        "read these points as beyond the limit; offer less for latencies that last";
+        "an open loop achieved less than the offered rate",
+        "the storage did not keep up: the queue grows until the step ends, so response latencies \
+         depend on the length of the step" =>
+        "treat these points as beyond the limit; offer a lower rate for stable latencies";
     Workload "idle-gap" campaign::idle_gap:
         "nothing was in flight for more than 50 ms between preconditioning and the step after \
          it",
-        "an idle drive leaves the state that it was brought into" =>
-        "prepare targets before the campaign, not between its steps; look at what held the run up";
+        "an idle drive leaves its preconditioned state" =>
+        "prepare targets before the campaign, not between its steps; find out what delayed the \
+         run";
     Locations "memory" machine::memory_backed:
-        "the target lies in memory (tmpfs), and no write was to be durable",
-        "memory is not storage: nothing survives a power cut, and no figure here is a device's" =>
+        "the target is in memory (tmpfs), and no write had to be durable",
+        "memory is not storage: nothing survives a power cut, and no result here describes a \
+         device" =>
         "name a directory on the storage that the database will use";
     Workload "page-cache" figures::page_cache:
         "reads, or writes that are not synced one by one, went through the page cache",
-        "the figures are of memory as much as of the storage below" =>
-        "measure where O_DIRECT works, or read these figures as the page cache's";
+        "the results describe memory as much as the storage below" =>
+        "measure where O_DIRECT works, or treat these results as those of the page cache";
     Workload "fallback" figures::fallback:
-        "O_DIRECT, io_uring, registered buffers or something else that was asked for was \
-         refused, and another way was taken",
-        "the workload did not run as it is defined; compare only with runs that did the same" =>
+        "a requested feature (O_DIRECT, io_uring, registered buffers) was refused, and a \
+         substitute was used",
+        "the workload did not run as defined; compare only with runs that used the same \
+         substitute" =>
         "run where the kernel and the user's limits allow it (ulimit -l, io_uring_disabled)";
     Run "too-short" figures::too_short:
         "a workload or step was measured for less than 300 s",
-        "a short run sees neither garbage collection nor throttling nor the end of a burst credit" =>
-        "run with --thorough before you buy, size or blame anything";
+        "a short run misses garbage collection, throttling and the end of burst credits" =>
+        "use --thorough before you buy, size or blame anything";
     Run "too-short" figures::too_short_campaign:
         "a workload or step was measured for less than 300 s",
-        "a short run sees neither garbage collection nor throttling nor the end of a burst credit" =>
+        "a short run misses garbage collection, throttling and the end of burst credits" =>
         "give each step its full time before you buy, size or blame anything";
     Workload "stalls" figures::stalls:
-        "intervals without any completion, or with less than half of the average rate",
-        "a database waits that long, and its clients with it; averages do not show it" =>
-        "look at the rate over time in the report; check what else uses the device";
+        "intervals without any completion, or with less than half of the median rate",
+        "a database and its clients wait that long; averages do not show it" =>
+        "look at the rate over time in the report; find out what else uses the device";
     Workload "noisy" figures::noisy:
         "the standard deviation of the intervals' rates is more than 20 % of their mean",
-        "another run may give other figures; small differences between runs mean nothing" =>
-        "run longer, run several times, and stop what else uses the machine or the storage";
+        "another run may give other results; small differences between runs mean nothing" =>
+        "run longer or several times, and stop other users of the machine and the storage";
     Workload "tail" figures::tail_gap:
         "p99.99 is more than ten times p99",
-        "one operation in ten thousand is far slower than the p99 tells; a transaction of many \
-         operations meets it often" =>
-        "judge by p99.9 and p99.99; look for background work of the device or the host";
+        "one operation in ten thousand is far slower than the p99 suggests; a transaction of many \
+         operations hits one often" =>
+        "judge by p99.9 and p99.99; look for background work in the device or on the host";
     Workload "submit" figures::submit_latency:
         "the median time of submitting an operation is above 10 µs",
-        "asynchronous submission that blocks keeps the job from its other operations; the rate is \
-         bound by the submitting thread" =>
-        "expect more from more jobs or a larger --batch than from more depth; check the filesystem \
-         and the scheduler";
+        "asynchronous submission that blocks keeps the job from its other operations; the \
+         submitting thread limits the rate" =>
+        "more jobs or a larger --batch will help more than more depth; check the filesystem and \
+         the scheduler";
     Workload "trace-lost" figures::trace_lost:
-        "the kernel could not keep all events of a trace of the path (--trace-path)",
-        "operations with a missing event are left out: what is left may be another mix than all of \
-         them, and where the time goes is known of fewer" =>
-        "trace again with less else on the machine; trust the times of a path that lost nothing";
+        "the kernel lost events of a trace of the path (--trace-path)",
+        "operations with a missing event are left out, and the others may not be typical of all" =>
+        "trace again on a quieter machine; trust a trace that lost nothing";
     Workload "outside-device" figures::outside_device:
         "more than a quarter of each operation's time, and more than 50 µs, was not spent in \
          the device (by the kernel's counters)",
         "part of the latency arises above the device" =>
-        "compare with another engine and with less depth; durio check --verbose shows the layers, \
-         durio stack bench what each of them costs";
+        "find out whether the time is spent waiting for a CPU (stop other programs) or in the \
+         filesystem and kernel (durio check --verbose shows the layers, durio stack bench their \
+         cost)";
     Workload "unwatched" figures::unwatched:
         "in a quarter of the intervals or more a job went at least 1 ms, and twice its usual \
          latency, without looking for completions",
-        "what completed meanwhile was seen late: part of the tail latency is durio's own" =>
-        "leave more processors to durio, or give fewer --jobs; if nothing else runs, report it as \
-         a fault of durio";
+        "completions in that time were seen late: part of the tail latency is durio's" =>
+        "leave more CPUs to durio, or use fewer --jobs; if nothing else is running, report a bug \
+         in durio";
     Real "one-core" machine::one_core:
         "the busiest job used more than 90 % of a core",
-        "the speed of a single thread bounds the rate, not the storage" =>
-        "expect more from more jobs; compare only with machines of the same single-thread speed";
+        "the speed of a single thread limits the rate, not the storage" =>
+        "try more jobs; compare only with machines of the same single-thread speed";
     Real "durio-limit" machine::durio_limit:
-        "a job reached more than half of the rate that it reaches without any storage",
-        "durio itself is a large part of the time of each operation" =>
+        "a job reached more than half of the rate that it reaches without storage",
+        "durio itself takes a large part of each operation's time" =>
         "read the rate as a lower bound; use larger blocks or more jobs";
     Real "system-cpu" machine::system_time:
-        "more than 30 % of the machine's processor time was spent in the kernel",
-        "the kernel's path to the storage, not the device, may set the rate; a database has to \
-         share these processors" =>
-        "check filesystem, encryption, and interrupt placement; compare with the raw device";
+        "more than 30 % of the machine's CPU time was spent in the kernel",
+        "the kernel's path to the storage, not the device, may limit the rate; a database has to \
+         share these CPUs" =>
+        "check filesystem, encryption and interrupt placement; compare with the raw device";
     Real "steal" machine::steal:
-        "the hypervisor withheld more than 1 % of the processor time",
-        "processor time went to other guests: latencies contain their work" =>
-        "run again at another time, or on a machine of its own";
+        "the hypervisor withheld more than 1 % of the CPU time",
+        "CPU time went to other guests: latencies include their work" =>
+        "run again at another time, or on a dedicated machine";
     Real "throttled" machine::throttled:
-        "the control group's processor quota (cpu.max) stopped the process",
-        "latencies contain waits for the processor quota" =>
-        "raise cpu.max of the group, or read the figures as those of this quota";
+        "the control group's CPU quota (cpu.max) stopped the process",
+        "latencies include waits for the CPU quota" =>
+        "raise cpu.max of the group, or treat the results as those of this quota";
     Run "tracing" machine::tracing:
-        "tracers or trace events of the kernel were on when the run began",
-        "what is traced costs each operation: rates are lower than without it, latencies longer" =>
-        "end the tracer, or write 0 to events/enable and nop to current_tracer there; then run \
-         again";
+        "kernel tracers or trace events were on when the run started",
+        "tracing costs each operation: rates are lower, and latencies longer" =>
+        "stop the tracer, or write 0 to events/enable and nop to current_tracer; then run again";
     Run "limits" machine::limits:
-        "the control group limits I/O or processors, or the process may use only some of the \
-         processors",
-        "the kernel caps what this process can reach, whatever the storage could" =>
-        "run outside of the limit to measure the storage, inside to measure what a database there \
-         gets";
+        "the control group limits I/O or CPUs, or the process may use only some of the CPUs",
+        "the kernel limits this process, whatever the storage can do" =>
+        "run outside of the limit to measure the storage, inside to measure what a database gets \
+         there";
     Run "governor" machine::governor:
-        "the processor's frequency governor is not 'performance'",
-        "a processor that clocks down between operations adds microseconds to each" =>
-        "set it to performance for the measurement, as for the database";
+        "the CPU frequency governor is not 'performance'",
+        "a CPU that clocks down between operations adds microseconds to each" =>
+        "set it to performance, for the measurement as for the database";
     Locations "raw-reads" machine::raw_reads:
         "a block device was read directly",
         "blocks that were never written, or trimmed, are answered without reading the medium" =>
-        "read figures of a new or trimmed device as an upper bound; overwrite it first";
+        "treat results of a new or trimmed device as an upper bound; overwrite the device first";
     Workload "sparse" machine::sparse:
         "an existing file is allocated only in part",
-        "blocks of a file that were never written, or are compressed, are answered without reading \
-         the medium, and writing them allocates first" =>
-        "take a file that is written fully, or name its directory and let durio make one";
+        "blocks that were never written, or are compressed, are answered without reading the \
+         medium, and writing them allocates first" =>
+        "use a file that is fully written, or name its directory and let durio make one";
     Workload "shared-blocks" machine::shared_walks:
-        "several sequential jobs go over the same blocks",
+        "several sequential jobs use the same blocks",
         "the first job to reach a block brings it into caches for the others, or has just written \
-         it: the rate is higher than that of the storage" =>
-        "give each job a share of its own (--share-each; region = \"share-each\" in a spec; \
-         offset_increment in a fio job), or a file each";
+         it: the rate is higher than the storage's" =>
+        "give each job its own share (--share-each; region = \"share-each\" in a spec; \
+         offset_increment in a fio job), or its own file";
 }
 
 /// A warning without a rule: the runner says what it sees.
 const NOTE: CodedRule<()> = CodedRule {
     id: "note",
-    what: "the runner could not do something as planned, and says what",
+    what: "the runner could not do something as planned; the note says what",
     why: "the runner could not do everything as planned",
-    advice: "consider it when you read the figures",
+    advice: "consider it when you read the results",
     check: (),
 };
 
@@ -393,7 +394,7 @@ mod tests {
         ("inconsistent", deviating_for_millis, 49.0, 50.0),
         // In an open loop 10 µs for each operation, and 10 ms of the whole, are explained.
         ("inconsistent", open_loop_apart, 0.029_9, 0.030_1),
-        // Nobody looked for 1 ms, or twice as long as an operation takes, in a quarter of the intervals.
+        // No look for 1 ms, or twice as long as an operation takes, in a quarter of the intervals.
         ("unwatched", |sample, value| unwatched(sample, whole(value), 4), 999_999.0, 1_000_000.0),
         ("unwatched", |sample, value| unwatched(sample, 1_000_000, whole(value)), 5.0, 4.0),
         // Clocks: 0.1 %.
@@ -516,6 +517,7 @@ mod tests {
             request_ns_mean: 200_000.0,
             outside_ns_mean: nanos,
             outside_share: share,
+            shares: None,
         });
     }
 
@@ -574,18 +576,17 @@ mod tests {
             "commit: each job did 6000 I/Os per second; without storage it does 8000"
         );
         assert_eq!(one(16, 0.41), "commit: 41 % of the machine's time was spent in the kernel");
-        assert_eq!(one(17, 0.023), "commit: the hypervisor took 2.3 %");
+        assert_eq!(one(17, 0.023), "commit: the hypervisor took 2.3 % of the CPU time");
         assert_eq!(
             one(20, 0.985),
             "commit: 1970 of 2000 per second; 2 % of the arrivals never started"
         );
-        assert_eq!(one(22, 1.5), "cpu.max allows 1.50 of 4 processors");
+        assert_eq!(one(22, 1.5), "cpu.max allows 1.50 of 4 CPUs");
         let stalled = seen("stalls", |sample| {
             sample.evenness().intervals_empty = 3;
             sample.evenness().intervals_under_half = 5;
         });
-        let expected =
-            "commit: of 300 intervals 3 had no completion and 5 under half of the average rate";
+        let expected = "commit: of 300 intervals, 3 had no completion and 5 ran at less than half the median rate";
         assert_eq!(stalled.unwrap(), expected);
     }
 }

@@ -30,10 +30,10 @@ pub(crate) type CheckFault = String;
 pub fn check_declared(stack: &DeclaredStack) -> Result<(), BuildError> {
     let whole = |what: &str| BuildError::Stack { stack: stack.name.clone(), what: what.to_owned() };
     if stack.layers.is_empty() {
-        return Err(whole("it has no layers; the first one says where its devices come from"));
+        return Err(whole("it has no layers; the first must be a source of devices"));
     }
     if stack.layers.len() > MOST_LAYERS {
-        return Err(whole("it has more than 16 layers; nothing sensible does"));
+        return Err(whole("it has more than 16 layers, the most that are supported"));
     }
     let mut below = Below::default();
     let mut lower = None;
@@ -67,11 +67,11 @@ fn check_layer(
 
 fn check_order(lower: Option<&DeclaredLayer>, layer: &DeclaredLayer) -> Result<(), CheckFault> {
     if layer.groups == 0 {
-        return Err("groups is 0; leave it out, or say into how many".into());
+        return Err("groups is 0; leave it out, or give 1 or more".into());
     }
     match (lower, layer.kind.is_source()) {
-        (None, false) => Err(format!("it stands on nothing; put {} first", sources())),
-        (Some(_), true) => Err("it can only be the first layer, for it stands on nothing".into()),
+        (None, false) => Err(format!("it needs devices below it; put {} first", sources())),
+        (Some(_), true) => Err("it is a source of devices and must be the first layer".into()),
         (None, true) if layer.groups > 1 => Err("the first layer has no groups".into()),
         (Some(lower), false) if lower.kind.is_filesystem() => {
             Err("nothing can stand on a filesystem; make the filesystem the last layer".into())
@@ -124,11 +124,11 @@ impl Below {
         }
         let (fewest, found) = (devices.start(), self.devices);
         if found < *fewest {
-            return Err(format!("it needs {fewest} devices or more and stands on {found}"));
+            return Err(format!("it needs {fewest} devices or more and has {found} below it"));
         }
         if found > *devices.end() {
             return Err(format!(
-                "it takes one device and stands on {found}; join them with md or lvm, or use one"
+                "it takes one device and has {found} below it; join them with md or lvm, or use one"
             ));
         }
         at_least(least, self.size, of_what).map(|()| self)
@@ -170,7 +170,7 @@ pub(crate) fn power_of_two(size: Bytes, what: &str, most: Bytes) -> Result<(), C
     if size.get().is_power_of_two() && size >= least && size <= most {
         return Ok(());
     }
-    Err(format!("{what}, {size}, is no power of two from {least} to {most}"))
+    Err(format!("{what}, {size}, is not a power of two from {least} to {most}"))
 }
 
 #[cfg(test)]
@@ -192,9 +192,9 @@ mod tests {
         assert!(fault(vec![]).contains("no layers"));
         assert_eq!(
             fault(vec![ext4()]),
-            "stack 'test', layer 1 (ext4): it stands on nothing; put ram, zram, null, loop or device first"
+            "stack 'test', layer 1 (ext4): it needs devices below it; put ram, zram, null, loop or device first"
         );
-        assert!(fault(vec![loops(1, 64), loops(1, 64)]).contains("can only be the first layer"));
+        assert!(fault(vec![loops(1, 64), loops(1, 64)]).contains("must be the first layer"));
         let above = fault(vec![loops(2, 64), btrfs(BtrfsProfile::Single), DeclaredKind::Md(md(1))]);
         assert!(above.contains("layer 3 (md): nothing can stand on a filesystem"), "{above}");
         assert!(fault(vec![loops(1, 64); 17]).contains("more than 16 layers"));
@@ -226,7 +226,7 @@ mod tests {
         assert!(over(lvm(LvmLayout::Raid1)).is_err());
     }
 
-    /// The numbers are those of the tools' manuals and sources, each beside its constant.
+    /// The numbers are those of the tools' manuals and sources, each next to its constant.
     #[test]
     fn each_kind_needs_devices_of_its_least_size() {
         let lvm = DeclaredKind::Lvm(Lvm { layout: LvmLayout::Linear, chunk: None });
@@ -243,7 +243,7 @@ mod tests {
             (btrfs(BtrfsProfile::Raid10), 2, 131_072_000),
             (lvm, 1, mib(9)),
             (raid(1), 2, mib(4)),
-            // A chunk of 512 KiB beside the metadata, unless another is declared; 1 MiB for a bitmap.
+            // A chunk of 512 KiB next to the metadata, unless another is declared; 1 MiB for a bitmap.
             (DeclaredKind::Md(md(0)), 2, mib(4) + (512 << 10)),
             (DeclaredKind::Md(chunked(64)), 2, mib(4) + (64 << 10)),
             (DeclaredKind::Md(bitmap), 2, mib(5) + (512 << 10)),
@@ -270,8 +270,12 @@ mod tests {
         let gib = 1 << 30;
         assert!(chunked(0, gib).is_ok() && chunked(5, gib).is_ok());
         let refused = [chunked(0, gib + 4096).unwrap_err(), chunked(5, 2 * gib).unwrap_err()];
-        assert!(refused[0].ends_with("is no multiple of 4 KiB up to 1 GiB"), "{}", refused[0]);
-        assert!(refused[1].ends_with("is no power of two from 4 KiB to 1 GiB"), "{}", refused[1]);
+        assert!(refused[0].ends_with("is not a multiple of 4 KiB up to 1 GiB"), "{}", refused[0]);
+        assert!(
+            refused[1].ends_with("is not a power of two from 4 KiB to 1 GiB"),
+            "{}",
+            refused[1]
+        );
         let layout =
             |level, word: &str| on(DeclaredMd { layout: Some(word.to_owned()), ..md(level) });
         for word in ["left-asymmetric", "rs", "parity-first", "parity-last"] {

@@ -127,7 +127,7 @@ pub(super) fn made_directory(path: &Path) -> io::Result<LayerIdentity> {
     let stat = rustix::fs::fstat(&folder)?;
     match stat.st_uid == rustix::process::geteuid().as_raw() {
         true => open_identity(&folder),
-        false => Err(io::Error::other("somebody has put another directory in its place")),
+        false => Err(io::Error::other("another directory is now in its place")),
     }
 }
 
@@ -142,7 +142,7 @@ pub(super) fn made_file(
     };
     let parent = open_folder(parent)?;
     if let Some(what) = folder.difference(&open_identity(&parent)?) {
-        return Err(io::Error::other(format!("its folder is another one by now: {what}")));
+        return Err(io::Error::other(format!("its folder has been replaced: {what}")));
     }
     // EXCL and NOFOLLOW: never over a file or through a link that another process put there.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -252,7 +252,7 @@ mod tests {
         fs::remove_file(&folder).unwrap();
         fs::create_dir(&folder).unwrap();
         let error = made_file(&folder.join("c"), size, &made).unwrap_err();
-        assert!(error.to_string().contains("its folder is another one by now"), "{error}");
+        assert!(error.to_string().contains("its folder has been replaced"), "{error}");
         assert!(!outer.path().join("target").exists() && !outer.path().join("c").exists());
         // The same name and content again.
         fs::write(moved.join("a"), vec![0; 64 << 10]).unwrap();

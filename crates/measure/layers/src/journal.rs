@@ -265,7 +265,7 @@ pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<JournalRead
     // The writer of a journal decides what root removes.
     let owner = file.metadata().map_err(|error| error.to_string())?.uid();
     if owner != rustix::process::geteuid().as_raw() {
-        return Err(format!("{} belongs to another user; nothing it says is done", path.display()));
+        return Err(format!("{} belongs to another user and is ignored", path.display()));
     }
     file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     // The line is written before its step begins, so a torn one belongs to a step that did not.
@@ -333,7 +333,7 @@ impl JournalRead {
 
 #[cfg(test)]
 mod tests {
-    //! Journals that are torn, empty, foreign, or held by somebody.
+    //! Journals that are torn, empty, foreign, or locked by another process.
 
     use proptest::prelude::*;
 

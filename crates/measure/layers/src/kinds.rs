@@ -534,7 +534,7 @@ mod tests {
         assert!(written(&head(&[(0x468, &uuid), (0x478, label)]), &both, TAG).is_err());
     }
 
-    /// Bytes of a device are anybody's.
+    /// A device may hold any bytes.
     #[test]
     fn no_superblock_of_a_short_or_empty_device_is_ours() {
         for kind in KINDS.iter().filter_map(|kind| kind.superblock.as_ref()) {

@@ -55,7 +55,7 @@ impl DevicePermit {
         let (held, identity) = held(system, device)?;
         match known.difference(&identity) {
             None => Ok(Self { _held: held }),
-            Some(what) => Err(format!("{device} is not the device any more that it was: {what}")),
+            Some(what) => Err(format!("{device} is no longer the same device: {what}")),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Grounds {
         // `unused` looked at the device by its name: opened once more, it must still be the same.
         let (_again, now) = held(system, device).map_err(|what| refused(&what))?;
         if let Some(what) = identity.difference(&now) {
-            return Err(refused(&format!("it changed while it was looked at: {what}")));
+            return Err(refused(&format!("it changed while it was checked: {what}")));
         }
         self.devices.insert(device.to_owned(), identity);
         Ok(())
@@ -149,7 +149,7 @@ impl Grounds {
         if self.made.keys().any(in_own) || self.zram.iter().any(zram) {
             return Ok(PermittedWrite { path: path.into(), text: text.to_owned() });
         }
-        Err(format!("{path} is of no device that this build made"))
+        Err(format!("{path} does not belong to a device that this build made"))
     }
 }
 

@@ -250,7 +250,7 @@ fn delete(device: UblkDevice) -> io::Result<()> {
 }
 
 fn still_open(path: &Path) -> io::Error {
-    io::Error::other(format!("somebody still has {} open", path.display()))
+    io::Error::other(format!("another process still has {} open", path.display()))
 }
 
 fn detach(device: &NbdDevice) -> io::Result<()> {

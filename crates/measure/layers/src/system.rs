@@ -191,7 +191,7 @@ mod tests {
         let expected = facts.map(|(name, fact)| (name, Some(fact.to_owned())));
         assert_eq!(of("sda1"), LayerIdentity::of(expected));
         assert_eq!(of("sda").get("start"), None);
-        // The same number by now: the table of partitions was written anew.
+        // The number was reused: the partition table was rewritten.
         let before = of("sda1");
         put("sda1/start", "4096");
         let what = "its start was 2048 and is 4096";

@@ -41,9 +41,8 @@ impl<'a> TakeDown<'a> {
 
     /// An earlier clean took down layers above; those below may have been used since.
     pub(super) fn went_on_after(mut self, earlier: bool) -> Self {
-        self.broken = earlier.then(|| {
-            "it may have been used since an earlier clean, which could not end".to_owned()
-        });
+        self.broken = earlier
+            .then(|| "it may have been used since an earlier clean that did not finish".to_owned());
         self
     }
 
@@ -105,7 +104,7 @@ impl<'a> TakeDown<'a> {
             // for use.
             Undone::Gone if holds && begun.done => {
                 self.broken =
-                    Some(format!("somebody else did `{undo}`, and may have used it since"));
+                    Some(format!("another process did `{undo}` and may have used it since"));
             }
             Undone::LeftAlone(_) if holds => {
                 self.broken = Some(format!("`{undo}` was not done"));

@@ -192,9 +192,8 @@ impl LiveThing {
     }
 }
 
-const NO_RECORD: &str = "the journal does not say by what to know it";
-const RESTARTED: &str =
-    "the machine was restarted since, and whether somebody used it cannot be told";
+const NO_RECORD: &str = "the journal does not say how to recognise it";
+const RESTARTED: &str = "the machine was restarted since then, so it may have been used";
 
 impl Prover<'_> {
     pub(crate) fn prove(&mut self, step: &dyn UndoStep) -> Result<OwnershipVerdict, UndoFailure> {

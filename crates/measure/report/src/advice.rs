@@ -1,21 +1,30 @@
 //! Advice, and the proof of a rule, as documents.
 //!
-//! An [`AdviceReport`] gets a section per state, the counts last; a [`RuleProof`] gets the switched
-//! setting, the results and the restored settings.
+//! The screen has what to do in the order of the expected gain, what gained nothing in durio's own
+//! tests, lines to paste, and undecided rules; `--verbose` adds a section per state. A
+//! [`RuleProof`] gets the switched setting, the results and the restored settings.
 
-use std::cmp::Reverse;
+mod gains;
+
+use std::collections::BTreeMap;
 
 use durio_analyse::each_once;
+use durio_base::counted;
 use durio_judge::advise::{
-    Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, RuleProof,
-    SourceKind, Statement,
+    Advice, AdviceReport, AdviceSource, AdviceState, ConfigFile, Conflict, EvidenceOutcome,
+    RuleProof, SourceKind, Statement,
 };
 use durio_judge::summary::Summary;
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::{DetailLevel, Document, Section, Tone};
-use crate::figures::grouped;
+use crate::document::{DetailLevel, Document, Section, SectionBody, Tone};
+
+/// Changes that a screen shows.
+const TO_DO_MAX: usize = 3;
+
+/// Lines to paste that a screen shows, each file's name among them.
+const LINES_MAX: usize = 7;
 
 /// Advice, of which JSON has everything.
 #[derive(Debug, Serialize)]
@@ -31,8 +40,10 @@ impl Report for ShownAdvice<'_> {
     fn document(&self) -> Document {
         let Self { report, all } = self;
         let mut document = Document::new("", title(report));
+        document.poster = Some(gains::gains(report));
         let mut head = Section::default();
-        report.notes.iter().for_each(|note| head.toned(Tone::Warning, "NOTE", note));
+        report.origins.iter().for_each(|origin| head.fact("from", origin));
+        report.notes.iter().for_each(|note| head.toned(Tone::Warning, "note", note));
         document.push(head);
         let shown = |advice: &&Advice| *all || advice.state != AdviceState::NotApplicable;
         // A rule that was asked for is shown whole.
@@ -41,12 +52,17 @@ impl Report for ShownAdvice<'_> {
             _ => DetailLevel::Detail,
         };
         if level == DetailLevel::Detail {
-            document.push(in_short(report));
+            document.push(to_do(report));
+            document.push(refuted(report));
+        }
+        document.push(files(&report.files));
+        if level == DetailLevel::Detail {
+            document.push(undecided(report));
         }
         let states = [
             // Work to do comes first, and unknown states before good ones.
             (AdviceState::NotMet, "Not met"),
-            (AdviceState::CannotTell, "Cannot tell"),
+            (AdviceState::CannotTell, "Undecided"),
             (AdviceState::Met, "Met"),
             (AdviceState::NotApplicable, "Not applicable"),
         ];
@@ -63,8 +79,11 @@ impl Report for ShownAdvice<'_> {
         let mut conflicts = Section { level, ..Section::new(heading) };
         report.conflicts.iter().for_each(|dispute| conflicts.group(conflict(dispute)));
         document.push(conflicts);
-        document.push(summary(report));
         document
+    }
+
+    fn summary(&self) -> Option<Summary> {
+        Some(self.report.summary())
     }
 }
 
@@ -117,48 +136,138 @@ fn title(report: &AdviceReport) -> String {
     title
 }
 
-/// The work to do, a line per rule; undecided rules by their reason.
-fn in_short(report: &AdviceReport) -> Section {
-    let mut section = Section::new("To do");
-    let of = |state| report.advice.iter().filter(move |advice| advice.state == state);
-    for it in of(AdviceState::NotMet) {
-        let apply = &it.apply;
-        let how = apply.command.as_ref().or(apply.setting.as_ref()).unwrap_or(&it.advice);
-        let disagrees =
-            it.evidence.iter().any(|evidence| evidence.outcome == EvidenceOutcome::Disagrees);
-        let but = if disagrees { " (but what durio measured speaks against it)" } else { "" };
-        let text = format!("{}: {how}{but}", it.title);
-        section.toned(Tone::Strong, &format!("{} {}", it.rule, it.about), text);
+/// A line per change, the most important first.
+fn to_do(report: &AdviceReport) -> Section {
+    let mut section = Section::new("To do, the largest expected gain first");
+    let all = report.to_do();
+    for (at, advice) in all.iter().enumerate() {
+        let level = if at < TO_DO_MAX { DetailLevel::Summary } else { DetailLevel::Detail };
+        let how = match &advice.apply.command {
+            Some(command) if advice.lines.is_empty() => format!(" Run: {command}"),
+            _ => String::new(),
+        };
+        // The rest is in the details.
+        let why = advice.advice.split(". ").next().unwrap_or_default().trim_end_matches('.');
+        let gain = &advice.gain.says;
+        let text = format!("{}: {gain}. {why}.{how}", advice.instruction());
+        section.toned_at(level, Tone::Strong, &label(advice), text);
     }
-    let unknown = of(AdviceState::CannotTell);
-    let mut unknown = grouped(unknown.map(|rule| (rule.reason.as_str(), rule.rule.as_str())));
-    // Most of them want the same thing.
-    unknown.sort_by_key(|(_, rules)| Reverse(rules.len()));
-    let mut unknown = unknown.into_iter();
-    if let Some((why, rules)) = unknown.next() {
-        section.toned(Tone::Warning, "cannot tell", format!("{}: {why}", rules.join(", ")));
+    if all.len() > TO_DO_MAX {
+        let rest: Vec<&str> = all[TO_DO_MAX..].iter().map(|advice| advice.rule.as_str()).collect();
+        section.note(format!("{} more (--verbose): {}", rest.len(), rest.join(", ")));
     }
-    let rest: Vec<&str> = unknown.flat_map(|(_, rules)| rules).collect();
-    if !rest.is_empty() {
-        let text = format!("{}: --verbose says what each of them needs", rest.join(", "));
-        section.toned(Tone::Warning, "", text);
+    section
+}
+
+fn label(advice: &Advice) -> String {
+    format!("{} {}", advice.rule, advice.about)
+}
+
+/// What durio's own tests speak against: never among what there is to do.
+fn refuted(report: &AdviceReport) -> Section {
+    let mut section = Section::new("Tested, no benefit");
+    let all = report.refuted();
+    let rules = each_once(all.iter().map(|advice| advice.rule.as_str()));
+    if !rules.is_empty() {
+        let text = format!(
+            "{}: durio's own A/B tests found no gain, or a loss (--verbose has the results)",
+            rules.join(", ")
+        );
+        section.note(text);
+    }
+    for advice in all {
+        let text = format!("{}: {}", advice.instruction(), advice.gain.says);
+        section.toned_at(DetailLevel::Detail, Tone::Plain, &label(advice), text);
+    }
+    section
+}
+
+/// The lines that keep the changes, by file.
+fn files(all: &[ConfigFile]) -> Section {
+    let mut section = Section::new("Lines to paste (--write DIR makes these files)");
+    let mut room = LINES_MAX;
+    let mut hidden = 0;
+    for file in all {
+        let lines = file.lines.len() + 1;
+        // Whole files: half of one would be pasted as if it were all.
+        let level = match lines <= room {
+            true => DetailLevel::Summary,
+            false => DetailLevel::Detail,
+        };
+        match level {
+            DetailLevel::Summary => room -= lines,
+            _ => hidden += 1,
+        }
+        let text = format!("{} {}\n{}", file.comment, file.name, file.lines.join("\n"));
+        section.push(level, SectionBody::Verbatim(text));
+        let install = format!("{}: {}", file.name, file.install);
+        section.say_at(DetailLevel::Detail, Tone::Note, install);
+    }
+    if hidden > 0 {
+        section.note(format!("{} more: --verbose", counted(hidden, "file")));
+    }
+    section
+}
+
+/// Undecided rules with their reasons, and contradictions between documents.
+fn undecided(report: &AdviceReport) -> Section {
+    let mut section = Section::default();
+    let unknown = report.advice.iter().filter(|advice| advice.state == AdviceState::CannotTell);
+    let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
+    for advice in unknown {
+        *reasons.entry(lacks(advice, report)).or_default() += 1;
+    }
+    let count: u64 = reasons.values().sum();
+    if count > 0 {
+        let reasons: Vec<String> =
+            reasons.iter().map(|(lack, rules)| format!("{rules} {lack}")).collect();
+        let text = format!("{}: {}", counted(count, "rule"), reasons.join(", "));
+        section.toned(Tone::Warning, "undecided", text);
     }
     let conflicts = report.conflicts.iter().map(|conflict| conflict.about.as_str());
     let conflicts = each_once(conflicts);
     if !conflicts.is_empty() {
         let text = format!("documents contradict each other about {}", conflicts.join(", "));
-        section.toned(Tone::Warning, "conflicts", text);
+        section.toned_at(DetailLevel::Detail, Tone::Warning, "conflicts", text);
     }
-    section.note(
-        "--verbose shows reasons, risks, sources and how to undo; for one rule, add --rule ID to this \
-         command",
+    let counts = report.counts;
+    let text = format!(
+        "{} met, {} not met, {} undecided, {} not applicable; --verbose has reasons and undo",
+        counts.met, counts.not_met, counts.cannot_tell, counts.not_applicable
     );
+    section.note(text);
     section
+}
+
+/// What an undecided rule lacks first, after the number of such rules.
+fn lacks(advice: &Advice, report: &AdviceReport) -> String {
+    let groups: Vec<&str> = advice
+        .missing
+        .iter()
+        .map(|missing| missing.fact.split('.').next().unwrap_or_default())
+        .collect();
+    if groups.contains(&"run") {
+        return match report.run.is_some() {
+            true => "without a measurement that the run does not have".to_owned(),
+            false => format!("without a measurement (durio durable {})", report.target),
+        };
+    }
+    let is_of_machine = |group: &&str| ["device", "md", "fs", "host", "zfs"].contains(group);
+    match (&report.database, groups.iter().all(is_of_machine)) {
+        (Some(database), false) => {
+            format!("without settings of {database} (--config FILE)")
+        }
+        _ if groups.contains(&"zfs") => {
+            "without properties of ZFS (--setting zfs.NAME=VALUE)".to_owned()
+        }
+        _ => "without a value that this kernel does not show".to_owned(),
+    }
 }
 
 fn advice(it: &Advice) -> Section {
     let about = if it.about.is_empty() { String::new() } else { format!(" [{}]", it.about) };
-    let mut group = Section::new(format!("{}  {}{about}: {}", it.rule, it.name, it.title));
+    let what = it.instruction();
+    let mut group = Section::new(format!("{}  {}{about}: {what}", it.rule, it.name));
     let tone = match it.state {
         AdviceState::Met => Tone::Good,
         AdviceState::NotMet => Tone::Bad,
@@ -173,10 +282,11 @@ fn advice(it: &Advice) -> Section {
 }
 
 fn what_to_do(advice: &Advice, group: &mut Section) {
-    group.fact("advice", &advice.advice);
+    group.fact("why", &advice.advice);
+    group.fact("gain", &advice.gain.says);
     let apply = &advice.apply;
     let lines = [
-        ("now", &apply.command),
+        ("command", &apply.command),
         ("udev", &apply.udev),
         ("set", &apply.setting),
         ("undo", &apply.undo),
@@ -224,22 +334,11 @@ fn conflict(it: &Conflict) -> Section {
     group
 }
 
-fn summary(report: &AdviceReport) -> Section {
-    let mut section = Section::default();
-    let counts = report.counts;
-    let text = format!(
-        "{} met, {} not met, {} cannot tell, {} not applicable (--all shows them)",
-        counts.met, counts.not_met, counts.cannot_tell, counts.not_applicable
-    );
-    section.say(Tone::Strong, text);
-    section
-}
-
 #[cfg(test)]
 mod tests {
     use durio_judge::advise::{
-        AdviceRequest, Conditions, DatabaseSetting, DatabaseSettings, Evidence, FactOrigin,
-        PROOF_SCHEMA, RuleCounts, SwitchedSetting, advise,
+        AdviceRequest, Conditions, DatabaseSetting, DatabaseSettings, Evidence, FactOrigin, Gain,
+        GainBasis, MissingFact, PROOF_SCHEMA, RuleCounts, SwitchedSetting, advise,
     };
     use durio_judge::compare::{CompareSettings, compare};
     use durio_observe::{TuningReadings, read_stack};
@@ -283,7 +382,8 @@ mod tests {
             "fsync = on",
             "safe",
             "source",
-            "1 not met",
+            "Bad: acknowledged writes can be lost until you set fsync to on (now off).",
+            "ALTER SYSTEM SET fsync = 'on';",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -308,6 +408,7 @@ mod tests {
             outcome,
             says: says.into(),
             measured: Some(conditions.clone()),
+            gain: None,
         };
         report.advice[0].evidence = vec![
             evidence(EvidenceOutcome::Disagrees, "p99 +42 %"),
@@ -360,11 +461,74 @@ mod tests {
 
     #[test]
     fn the_counts_stand_before_their_own_words() {
-        let mut report = report("P08", "on");
+        let mut report = report("P08", "off");
+        report.advice.push(Advice { rule: "P09".into(), ..report.advice[0].clone() });
         report.counts = RuleCounts { met: 11, not_met: 22, cannot_tell: 33, not_applicable: 44 };
         let text = text(&report, false);
-        let counts = "11 met, 22 not met, 33 cannot tell, 44 not applicable (--all shows them)";
+        let counts = "11 met, 22 not met, 33 undecided, 44 not applicable;";
         assert!(text.contains(counts), "{text}");
+    }
+
+    /// Advice of one rule, under several names.
+    fn several(rules: &[&str], change: impl Fn(usize, &mut Advice)) -> AdviceReport {
+        let mut report = report("P08", "off");
+        let one = report.advice[0].clone();
+        let changed = rules.iter().enumerate().map(|(at, rule)| {
+            let mut advice = Advice { rule: (*rule).to_owned(), ..one.clone() };
+            change(at, &mut advice);
+            advice
+        });
+        report.advice = changed.collect();
+        report
+    }
+
+    #[test]
+    fn the_largest_gain_comes_first_after_what_protects_data() {
+        let gains = [
+            (GainBasis::Source, None),
+            (GainBasis::AbTest, Some(1.5)),
+            (GainBasis::Durability, None),
+            (GainBasis::Run, Some(2.5)),
+            (GainBasis::Refuted, None),
+        ];
+        let report = several(&["S1", "T1", "D1", "R1", "N1"], |at, advice| {
+            let (basis, ratio) = gains[at];
+            advice.gain = Gain { basis, ratio, says: format!("gain {at}") };
+        });
+        let order: Vec<&str> = report.to_do().iter().map(|advice| advice.rule.as_str()).collect();
+        assert_eq!(order, ["D1", "R1", "T1", "S1"]);
+        let text = text(&report, false);
+        let (to_do, tested) = text.split_once("Tested, no benefit").unwrap();
+        assert!(!to_do.contains("N1 ") && tested.contains("N1: durio's own A/B tests"), "{text}");
+    }
+
+    #[test]
+    fn a_screen_shows_three_changes_and_names_the_rest() {
+        let rules = ["X1", "X2", "X3", "X4", "X5"];
+        for (count, more) in [(3, None), (4, Some("1 more (--verbose): X4")), (5, Some("X4, X5"))] {
+            let text = text(&several(&rules[..count], |_, _| {}), false);
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains("X3 postgresql Set fsync"), "{text}");
+            assert!(!words.contains("X4 postgresql Set"), "{text}");
+            assert_eq!(more.is_some(), words.contains("more (--verbose)"), "{text}");
+            assert!(more.is_none_or(|more| words.contains(more)), "{text}");
+        }
+    }
+
+    #[test]
+    fn undecided_rules_are_one_line_with_what_they_lack() {
+        let facts = ["run.flush_8k", "postgresql.fsync", "device.fua", "run.batch_gain"];
+        let mut report = several(&["A1", "A2", "A3", "A4"], |at, advice| {
+            advice.state = AdviceState::CannotTell;
+            let (why, obtain) = (None, String::new());
+            advice.missing = vec![MissingFact { fact: facts[at].to_owned(), why, obtain }];
+        });
+        report.target = "/srv/db".to_owned();
+        let text = text(&report, false);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = "undecided 4 rules: 2 without a measurement (durio durable /srv/db), 1 without a \
+                    value that this kernel does not show, 1 without settings of postgresql";
+        assert!(words.contains(line), "{text}");
     }
 
     fn proof(file: Option<&str>, restored: Option<&str>) -> String {
@@ -423,7 +587,7 @@ mod tests {
         let text = text(&report, false);
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
-        for line in ["now echo 1", "udev ATTR=2", "set it = 3", "undo echo 4"] {
+        for line in ["command echo 1", "udev ATTR=2", "set it = 3", "undo echo 4"] {
             assert!(lines.contains(&line.split(' ').collect()), "{line}: {text}");
         }
     }

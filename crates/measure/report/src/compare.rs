@@ -4,6 +4,7 @@
 //! records one per step and result.
 
 mod published;
+mod ratios;
 
 use durio_analyse::CurvePoint;
 use durio_judge::compare::{
@@ -41,6 +42,7 @@ impl Report for Comparison {
     fn document(&self) -> Document {
         let labels: Vec<&str> = self.sides.iter().map(|side| side.label.as_str()).collect();
         let mut document = Document::new("durio compare", labels.join(" and "));
+        document.poster = self.pairs.first().map(ratios::ratios);
         document.push(head(self));
         // The answer of a job that failed comes before everything that explains it.
         document.sections.extend(self.gate.iter().map(|answer| gate(answer, self)));

@@ -2,9 +2,6 @@
 //!
 //! Builders of this crate make a [`Document`] from findings, a plan or a comparison; renderers know
 //! nothing else. It has no widths, borders or tags, and no number that was not given.
-//!
-//! A new section is built where its findings are and touches no renderer; a new renderer is a module
-//! and a line in the list of formats, and touches no builder.
 
 pub(crate) mod chart;
 
@@ -31,6 +28,8 @@ pub struct Document {
     pub(crate) title: String,
     /// The answer, before everything else.
     pub(crate) summary: Option<Summary>,
+    /// The picture of the answer, for the first screen of a page.
+    pub(crate) poster: Option<Chart>,
     pub(crate) sections: Vec<Section>,
     /// The numbers for other programs: names with units, plain numbers, one row per result or step.
     pub(crate) records: Table,
@@ -65,12 +64,13 @@ pub(crate) enum Tone {
     Bad,
 }
 
-/// Blocks under a heading.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
     /// Empty if the blocks need none.
     pub(crate) heading: String,
     pub(crate) level: DetailLevel,
+    /// Useful on this machine only: a page, which is sent around, leaves it out.
+    pub(crate) is_local: bool,
     pub(crate) blocks: Vec<Block>,
 }
 
@@ -181,7 +181,6 @@ pub(crate) const fn record<T>(id: &'static str, cell: ColumnValue<T>) -> Column<
     Column { id: Some(id), title: None, ..shown("", cell) }
 }
 
-/// A column of words.
 pub(crate) const fn words<T>(mut column: Column<T>) -> Column<T> {
     column.is_words = true;
     column
@@ -587,7 +586,6 @@ impl Cell {
         if bytes_per_second > 0.0 { Self::Bandwidth(bytes_per_second) } else { Self::Empty }
     }
 
-    /// A value, or nothing.
     pub(crate) fn of<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Empty, kind)
     }

@@ -107,8 +107,7 @@ const WORDS: &[[&str; 4]] = &[
     ],
     [
         "cannot-tell",
-        "the limit's workload was not measured, or its figures are not the storage's; of a rule of \
-         advice, something that it needs is not known",
+        "the limit's workload was not measured, or its figures are not the storage's",
         "a figure that contradicts itself, lies in memory or came from the page cache decides nothing",
         "the reason stands in the report; measure where it does not apply, or give what is missing",
     ],
@@ -129,6 +128,36 @@ const WORDS: &[[&str; 4]] = &[
         "steady",
         "the rate stayed within those limits",
         "it is a statement about this run: the storage may have another state later",
+        "",
+    ],
+    [
+        "expected",
+        "between these rates the real one is expected: those from which the predicted one is 15 % off",
+        "14 of 17 real rates were as near or nearer, on a machine that nothing was fitted to",
+        "durio predict NAME DIR measures for longer; durio profile calibrate adapts it to your build",
+    ],
+    [
+        "disk",
+        "of a predicted rate: the log was being written or synced for 85 % of the time or more",
+        "a faster disk gives more commits",
+        "durio durable DIR finds the fastest way to write durably",
+    ],
+    [
+        "cpu",
+        "of a predicted rate: clients and database used 85 % of the processors' time or more",
+        "they share this machine; a faster disk changes little",
+        "more or faster processors, or clients on another machine",
+    ],
+    [
+        "waits",
+        "of a predicted rate: neither disk nor processors were busy for 85 % of the time",
+        "threads waited to be woken, or for each other, one after the other",
+        "more clients at the same time",
+    ],
+    [
+        "offered",
+        "of a predicted rate: no more transactions came, as a goal set their rate",
+        "it is a rate that can be kept, not the most",
         "",
     ],
     [
@@ -186,7 +215,8 @@ const WORDS: &[[&str; 4]] = &[
     ],
     [
         "undecided",
-        "the 95 % interval spans the margin of 5 % (--threshold): repeats scatter too far",
+        "the 95 % interval spans the margin of 5 % (--threshold): repeats scatter too far; of a rule of \
+         advice: a value that it needs is not known",
         "where rates scatter by 3.3 % from run to run, 9 runs of each side find a change of 5 %; 3 % \
          would take 20",
         "the report has the number of runs that would probably decide, and the command",
@@ -240,6 +270,7 @@ const WORDS: &[[&str; 4]] = &[
 
 #[cfg(test)]
 mod tests {
+    use durio_analyse::prediction::RateBound;
     use durio_analyse::{SignalWord, VerdictWord};
     use durio_judge::advise::AdviceState;
 
@@ -249,6 +280,7 @@ mod tests {
     #[test]
     fn every_judgement_has_its_explanation() {
         use AdviceState::{CannotTell, Met, NotApplicable, NotMet};
+        use RateBound::{Offered, Processors, Storage, Waiting};
         use SignalWord::{Declared, Fact, Suspect, UnsafeConfig};
         let verdicts = [
             VerdictWord::Fit,
@@ -258,12 +290,15 @@ mod tests {
         ];
         let words = verdicts.map(VerdictWord::words).into_iter();
         let words = words.chain([UnsafeConfig, Suspect, Declared, Fact].map(SignalWord::words));
-        let words = words.chain([Met, NotMet, CannotTell, NotApplicable].map(AdviceState::words));
+        let bounds = [Storage, Processors, Waiting, Offered].map(RateBound::word);
+        let words = words
+            .chain(bounds)
+            .chain([Met, NotMet, CannotTell, NotApplicable].map(AdviceState::words));
         let tiers = durio_judge::audit::Tier::ALL.map(|tier| serde_json::to_value(tier).unwrap());
         let tiers: Vec<String> =
             tiers.iter().map(|tier| tier.as_str().unwrap_or_default().to_owned()).collect();
         for word in words.chain(tiers.iter().map(String::as_str)) {
-            let id = word.replace(' ', "-");
+            let id = word.to_lowercase().replace(' ', "-");
             assert_eq!(WORDS.iter().filter(|words| words[0] == id).count(), 1, "{id}");
         }
     }

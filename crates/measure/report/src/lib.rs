@@ -28,6 +28,7 @@ mod document;
 mod explain;
 mod figures;
 mod fio;
+mod moment;
 mod plan;
 mod profile;
 mod proof;

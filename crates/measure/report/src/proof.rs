@@ -23,12 +23,12 @@ use crate::document::{
     Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone, both, detail, record,
     shown, words,
 };
-use crate::figures::{counted, percent};
+use crate::figures::{counted, grouped, percent, share};
 use crate::run::host_short;
 use crate::stack_tree::tree;
 
-/// Rows of a summary; more are a detail, but for those that are not as expected. Each built-in proof fits.
-const ROWS_MAX: usize = 120;
+/// Rows of a summary. With more series, those as expected are counted, and the rest is a detail.
+const ROWS_MAX: usize = 12;
 /// Series with pictures: each takes some 20 to 60 KiB of a page, which must stay below 1 MiB.
 const PICTURED_MAX: usize = 8;
 
@@ -44,14 +44,14 @@ impl Report for ProofFindings {
             self.series.iter().filter(|series| series.loss.is_some()).collect();
         let is_alone = self.series.len() == 1;
         // The first ones, but surprises before all else.
-        let surprises = |series: &SeriesFindings| series.as_expected != Some(true);
         let mut pictured = broken.clone();
-        pictured.sort_by_key(|series| !surprises(series));
+        pictured.sort_by_key(|series| !is_surprise(series));
         pictured.truncate(PICTURED_MAX);
-        for series in &broken {
-            // Expected losses are shown on request.
-            let is_told = surprises(series) || is_alone;
-            let level = if is_told { DetailLevel::Summary } else { DetailLevel::Detail };
+        // A screen has room for one; expected losses are shown on request.
+        let first = broken.iter().position(|series| is_surprise(series) || is_alone);
+        for (at, series) in broken.iter().enumerate() {
+            let is_shown = first == Some(at);
+            let level = if is_shown { DetailLevel::Summary } else { DetailLevel::Detail };
             let has_pictures = pictured.iter().any(|shown| std::ptr::eq(*shown, *series));
             document.push(loss::section(series, level, has_pictures));
         }
@@ -94,7 +94,9 @@ impl Report for ProofPlan {
         const COLUMNS: &[Column<ProofSeries>] = &[
             shown("series", |series| Cell::text(series.name.as_str())),
             shown("cuts", |series| Cell::Count(series.cuts.into())),
-            words(shown("expected", |series| expected_word(series.expected))),
+            words(shown("expected", |series| {
+                Cell::of(expected_words(series.expected), Cell::Text)
+            })),
         ];
         section.table(Table::shown(COLUMNS, &self.series));
         document.push(section);
@@ -113,16 +115,21 @@ fn summary(findings: &ProofFindings) -> Section {
     match findings.outcome {
         Some(Outcome::Complete) => {}
         Some(Outcome::Interrupted) => {
-            section.warn("Interrupted: durio prove run --resume goes on with it.");
+            section.warn("Interrupted. Resume with: durio prove run --resume RUN");
         }
-        _ => section.warn("It did not come to its end: durio prove run --resume goes on with it."),
+        _ => section.warn("Incomplete. Resume with: durio prove run --resume RUN"),
     }
     if findings.not_begun > 0 {
         let total = findings.series.len() as u64 + findings.not_begun;
-        section.warn(format!("{} of {total} series not begun.", findings.not_begun));
+        section.warn(format!("{} of {total} series not started.", findings.not_begun));
     }
-    section.table(table(findings));
+    tables(findings, &mut section);
     section
+}
+
+/// True for a series that did not come out as expected, or for which nothing was expected.
+fn is_surprise(series: &SeriesFindings) -> bool {
+    series.as_expected != Some(true)
 }
 
 /// What the summary's sentence does not say: on what a verdict rests.
@@ -255,24 +262,34 @@ fn verdict_cell(series: &SeriesFindings) -> Cell {
         (_, ProofVerdict::Inconclusive) => Tone::Warning,
         _ => Tone::Bad,
     };
-    let word = match series.verdict {
+    Cell::Word(tone, verdict_word(series).to_owned())
+}
+
+fn verdict_word(series: &SeriesFindings) -> &'static str {
+    match series.verdict {
         ProofVerdict::Breaks { class } => class.word(),
         ProofVerdict::NoLoss => "no loss",
         ProofVerdict::Inconclusive => "inconclusive",
-    };
-    Cell::Word(tone, word.to_owned())
+    }
 }
 
-fn expected_word(expected: Option<ExpectedVerdict>) -> Cell {
-    match expected {
-        None => Cell::Empty,
-        Some(ExpectedVerdict::Holds) => Cell::text("no loss"),
-        Some(ExpectedVerdict::Breaks { class, within }) => {
-            Cell::text(format!("{} within {within}", class.word()))
-        }
-        Some(ExpectedVerdict::Loses { within }) => Cell::text(format!("a loss within {within}")),
-        Some(ExpectedVerdict::MayLose) => Cell::text("a loss or none"),
-    }
+fn expected_words(expected: Option<ExpectedVerdict>) -> Option<String> {
+    Some(match expected? {
+        ExpectedVerdict::Holds => "no loss".to_owned(),
+        ExpectedVerdict::Breaks { class, within } => format!("{} within {within}", class.word()),
+        ExpectedVerdict::Loses { within } => format!("a loss within {within}"),
+        ExpectedVerdict::MayLose => "a loss or none".to_owned(),
+    })
+}
+
+/// Whether the verdict is the expected one, so that no reader takes an expected loss for a fault.
+fn as_expected_cell(series: &SeriesFindings) -> Cell {
+    let expected = expected_words(series.series.expected);
+    Cell::of(expected, |expected| match series.as_expected {
+        Some(true) => Cell::Word(Tone::Good, "yes".to_owned()),
+        Some(false) => Cell::Word(Tone::Bad, format!("NO ({expected})")),
+        None => Cell::Text(format!("open ({expected})")),
+    })
 }
 
 const COLUMNS: &[Column<SeriesFindings>] = &[
@@ -284,16 +301,16 @@ const COLUMNS: &[Column<SeriesFindings>] = &[
     both("depth", "depth", |series| {
         Cell::of(series.series.arm, |arm| Cell::Count(arm.depth.into()))
     }),
-    words(both("verdict", "verdict", verdict_cell)),
-    words(shown("expected", |series| expected_word(series.series.expected))),
+    words(both("verdict", "result", verdict_cell)),
+    words(shown("as expected", as_expected_cell)),
     record("as_expected", |series| {
         Cell::of(series.as_expected, |answer| Cell::text(answer.to_string()))
     }),
     both("cuts", "cuts", |series| Cell::Count(series.cuts_done)),
     record("effective", |series| Cell::Count(series.effective)),
     record("losing", |series| Cell::Count(series.losing)),
-    shown("below", |series| match (series.verdict, series.interval) {
-        (ProofVerdict::NoLoss, Some([_, upper])) => Cell::Share(upper),
+    shown("loss rate", |series| match (series.verdict, series.interval) {
+        (ProofVerdict::NoLoss, Some([_, upper])) => Cell::Text(format!("< {}", share(upper))),
         _ => Cell::Absent(""),
     }),
     record("upper_bound", |series| Cell::of(series.interval, |[_, upper]| Cell::Share(upper))),
@@ -306,16 +323,71 @@ const COLUMNS: &[Column<SeriesFindings>] = &[
     record("controls_lost", |series| Cell::Count(series.controls.lost)),
 ];
 
-fn table(findings: &ProofFindings) -> Table {
+/// Said under a table of series.
+const LEGEND: &str = "loss rate: the share of such cuts that may still lose data (95 % confidence). \
+     at risk: acknowledged writes that a lying disk could still have lost.";
+
+/// The series with the same expected result.
+struct ResultCount {
+    name: String,
+    series: u64,
+    cuts: u64,
+    at_risk: u64,
+}
+
+/// All series where they are few; else the number of series for each expected result, and the series
+/// that differ.
+fn tables(findings: &ProofFindings, section: &mut Section) {
+    let is_short = findings.series.len() <= ROWS_MAX;
+    if !is_short {
+        section.table(Table::with_columns(
+            as_expected(findings),
+            [
+                ("as expected", |count: &ResultCount| Cell::text(&count.name)),
+                ("series", |count| Cell::Count(count.series)),
+                ("cuts", |count| Cell::Count(count.cuts)),
+                ("at risk", |count| Cell::Count(count.at_risk)),
+            ],
+        ));
+    }
     let mut table = Table::shown(COLUMNS, &findings.series);
-    if findings.series.len() > ROWS_MAX {
-        for (row, series) in table.rows.iter_mut().zip(&findings.series) {
-            if series.as_expected == Some(true) {
-                row.level = DetailLevel::Detail;
-            }
+    let mut left = ROWS_MAX;
+    for (row, series) in table.rows.iter_mut().zip(&findings.series) {
+        let is_shown = (is_short || is_surprise(series)) && left > 0;
+        match is_shown {
+            true => left -= 1,
+            false => row.level = DetailLevel::Detail,
         }
     }
-    table
+    let surprises = findings.series.iter().filter(|series| is_surprise(series)).count();
+    let level = if left < ROWS_MAX { DetailLevel::Summary } else { DetailLevel::Detail };
+    if !table.rows.is_empty() {
+        section.push(level, SectionBody::Table(table));
+        section.say_at(level, Tone::Note, LEGEND);
+    }
+    if let Some(more) = surprises.checked_sub(ROWS_MAX).filter(|more| *more > 0) {
+        section.note(format!("{more} more not as expected; --verbose lists all series"));
+    }
+}
+
+fn as_expected(findings: &ProofFindings) -> Vec<ResultCount> {
+    let expected = findings.series.iter().filter(|series| !is_surprise(series));
+    let name = |series: &SeriesFindings| {
+        let word = verdict_word(series);
+        match series.series.expected {
+            Some(ExpectedVerdict::MayLose) => format!("{word} (either is expected)"),
+            _ => word.to_owned(),
+        }
+    };
+    let counts = grouped(expected.map(|series| (name(series), series))).into_iter();
+    counts
+        .map(|(name, all)| ResultCount {
+            name,
+            series: all.len() as u64,
+            cuts: all.iter().map(|series| series.cuts_done).sum(),
+            at_risk: all.iter().map(|series| series.at_risk).fold(0, u64::saturating_add),
+        })
+        .collect()
 }
 
 /// Each cut under a user's command.
@@ -341,9 +413,7 @@ fn checks(series: &SeriesFindings) -> Section {
 fn method(findings: &ProofFindings) -> Section {
     let mut section = Section::detail("How to read it");
     section.fact("seed", findings.seed.to_string());
-    section.fact("begun", format!("{} (durio {})", findings.started, findings.durio_version));
-    section
-        .fact("below", "the share of such cuts that lose data is below this, with 95 % confidence");
+    section.fact("started", format!("{} (durio {})", findings.started, findings.durio_version));
     section.fact(
         "at risk",
         "acknowledged writes of the last 100 ms before effective cuts; of a simulated disk, those since \

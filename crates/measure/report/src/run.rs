@@ -5,10 +5,12 @@
 
 mod accounts;
 mod campaign;
+mod databases;
 mod durable;
 mod figures;
 mod machine;
 mod over_time;
+mod poster;
 mod profile;
 mod summary;
 mod verdicts;
@@ -23,6 +25,7 @@ pub(crate) use machine::host_short;
 
 use crate::document::{DetailLevel, Document, Section, SectionBody, Tone};
 use crate::figures::{counted, deviation, latency, location_name, percent, rate, rate_bare};
+use crate::moment::second;
 use crate::{Report, fio, stack_tree, typical};
 
 impl Report for Findings {
@@ -35,9 +38,11 @@ impl Report for Findings {
         let host = self.host.hostname.iter().map(|name| format!("{name}: "));
         let title = format!("{}{title}", host.collect::<String>());
         let mut document = Document::new(&format!("durio {}", self.run.durio_version), title);
+        document.poster = poster::poster(self);
         document.push(head(self));
         document.push(verdicts::in_short_of_all(self));
         document.push(answer(self));
+        document.push(databases::section(self));
         if let Some(prediction) = &self.prediction {
             document.push(profile::predicted(prediction));
         }
@@ -53,16 +58,14 @@ impl Report for Findings {
             }
             (None, Some(campaign)) => campaign::add(self, campaign, &mut document),
             (None, None) => {
-                let mut figures = figures::section(self);
-                figures.blocks.append(&mut trust.blocks);
-                document.push(figures);
+                document.push(results(self, &mut trust));
                 None
             }
         };
         // For the tables above: later tables explain their empty cells themselves.
         document.push(notes(rules, document.absences()));
         document.push(trust);
-        document.push(verdicts::section(self));
+        document.push(verdicts::section(self, databases::come_first(self)));
         document.push(typical::scale(&self.placements));
         if self.campaign.is_none() {
             document.push(figures::beside_each_other(self));
@@ -80,6 +83,7 @@ impl Report for Findings {
         document.push(environment(self));
         // Last, where the cursor of a terminal is.
         document.push(summary::next(self));
+        document.push(summary::next_of_page(self));
         document.records = figures::records(self);
         document
     }
@@ -91,6 +95,21 @@ impl Report for Findings {
     fn write_fio_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         fio::write_json(self, out)
     }
+}
+
+/// The results of a run that is not a campaign, with what speaks for or against them; a check that
+/// begins with databases has them in `trust` in short.
+fn results(findings: &Findings, trust: &mut Section) -> Section {
+    let mut figures = figures::section(findings);
+    if databases::come_first(findings) {
+        let mut short = databases::storage(findings);
+        about_headline(findings, &mut short);
+        databases::add_limits(findings, std::mem::take(trust), &mut short);
+        *trust = short;
+        return Section { level: DetailLevel::Detail, ..figures };
+    }
+    figures.blocks.append(&mut trust.blocks);
+    figures
 }
 
 fn notes(rules: Option<String>, absences: Vec<String>) -> Section {
@@ -111,7 +130,8 @@ fn head(findings: &Findings) -> Section {
         head.note(format!("{place}{}", stack_tree::in_short(stack)));
     }
     head.note(host_short(&findings.host));
-    head.say_at(DetailLevel::Detail, Tone::Note, format!("{} · run {}", run.started, run.run));
+    let started = format!("{} UTC · run {}", second(&run.started), run.run);
+    head.say_at(DetailLevel::Detail, Tone::Note, started);
     head
 }
 
@@ -133,8 +153,19 @@ fn answer(findings: &Findings) -> Section {
         }
         None => {}
     }
+    if !databases::come_first(findings) {
+        about_headline(findings, &mut section);
+    }
     state(findings, &mut section);
     section
+}
+
+/// Where the headline's commits are among typical ones, and where their time goes.
+fn about_headline(findings: &Findings, section: &mut Section) {
+    if let Some(headline) = &findings.headline {
+        typical::places(&findings.placements, &headline.location, section);
+    }
+    section.facts(accounts::time_of_headline(findings).map(|line| ("time", line)));
 }
 
 fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
@@ -168,7 +199,6 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
         }
         SteadyVerdict::Unknown(why) => note(section, format!("{of}; {why}")),
     }
-    typical::places(&findings.placements, &it.location, section);
     if in_memory {
         let meaning = "it lies in memory: a sync stores nothing, and nothing survives a power cut";
         toned(section, Tone::Warning, "MEMORY-BACKED", meaning);
@@ -324,6 +354,7 @@ mod tests {
                 interval: Nanos::from_secs(1),
                 rate_min_per_second: 4100.0,
                 rate_max_per_second: 5600.0,
+                rate_median_per_second: 5000.0,
                 steadiness,
             }),
             same_workload,

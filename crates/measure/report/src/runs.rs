@@ -9,12 +9,13 @@ use durio_analyse::history::{FigureHistory, HistoryPoint, RunFigure, RunRow};
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::chart::{AxisUnit, Chart, ChartSeries, Colour, Panel, Style};
+use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Style};
 use crate::document::{
     Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone, both, record, shown,
     words,
 };
-use crate::figures::{counted, deviation, mean_latency, precise, rate, sparkline};
+use crate::figures::{counted, deviation, mean_latency, rate, sparkline};
+use crate::moment::{minute, seconds};
 
 /// The form of the JSON document.
 const SCHEMA: &str = "durio-runs-1";
@@ -101,11 +102,6 @@ pub(crate) fn end_of_name(run: &str) -> &str {
     run.split_once("Z-").map_or(run, |(_, end)| end)
 }
 
-/// `2026-11-23 15:27` of a time as manifests have it.
-pub(crate) fn minute(started: &str) -> String {
-    started.get(..16).unwrap_or(started).replace('T', " ")
-}
-
 fn found(it: &RunRow) -> Cell {
     match (it.state, &it.headline) {
         (Some(RunState::Interrupted), _) => Cell::Word(Tone::Warning, "interrupted".to_owned()),
@@ -139,7 +135,7 @@ impl Report for FigureHistory {
         section.say(Tone::Plain, sparkline(recent));
         if let (Some(first), Some(last)) = (self.points.first(), self.points.last()) {
             section.note(format!(
-                "{}, {} to {}; the latest {}",
+                "{}, {} to {} UTC; the latest {}",
                 counted(values.len() as u64, "run"),
                 minute(&first.started),
                 minute(&last.started),
@@ -195,10 +191,11 @@ fn in_words(history: &FigureHistory, value: f64) -> String {
 }
 
 fn chart(history: &FigureHistory) -> Chart {
-    let points = history.points.iter().enumerate();
-    let points = points.map(|(at, point)| (precise(at as u64 + 1), point.value));
-    let changes =
-        history.changes.iter().map(|change| (precise(change.at_interval as u64 + 1), 0.0));
+    let at = |point: &HistoryPoint| seconds(&point.started).unwrap_or(f64::NAN);
+    let points = history.points.iter().map(|point| (at(point), point.value));
+    let changed =
+        history.changes.iter().filter_map(|change| history.points.get(change.at_interval));
+    let changes = changed.map(|point| (at(point), 0.0));
     let series = vec![
         ChartSeries::new("lasting change", Colour::Ink, Style::Upright, changes),
         ChartSeries::new(history.metric.figure.name(), Colour::First, Style::Line, points),
@@ -207,18 +204,6 @@ fn chart(history: &FigureHistory) -> Chart {
         RunFigure::Rate => AxisUnit::Rate.linear(),
         _ => AxisUnit::Latency.linear(),
     };
-    let x = AxisUnit::Number.linear();
     let series = series.into_iter().filter(|series| !series.points.is_empty()).collect();
-    Chart::panels("From run to run".to_owned(), vec![Panel { x, y, series }])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_is_shown_to_the_minute() {
-        assert_eq!(minute("2026-11-23T15:27:32.115Z"), "2026-11-23 15:27");
-        assert_eq!(minute("?"), "?");
-    }
+    Chart::plot("Over time", AxisScale::Time, y, series)
 }

@@ -10,8 +10,8 @@ mod tables;
 use std::collections::BTreeSet;
 
 use durio_analyse::attribution::{
-    DeviceCost, LayerRow, MirrorRow, PublishedOrder, StackFindings, Timing, Waterfall,
-    WaterfallStep, WorkloadRows,
+    BaseKind, DeviceCost, LayerRow, MirrorRow, PublishedOrder, RowFigures, StackFindings, Timing,
+    Waterfall, WaterfallStep, WorkloadRows,
 };
 use durio_analyse::{LatencyBreakdown, each_once};
 use durio_judge::summary::{Summary, of_stacks};
@@ -29,7 +29,10 @@ impl Report for StackFindings {
     fn document(&self) -> Document {
         let mut document = Document::new("durio stack bench", &self.name);
         document.push(head(self));
-        document.push(glance(self));
+        // Without a workload the reasons of all points follow below.
+        if !self.workloads.is_empty() {
+            document.push(glance(self));
+        }
         let mut said = Notes::default();
         for ladder in ladders(self) {
             let mut section =
@@ -77,6 +80,7 @@ fn head(findings: &StackFindings) -> Section {
     let mut head = Section::default();
     head.say(Tone::Plain, &findings.summary);
     head.note(bench_line(findings));
+    head.note(devices_line(findings));
     findings.label.iter().for_each(|label| head.toned(Tone::Warning, "COUNTED", label));
     let warnings =
         findings.warnings.iter().map(|warning| ((&warning.why, &warning.advice), &warning.seen));
@@ -89,7 +93,7 @@ fn head(findings: &StackFindings) -> Section {
         for seen in more {
             head.toned_at(DetailLevel::Detail, Tone::Warning, "WARNING", *seen);
         }
-        head.fact("", why);
+        head.toned_at(DetailLevel::Detail, Tone::Plain, "", why);
         head.fact("", format!("→ {advice}"));
     }
     head
@@ -101,8 +105,11 @@ const ALIKE_MAX: usize = 2;
 // The most workloads side by side on a screen.
 const GLANCE_MAX: usize = 3;
 
-/// The stacks side by side: the rate that the topmost layer of each has left, at the highest level
-/// of a ladder.
+/// Stacks on a screen.
+const STACKS_MAX: usize = 10;
+
+/// The stacks side by side, the fastest first: the rate that the topmost layer of each has left, at
+/// the highest level of a ladder.
 fn glance(findings: &StackFindings) -> Section {
     let mut section = Section::new(format!("Stacks{}", icount_mark(findings.label.as_ref())));
     let ladders = ladders(findings);
@@ -110,40 +117,95 @@ fn glance(findings: &StackFindings) -> Section {
         |workload: &&WorkloadRows| ladders.iter().any(|ladder| ladder.is_below_its_top(workload));
     let all: Vec<_> = findings.workloads.iter().filter(|workload| !is_lower(workload)).collect();
     let shown = all.get(..GLANCE_MAX).unwrap_or(&all);
-    let titles = shown
-        .iter()
-        .flat_map(|workload| [format!("{} per s", workload.label), "of raw".into(), "p50".into()]);
-    let table = Table::new(std::iter::once("stack".to_owned()).chain(titles));
-    // 80 columns have no room for them.
-    let mut table = table.with_level(DetailLevel::Detail, &["p50"]);
-    let tops = findings.points.iter().enumerate().filter(|(at, _)| is_top(findings, *at));
-    let tops: Vec<_> = tops.collect();
-    let are_distinct = each_once(tops.iter().map(|(_, point)| &point.stack)).len() == tops.len();
-    for &(at, point) in &tops {
+    let mut tops: Vec<usize> =
+        (0..findings.points.len()).filter(|at| is_top(findings, *at)).collect();
+    let first = |at: usize| figures_at(shown.first()?, at).map(|figures| figures.rate_per_second);
+    // Stacks without a result come last.
+    tops.sort_by(|a, b| first(*b).unwrap_or(-1.0).total_cmp(&first(*a).unwrap_or(-1.0)));
+    let stacks = tops.iter().filter_map(|at| Some(&findings.points.get(*at)?.stack));
+    let are_distinct = each_once(stacks).len() == tops.len();
+    let mut table = glance_head(shown);
+    for (place, at) in tops.iter().enumerate() {
         let cells = shown.iter().flat_map(|workload| {
-            let row = workload.rows.iter().find(|row| row.point == at);
-            let figures = row.and_then(|row| row.figures.as_ref());
-            let p50 = figures.and_then(|figures| figures.service.as_ref()?.p50_ns);
+            let figures = figures_at(workload, *at);
+            let p99 = figures.and_then(|figures| figures.service.as_ref()?.p99_ns);
             [
                 Cell::or_absent(figures, |figures| Cell::Rate(figures.rate_per_second)),
-                Cell::or_absent(figures.and_then(|figures| figures.share_of_raw), Cell::Share),
-                Cell::or_absent(p50, Cell::nanos),
+                Cell::or_absent(figures.and_then(|figures| figures.share_of_raw), Cell::Factor),
+                Cell::or_absent(p99, Cell::nanos),
             ]
         });
-        let name = if are_distinct { point.stack.clone() } else { row_name(findings, at) };
+        let name = match findings.points.get(*at) {
+            Some(point) if are_distinct => point.stack.clone(),
+            _ => row_name(findings, *at),
+        };
         table.row(std::iter::once(Cell::Text(name)).chain(cells));
+        if let Some(row) = table.rows.last_mut().filter(|_| place >= STACKS_MAX) {
+            row.level = DetailLevel::Detail;
+        }
     }
     section.table(table);
-    for (at, point) in findings.points.iter().enumerate() {
-        let why = point.failure.iter();
-        why.for_each(|why| section.toned(Tone::Bad, &row_name(findings, at), why));
-    }
-    if let Some(more) = all.len().checked_sub(shown.len()).filter(|more| *more > 0) {
-        section.note(format!("{} in the details", counted(more as u64, "further workload")));
-    }
+    failures(findings, &mut section);
+    glance_notes(findings, &all, tops.len(), &mut section);
     section
-        .note("the details (--verbose) have every layer, what it costs and what the devices did");
-    section
+}
+
+fn figures_at(workload: &WorkloadRows, point: usize) -> Option<&RowFigures> {
+    workload.rows.iter().find(|row| row.point == point)?.figures.as_ref()
+}
+
+/// The latencies of further workloads have no room on a screen.
+fn glance_head(shown: &[&WorkloadRows]) -> Table {
+    let titles = shown.iter().flat_map(|workload| {
+        [format!("{} per s", workload.label), "× raw".to_owned(), "p99".to_owned()]
+    });
+    let mut table = Table::new(std::iter::once("stack".to_owned()).chain(titles));
+    let latencies = table.columns.iter_mut().filter(|column| column.title == "p99");
+    latencies.skip(1).for_each(|column| column.level = DetailLevel::Detail);
+    table
+}
+
+/// The first layer of each stack that failed: those above it failed for the same reason.
+fn failures(findings: &StackFindings, section: &mut Section) {
+    let points = findings.points.iter().enumerate();
+    let failed =
+        points.filter_map(|(at, point)| Some((&point.stack, (at, point.failure.as_ref()?))));
+    for (_, of_stack) in grouped(failed) {
+        if let Some((at, why)) = of_stack.first() {
+            section.toned(Tone::Bad, &row_name(findings, *at), why.as_str());
+        }
+    }
+}
+
+fn glance_notes(
+    findings: &StackFindings,
+    all: &[&WorkloadRows],
+    stacks: usize,
+    section: &mut Section,
+) {
+    let mut note =
+        "× raw: the rate ÷ that of the raw storage below, which is one device unless the \
+                    spec measures several together."
+            .to_owned();
+    let rows = all.iter().take(GLANCE_MAX).flat_map(|workload| &workload.rows);
+    let mut shares = rows.filter_map(|row| {
+        row.figures.as_ref()?.share_of_raw.filter(|_| is_top(findings, row.point))
+    });
+    // Less is the spread of runs.
+    if shares.any(|share| share > 1.05) {
+        note.push_str(
+            " Above 1 ×, several devices share the work, or a layer caches or merges writes.",
+        );
+    }
+    section.note(note);
+    let more = [
+        (stacks.saturating_sub(STACKS_MAX), "further stack"),
+        (all.len().saturating_sub(GLANCE_MAX), "further workload"),
+    ];
+    let more = more.iter().filter(|(count, _)| *count > 0);
+    let more: String =
+        more.map(|(count, what)| format!("{}, ", counted(*count as u64, what))).collect();
+    section.note(format!("--verbose: {more}every layer, its cost, and the devices' work"));
 }
 
 /// True for a point on which no other stands.
@@ -256,6 +318,21 @@ fn bench_line(findings: &StackFindings) -> String {
     let stacks = counted(stacks.len() as u64, "stack");
     let points = counted(findings.points.len() as u64, "point");
     format!("{stacks}, {points}, {timing}, kernel {}", findings.kernels.join(", "))
+}
+
+/// Where the devices are; devices that durio made are not the user's storage.
+fn devices_line(findings: &StackFindings) -> String {
+    let bases = each_once(findings.points.iter().map(|point| &point.base));
+    let names: Vec<&str> = bases.iter().map(|base| base.label.as_str()).collect();
+    let names = names.join("; ");
+    if bases.iter().all(|base| base.kind == BaseKind::Device) {
+        return format!("devices: {names}");
+    }
+    let place = if findings.timing.is_some() { " in the virtual machine" } else { "" };
+    format!(
+        "devices: {names}, made by durio{place} for this bench. They are not your storage: durio check \
+         DIR measures that."
+    )
 }
 
 /// Why a row, or a part of it, is to be read with care: one line each.

@@ -195,6 +195,11 @@ const fn band_of(it: &PlacedClass) -> LatencyBand {
     LatencyBand { latency_ns_min: *latency_ns_min, latency_ns_max: *latency_ns_max }
 }
 
+/// The latencies of a class, as a legend has them.
+pub(crate) fn band_words(it: &PlacedClass) -> String {
+    latencies(band_of(it))
+}
+
 fn placed(it: &Placement) -> String {
     let band = band_of(&it.nearest);
     let class = format!("{} ({})", it.nearest.name, latencies(band));
@@ -238,7 +243,7 @@ fn rates(band: LatencyBand) -> String {
 }
 
 /// From one to the other, with the unit that both have once.
-fn range(low: &str, high: &str) -> String {
+pub(crate) fn range(low: &str, high: &str) -> String {
     let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
     match (low == high, low.split_once(' ')) {
         (true, _) => low.to_owned(),

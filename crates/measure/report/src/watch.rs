@@ -11,9 +11,9 @@ use durio_record::{Latency, SparseHistogram};
 
 use crate::document::{Cell, Column, Document, Section, Table, Tone, shown, words};
 use crate::figures::{counted, precise};
+use crate::moment::{minute, second};
 use crate::render::html;
 use crate::render::openmetrics::{MetricFamily, MetricKind, write};
-use crate::runs::minute;
 use crate::{Options, Report as _};
 
 /// What a watcher knows.
@@ -150,7 +150,11 @@ impl WatchedProbe {
             self.locations.iter().map(|location| location.location.as_str()).collect();
         let mut document = Document::new("durio watch", titles.join(", "));
         let mut section = Section::default();
-        section.table(Table::shown(COLUMNS, &self.locations));
+        // Within a minute only the seconds tell one probe from the next.
+        let is_often = self.every < Nanos::from_secs(60);
+        let time: fn(&str) -> String = if is_often { second } else { minute };
+        let rows = self.locations.iter().map(|location| WatchRow { location, time });
+        section.table(Table::shown(&columns(), rows));
         for it in &self.locations {
             if let Some(error) = &it.error {
                 section.toned(Tone::Bad, &it.location, format!("failed: {error}"));
@@ -173,17 +177,26 @@ impl WatchedProbe {
     }
 }
 
-const COLUMNS: &[Column<WatchedLocation>] = &[
-    words(shown("location", |watched| Cell::text(&watched.location))),
-    words(shown("latest probe (UTC)", |watched| {
-        Cell::of(watched.latest.as_ref(), |(started, _)| Cell::text(minute(started)))
-    })),
-    shown("p50", |watched| watched.percentile(|latest| latest.p50_ns)),
-    shown("p99", |watched| watched.percentile(|latest| latest.p99_ns)),
-    shown("p99.9", |watched| watched.percentile(|latest| latest.p99_9_ns)),
-    shown("probes", |watched| Cell::Count(watched.probes)),
-    shown("failed", |watched| Cell::Count(watched.failures)),
-];
+/// A location, and how the times of its probes are written.
+struct WatchRow<'w> {
+    location: &'w WatchedLocation,
+    time: fn(&str) -> String,
+}
+
+fn columns<'w>() -> Vec<Column<WatchRow<'w>>> {
+    vec![
+        words(shown("location", |row| Cell::text(&row.location.location))),
+        words(shown("latest probe (UTC)", |row| {
+            let latest = row.location.latest.as_ref();
+            Cell::of(latest, |(started, _)| Cell::text((row.time)(started)))
+        })),
+        shown("p50", |row| row.location.percentile(|latest| latest.p50_ns)),
+        shown("p99", |row| row.location.percentile(|latest| latest.p99_ns)),
+        shown("p99.9", |row| row.location.percentile(|latest| latest.p99_9_ns)),
+        shown("probes", |row| Cell::Count(row.location.probes)),
+        shown("failed", |row| Cell::Count(row.location.failures)),
+    ]
+}
 
 fn add_histogram(family: &mut MetricFamily, location: (&str, &str), latencies: &Latency) {
     let histogram = latencies.histogram();

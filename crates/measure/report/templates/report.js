@@ -1,5 +1,6 @@
 "use strict";
-// Exact values where the pointer is, tables that sort, links that unfold. The page is complete without it.
+// Exact values where the pointer is, tables that sort, links that unfold, the page as Markdown. The page is
+// complete without it.
 (() => {
   const svgName = "http://www.w3.org/2000/svg";
 
@@ -18,6 +19,7 @@
     bytes: (value) => withUnit(value, binary),
     bandwidth: (value) => withUnit(value, binary.map(([scale, name]) => [scale, name + "/s"])),
     seconds: (value) => "at " + value + " s",
+    time: (value) => new Date(value * 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC",
     number: (value) => String(Number(value.toPrecision(4))),
     nines: (nines) => {
       const digits = Math.max(1, Math.floor(nines));
@@ -171,6 +173,23 @@
       table.before(button);
     }
   }
+  const copy = document.getElementById("copy");
+  copy.hidden = false;
+  copy.addEventListener("click", async () => {
+    const text = JSON.parse(document.getElementById("markdown").textContent);
+    // A page that came over plain HTTP has no clipboard of its own.
+    const select = () => {
+      const area = document.createElement("textarea");
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      const isCopied = document.execCommand("copy");
+      area.remove();
+      return isCopied;
+    };
+    const isCopied = await (navigator.clipboard?.writeText(text).then(() => true, select) ?? select());
+    copy.textContent = isCopied ? "Copied" : "Not copied";
+  });
   addEventListener("hashchange", unfold);
   unfold();
 })();

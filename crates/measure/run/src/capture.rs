@@ -65,11 +65,11 @@ impl CaptureTarget {
     fn processes(&self, root: &Path) -> Result<Vec<u32>, RunError> {
         let (found, none) = match self {
             Self::Process(process) => {
-                (family_of(root, *process), format!("there is no process {process}"))
+                (family_of(root, *process), format!("no process has the number {process}"))
             }
             Self::Unit(unit) => (
                 processes_of_unit(root, unit).unwrap_or_default(),
-                format!("there is no unit '{unit}' that runs (systemctl status {unit})"),
+                format!("unit '{unit}' is not running (see systemctl status {unit})"),
             ),
             Self::Directory(path) => (
                 holders_below(root, path),
@@ -104,8 +104,8 @@ pub fn capture(
         .is_ok_and(|namespace| namespace != Path::new(FIRST_NAMESPACE))
     {
         return Err(RunError::unsupported(
-            "durio runs in a PID namespace (a container), and the kernel's events have the numbers of the \
-             machine: run it on the host, or with the host's PID namespace",
+            "durio runs in a PID namespace (a container), but kernel events carry the host's \
+             process numbers: run it on the host, or with the host's PID namespace",
         ));
     }
     let processes = wish.target.processes(root)?;
@@ -475,6 +475,9 @@ fn untraced(root: &Path, processes: &[u32], duration: Duration, stop: &StopFlag)
     }
     if stop.is_set() { None } else { begin.rate(root) }
 }
+
+#[cfg(test)]
+mod event_tests;
 
 #[cfg(test)]
 mod tests {

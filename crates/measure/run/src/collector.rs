@@ -177,7 +177,9 @@ impl Collector {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
+    use durio_base::Bytes;
     use durio_plan::{EngineKind, Limit, Load, Role};
+    use durio_record::OperationName;
     use durio_workload::self_cost_workload;
 
     use super::*;
@@ -244,5 +246,88 @@ mod tests {
         collector.collect(&intervals, &mut emit);
         collector.finish(Nanos::new(100), &mut emit);
         assert_eq!(told, [Some(Nanos::new(900))]);
+    }
+
+    /// Jobs 0 and 1 are of one stream and job 2 of another, with another target and other blocks.
+    #[test]
+    fn each_stream_has_its_own_counts_and_the_ramp_is_in_no_total_of_a_job() {
+        let small = self_cost_workload(1);
+        let (name, block_size) = ("large".to_owned(), Bytes::from_kib(8));
+        let large = Workload { name, block_size, ..small.clone() };
+        let load = Load::new(4, small.clone(), EngineKind::Null);
+        let step = Step::new(Role::Measure, load, Limit::Operations(2), Nanos::new(100));
+        let step = Step { ramp: Nanos::new(150), index: 6, repeat: 2, ..step };
+        let streams = vec![
+            StepStream { workload: small.clone(), target: 4, jobs: 2 },
+            StepStream { workload: large.clone(), target: 9, jobs: 1 },
+        ];
+        let (empty, _spare) = sync_channel(10);
+        let mut collector = Collector::new(&step, 3, streams, vec![empty; 3]);
+        let (closed, intervals) = sync_channel(10);
+        for (job, index, passed, count) in [
+            (0, 0, 2, 2),
+            (1, 2, u64::MAX, 3),
+            (2, 1, 3, 5),
+            (0, 2, u64::MAX, 7),
+            (2, 3, u64::MAX, 11),
+        ] {
+            let mut buffer = IntervalBuffer::new(if job == 2 { &large } else { &small }, false);
+            let reads = buffer.operations[OperationName::Read as usize].as_mut().unwrap();
+            reads.service.record_many(1000, count);
+            closed.send(ClosedInterval { job, index, passed, unwatched_ns: 0, buffer }).unwrap();
+        }
+        drop(closed);
+        let mut told = Vec::new();
+        let mut emit = |event: Event| {
+            let Event::Interval(interval) = event else { panic!("{event:?}") };
+            assert_eq!((interval.step, interval.repeat, interval.round), (6, 2, 3));
+            let of = |reads: &OperationRecord| (reads.service.exact.count, reads.bytes.get());
+            let counted: Vec<(u64, u64)> = interval.operations.iter().map(of).collect();
+            let (from, to) = (interval.from.get(), interval.to.get());
+            told.push(((interval.stream, interval.target), interval.phase, (from, to), counted));
+        };
+        collector.collect(&intervals, &mut emit);
+        collector.finish(Nanos::new(320), &mut emit);
+        let (first, second) = ((0, 4), (1, 9));
+        let expected = [
+            (first, Phase::Ramp, (0, 100), vec![(2, 2 * 4096)]),
+            (second, Phase::Ramp, (0, 100), vec![]),
+            (first, Phase::Ramp, (100, 150), vec![]),
+            (second, Phase::Ramp, (100, 150), vec![(5, 5 * 8192)]),
+            (first, Phase::Measure, (150, 250), vec![(10, 10 * 4096)]),
+            (second, Phase::Measure, (150, 250), vec![]),
+            (first, Phase::Measure, (250, 320), vec![]),
+            (second, Phase::Measure, (250, 320), vec![(11, 11 * 8192)]),
+        ];
+        assert_eq!(told, expected);
+        let totals = collector.totals.iter().map(|reads| reads[0].service.exact.count);
+        assert_eq!(totals.collect::<Vec<_>>(), [7, 3, 11]);
+        let streams = [0, 1, 2].map(|job| (collector.stream_of(job), collector.name_of(job)));
+        assert_eq!(streams, [(0, "self"), (0, "self"), (1, "large")]);
+    }
+
+    #[test]
+    fn no_interval_ends_before_it_begins_also_where_the_step_ended_earlier() {
+        let workload = self_cost_workload(1);
+        let load = Load::new(0, workload.clone(), EngineKind::Null);
+        let step = Step::new(Role::Measure, load, Limit::Operations(2), Nanos::new(100));
+        for (end, expected) in [(150, (100, 150)), (200, (100, 200)), (70, (100, 100))] {
+            let streams = vec![StepStream { workload: workload.clone(), target: 0, jobs: 1 }];
+            let (empty, _spare) = sync_channel(10);
+            let mut collector = Collector::new(&step, 0, streams, vec![empty]);
+            let (closed, intervals) = sync_channel(10);
+            let buffer = IntervalBuffer::new(&workload, false);
+            let (index, passed) = (1, u64::MAX);
+            closed.send(ClosedInterval { job: 0, index, passed, unwatched_ns: 0, buffer }).unwrap();
+            drop(closed);
+            let mut last = None;
+            let mut emit = |event: Event| {
+                let Event::Interval(interval) = event else { panic!("{event:?}") };
+                last = Some((interval.from.get(), interval.to.get()));
+            };
+            collector.collect(&intervals, &mut emit);
+            collector.finish(Nanos::new(end), &mut emit);
+            assert_eq!(last, Some(expected), "{end}");
+        }
     }
 }

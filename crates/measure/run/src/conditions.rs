@@ -86,7 +86,7 @@ impl MemoryBound {
     /// Memory that the process has already stays counted where it is.
     pub(crate) fn enter(bytes: Bytes) -> Result<Self, RunError> {
         let controller = controller().ok_or_else(|| {
-            refusal("no memory controller of control groups is mounted here", None)
+            refusal("the memory controller of control groups is not mounted", None)
         })?;
         let own = controller.current.join(format!("{OWN_NAME}{}", std::process::id()));
         let bound = Self { parent: controller.current, own };
@@ -144,7 +144,7 @@ fn refusal(text: &str, error: Option<io::Error>) -> RunError {
         None => RunError::unsupported(text),
     };
     refusal
-        .hint("run as root on a system with the memory controller, or leave the memory bound out")
+        .hint("run as root on a system with the memory controller, or leave out the memory bound")
 }
 
 fn controller() -> Option<Controller> {
@@ -203,7 +203,7 @@ impl ReadAhead {
             let message = format!("cannot {what} the read-ahead below '{}'", path.display());
             RunError::target(message)
                 .because(error)
-                .hint("run as root, or leave the read-ahead out")
+                .hint("run as root, or leave out the read-ahead")
         };
         let facts = fs::metadata(path).map_err(|error| fail("find", error))?;
         let is_device = facts.file_type().is_block_device();
@@ -238,7 +238,7 @@ impl ReadAhead {
     pub(crate) fn restore(mut self) -> Result<(), RunError> {
         self.put_back().map_err(|error| {
             let (setting, before) = (self.setting.display(), &self.before);
-            RunError::target(format!("cannot set '{setting}' back to {before}: do it yourself"))
+            RunError::target(format!("cannot restore '{setting}' to {before}: restore it by hand"))
                 .because(error)
         })
     }
@@ -356,9 +356,30 @@ mod tests {
                 drop(changed);
             } else {
                 let error = changed.restore().unwrap_err().to_string();
-                assert_eq!(error, "cannot set '/dev/full' back to 128: do it yourself");
+                assert_eq!(error, "cannot restore '/dev/full' to 128: restore it by hand");
             }
             assert_eq!(left(&state), std::slice::from_ref(&entry), "dropped: {is_dropped}");
         }
+    }
+
+    #[test]
+    fn a_controller_is_in_the_hierarchy_that_names_it_and_in_no_other() {
+        let mounts = "cgroup2 /unified cgroup2 rw 0 0\ncgroup /cg/cpu cgroup rw,cpu 0 0\n\
+                      cgroup /cg/mem cgroup rw,nosuid,memory 0 0\n";
+        let found = |groups: &str| {
+            let controller = find(groups, mounts).unwrap();
+            (controller.current.display().to_string(), controller.limit)
+        };
+        let old = |path: &str| (path.to_owned(), "memory.limit_in_bytes");
+        // Wherever its line is among the others.
+        assert_eq!(found("0::/u\n4:memory:/m\n"), old("/cg/mem/m"));
+        assert_eq!(found("3:cpu:/c\n4:memory:/m\n0::/u\n"), old("/cg/mem/m"));
+        assert_eq!(found("5:cpu,memory:/x:y\n0::/u\n"), old("/cg/mem/x:y"));
+        // Neither another controller of that beginning nor another hierarchy.
+        let unified = ("/unified/u".to_owned(), "memory.max");
+        assert_eq!(found("4:memory_x:/m\n0::/u\n"), unified);
+        assert_eq!(found("3:cpu:/c\n0::/u\n"), unified);
+        assert!(find("4:memory:/m\n", "cgroup2 /unified cgroup2 rw 0 0\n").is_none());
+        assert!(find("4:cpu:/m\n", mounts).is_none());
     }
 }

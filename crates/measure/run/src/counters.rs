@@ -7,6 +7,8 @@
 //! The thread only sleeps and reads a clock: no storage can hold it, unless its own pages have to be
 //! read again, and then its count of major faults says so.
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -94,12 +96,15 @@ pub(crate) struct ThreadUsage {
     pub(crate) system: Nanos,
     /// None if the kernel does not report it.
     pub(crate) switches: Option<ContextSwitches>,
+    /// Time in which threads were ready to run and waited for a CPU; none for the process, and
+    /// where the kernel does not count it.
+    pub(crate) run_delay: Option<Nanos>,
 }
 
 impl ThreadUsage {
-    /// The calling thread's usage so far: one system call.
+    /// The calling thread's usage so far: a system call, and a small file of /proc.
     pub(crate) fn of_thread() -> Self {
-        Self::of(UsageWho::RUSAGE_THREAD)
+        Self { run_delay: run_delay(), ..Self::of(UsageWho::RUSAGE_THREAD) }
     }
 
     /// The usage of all threads of this process so far, ended ones included.
@@ -117,6 +122,7 @@ impl ThreadUsage {
                 voluntary: count(usage.voluntary_context_switches()),
                 involuntary: count(usage.involuntary_context_switches()),
             }),
+            run_delay: None,
         }
     }
 
@@ -127,6 +133,7 @@ impl ThreadUsage {
             user: self.user.saturating_sub(earlier.user),
             system: self.system.saturating_sub(earlier.system),
             switches: switches.map(|(now, before)| now.saturating_since(before)),
+            run_delay: self.run_delay.zip(earlier.run_delay).map(|(a, b)| a.saturating_sub(b)),
         }
     }
 
@@ -137,8 +144,26 @@ impl ThreadUsage {
             user: sum(self.user, other.user),
             system: sum(self.system, other.system),
             switches: switches.map(|(a, b)| a.saturating_add(b)),
+            run_delay: self.run_delay.zip(other.run_delay).map(|(a, b)| sum(a, b)),
         }
     }
+}
+
+/// How long the calling thread has waited for a CPU so far.
+fn run_delay() -> Option<Nanos> {
+    // Not on the heap: a job that is about to start calls it.
+    let mut text = [0_u8; 96];
+    let length = File::open("/proc/thread-self/schedstat").ok()?.read(&mut text).ok()?;
+    parse_run_delay(std::str::from_utf8(text.get(..length)?).ok()?)
+}
+
+/// The time on a CPU, the time waited for one, both in nanoseconds, and the number of time slices
+/// (Documentation/scheduler/sched-stats.rst).
+fn parse_run_delay(schedstat: &str) -> Option<Nanos> {
+    let mut fields = schedstat.split_whitespace().map(str::parse::<u64>);
+    let (ran, waited) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    // A kernel that counts neither shows zeros (fs/proc/base.c), but a thread that asks has run.
+    (ran > 0).then(|| Nanos::new(waited))
 }
 
 /// The largest resident memory of this process so far.
@@ -243,7 +268,8 @@ mod tests {
             Some((voluntary, involuntary)) => Some(ContextSwitches { voluntary, involuntary }),
             None => None,
         };
-        ThreadUsage { user: Nanos::new(user), system: Nanos::new(system), switches }
+        let (user, system) = (Nanos::new(user), Nanos::new(system));
+        ThreadUsage { user, system, switches, run_delay: None }
     }
 
     fn parts(usage: ThreadUsage) -> (u64, u64, Option<(u64, u64)>) {
@@ -260,6 +286,26 @@ mod tests {
         assert_eq!(parts(one.since(unknown)), (49, 5, None));
         assert_eq!(parts(one.plus(unknown)), (51, 9, None));
         assert_eq!(parts(other.since(one)), (0, 0, Some((0, 0))), "never below zero");
+    }
+
+    #[test]
+    fn waits_for_a_cpu_are_the_second_field_of_schedstat() {
+        let parsed = |text: &str| parse_run_delay(text).map(Nanos::get);
+        assert_eq!(parsed("117494 2353467 2\n"), Some(2_353_467));
+        assert_eq!(parsed("1 0 1\n"), Some(0));
+        assert_eq!(parsed("0 0 0\n"), None, "the kernel does not count it");
+        assert_eq!([parsed(""), parsed("7\n"), parsed("7 x 1\n")], [None; 3]);
+    }
+
+    #[test]
+    fn waits_for_a_cpu_are_added_and_taken_away_where_both_are_known() {
+        let waited =
+            |nanos| ThreadUsage { run_delay: Some(Nanos::new(nanos)), ..usage(0, 0, None) };
+        let (one, other, unknown) = (waited(700), waited(40), usage(1, 2, None));
+        let nanos = |usage: ThreadUsage| usage.run_delay.map(Nanos::get);
+        assert_eq!([nanos(one.plus(other)), nanos(one.since(other))], [Some(740), Some(660)]);
+        assert_eq!(nanos(other.since(one)), Some(0), "never below zero");
+        assert_eq!([nanos(one.plus(unknown)), nanos(unknown.since(one))], [None; 2]);
     }
 
     /// Voluntary and involuntary ones of this thread, as /proc has them.

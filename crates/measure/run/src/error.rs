@@ -75,7 +75,7 @@ impl RunError {
     pub(crate) fn sink(source: Box<dyn std::error::Error + Send + Sync>) -> Self {
         Self::new(RunErrorKind::Sink, "cannot record the run")
             .because(source)
-            .hint("make room where the run folder is, or name another place with --out")
+            .hint("make room for the run folder, or name another place with --out")
     }
 
     pub(crate) fn because(
@@ -92,7 +92,7 @@ impl RunError {
     /// Adds to the hint that a file stays, which the error of its removal names.
     pub(crate) fn add_left(&mut self, removal: &Self) {
         let why = removal.source.as_ref().map(|source| format!(": {source}")).unwrap_or_default();
-        let left = format!("{removal}{why}; the next run looks at it again");
+        let left = format!("{removal}{why}; the next run tries again");
         self.hint = Some(match self.hint.take() {
             Some(hint) => format!("{hint}; {left}"),
             None => left,
@@ -103,5 +103,31 @@ impl RunError {
     pub(crate) fn errno(&self) -> Option<i32> {
         let source = self.source.as_deref()?;
         source.downcast_ref::<std::io::Error>()?.raw_os_error()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_number_is_that_of_the_cause_and_of_no_text() {
+        let full = || std::io::Error::from_raw_os_error(28);
+        assert_eq!(RunError::target("x").because(full()).errno(), Some(28));
+        assert_eq!(RunError::target("x").because(full()).because("28").errno(), None);
+        assert_eq!(RunError::target("x").because(std::io::Error::other("28")).errno(), None);
+        assert_eq!(RunError::target("x").errno(), None);
+    }
+
+    #[test]
+    fn a_file_that_stays_is_added_to_the_hint_with_its_cause() {
+        let removal = RunError::target("'/x' stays: moved");
+        let mut error = RunError::unsupported("first");
+        error.add_left(&removal);
+        assert_eq!(error.hint.as_deref(), Some("'/x' stays: moved; the next run tries again"));
+        let mut error = RunError::unsupported("first").hint("do this");
+        error.add_left(&removal.because("no right"));
+        let expected = "do this; '/x' stays: moved: no right; the next run tries again";
+        assert_eq!(error.hint.as_deref(), Some(expected));
     }
 }

@@ -46,7 +46,7 @@ impl FioStep {
         let step = setup.step;
         if let Some(other) = step.loads().find(|load| load.engine != EngineKind::Fio) {
             return Err(RunError::unsupported(format!(
-                "'{}' runs beside a load of fio: fio runs all loads of a step or none",
+                "'{}' runs next to a fio load: fio runs all loads of a step or none",
                 other.workload.name
             )));
         }
@@ -120,7 +120,9 @@ impl FioStep {
 fn not_here(error: &FioError) -> RunError {
     let mut unsupported = RunError::unsupported(error.to_string());
     unsupported.hint = match error {
-        FioError::NotInFio { .. } => Some("use an engine of durio's: sync, uring, aio".to_owned()),
+        FioError::NotInFio { .. } => {
+            Some("use one of durio's engines: sync, uring, aio".to_owned())
+        }
         _ => None,
     };
     unsupported.source = std::error::Error::source(error).map(|source| source.to_string().into());
@@ -347,6 +349,7 @@ fn job_ended(place: &FioStream<'_>, number: u32, job: &FioJob) -> JobEnded {
         cpu_system: percent_of(whole, job.sys_cpu),
         // fio adds both kinds up.
         context_switches: None,
+        run_delay: None,
         exchanges: 0,
         accounting: Accounting { engine_span_ns: whole.get(), ..Accounting::default() },
         pacing: None,
@@ -544,5 +547,24 @@ mod tests {
         let bad = FioJob { error: 28, jobname: "stream0.1".to_owned(), ..good() };
         let error = jobs_of(&run(vec![good(), bad]), 2).unwrap_err().to_string();
         assert!(error.contains("fio's job stream0.1 ended with an error"), "{error}");
+    }
+
+    #[test]
+    fn only_writes_that_are_durable_by_themselves_are_commits() {
+        let of = |method, every, read_share| {
+            let mut load = load("psync", method);
+            load.workload.sync.every = every;
+            load.workload.read_share = PerMille(read_share);
+            commits_by_writing(&load)
+        };
+        assert!(of(SyncMethod::ODsync, 1, 999) && of(SyncMethod::OSync, 1, 0));
+        assert!(!of(SyncMethod::ODsync, 1, 1000) && !of(SyncMethod::OSync, 2, 0));
+        assert!(!of(SyncMethod::Fsync, 1, 0) && !of(SyncMethod::None, 1, 0));
+    }
+
+    #[test]
+    fn a_share_of_a_time_is_cut_below_nothing_and_at_ten_thousand_times_the_time() {
+        let of = |percent| percent_of(Nanos::new(2_000), percent).get();
+        assert_eq!([of(12.5), of(100.0), of(-3.0), of(2e6)], [250, 2000, 0, 20_000_000]);
     }
 }

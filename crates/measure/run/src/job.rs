@@ -44,7 +44,7 @@ fn stay_on(processors: &[u32]) -> Result<(), RunError> {
     let mut set = CpuSet::new();
     for &processor in processors {
         if processor as usize >= CpuSet::MAX_CPU {
-            return Err(RunError::unsupported(format!("there is no processor {processor}"))
+            return Err(RunError::unsupported(format!("processor {processor} does not exist"))
                 .hint("lscpu lists the processors"));
         }
         set.set(processor as usize);
@@ -329,5 +329,24 @@ mod tests {
         let nodes = BTreeMap::from([(0, vec![0, 1])]);
         let one = Processors { nodes, node_of_target: vec![Some(0)] };
         assert_eq!(one.of(&load(Placement::DeviceNode), 0, 0).unwrap(), [0; 0]);
+    }
+
+    #[test]
+    fn a_ring_has_an_entry_for_each_access_and_one_for_each_linked_sync() {
+        use durio_workload::{PerMille, SyncMethod, SyncPolicy};
+        let of = |method| {
+            let (read_share, sync) = (PerMille::NONE, SyncPolicy::each(method));
+            ring_entries(&Workload { depth: 7, read_share, sync, ..Workload::default() })
+        };
+        assert_eq!([of(SyncMethod::None), of(SyncMethod::Fsync), of(SyncMethod::RwfSync)], [7; 3]);
+        assert_eq!([of(SyncMethod::LinkedFsync), of(SyncMethod::LinkedFdatasync)], [14; 2]);
+    }
+
+    #[test]
+    fn a_processor_that_no_machine_has_is_refused_and_none_is_no_bond() {
+        assert!(stay_on(&[]).is_ok());
+        let beyond = u32::try_from(CpuSet::MAX_CPU).unwrap();
+        let error = stay_on(&[beyond]).unwrap_err();
+        assert_eq!(error.to_string(), format!("processor {beyond} does not exist"));
     }
 }

@@ -461,4 +461,66 @@ mod tests {
             assert!(zeros < 80, "{zeros} of 4096 bytes");
         }
     }
+
+    fn named() -> (tempfile::TempDir, NewFile) {
+        let folder = tempfile::tempdir().unwrap();
+        let made = create_named(folder.path(), FileMark::new().unwrap()).unwrap();
+        (folder, made)
+    }
+
+    #[test]
+    fn a_layout_that_is_to_stop_writes_nothing_more() {
+        let (_folder, made) = named();
+        let (size, stop) = (Bytes::from_mib(3), StopFlag::default());
+        let mut told = Vec::new();
+        let written = write_all(&made, size, None, &stop, &mut |done| {
+            told.push(done.get());
+            stop.set();
+        });
+        assert_eq!((written.unwrap(), told), (Bytes::from_mib(1), vec![1 << 20]));
+        assert_eq!(fstat(&made.file).unwrap().st_size, 1 << 20);
+        let again = write_all(&made, size, None, &stop, &mut |_| panic!("it is to stop"));
+        assert_eq!(again.unwrap(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn a_file_of_ranges_has_its_size_and_holes_between_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::begin(folder.path(), None).unwrap();
+        let ranges = [4096..8192, 2 << 20..(2 << 20) + 4096];
+        let parts = (Bytes::from_mib(4), ranges.as_slice());
+        let stop = StopFlag::default();
+        let made =
+            prepare_ranges(folder.path(), parts, &mut journal, 7, &stop, &mut |_| {}).unwrap();
+        let file = made.open(OpenMode::default()).unwrap().file;
+        let mut data = Vec::new();
+        io::Read::read_to_end(&mut std::fs::File::from(file), &mut data).unwrap();
+        assert_eq!(data.len(), 4 << 20);
+        let mut written = Vec::new();
+        for (number, block) in (0..).zip(data.chunks(4096)) {
+            if block.iter().any(|byte| *byte != 0) {
+                written.push((number, block));
+            }
+        }
+        let numbers: Vec<u32> = written.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [1, 512]);
+        assert_ne!(written[0].1, written[1].1, "blocks of two ranges are not alike");
+        made.remove(&mut journal).unwrap();
+    }
+
+    #[test]
+    fn only_a_full_filesystem_is_a_matter_of_size() {
+        let (_folder, made) = named();
+        let of = |errno| layout_error(&made, Bytes::from_mib(1), errno);
+        let full = of(Errno::NOSPC);
+        assert!(full.hint.is_some_and(|hint| hint.contains("--size")));
+        let (broken, path) = (of(Errno::IO), made.path.clone().unwrap());
+        assert_eq!((broken.errno(), broken.hint.clone()), (Some(5), None));
+        let expected = format!("cannot lay out the file '{}' of 1 MiB", path.display());
+        assert_eq!(broken.to_string(), expected);
+        let nowhere =
+            OwnedFd::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        assert_eq!(write_at(&nowhere, &[1; 512], 0), Err(Errno::NOSPC));
+        assert_eq!(write_at(&nowhere, &[], 0), Ok(()));
+    }
 }

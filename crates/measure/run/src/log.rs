@@ -341,4 +341,81 @@ mod tests {
         queue.abandon();
         assert_eq!(queue.acknowledge(), None);
     }
+
+    #[test]
+    fn batches_are_counted_by_their_records_with_what_filled_them_up() {
+        let mut counts = BatchCounts::new(4);
+        let batch = |records, bytes, left_over| LogBatch { records, bytes, left_over };
+        counts.add(&batch(3, 1000, true), 4096, false);
+        counts.add(&batch(1, 8192, false), 8192, true);
+        counts.add(&batch(3, 500, true), 4096, true);
+        counts.add(&batch(4, 4097, false), 8192, true);
+        let expected = Batches {
+            sizes: vec![(1, 1), (3, 2), (4, 1)],
+            padding: Bytes::new(3096 + 3596 + 4095),
+            delayed: 3,
+            full: 2,
+        };
+        assert_eq!(counts.batches(), expected);
+        counts.clear();
+        assert_eq!(counts.batches(), Batches::default());
+    }
+
+    #[test]
+    fn a_batch_has_the_place_and_the_length_of_its_policy() {
+        let region = Region { offset: Bytes::new(8192), length: Bytes::new(16_384) };
+        let of = |group_commit| Workload { group_commit, ..Workload::default() };
+        assert!(Log::of(&of(None), region).is_none());
+        let places = |policy, lengths: [u64; 4]| {
+            let mut log = Log::of(&of(Some(policy)), region).unwrap();
+            lengths.map(|bytes| log.place(bytes))
+        };
+        let policy = GroupCommit::of(2);
+        assert_eq!(
+            places(policy, [100, 4097, 1, 1]),
+            [(8192, 4096), (12_288, 8192), (20_480, 4096), (8192, 4096)]
+        );
+        let bare = GroupCommit { pad_to: Bytes::ZERO, ..policy };
+        assert_eq!(
+            places(bare, [100, 4097, 12_187, 1]),
+            [(8192, 100), (8292, 4097), (12_389, 12_187), (8192, 1)]
+        );
+        let tail = GroupCommit { rewrites_tail: true, ..policy };
+        assert_eq!(
+            places(tail, [100, 4000, 96, 4096]),
+            [(8192, 4096), (8192, 8192), (12_288, 4096), (12_288, 8192)]
+        );
+    }
+
+    #[test]
+    fn records_leave_the_queue_in_their_order_each_with_its_committer() {
+        let waiting = |queue: &LogQueue| -> Vec<u32> {
+            queue.waiting_records().map(|record| record.committer).collect()
+        };
+        let mut queue = LogQueue::new(4, 100);
+        for (committer, length) in [(7, 60), (8, 30), (9, 20), (6, 10)] {
+            queue.push(Record { committer, ..record(length) });
+        }
+        assert_eq!(join_all(&mut queue), [0, 60]);
+        assert!(queue.is_full(), "the third does not fit");
+        assert_eq!(queue.take(), LogBatch { records: 2, bytes: 90, left_over: true });
+        assert_eq!(waiting(&queue), [9, 6]);
+        assert_eq!(queue.acknowledge().map(|record| record.committer), Some(7));
+        assert_eq!((waiting(&queue), queue.waiting()), (vec![9, 6], 2));
+        let left = std::iter::from_fn(|| queue.abandon_next()).map(|record| record.committer);
+        assert_eq!(left.collect::<Vec<_>>(), [8, 9, 6]);
+    }
+
+    #[test]
+    fn a_record_is_made_at_its_place_of_a_batch_and_nowhere_else() {
+        let mut batch = [0; 16];
+        let mut filler = BlockFiller::unique(1);
+        put_record(&mut batch, (4, 8), &mut filler);
+        assert!(batch[..4] == [0; 4] && batch[12..] == [0; 4] && batch[4..12] != [0; 8]);
+        let before = batch;
+        put_record(&mut batch, (12, 5), &mut filler);
+        assert_eq!(batch, before, "it does not fit");
+        put_record(&mut batch, (12, 4), &mut filler);
+        assert!(batch[..12] == before[..12] && batch != before);
+    }
 }

@@ -128,7 +128,7 @@ pub(crate) struct LoopInput<'a> {
     /// Blocks have several sizes.
     pub(crate) varied: bool,
     pub(crate) filler: BlockFiller,
-    /// Of which a further pass drops the cached pages.
+    /// A further pass drops the cached pages of it.
     pub(crate) pass_files: Vec<OwnedFd>,
     /// The job ends with an fsync of each file.
     pub(crate) syncs_at_end: bool,

@@ -148,6 +148,8 @@ fn copy(begin: &Barrier) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use durio_base::Nanos;
+    use durio_plan::{ClockChoice, Limit, Load, PLAN_SCHEMA, Purpose, Role};
     use durio_workload::{PerMille, self_cost_workload};
 
     use super::*;
@@ -202,5 +204,52 @@ mod tests {
         // From a slow, shared guest to more than any machine of several sockets.
         let range = Bytes::from_mib(50)..Bytes::from_gib(10_000);
         assert!(range.contains(&measured.copied_per_second), "{measured:?}");
+    }
+
+    fn step(engine: EngineKind, mib: u64, depth: u32) -> Step {
+        let block_size = Bytes::from_mib(mib);
+        let workload = Workload { block_size, depth, ..self_cost_workload(1) };
+        let load = Load::new(0, workload, engine);
+        Step::new(Role::Measure, load, Limit::Operations(1), Nanos::from_secs(1))
+    }
+
+    #[test]
+    fn two_steps_are_made_ready_together_up_to_the_last_byte_that_there_is() {
+        let (one, other) = (step(EngineKind::Null, 1, 4), step(EngineKind::Null, 2, 32));
+        let of = |mib: u64| (mib << 20) + 1024 * (64 + 5 * 330);
+        assert_eq!((memory_of(&one).get(), memory_of(&other).get()), (of(4), of(64)));
+        let both = of(4) + of(64);
+        assert!(is_room_for_both(&one, &other, None));
+        assert!(is_room_for_both(&one, &other, Some(Bytes::new(both))));
+        assert!(!is_room_for_both(&one, &other, Some(Bytes::new(both - 1))));
+        assert!(check_step(&other, Some(Bytes::new(of(64)))).is_ok());
+        assert!(check_step(&other, Some(Bytes::new(of(64) - 1))).is_err());
+        // Loads that run side by side are one step.
+        let mut together = one.clone();
+        together.beside.push(other.load);
+        assert_eq!(memory_of(&together).get(), both);
+    }
+
+    #[test]
+    fn the_largest_step_is_told_of_those_that_fio_does_not_run() {
+        let plan = |steps: Vec<Step>| Plan {
+            schema: PLAN_SCHEMA,
+            purpose: Purpose::Campaign,
+            seed: 1,
+            clock: ClockChoice::Auto,
+            targets: Vec::new(),
+            steps: (0..).zip(steps).map(|(index, step)| Step { index, ..step }).collect(),
+            campaign: None,
+            thresholds: Vec::new(),
+        };
+        let (uring, fio) = (EngineKind::Uring, EngineKind::Fio);
+        let mut partly = step(uring, 64, 80);
+        partly.beside.push(step(fio, 1, 1).load);
+        let steps = vec![step(uring, 64, 32), step(uring, 64, 48), step(fio, 64, 64), partly];
+        let whole = plan([steps, vec![step(uring, 64, 17)]].concat());
+        let (largest, need, _) = large_step(&whole).unwrap();
+        assert_eq!((largest.index, need.get()), (1, (3 << 30) + 1024 * (64 + 5 * 330)));
+        assert!(large_step(&plan(vec![step(fio, 64, 64)])).is_none());
+        assert!(large_step(&plan(vec![step(uring, 64, 8)])).is_none(), "half a GiB");
     }
 }

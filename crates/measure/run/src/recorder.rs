@@ -443,6 +443,9 @@ impl JobRecorder {
 }
 
 #[cfg(test)]
+mod rotation_tests;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

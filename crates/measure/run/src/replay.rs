@@ -125,7 +125,7 @@ fn check_memory(trace: &OperationTrace, order: &ReplayOrder) -> Result<(), RunEr
     match memory::available().filter(|free| free.get() < need) {
         None => Ok(()),
         Some(free) => Err(RunError::unsupported(format!(
-            "the writes of {} threads take {} of memory, and there is {free}",
+            "the writes of {} threads need {} of memory, but only {free} is free",
             order.threads().len(),
             Bytes::new(need)
         ))),
@@ -137,7 +137,7 @@ fn check_threads(threads: usize) -> Result<(), RunError> {
         return Ok(());
     }
     Err(RunError::unsupported(format!(
-        "the trace has {threads} threads, more than the {THREADS_MAX} that durio starts"
+        "the trace has {threads} threads; durio starts at most {THREADS_MAX}"
     )))
 }
 
@@ -168,7 +168,7 @@ fn check_descriptors(
     }
     match limit.maximum.filter(|most| *most < need) {
         Some(most) => Err(RunError::unsupported(format!(
-            "a replay of this trace has {need} files open, and this process may have {most}"
+            "a replay of this trace needs {need} open files, but this process may have {most}"
         ))
         .hint("raise the limit: ulimit -Hn, as root")),
         // For this process alone.
@@ -186,7 +186,7 @@ struct Files {
     /// By number of a captured file: the place among `needs`. One path is one file.
     place_of: Vec<usize>,
     needs: Vec<Need>,
-    /// Of each operation, where it writes.
+    /// Where each operation writes.
     offsets: Vec<u64>,
 }
 
@@ -291,7 +291,7 @@ impl Files {
         }
         let (room, free, directory) = (Bytes::new(room), Bytes::new(free), directory.display());
         Err(RunError::unsupported(format!(
-            "the files of the trace take {room}, and '{directory}' has {free} free"
+            "the files of the trace need {room}, but '{directory}' has {free} free"
         ))
         .hint(ROOM))
     }

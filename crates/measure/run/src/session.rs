@@ -487,3 +487,70 @@ fn choose_clock(plan: &Plan, emitter: &mut Emitter<'_>) -> Result<RunClock, RunE
         None => Ok(monotonic),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_base::Bytes;
+    use durio_plan::{Campaign, Limit, Load, PLAN_SCHEMA, Purpose, Target, TargetKind};
+    use durio_workload::self_cost_workload;
+
+    use super::*;
+
+    /// A step by its role and the targets of each of its loads.
+    fn step(role: Role, loads: &[&[usize]]) -> Step {
+        let load = |targets: &[usize]| {
+            let load = Load::new(targets[0], self_cost_workload(1), EngineKind::Null);
+            Load { more_targets: targets[1..].to_vec(), ..load }
+        };
+        let step = Step::new(role, load(loads[0]), Limit::Operations(1), Nanos::from_secs(1));
+        Step { beside: loads[1..].iter().map(|targets| load(targets)).collect(), ..step }
+    }
+
+    fn plan(steps: Vec<Step>, campaign: Option<Campaign>) -> Plan {
+        let (kind, size) = (TargetKind::Scripted, Bytes::from_mib(1));
+        let target = Target { name: "t".into(), location: None, kind, size, destroy: false };
+        Plan {
+            schema: PLAN_SCHEMA,
+            purpose: Purpose::Campaign,
+            seed: 1,
+            clock: ClockChoice::Monotonic,
+            targets: vec![target; 4],
+            steps: (0..).zip(steps).map(|(index, step)| Step { index, ..step }).collect(),
+            campaign,
+            thresholds: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_target_is_last_used_by_any_load_of_a_step_also_among_several() {
+        let steps: [&[&[usize]]; 4] = [&[&[0, 2]], &[&[2], &[1, 3]], &[&[1]], &[&[0]]];
+        let steps = steps.map(|loads| step(Role::Measure, loads));
+        assert_eq!(targets_of(&steps[1]).collect::<Vec<_>>(), [2, 1, 3]);
+        assert_eq!(last_uses(&plan(steps.to_vec(), None)), [3, 2, 1, 1]);
+    }
+
+    #[test]
+    fn the_machine_is_measured_for_campaigns_that_know_durios_own_cost() {
+        let of = |role, campaign| measures_machine(&plan(vec![step(role, &[&[0]])], campaign));
+        assert!(of(Role::SelfCost, Some(Campaign::default())));
+        assert!(!of(Role::SelfCost, None) && !of(Role::Measure, Some(Campaign::default())));
+    }
+
+    #[test]
+    fn steps_that_trace_or_probe_are_not_measured() {
+        let of = |role| is_unmeasured(&step(role, &[&[0]]));
+        assert!([Role::Trace, Role::ProbeSyncCalls, Role::TracePath].into_iter().all(of));
+        assert!(![Role::SelfCost, Role::Precondition, Role::Measure].into_iter().any(of));
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_time_or_with_a_wish_to_stop_which_it_tells() {
+        let stop = StopFlag::default();
+        assert!(wait(Nanos::ZERO, &stop) && wait(Nanos::new(1), &stop));
+        let begin = Instant::now();
+        assert!(wait(Nanos::from_millis(20), &stop));
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+        stop.set();
+        assert!(!wait(Nanos::ZERO, &stop) && !wait(Nanos::from_secs(3600), &stop));
+    }
+}

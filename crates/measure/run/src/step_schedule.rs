@@ -274,4 +274,74 @@ mod tests {
         }
         assert_eq!(foreseen, [Some((1, 0)), Some((2, 0)), Some((1, 1)), Some((2, 1))]);
     }
+
+    #[test]
+    fn repeated_steps_come_first_and_those_that_the_plan_lacks_are_left_out() {
+        let plan = plan(&[(1, None), (1, None), (2, None)]);
+        let event = RunResumed { step: 3, repeated: vec![1, 4, 0], resumed: String::new() };
+        let mut schedule = StepSchedule::new(&plan, Some(&event));
+        let mut walked = Vec::new();
+        while let Some(place) = schedule.current() {
+            let likely = schedule.likely_next().map(|next| next.position);
+            walked.push((place.position, likely));
+            assert_eq!(schedule.advance(|_, _| RoundDecision::Reached), None);
+        }
+        assert_eq!(walked, [(1, Some(0)), (0, Some(3)), (3, None)]);
+    }
+
+    /// The plan with a search in its second section, which has a ceiling or not.
+    fn searching(sections: &[(u32, Option<u32>)], ceiling_step: Option<u32>) -> Plan {
+        let mut plan = plan(sections);
+        let goal = durio_plan::Goal { percentile: 99.0, latency: Nanos::from_millis(2) };
+        let until = Until::GoalFound { goal, precision_per_mille: 50, ceiling_step };
+        let sections = &mut plan.campaign.as_mut().unwrap().sections;
+        sections[1].rounds = Some(Rounds { max: 2, until });
+        plan
+    }
+
+    #[test]
+    fn a_search_of_several_steps_has_one_rate_a_round_and_ends_with_its_last_round() {
+        let plan = searching(&[(1, None), (2, Some(2)), (1, None)], Some(0));
+        let mut schedule = StepSchedule::new(&plan, None);
+        schedule.advance(|_, _| panic!("a section without rounds"));
+        schedule.begin_search(|section| Some(10.0 * f64::from(section)));
+        let at = |position, round, rate| Some(ScheduledStep { position, round, rate });
+        assert_eq!(schedule.current(), at(1, 0, Some(10.0)));
+        assert_eq!(schedule.likely_next(), at(2, 0, Some(10.0)));
+        assert_eq!(schedule.advance(|_, _| panic!("amid a round")), None);
+        assert_eq!(schedule.current(), at(2, 0, Some(10.0)));
+        assert_eq!(schedule.likely_next(), None, "the round's results decide");
+        let again = |rate_per_second| RoundDecision::AgainAt { rate_per_second };
+        let ended = schedule.advance(|section, round| {
+            assert_eq!((section, round), (1, 0));
+            again(7.0)
+        });
+        assert_eq!(ended, Some(RoundEnded { section: 1, round: 0, decision: again(7.0) }));
+        assert_eq!(schedule.current(), at(1, 1, Some(7.0)));
+        assert_eq!(schedule.likely_next(), at(2, 1, Some(7.0)));
+        schedule.advance(|_, _| panic!("amid a round"));
+        let decision = RoundDecision::NotReached;
+        let last = schedule.advance(|_, _| again(9.0));
+        assert_eq!(last, Some(RoundEnded { section: 1, round: 1, decision }));
+        assert_eq!(schedule.current(), at(3, 0, None));
+        assert_eq!(schedule.likely_next(), None, "it is the last step");
+    }
+
+    #[test]
+    fn only_a_search_with_a_ceiling_asks_for_its_first_rate_and_not_while_steps_are_repeated() {
+        let sections = [(1, None), (1, Some(2))];
+        let plan = searching(&sections, None);
+        let mut schedule = StepSchedule::new(&plan, None);
+        assert_eq!(schedule.likely_next().map(|next| next.position), Some(1));
+        schedule.advance(|_, _| panic!("a section without rounds"));
+        schedule.begin_search(|_| panic!("it has its rate"));
+        let plan = searching(&sections, Some(0));
+        let event = RunResumed { step: 1, repeated: vec![0], resumed: String::new() };
+        let mut schedule = StepSchedule::new(&plan, Some(&event));
+        schedule.begin_search(|_| panic!("a repeated step"));
+        assert_eq!(schedule.likely_next(), None, "its rate is not known yet");
+        schedule.advance(|_, _| panic!("a repeated step"));
+        schedule.begin_search(|_| Some(5.0));
+        assert_eq!(schedule.current().and_then(|step| step.rate), Some(5.0));
+    }
 }

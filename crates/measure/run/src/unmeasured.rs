@@ -269,6 +269,7 @@ impl<'a> OneByOne<'a> {
 #[cfg(test)]
 mod tests {
     use durio_base::Bytes;
+    use durio_workload::{GroupCommit, PerMille};
 
     use super::*;
 
@@ -281,5 +282,31 @@ mod tests {
         // A pass has 16 blocks.
         let kinds: Vec<_> = (0..100).map(|_| traced.stream.next_access().kind).collect();
         assert!(!kinds.contains(&OperationKind::Reallocate), "{kinds:?}");
+    }
+
+    #[test]
+    fn a_traced_step_is_one_job_of_one_write_at_a_time_on_its_first_target() {
+        let of = |read_share, group_commit, role| {
+            let workload = Workload {
+                read_share: PerMille(read_share),
+                group_commit,
+                jobs: 4,
+                depth: 8,
+                ..Workload::default()
+            };
+            let load = Load::new(1, workload, EngineKind::Sync);
+            single(&Load { more_targets: vec![2, 3], targets_each: 3, ..load }, role)
+        };
+        let alone = of(0, None, Role::Trace).unwrap();
+        assert_eq!((alone.target, alone.more_targets.len(), alone.targets_each), (1, 0, 1));
+        assert_eq!((alone.workload.jobs, alone.workload.depth), (1, 1));
+        for read_share in [1, 1000] {
+            assert!(of(read_share, None, Role::Trace).is_err());
+            assert!(of(read_share, None, Role::ProbeSyncCalls).is_err());
+            assert!(of(read_share, None, Role::TracePath).is_ok());
+        }
+        for role in [Role::Trace, Role::ProbeSyncCalls, Role::TracePath] {
+            assert!(of(0, Some(GroupCommit::of(2)), role).is_err());
+        }
     }
 }

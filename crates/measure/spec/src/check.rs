@@ -9,7 +9,7 @@ use durio_workload::{
     CacheMode, PerMille, SyncMethod, SyncPolicy, Workload, WorkloadFile, check_workloads,
 };
 
-use crate::predict::PredictedDatabase;
+use crate::predict::Predictions;
 use crate::profile::{Profile, check_thresholds};
 use crate::{
     DURATION_MAX, DURATION_MIN, SpecError, interval_for, null_target, plan_of, ramp_for,
@@ -23,6 +23,12 @@ pub const FULL_DURATION: Nanos = Nanos::from_secs(300);
 
 /// The smallest set of files that `check` lays out by itself.
 const FILES_MIN: Bytes = Bytes::from_mib(16);
+
+/// A prediction is a rate of hundreds of commits or more: `durio predict` measures no longer either.
+const PREDICTION_MAX: Nanos = Nanos::from_secs(5);
+
+/// Predicted logs take one of so many parts of the room that `check` has.
+const PREDICTED_PARTS: u64 = 4;
 
 /// Calls of each kind.
 // Enough to distinguish their flushes from others', over in a moment on any disk.
@@ -64,6 +70,27 @@ impl CheckLength {
         }
     }
 
+    /// That of a predicted database with one number of clients.
+    fn duration_of_predictions(self) -> Nanos {
+        // Thirteen steps of the five usual databases take 13 s in all; quick has five.
+        match self {
+            Self::Quick => Nanos::from_millis(300),
+            Self::Usual => Nanos::from_millis(900),
+            Self::Thorough => PREDICTION_MAX,
+        }
+    }
+
+    /// The most that the logs of all predicted databases take.
+    fn predicted_size(self) -> Bytes {
+        // Laying them out takes time, too. A log that is used up must not be full before its step
+        // ends, and those of --thorough last longest.
+        match self {
+            Self::Quick => Bytes::from_mib(64),
+            Self::Usual => Bytes::from_mib(256),
+            Self::Thorough => Bytes::from_gib(1),
+        }
+    }
+
     fn data_size(self) -> Bytes {
         match self {
             Self::Quick => Bytes::from_mib(256),
@@ -84,8 +111,10 @@ pub struct CheckRequest {
     pub size: Option<Bytes>,
     /// Only these workloads; all if empty.
     pub only: Vec<String>,
-    /// Databases whose commits are predicted, in each directory.
+    /// Databases whose commits are predicted, in each directory that has room for their logs.
     pub predicted: Vec<Profile>,
+    /// Databases that the user asks about: their limits decide the verdict.
+    pub asked: Vec<String>,
     /// Limits that the user sets, before those that are published.
     pub goals: Vec<Threshold>,
     /// Seed of every random choice.
@@ -132,11 +161,17 @@ pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
     for goal in &request.goals {
         if !plan.steps.iter().flat_map(Step::loads).any(|load| load.workload.name == goal.workload)
         {
-            let text = format!("the goal '{}' is of a workload that is not run", goal.criterion);
+            let text = format!("the goal '{}' needs a workload that is not run", goal.criterion);
             return Err(SpecError::wrong_use(text).hint("see --workload and --destroy"));
         }
     }
-    let thresholds = request.goals.iter().cloned().chain(check_thresholds()?).collect();
+    let mut published = check_thresholds()?;
+    for threshold in &mut published {
+        threshold.asked = request.asked.contains(&threshold.database);
+    }
+    // Stable: documented ones stay before the others.
+    published.sort_by_key(|threshold| !threshold.asked);
+    let thresholds = request.goals.iter().cloned().chain(published).collect();
     Ok(Plan { thresholds, ..plan })
 }
 
@@ -202,13 +237,36 @@ fn add_location(
         let load = load(workload, index);
         steps.push(step(load, if is_group { groups } else { duration }));
     }
-    let LocationFacts::Directory { free, .. } = location.facts else { return Ok(()) };
-    for line in request.predicted.iter().filter_map(PredictedDatabase::of) {
-        targets.push(line.target(location, (&request.file_name, free)));
-        let groups = request.duration.unwrap_or(request.length.duration_of_groups());
-        steps.push(step(line.load(targets.len() - 1), groups));
-    }
+    add_predictions(request, location, targets, steps);
     Ok(())
+}
+
+fn add_predictions(
+    request: &CheckRequest,
+    location: &Location,
+    targets: &mut Vec<Target>,
+    steps: &mut Vec<Step>,
+) {
+    let LocationFacts::Directory { free, filesystem } = location.facts else { return };
+    let Predictions { databases, log_max } =
+        predictions(request, free, sharing(request, filesystem));
+    let wished = request.duration.unwrap_or(request.length.duration_of_predictions());
+    for database in databases {
+        let first = targets.len();
+        targets.extend(database.logs(location, &request.file_name, log_max));
+        let logs = (first..targets.len()).cycle();
+        for (clients, log) in database.clients.iter().zip(logs) {
+            steps.push(step(database.load(*clients, log), wished.min(PREDICTION_MAX)));
+        }
+    }
+}
+
+/// The predictions of a directory with so much free space, which other directories share.
+fn predictions(request: &CheckRequest, free: Bytes, sharing: u64) -> Predictions<'_> {
+    // Several databases with each number of clients would take longer than all the rest.
+    let brief = request.length == CheckLength::Quick && request.predicted.len() > 1;
+    let part = Bytes::new(free.get() / 10 / sharing.max(1) / PREDICTED_PARTS);
+    Predictions::new(&request.predicted, brief, part.min(request.length.predicted_size()))
 }
 
 /// Whether sync calls reach the devices, through the C library as a database calls them, and
@@ -253,9 +311,10 @@ fn sizes_for(request: &CheckRequest, location: &Location) -> Result<FileSizes, S
             let data = request.size.unwrap_or(size);
             if data > size || data < DATA_MIN {
                 return Err(SpecError::cannot_measure(format!(
-                    "'{path}' has {size}; check needs {DATA_MIN} and at most what is there, not {data}"
+                    "'{path}' has {size}; check needs at least {DATA_MIN} and at most its size, \
+                     not {data}"
                 ))
-                .hint("name a directory: durio lays out files of its own there"));
+                .hint("name a directory, in which durio can create its files"));
             }
             Ok(FileSizes { data, log: LOG.min(data), segment: Bytes::ZERO })
         }
@@ -283,16 +342,18 @@ fn sizes_in_directory(
     free: Bytes,
     sharing: u64,
 ) -> Result<FileSizes, SpecError> {
+    let predicted = predictions(request, free, sharing).size();
     // Who names a size may have more than the tenth that durio takes by itself.
     let Some(data) = request.size else {
-        return default_sizes(request.length, path, free, sharing);
+        return default_sizes(request.length, path, (free, predicted), sharing);
     };
     if data < DATA_MIN {
         return Err(SpecError::wrong_use(format!("--size {data} is less than {DATA_MIN}")));
     }
     let log = LOG.min(data);
     let segment = SEGMENT.min(data);
-    let sum = data.get().saturating_add(log.get() + segment.get()).saturating_mul(sharing);
+    let logs = log.get() + segment.get() + predicted;
+    let sum = data.get().saturating_add(logs).saturating_mul(sharing);
     if sum > free.get() {
         return Err(SpecError::cannot_measure(format!(
             "--size {data} needs {} with its logs{}, but '{path}' has {free} free",
@@ -311,11 +372,11 @@ fn each_of(sharing: u64) -> String {
     }
 }
 
-/// At most a tenth of the free space for all files.
+/// At most a tenth of the free space for all files, of which the logs of `predicted` bytes are some.
 fn default_sizes(
     length: CheckLength,
     path: &RawPath,
-    free: Bytes,
+    (free, predicted): (Bytes, u64),
     sharing: u64,
 ) -> Result<FileSizes, SpecError> {
     // A newcomer's first run must not fill a disk.
@@ -329,6 +390,7 @@ fn default_sizes(
     }
     // Where room is short the data keeps most of it: reads from few blocks are reads from some
     // cache.
+    let tenth = tenth.saturating_sub(predicted);
     let log = LOG.get().min(tenth / 4);
     let segment = SEGMENT.get().min(tenth / 8);
     let data = length.data_size().get().min(tenth - log - segment);
@@ -380,147 +442,4 @@ fn step(load: Load, duration: Nanos) -> Step {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::SpecErrorKind;
-
-    fn request(facts: LocationFacts) -> CheckRequest {
-        CheckRequest {
-            locations: vec![Location { path: RawPath::from("/x"), facts, destroy: false }],
-            length: CheckLength::Usual,
-            duration: None,
-            size: None,
-            only: Vec::new(),
-            predicted: Vec::new(),
-            goals: Vec::new(),
-            seed: 1,
-            clock: ClockChoice::Auto,
-            file_name: ".durio-1".to_owned(),
-        }
-    }
-
-    fn directory(free: Bytes) -> LocationFacts {
-        LocationFacts::Directory { free, filesystem: 1 }
-    }
-
-    fn names(plan: &Plan) -> Vec<&str> {
-        plan.measured_steps().map(|step| step.load.workload.name.as_str()).collect()
-    }
-
-    #[test]
-    fn a_directory_gets_all_workloads_in_about_a_minute() {
-        let plan = plan_check(&request(directory(Bytes::from_gib(80))));
-        let plan = plan.unwrap();
-        let all: Vec<_> =
-            check_workloads().into_iter().map(|(_, workload)| workload.name).collect();
-        assert_eq!(names(&plan), all);
-        assert!(plan.duration() > Nanos::from_secs(50) && plan.duration() < Nanos::from_secs(58));
-        let sizes: Vec<_> = plan.targets.iter().skip(1).map(|target| target.size).collect();
-        assert_eq!(sizes, [LOG, SEGMENT, Bytes::from_gib(1)]);
-    }
-
-    #[test]
-    fn quick_leaves_time_for_layout_and_a_named_duration_holds_for_all() {
-        let good = request(directory(Bytes::from_gib(80)));
-        let quick = CheckRequest { length: CheckLength::Quick, ..good.clone() };
-        assert!(plan_check(&quick).unwrap().duration() < Nanos::from_secs(11));
-        let duration = Nanos::from_secs(5);
-        let named = plan_check(&CheckRequest { duration: Some(duration), ..good }).unwrap();
-        let mut measured = named.measured_steps();
-        assert!(measured.all(|step| step.limit == Limit::Duration(duration)));
-    }
-
-    #[test]
-    fn files_never_take_more_than_a_tenth_of_the_free_space() {
-        for mib in [170, 200, 1000, 5000, 20_000] {
-            let free = Bytes::from_mib(mib);
-            let plan = plan_check(&request(directory(free))).unwrap();
-            let sum: u64 = plan.targets.iter().skip(1).map(|target| target.size.get()).sum();
-            assert!(sum <= free.get() / 10, "{sum} of {free}");
-        }
-    }
-
-    /// The hint is followed word by word.
-    #[test]
-    fn the_size_that_is_offered_where_room_is_short_fits() {
-        for mib in [0, 1, 12, 15, 16, 20, 63, 64, 159] {
-            let request = request(directory(Bytes::from_mib(mib)));
-            let hint = plan_check(&request).unwrap_err().hint.unwrap();
-            let size = hint.rsplit_once("--size ").filter(|(_, size)| size.ends_with("MiB"));
-            let plan = |free: Bytes, size: Bytes| {
-                let request = CheckRequest { size: Some(size), ..request.clone() };
-                let locations =
-                    vec![Location { facts: directory(free), ..request.locations[0].clone() }];
-                plan_check(&CheckRequest { locations, ..request }).is_ok()
-            };
-            assert_eq!(size.is_some(), mib >= 16, "{mib} MiB: {hint}");
-            match size {
-                Some((_, size)) => {
-                    assert!(plan(Bytes::from_mib(mib), size.parse().unwrap()), "{hint}");
-                }
-                None => {
-                    assert!(hint.contains("with 16 MiB free"), "{hint}");
-                    assert!(
-                        plan(Bytes::from_mib(16), DATA_MIN)
-                            && !plan(Bytes::from_mib(mib.min(11)), DATA_MIN)
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_exists_is_only_read_without_destroy() {
-        let facts = LocationFacts::Device { size: Bytes::from_gib(10) };
-        let plan = plan_check(&request(facts)).unwrap();
-        assert_eq!(names(&plan), ["lookup", "scan"]);
-        let mut destroying = request(facts);
-        destroying.locations[0].destroy = true;
-        let plan = plan_check(&destroying).unwrap();
-        let commits = ["commit", "commit-group-1", "commit-group-8", "commit-group-64"];
-        assert_eq!(names(&plan)[..4], commits);
-        assert_eq!(names(&plan)[4..], ["lookup", "scan", "mixed"]);
-        assert!(plan.measured_steps().all(|step| plan.target_of(&step.load).may_be_written()));
-    }
-
-    #[test]
-    fn durations_and_sizes_that_measure_nothing_are_refused() {
-        let good = request(directory(Bytes::from_gib(80)));
-        let check = |request: CheckRequest, kind| {
-            assert_eq!(plan_check(&request).unwrap_err().kind, kind);
-        };
-        let wrong = SpecErrorKind::WrongUse;
-        check(CheckRequest { duration: Some(Nanos::ZERO), ..good.clone() }, wrong);
-        check(CheckRequest { duration: Some(Nanos::from_secs(1 << 33)), ..good.clone() }, wrong);
-        check(CheckRequest { size: Some(Bytes::new(1)), ..good.clone() }, wrong);
-        check(CheckRequest { only: vec!["nothing".into()], ..good.clone() }, wrong);
-        let cannot = SpecErrorKind::CannotMeasure;
-        check(CheckRequest { size: Some(Bytes::from_gib(90)), ..good.clone() }, cannot);
-        check(CheckRequest { size: Some(Bytes::new(u64::MAX)), ..good }, cannot);
-        check(request(directory(Bytes::from_mib(100))), cannot);
-        check(request(LocationFacts::Absent { free: Bytes::from_gib(1) }), wrong);
-        check(request(LocationFacts::NullDevice), cannot);
-    }
-
-    #[test]
-    fn directories_of_one_filesystem_share_its_free_space() {
-        let free = Bytes::from_gib(10);
-        let both = |filesystem: u64| {
-            let mut request = request(directory(free));
-            let facts = LocationFacts::Directory { free, filesystem };
-            request.locations.push(Location { path: RawPath::from("/y"), facts, destroy: false });
-            request
-        };
-        let sum = |request: &CheckRequest| -> u64 {
-            let plan = plan_check(request).unwrap();
-            plan.targets.iter().skip(1).map(|target| target.size.get()).sum()
-        };
-        assert!(sum(&both(1)) <= free.get() / 10);
-        assert!(sum(&both(2)) > free.get() / 10);
-        let size = Some(Bytes::from_gib(6));
-        assert!(plan_check(&CheckRequest { size, ..both(2) }).is_ok());
-        let error = plan_check(&CheckRequest { size, ..both(1) }).unwrap_err();
-        assert_eq!(error.kind, SpecErrorKind::CannotMeasure);
-        assert!(error.message.contains("all 2 directories"), "{error}");
-    }
-}
+mod tests;

@@ -88,7 +88,7 @@ pub fn plan_durable(request: &DurableRequest) -> Result<Plan, SpecError> {
     keep_what_is_wanted(&mut drafts, &request.only, &mut left_out);
     if drafts.is_empty() {
         return Err(SpecError::cannot_measure("no experiment is left to measure here")
-            .hint("name a directory: files of several kinds can be made there"));
+            .hint("name a directory, in which durio can create files of several kinds"));
     }
     Ok(assembled(request, &room, &times, drafts, left_out))
 }
@@ -100,9 +100,7 @@ fn check_names(request: &DurableRequest) -> Result<(), SpecError> {
             .hint(format!("the experiments are {}", known.join(", "))));
     }
     if request.length != DurableLength::Full && request.only.iter().any(|name| name == CROSS) {
-        return Err(
-            SpecError::wrong_use("the cross is only part of --thorough").hint("add --thorough")
-        );
+        return Err(SpecError::wrong_use("cross needs --thorough").hint("add --thorough"));
     }
     Ok(())
 }
@@ -117,12 +115,12 @@ fn draft(
 ) -> Option<ExperimentDraft> {
     let needs_files = matches!(experiment, Experiment::FileModes | Experiment::Cross);
     if needs_files && !room.makes_files {
-        left_out.push(format!("{name}: only in a directory can files of several kinds be made"));
+        left_out.push(format!("{name}: needs a directory, to create files of several kinds"));
         return None;
     }
     // Not refused whole: what each method sends is a question for a device as well.
     if experiment == Experiment::Commands && !room.makes_files {
-        left_out.push(format!("{name}: all file modes but the one there is"));
+        left_out.push(format!("{name}: all file modes except the existing one"));
     }
     let axes = AxisChoices::of(length, &name);
     let (summary, points) = match experiment {
@@ -159,7 +157,7 @@ fn keep_what_fits(drafts: &mut Vec<ExperimentDraft>, room: &FileRoom, left_out: 
         let names: Vec<String> = others.iter().map(DurablePoint::words).collect();
         if !names.is_empty() {
             let names = parts::shortened(&names, "; ");
-            left_out.push(format!("{}: too large for the room there is: {names}", draft.name));
+            left_out.push(format!("{}: too large for the free space: {names}", draft.name));
         }
     }
     drafts.retain(|draft| !draft.points.is_empty());

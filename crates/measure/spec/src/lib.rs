@@ -27,7 +27,7 @@ pub use campaign::{
 pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use durable::{DurableLength, DurableRequest, plan_durable};
 pub use error::{SpecError, SpecErrorKind};
-pub use predict::{PredictRequest, plan_predict, predicted_clients};
+pub use predict::{PredictRequest, plan_predict, predicted_clients, usual_databases};
 pub use profile_plan::{ProfileRequest, plan_profile};
 pub use prove::{
     PROOF_SPEC_SCHEMA, impossible_series, plan_proof, proof_spec_json_schema, proof_spec_reference,

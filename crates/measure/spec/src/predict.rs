@@ -13,7 +13,7 @@ use durio_plan::{
 };
 use durio_workload::{Arrivals, LogWriter, Software, Workload};
 
-use crate::profile::{LogProfile, LogSetting, Profile, SoftwareProfile};
+use crate::profile::{LogProfile, LogSetting, Profile, SoftwareProfile, profile};
 use crate::profile_plan::{directory, layout, section};
 use crate::written::PredictGoal;
 use crate::{DURATION_MAX, DURATION_MIN, SpecError, interval_for, null_target, plan_of, ramp_for};
@@ -115,42 +115,99 @@ struct PredictedStep {
     rate_per_second: Option<f64>,
 }
 
-/// The step of `durio check` that predicts a database's most usual setup: its name, log and
-/// software.
+/// Databases that `durio check` predicts if the user names none.
+const USUAL: [&str; 5] = ["postgresql", "mariadb", "sqlite-wal", "redis", "etcd"];
+
+/// The profiles of the databases that `durio check` predicts if the user names none.
+///
+/// # Errors
+/// None as the files are; a test reads every one.
+pub fn usual_databases() -> Result<Vec<Profile>, SpecError> {
+    USUAL.iter().map(|name| profile(name)).collect()
+}
+
+/// A database whose commits `durio check` predicts, with a step for each number of clients.
 pub(crate) struct PredictedDatabase<'a> {
-    pub(crate) name: String,
+    name: &'a str,
     log: &'a LogProfile,
     software: Software,
-    clients: u32,
+    pub(crate) clients: Vec<u32>,
 }
 
 impl<'a> PredictedDatabase<'a> {
-    /// None if the times of the database's software are unknown.
-    pub(crate) fn of(profile: &'a Profile) -> Option<Self> {
+    /// With one number of clients if it is `brief`. None if the times of the database's software are
+    /// unknown.
+    pub(crate) fn new(profile: &'a Profile, brief: bool) -> Option<Self> {
         let (log, software) = (profile.log.as_ref()?, profile.software.as_ref()?.software());
-        let [.., most] = CLIENTS;
-        let clients = if software.writer == LogWriter::Client { 1 } else { most };
-        Some(Self { name: format!("{}-{clients}", profile.name), log, software, clients })
+        let [_, several, _] = CLIENTS;
+        let clients = match (software.writer == LogWriter::Client, brief) {
+            (true, _) => vec![1],
+            (false, true) => vec![several],
+            (false, false) => CLIENTS.to_vec(),
+        };
+        Some(Self { name: &profile.name, log, software, clients })
     }
 
-    /// Its log in this directory, smaller than the database's where there is little room.
-    pub(crate) fn target(&self, location: &Location, (file_name, free): (&str, Bytes)) -> Target {
-        let file_name = format!("{file_name}.{}", self.name);
-        let layout = layout(self.log.file.value);
-        let tenth = Bytes::new(free.get() / 10).rounded_down_to(Bytes::from_mib(1));
-        let size = self.log.file_size.value.min(tenth);
-        let target = location.target(self.name.clone(), file_name, layout, size);
-        Target { destroy: false, ..target }
+    /// Its log files: one for all steps, or one for each if a step uses it up.
+    pub(crate) fn log_count(&self) -> u64 {
+        if self.log.file.value.is_used_up() { self.clients.len() as u64 } else { 1 }
     }
 
-    pub(crate) fn load(&self, target: usize) -> Load {
-        let workload = self.log.transactions(self.clients, self.software);
+    /// The size of a log file, smaller than the database's where there is little room.
+    pub(crate) fn log_size(&self, most: Bytes) -> Bytes {
+        self.log.file_size.value.min(most)
+    }
+
+    /// Its log files in this directory.
+    pub(crate) fn logs(&self, location: &Location, file_name: &str, most: Bytes) -> Vec<Target> {
+        let log = |number| {
+            let name = format!("{}-log-{number}", self.name);
+            let file_name = format!("{file_name}.{name}");
+            let layout = layout(self.log.file.value);
+            let target = location.target(name, file_name, layout, self.log_size(most));
+            Target { destroy: false, ..target }
+        };
+        (1..=self.log_count()).map(log).collect()
+    }
+
+    pub(crate) fn load(&self, clients: u32, target: usize) -> Load {
         let summary = format!(
             "predicted: the log of a database and the software around it, {}",
-            counted(self.clients.into(), "client")
+            counted(clients.into(), "client")
         );
-        let workload = Workload { name: self.name.clone(), summary, ..workload };
+        let name = format!("{}-{clients}", self.name);
+        let workload = Workload { name, summary, ..self.log.transactions(clients, self.software) };
         Load::new(target, workload, EngineKind::Sync)
+    }
+}
+
+/// The smallest log of a predicted database: hundreds of its largest writes.
+const LOG_MIN: Bytes = Bytes::from_mib(2);
+
+/// The databases that `durio check` predicts in a directory, and the size that no log exceeds.
+pub(crate) struct Predictions<'a> {
+    pub(crate) databases: Vec<PredictedDatabase<'a>>,
+    pub(crate) log_max: Bytes,
+}
+
+impl<'a> Predictions<'a> {
+    /// With logs that fit into `room` together; without databases where that is too little.
+    pub(crate) fn new(profiles: &'a [Profile], brief: bool, room: Bytes) -> Self {
+        let databases = profiles.iter();
+        let databases: Vec<_> =
+            databases.filter_map(|profile| PredictedDatabase::new(profile, brief)).collect();
+        let logs: u64 = databases.iter().map(PredictedDatabase::log_count).sum();
+        let log_max = Bytes::new(room.get() / logs.max(1)).rounded_down_to(Bytes::from_mib(1));
+        let databases = if log_max < LOG_MIN { Vec::new() } else { databases };
+        Self { databases, log_max }
+    }
+
+    /// The bytes of all logs.
+    pub(crate) fn size(&self) -> u64 {
+        let size = |database: &PredictedDatabase<'_>| {
+            database.log_size(self.log_max).get() * database.log_count()
+        };
+        self.databases.iter().map(size).sum()
     }
 }
 
@@ -234,8 +291,54 @@ fn log_and_software(profile: &Profile) -> Result<(&LogProfile, &SoftwareProfile)
         return Ok((log, software));
     }
     let name = &profile.name;
-    let text =
-        format!("what '{name}' itself takes for a commit is not known: it has no [software]");
+    let text = format!("no prediction model for '{name}': its profile has no [software]");
     let hint = format!("durio run profile:{name} measures its storage alone");
     Err(SpecError::cannot_measure(text).hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// And one without a model.
+    fn usual() -> Vec<Profile> {
+        usual_databases().unwrap().into_iter().chain(profile("kafka")).collect()
+    }
+
+    #[test]
+    fn a_check_predicts_databases_with_a_model_by_clients_and_briefly_with_eight() {
+        let profiles = usual();
+        let of = |brief| -> Vec<(&str, Vec<u32>, u64)> {
+            let found = Predictions::new(&profiles, brief, Bytes::from_gib(8)).databases;
+            found.iter().map(|one| (one.name, one.clients.clone(), one.log_count())).collect()
+        };
+        let all = || vec![1, 8, 32];
+        let expected = [
+            ("postgresql", all(), 1),
+            ("mariadb", all(), 1),
+            ("sqlite-wal", vec![1], 1),
+            ("redis", all(), 3),
+            ("etcd", all(), 3),
+        ];
+        assert_eq!(of(false), expected);
+        let expected = expected.map(|(name, clients, _)| {
+            (name, if clients.len() == 1 { clients } else { vec![8] }, 1)
+        });
+        assert_eq!(of(true), expected);
+    }
+
+    #[test]
+    fn predicted_logs_fit_their_room_and_databases_without_room_are_left_out() {
+        let profiles = usual();
+        // Nine logs of 2 MiB.
+        for (mib, count) in [(17, 0), (18, 5), (100, 5), (700, 5)] {
+            let room = Bytes::from_mib(mib);
+            let found = Predictions::new(&profiles, false, room);
+            assert_eq!(found.databases.len(), count, "{mib} MiB");
+            assert!(found.size() <= room.get(), "{mib} MiB: {}", found.size());
+        }
+        let whole = Predictions::new(&profiles, false, Bytes::from_gib(8)).size();
+        let mib = 1 << 20;
+        assert_eq!(whole, (80 + 96 + 3 * 64) * mib + 4_120_000 + 3 * 64_000_000);
+    }
 }

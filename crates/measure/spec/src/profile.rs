@@ -51,7 +51,7 @@ table! {
         name: String,
         /// The database with its version, in a few words.
         title: String,
-        /// One sentence: what it waits for, and what runs meanwhile.
+        /// One sentence: what a commit waits for, and the background load.
         summary: String,
         /// Where its fields come from; every field names one of them, and each is named by a field.
         sources: Vec<ProfileSource>,
@@ -61,15 +61,15 @@ table! {
         /// What the database does itself for a commit, where that was found out.
         #[serde(skip_serializing_if = "Option::is_none")]
         software: Option<SoftwareProfile>,
-        /// What runs at the same time: those that read, then those that write.
+        /// Concurrent streams: readers first, then writers.
         streams: Vec<StreamProfile>,
         /// Documented limits, held against the streams or the workloads of `durio check`.
         thresholds: Vec<ProfileThreshold>,
-        /// The workload of `durio check` that stands for what it waits for.
+        /// The workload of `durio check` that represents its commits.
         check: SourcedValue<String>,
         /// What readers of its figures should know.
         notes: Vec<String>,
-        /// The names of its server's processes, of which one shows that it runs.
+        /// Names of its server's processes; any of them shows that it runs.
         processes: Vec<String>,
     }
 }
@@ -77,14 +77,14 @@ table! {
 /// A source that fields name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProfileSource {
-    /// The name by which fields name it.
+    /// Name that fields refer to.
     pub name: String,
     /// How its values are known.
     pub kind: Provenance,
     /// Publisher; required for published sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
-    /// The document and the place in it; or in words on what a value rests.
+    /// The document and the place in it, or a description of the basis of the value.
     pub document: String,
     /// Address; required for published sources.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,7 +164,7 @@ fn check_sources(source: SpecText<'_>, file: &DeTable<'_>) -> Result<(), SpecErr
                         Some(meant) => format!("did you mean '{meant}'?"),
                         None => format!("describe it in [sources.{from}]"),
                     };
-                    let error = source.error(at, format!("{owner}: there is no source '{from}'"));
+                    let error = source.error(at, format!("{owner}: unknown source '{from}'"));
                     faults.add(at, error.hint(hint));
                 }
                 DeValue::Table(inner) => tables.push((key, inner)),
@@ -174,7 +174,7 @@ fn check_sources(source: SpecText<'_>, file: &DeTable<'_>) -> Result<(), SpecErr
                         tables.push((key, inner));
                         let at = item.span().start;
                         if key == "threshold" && inner.get("from").is_none() {
-                            let what = "a threshold without a source is nobody's";
+                            let what = "a threshold needs a source";
                             faults.add(at, source.error(at, what).hint("name one with 'from'"));
                         }
                     }
@@ -213,7 +213,7 @@ impl Field for Vec<ProfileSource> {
     }
 }
 
-const NO_SOURCES: &str = "there are no sources: describe at least one in [sources.NAME]";
+const NO_SOURCES: &str = "no sources: describe at least one in [sources.NAME]";
 
 impl SourceTable {
     fn named(self, name: &str) -> Result<ProfileSource, String> {
@@ -304,7 +304,7 @@ pub fn profile_text(name: &str) -> Result<&'static str, SpecError> {
     }
     let names = profile_names();
     let meant = did_you_mean(name, &names, "the profiles are");
-    Err(SpecError::wrong_use(format!("there is no profile '{}'; {meant}", name.escape_debug())))
+    Err(SpecError::wrong_use(format!("unknown profile '{}'; {meant}", name.escape_debug())))
 }
 
 /// What `durio check` holds its workloads against: the thresholds of every profile, those that are

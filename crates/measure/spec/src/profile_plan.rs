@@ -444,7 +444,7 @@ impl<'a> ProfileSteps<'a> {
         let always = self.beside(When::Idle);
         let with = match always.is_empty() {
             true => String::new(),
-            false => format!(", with what is a part of every commit: {}", names(&always)),
+            false => format!(", with the parts of every commit: {}", names(&always)),
         };
         made.add("idle", format!("{name} alone{with}"), vec![self.step(When::Idle)?]);
         let others = self.beside(When::Loaded);

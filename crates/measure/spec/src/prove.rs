@@ -46,7 +46,7 @@ table! {
         schema: PlacedValue<FormatVersion<PROOF_SPEC_SCHEMA>>,
         /// Short name.
         name: PlacedValue<Name>,
-        /// One sentence: what it shows.
+        /// Purpose, in one sentence.
         summary: OptionalValue<String>,
         /// Effective cuts without a loss after which a series ends: 5 rule out what fails in every
         /// second cut (confidence 95 %), 59 one in 20, 299 one in 100, 3000 one in 1000. Default: 59.
@@ -55,7 +55,8 @@ table! {
         disk: Vec<PlacedValue<DiskTable>>,
         /// Durio's own arrays of simulated disks.
         array: Vec<PlacedValue<ArrayTable>>,
-        /// Storage of machines, whose agents come to this one. At least one disk, array, target or guest.
+        /// Storage of other machines, whose agents connect to this one. At least one disk, array,
+        /// target or guest.
         target: Vec<PlacedValue<ProveTargetTable>>,
         /// Simulated disks in guests of the lab, behind QEMU's devices and the guest's kernel.
         guest: Vec<PlacedValue<GuestTable>>,
@@ -103,9 +104,9 @@ table! {
         /// What the agent must know (durio prove write --token-file). Default: that of durio prove run
         /// --token-file, or a random one.
         token: OptionalValue<String>,
-        /// Starts an agent, durio prove write at the target; "{witness}" stands for the address. The
-        /// command has the token in $DURIO_TOKEN; "{token}" puts it into a word. Without it the agent
-        /// starts by itself, when its machine boots.
+        /// Starts an agent, durio prove write at the target; "{witness}" stands for the address.
+        /// The command gets the token in $DURIO_TOKEN; "{token}" inserts it into a word. Without
+        /// this key the agent must start when its machine boots.
         start: OptionalValue<Texts>,
         /// Takes the power away; when the command ends, it is gone. Without it, or as "by hand",
         /// durio says when you are to cut it, and notices that you did.
@@ -118,7 +119,7 @@ table! {
         load: OptionalValue<Time>,
         /// How long its machine may take to come back. Default: 10m.
         patience: OptionalValue<Time>,
-        /// Bytes to use, from the begin, at least 256 KiB: all of it is read twice after each cut.
+        /// Bytes to use, from the start, at least 256 KiB; all of it is read twice after each cut.
         /// Default: 1 GiB, at most all.
         size: OptionalValue<Amount>,
     }
@@ -135,10 +136,10 @@ table! {
         /// Whether that device has a volatile write cache; without it QEMU sends every write with
         /// FUA. Default: true.
         write_cache: Levels<bool>,
-        /// What lies on the disk: nothing (raw), a filesystem with a file all of which was written
-        /// before (ext4, xfs, btrfs), an array of the kernel's md or of durio by ublk (md-raid1,
-        /// durio-raid5; levels 0 and 1 have two disks, 5 three, 6 and 10 four), or a filesystem on an
-        /// array (md-raid1-ext4). The disks of an array lose their power in the same instant.
+        /// Layers on the disk: none (raw), a filesystem with a file that was fully written before
+        /// (ext4, xfs, btrfs), an array of the kernel's md or of durio by ublk (md-raid1,
+        /// durio-raid5; levels 0 and 1 have two disks, 5 three, 6 and 10 four), or a filesystem on
+        /// an array (md-raid1-ext4). The disks of an array lose their power in the same instant.
         /// Default: raw.
         layers: Levels<GuestLayers>,
         /// The disk of an array that tells the profile's lie, from 0, while the others are honest. Default:
@@ -152,8 +153,8 @@ table! {
         size: OptionalValue<Amount>,
         /// The kernel's release, as durio lab kernels shows it, or its image. Default: the newest.
         kernel: OptionalValue<String>,
-        /// Record one life, and read so many of its crash states, instead of cutting the power: each is
-        /// put on the disk, mounted and verified. Takes a disk that keeps its word, write-back or
+        /// Record one life and verify this many of its crash states, instead of cutting the power:
+        /// each is put on the disk, mounted and verified. Needs an honest disk, write-back or
         /// write-through.
         states: OptionalValue<u32>,
     }
@@ -171,11 +172,11 @@ table! {
         via: Levels<SimulatedVia>,
         /// Bytes of a write, a multiple of 4 KiB. Default: 4 KiB.
         write_size: OptionalValue<Amount>,
-        /// How a guest's file is written: overwrite, with nothing but data that changes; append, a log at
-        /// its end, by which it grows; replace, a new file that is synced and renamed over the old one,
-        /// with a sync of the folder; rename, the same without that sync, which programs forget, and which
-        /// loses data on an honest disk. All but overwrite take layers with a filesystem, and replace and
-        /// rename one write of 4 KiB at a time. Default: overwrite.
+        /// How a guest's file is written: overwrite changes only data; append grows a log at its
+        /// end; replace syncs a new file, renames it over the old one and syncs the folder; rename
+        /// omits that last sync, as some programs do, and so loses data on an honest disk. All but
+        /// overwrite take layers with a filesystem, and replace and rename one write of 4 KiB at a
+        /// time. Default: overwrite.
         writes: Levels<FileWrites>,
     }
 }
@@ -275,14 +276,16 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
         let needs_files =
             |series: &&ProofSeries| series.arm.is_some_and(|arm| !takes(&series.target, arm));
         if let Some(series) = series[first..].iter().find(needs_files) {
-            let message =
-                format!("{}: only a file of a guest's filesystem is written so", series.name);
+            let message = format!(
+                "{}: only a file in a guest's filesystem can be written this way",
+                series.name
+            );
             let hint = "layers = \"ext4\", \"xfs\" or \"btrfs\" in a [[guest]], and nothing else in the spec";
             return Err(source.error(table.writes.at, message).hint(hint));
         }
     }
     if let Some(series) = series.iter().find(|series| is_too_small(series)) {
-        let message = format!("{}: a disk holds at least 8 writes; make it larger", series.name);
+        let message = format!("{}: disk too small: it needs room for 8 writes", series.name);
         return Err(source.error(0, message));
     }
     let (name, summary) = (file.name.value.0.clone(), file.summary.get().unwrap_or_default());
@@ -351,7 +354,8 @@ fn agent(source: SpecText<'_>, table: &ProveTargetTable) -> Result<AgentTarget, 
     let cut = if cut == [BY_HAND] { Vec::new() } else { cut };
     let start = words(&table.start);
     if cut.is_empty() && !start.is_empty() {
-        let text = "start: the agent of a target that is cut by hand starts by itself, when its machine boots";
+        let text = "start: leave it out; the agent of a target that is cut by hand starts when \
+                    its machine boots";
         return Err(source.error(table.start.at, text));
     }
     if cut.iter().any(|word| word.is_empty()) {

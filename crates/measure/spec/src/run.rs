@@ -108,7 +108,7 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
     }
     let method = workload.sync.method;
     if method.is_linked() && !request.engine.links_syncs() {
-        let text = format!("{method} is io_uring's: {} links no operations", request.engine);
+        let text = format!("{method} needs io_uring: {} cannot link operations", request.engine);
         let hint = format!("use --engine uring, or --sync {}", method.unlinked());
         return Err(SpecError::wrong_use(text).hint(hint));
     }
@@ -118,7 +118,7 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
     if (request.engine == EngineKind::Null) != request.location.is_none() {
         let text = "--target names what to measure; only the null engine has none";
         return Err(SpecError::wrong_use(text)
-            .hint("durio run --target DIR, DIR being a directory on the storage"));
+            .hint("durio run --target DIR, where DIR is a directory on the storage"));
     }
     if workload.sync.method != SyncMethod::None && !workload.writes() {
         return Err(SpecError::wrong_use("--sync has no meaning for a job that only reads"));

@@ -183,7 +183,7 @@ fn stacks<'a>(
     match axes.iter().enumerate().find(|(index, _)| !used.contains(index)) {
         None => Ok(all),
         Some((_, axis)) => Err(source
-            .error(axis.at, format!("no stack names the axis '{}'", axis.name))
+            .error(axis.at, format!("no stack uses the axis '{}'", axis.name))
             .hint(format!("write \"{{{}}}\" where its values belong, or leave it out", axis.name))),
     }
 }
@@ -195,7 +195,7 @@ fn stack_tables<'t, 'a>(
 ) -> Result<Vec<(usize, &'t DeTable<'a>)>, SpecError> {
     let hint = "add [[stack]] with name = \"…\" and layers = [{ ram = { size = \"1GiB\" } }]";
     let Some(tables) = tables else {
-        return Err(source.error(0, "there is no stack").hint(hint));
+        return Err(source.error(0, "no stack").hint(hint));
     };
     let list = match tables.get_ref() {
         DeValue::Array(list) if !list.is_empty() => list,
@@ -230,11 +230,11 @@ fn add(
 ) -> Result<(), SpecError> {
     let fail = |text: String| source.error(at, text);
     if all.iter().any(|known| known.name == stack.name) {
-        return Err(fail(format!("a second stack is named '{}'", stack.name))
+        return Err(fail(format!("two stacks are named '{}'", stack.name))
             .hint("give it another name, or one with {AXIS} in it"));
     }
     if all.len() >= STACKS_MAX {
-        return Err(fail(format!("there are more than {STACKS_MAX} stacks"))
+        return Err(fail(format!("more than {STACKS_MAX} stacks"))
             .hint("split the spec, or vary fewer things together"));
     }
     check_declared(&stack).map_err(|error| fail(error.to_string()))?;
@@ -309,7 +309,7 @@ fn jobs(
     let known: Vec<String> = workload.jobs.iter().map(u32::to_string).collect();
     let text = format!("'{}' has no point of {jobs} jobs", workload.step);
     Err(source.error(table.jobs.at, text).hint(match known.is_empty() {
-        true => "jobs are no axis of it; leave them out".to_owned(),
+        true => "jobs are not an axis of it; leave them out".to_owned(),
         false => format!("its jobs are {}", known.join(", ")),
     }))
 }
@@ -326,7 +326,7 @@ fn one(
         return Err(unknown(source, "stack", &table.stack, table.stack.at, &names));
     };
     let of_step = workload(source, &table.workload, workloads)?;
-    let missing = "'share_of_raw' of what was published is missing";
+    let missing = "'share_of_raw' of the published results is missing";
     Ok(PublishedShare {
         stack: stack.name.clone(),
         layer: layer(source, table, stack)?,
@@ -350,10 +350,10 @@ fn layer(
     let words: Vec<&str> = stack.layers.iter().map(|layer| layer.kind.name()).collect();
     // In nested arrays the one on top is meant.
     let found = words.iter().rposition(|known| known == word);
-    found.ok_or_else(|| unknown(source, "layer of this stack", word, table.layer.at, &words))
+    found.ok_or_else(|| unknown(source, "layer", word, table.layer.at, &words))
 }
 
 fn unknown(source: SpecText<'_>, what: &str, name: &str, at: usize, known: &[&str]) -> SpecError {
-    let what = format!("there is no {what} '{}'", name.escape_debug());
+    let what = format!("unknown {what} '{}'", name.escape_debug());
     source.unknown(name, at, what, known, "there are")
 }

@@ -78,7 +78,7 @@ fn campaign(request: &SweepRequest, ceiling: u32, steps: &[Step]) -> Campaign {
             goal.percentile, goal.latency
         ),
         sections: vec![
-            section("ceiling", "a closed loop: what there is at most".to_owned(), ceiling, None),
+            section("ceiling", "a closed loop: the maximum rate".to_owned(), ceiling, None),
             section(
                 "search",
                 format!(
@@ -102,7 +102,7 @@ fn check(request: &SweepRequest) -> Result<(), SpecError> {
         )));
     }
     if request.goal.latency == Nanos::ZERO {
-        return wrong("a latency of 0 is kept by nothing");
+        return wrong("a latency goal of 0 can never be met");
     }
     if request.run.arrivals.is_closed() {
         return wrong("a sweep offers rates: its arrivals cannot be closed");
@@ -203,7 +203,7 @@ mod tests {
         for (request, part) in [
             (with_goal(0.0, 1), "above 0 and below 100, not 0"),
             (with_goal(100.0, 1), "above 0 and below 100, not 100"),
-            (with_goal(50.0, 0), "kept by nothing"),
+            (with_goal(50.0, 0), "can never be met"),
             (SweepRequest { trials_max: 2, ..good.clone() }, "at least 3 trials"),
             (SweepRequest { precision: PerMille::NONE, ..good.clone() }, "a precision above 0"),
             (

@@ -84,7 +84,7 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
         )));
     }
     if value.contains(" at ") {
-        let why = "only durio predict offers a rate; leave out 'at' and what follows";
+        let why = "only durio predict takes a rate; leave out 'at' and the rest";
         return Err(wrong(why.to_owned()));
     }
     let is_below = right.starts_with('<') || (right.starts_with('=') && !is_least(figure));
@@ -194,7 +194,7 @@ pub(crate) fn time(text: &str) -> Result<Nanos, String> {
 pub(crate) fn has_unit(text: &str, such_as: &str, is_zero: bool) -> Result<(), String> {
     match is_zero || text.trim().ends_with(char::is_alphabetic) {
         true => Ok(()),
-        false => Err(format!("'{text}' has no unit; write it as {such_as}")),
+        false => Err(format!("missing unit in '{text}'; write it as {such_as}")),
     }
 }
 
@@ -274,13 +274,13 @@ mod tests {
             ("commit iops > 100", "'iops' is called rate here: commit rate > 100"),
             ("scan bw > 1GB", "'bw' is called bandwidth here: scan bandwidth > 1GB"),
             ("lookup avg < 1ms", "'avg' is called mean here: lookup mean < 1ms"),
-            ("commit p99 < 5ms at 2000/s", "only durio predict offers a rate"),
+            ("commit p99 < 5ms at 2000/s", "only durio predict takes a rate"),
             ("commit rate < 5", "a rate has a lower limit: rate > 5"),
-            ("commit p99 < 5", "no unit"),
+            ("commit p99 < 5", "missing unit"),
             ("commit fsync p99 < 5ms", "expected sync, commit, read, write"),
             ("< 5ms", "a workload and a figure"),
             ("commit rate > many", "not a rate"),
-            ("scan bandwidth > 5", "no unit"),
+            ("scan bandwidth > 5", "missing unit"),
         ] {
             let error = check_goal(wrong).unwrap_err();
             assert!(error.contains(why), "{wrong}: {error}");

@@ -128,7 +128,7 @@ where
                 target.open(TargetOpening::READING, ReadingAgain { link: &mut link, owner, cell })
             }
             WitnessSays::Intended => {
-                Err(AgentError::Failed("the witness answers what nobody asked".into()))
+                Err(AgentError::Failed("the witness sent an unexpected answer".into()))
             }
         };
         let Err(error) = done else { continue };
@@ -221,9 +221,7 @@ impl Preparing {
     pub(crate) fn check(&self, size: u64) -> Result<(), AgentError> {
         match prepared_size(self.cells, self.arm.writes) {
             Some(bytes) if bytes <= size => Ok(()),
-            _ => Err(AgentError::Failed(
-                "the target is smaller than the witness takes it for".into(),
-            )),
+            _ => Err(AgentError::Failed("the target is smaller than the witness expects".into())),
         }
     }
 }

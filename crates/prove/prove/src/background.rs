@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use durio_block::Folder;
-use durio_nbd::{Address, NbdError, Server, StopHandle, Uri, is_dead_socket};
+use durio_nbd::{Address, Server, StopHandle, Uri, is_dead_socket};
 use durio_simdisk::SharedDisk;
 use tempfile::TempDir;
 
+use crate::AnyError;
 use crate::serving::{Advertisement, ServedDisk};
 
 /// Prefix of the folders' names.
@@ -58,16 +59,6 @@ fn remove_if_dead(parent: &Folder, folder: &Folder, name: &std::ffi::OsStr) -> i
     Ok(is_dead)
 }
 
-/// Why a disk cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum BackgroundError {
-    /// The folder for its socket.
-    #[error("cannot make a folder for a socket")]
-    Folder(#[from] io::Error),
-    #[error(transparent)]
-    Nbd(#[from] NbdError),
-}
-
 /// A server in a separate thread.
 #[derive(Debug)]
 pub struct BackgroundServer {
@@ -85,10 +76,11 @@ impl BackgroundServer {
     ///
     /// # Errors
     /// If no place for a socket exists.
-    pub fn start(disk: &SharedDisk, advertised: Advertisement) -> Result<Self, BackgroundError> {
+    pub fn start(disk: &SharedDisk, advertised: Advertisement) -> Result<Self, AnyError> {
         let only_owner = Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(only_owner).tempdir()?;
-        let lock = Folder::open(folder.path())?;
+        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(only_owner).tempdir();
+        let folder = folder.map_err(|error| no_folder(&error))?;
+        let lock = Folder::open(folder.path()).map_err(|error| no_folder(&error))?;
         // Where locks do not work, a killed process's folder is recognised by its socket alone.
         let _ = lock.try_lock();
         let socket = folder.path().join(SOCKET);
@@ -122,12 +114,16 @@ impl Drop for BackgroundServer {
     }
 }
 
+fn no_folder(error: &io::Error) -> AnyError {
+    format!("cannot make a folder for a socket: {error}").into()
+}
+
 /// Removes the sockets of disks that killed runs served; a line for each.
 #[must_use]
 pub fn clear_dead_servers() -> Vec<String> {
     let folders = remove_dead_servers(&std::env::temp_dir());
     let line = |folder: &PathBuf| {
-        format!("removed '{}', the socket of a disk which a killed run had left", folder.display())
+        format!("removed '{}', a disk's socket left by a killed run", folder.display())
     };
     folders.iter().map(line).collect()
 }

@@ -202,7 +202,7 @@ impl CommandTrials {
             LabExit::Cut => Ok(()),
             _ => Err(booted
                 .failed("the command", &text(&said))
-                .hint("it has to run, and to acknowledge, until its power is cut")),
+                .hint("it must run and acknowledge until its power is cut")),
         }
     }
 

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::enumerate::{CutState, EnumerationLimits, StateName, visit, visit_one};
 use durio_base::{Bytes, Nanos};
@@ -63,11 +63,14 @@ pub fn check_crash_states(
         seed: request.seed,
         ..EnumerationLimits::default()
     };
-    let (mut due, mut ended) = (ProgressTimer::new(), Ok(()));
+    let (begin, mut due, mut ended) = (Instant::now(), ProgressTimer::new(), Ok(()));
     let found = visit(&recorded.recording, limits, |image, state| {
-        if let Some(elapsed) = due.now() {
-            let (states, failed) = (findings.states, findings.failed);
-            observer.progress(&format!("{states} crash states in {elapsed} s, {failed} failed"));
+        let (states, failed) = (findings.states, findings.failed);
+        let seconds = begin.elapsed().as_secs();
+        let words = || format!("{states} crash states in {seconds} s, {failed} failed");
+        observer.status(&words);
+        if due.now().is_some() {
+            observer.progress(&words());
         }
         match scratch.check(image, state, request, stop) {
             Ok((outcome, finding)) => {
@@ -115,7 +118,7 @@ pub fn check_crash_state(
     });
     let missing = || {
         CommandError::wrong_use(format!("the log has no state '{name}'"))
-            .hint("a name is of the log, the base and the size that it was told with")
+            .hint("a state's name holds for the log, base and size it was reported with")
     };
     checked.ok_or_else(missing)?.map(|()| findings)
 }

@@ -329,7 +329,7 @@ mod tests {
                     _ => {}
                 }
             }
-            // It has begun at most so many messages before it ended.
+            // It started at most `depth` messages before it ended.
             let begun = nearest - depth as usize;
             assert!(begun > WAITING_MAX, "depth {depth}: {begun} messages");
         }

@@ -2,7 +2,7 @@
 //! attached after a boot, and detached. The words of mkfs, mount and mdadm are those of stacks
 //! (durio-layers). No journal is kept: the machine and its disks go with the proof.
 //!
-//! durio's own array is served by a separate process, started by this program's commands; only the
+//! An array of durio's engine is served by a separate process, started by this program's commands; only the
 //! proof's end or the power ends it.
 
 use std::fs::{self, File};

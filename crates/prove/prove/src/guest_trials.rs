@@ -407,7 +407,7 @@ pub(crate) fn said_failed(reason: &str) -> CommandError {
 }
 
 fn unexpected() -> CommandError {
-    CommandError::cannot_measure("the guest says something else than was asked for")
+    CommandError::cannot_measure("unexpected message from the guest")
 }
 
 fn not_stamped() -> CommandError {

@@ -73,10 +73,10 @@ pub enum HistoryError {
     #[error("write {0} was acknowledged, but never announced")]
     Unannounced(Seq),
     /// Numbers that do not follow each other.
-    #[error("write {0} was announced out of its order")]
+    #[error("write {0} was announced out of order")]
     OutOfOrder(Seq),
     /// Something happened before the target was stamped.
-    #[error("something is told of a target that was not stamped yet")]
+    #[error("an event of a target that was not stamped yet")]
     Unprepared,
     /// A write outside the stamped cells.
     #[error("write {0} is outside the stamped area")]
@@ -274,7 +274,7 @@ mod tests {
         history(entries).take(wrong).unwrap_err()
     }
 
-    /// What each sector of a cell must hold at least, why, and what was intended since.
+    /// The least state of each sector of a cell, its reason, and later intents.
     fn may(history: &History, cell: u64) -> (Seq, Ground, Vec<Seq>) {
         let CellHistory { floor, ground, later } = history.cell(cell).clone();
         assert_eq!(floor, [floor[0]; SECTORS], "{cell}");
@@ -359,7 +359,7 @@ mod tests {
             texts,
             [
                 "write 7 was acknowledged, but never announced",
-                "write 8 was announced out of its order",
+                "write 8 was announced out of order",
                 "write 9 is outside the stamped area"
             ]
         );

@@ -105,7 +105,7 @@ pub enum LedgerError {
     #[error("line {line} of the ledger is damaged")]
     Damaged { line: u64, source: Box<dyn std::error::Error + Send + Sync> },
     /// It is of a newer durio, or no ledger.
-    #[error("this is no ledger that this durio reads: {0}")]
+    #[error("not a ledger that this durio can read: {0}")]
     Unknown(String),
 }
 

@@ -54,6 +54,9 @@ pub mod wire;
 pub mod witness;
 pub mod writer;
 
+/// An error whose cause no caller has to match.
+pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
 pub use crash_states::{CrashStatesRequest, check_crash_state, check_crash_states};
 pub use guest_agent::command_in_guest;
 pub use guest_trials::name_kernels;

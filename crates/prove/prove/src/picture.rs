@@ -243,7 +243,7 @@ mod tests {
             [slot(0), slot(10), slot(20), slot(39), slot(41)],
             [(1, 0), (1, 0), (1, 0), (1, 1), (1, 0)]
         );
-        // The first write of cell 1 was overwritten: nobody can tell.
+        // The first write of cell 1 was overwritten, so its fate is unknown.
         let fates: Vec<_> = found
             .writes
             .iter()

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::simulation::{ArrayDisks, Simulation};
 use crate::trial::{AgentTrials, Operator, TrialError};
 use crate::witness::WitnessError;
-use durio_base::Nanos;
+use durio_base::{Nanos, counted};
 use durio_command::{
     CommandError, CommandErrorKind, Ending, ProgressObserver, ProgressTimer, StopFlag, error_chain,
 };
@@ -192,14 +192,15 @@ fn record(
     stop: &StopFlag,
     observer: &dyn ProgressObserver,
 ) -> Result<Ending, CommandError> {
-    let (mut due, mut cuts, mut over) = (ProgressTimer::new(), 0_u64, 0_usize);
+    let (begin, mut due) = (Instant::now(), ProgressTimer::new());
+    let (mut drawn, mut progress) = (begin, ProofProgress { all: left.len(), over: 0, cuts: 0 });
     loop {
         match receiver.recv_timeout(LOOK) {
             Ok(TrialMessage::Cut(cut)) => {
                 writer.write(&cut)?;
-                cuts += 1;
+                progress.cuts += 1;
             }
-            Ok(TrialMessage::Over) => over += 1,
+            Ok(TrialMessage::Over) => progress.over += 1,
             Ok(TrialMessage::Say(text)) => observer.remark(&text),
             Ok(TrialMessage::Failed(error)) => return Err(error),
             Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Complete),
@@ -208,10 +209,33 @@ fn record(
         if stop.is_set() {
             return Ok(Ending::Interrupted);
         }
-        if let Some(elapsed) = due.now() {
-            let all = left.len();
-            observer.progress(&format!("{over} of {all} series, cuts: {cuts}, {elapsed} s"));
+        let words = || progress.words(begin.elapsed().as_secs());
+        if drawn.elapsed() >= LOOK {
+            drawn = Instant::now();
+            observer.status(&words);
         }
+        if due.now().is_some() {
+            observer.progress(&words());
+        }
+    }
+}
+
+/// The progress of a proof, for its user.
+#[derive(Debug)]
+struct ProofProgress {
+    all: usize,
+    over: usize,
+    cuts: u64,
+}
+
+impl ProofProgress {
+    fn words(&self, seconds: u64) -> String {
+        let Self { all, over, cuts } = self;
+        let cuts = counted(*cuts, "power cut");
+        // By what the decided series took: a disk that lies is decided by its first loss.
+        let about = (seconds * *all as u64).checked_div(*over as u64);
+        let about = about.map_or_else(String::new, |about| format!(" of about {about} s"));
+        format!("{over} of {all} series, {cuts}, {seconds} s{about}")
     }
 }
 
@@ -277,7 +301,7 @@ fn trial(
     lab: &GuestLab,
 ) -> Result<CutTrial, CommandError> {
     let arm = || {
-        let text = "nothing says how it is written to";
+        let text = "no write path is given for it";
         series.arm.ok_or_else(|| CommandError::new(CommandErrorKind::Fault, text))
     };
     let (profile, size, via) = match &series.target {
@@ -370,6 +394,14 @@ mod tests {
         assert_eq!([is_decided(1, 0, true), is_decided(1, 1, false)], [true, false]);
         assert_eq!([is_decided(4, 4, false), is_decided(5, 5, false)], [false, true]);
         assert_eq!([is_decided(14, 4, false), is_decided(15, 4, false)], [false, true]);
+    }
+
+    #[test]
+    fn progress_has_its_end_once_a_series_is_decided() {
+        let words = |over, cuts| ProofProgress { all: 92, over, cuts }.words(6);
+        assert_eq!(words(0, 1), "0 of 92 series, 1 power cut, 6 s");
+        assert_eq!(words(23, 700), "23 of 92 series, 700 power cuts, 6 s of about 24 s");
+        assert_eq!(words(92, 4000), "92 of 92 series, 4000 power cuts, 6 s of about 6 s");
     }
 
     struct Nobody;

@@ -231,7 +231,7 @@ mod tests {
 
     const CELLS: u64 = 64;
 
-    /// A witness that goes away after so many acknowledgements.
+    /// A witness that leaves after this number of acknowledgements.
     struct Leaving {
         heard: Vec<u8>,
         left: usize,
@@ -300,7 +300,7 @@ mod tests {
             .unwrap()
         }
 
-        /// Writes until so many were acknowledged, and gives the cells of those, the last one first.
+        /// Writes until this number was acknowledged; returns the cells, the last one first.
         fn load(&mut self, acknowledgements: usize) -> Vec<u64> {
             let task = GuestTask::Load { first_seq: self.next_seq, seed: 7 };
             let mut cells = Vec::new();
@@ -339,7 +339,7 @@ mod tests {
             classify(&mut self.history.clone(), [&cells, &cells], again).unwrap().findings
         }
 
-        /// What stands instead of an acknowledged write, which is the only one that is lost.
+        /// Replaces an acknowledged write, the only one that is lost.
         #[track_caller]
         fn lost(&self) -> InPlace {
             let [only] = &self.findings()[..] else { panic!("{:?}", self.findings()) };

@@ -106,9 +106,7 @@ pub fn keep_ledger(
     book.sync().map_err(CommandError::cannot)?;
     match heard.acknowledged {
         0 if stop.is_set() => Err(ended(WitnessError::Stopped)),
-        0 => Err(CommandError::cannot_measure(
-            "the agent was gone before it had acknowledged a write",
-        )),
+        0 => Err(CommandError::cannot_measure("the agent left before acknowledging a write")),
         count => Ok(count),
     }
 }

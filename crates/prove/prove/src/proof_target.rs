@@ -164,7 +164,7 @@ impl AgentStorage for ProofStorage {
 
     fn open<U: EngineUser<MonotonicClock>>(&mut self, wanted: TargetOpening, user: U) -> U::Output {
         if wanted.write && !self.may_write {
-            let reason = "nobody permitted to overwrite it (--destroy)";
+            let reason = "overwriting it was not permitted (--destroy)";
             return user.refused(refusal(
                 durio_block::ErrorKind::PermissionDenied,
                 "write to",

@@ -6,24 +6,25 @@
 
 use durio_base::{Nanos, RaidLevel};
 use durio_block::{BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, Ticks};
-use durio_nbd::{NbdEngine, NbdError};
+use durio_nbd::NbdEngine;
 use durio_plan::proof::{Arm, ArrayTarget, DurablePath};
 use durio_raid::simulated::array::{ArrayEngine, ArrayStart, create_array};
-use durio_raid::{AssembleError, CreateError, Fault};
+use durio_raid::{AssembleError, Fault};
 use durio_record::proof::CutFindings;
 use durio_simdisk::{Disk, Lie, Profile, SharedDisk, SimEngine, named};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::background::{BackgroundError, BackgroundServer};
+use crate::AnyError;
+use crate::background::BackgroundServer;
 use crate::classify::{classify, gone};
-use crate::history::{History, HistoryError};
+use crate::history::History;
 use crate::layout::{CELL, Layout, Schedule};
 use crate::ledger::{Ledger, LedgerEntry};
 use crate::reading::{ObservedCell, observe, observe_cell};
 use crate::serving::Advertisement;
 use crate::stamp::StampOwner;
-use crate::writer::{Writer, WriterError, prepare};
+use crate::writer::{Writer, prepare};
 
 /// Minimum bytes of a read of the verifier.
 const READ: usize = 64 << 10;
@@ -31,34 +32,6 @@ const READ: usize = 64 << 10;
 const QUEUES: u32 = 2;
 /// Acknowledged writes before a cut.
 const WRITES: std::ops::Range<u64> = 40..130;
-
-/// Why a simulation cannot continue. Losses are not errors.
-#[derive(Debug, thiserror::Error)]
-pub enum SimulationError {
-    /// The engine, which has no reason to fail.
-    #[error(transparent)]
-    Engine(#[from] BlockError),
-    #[error(transparent)]
-    Background(#[from] BackgroundError),
-    /// The way to the disk.
-    #[error(transparent)]
-    Nbd(#[from] NbdError),
-    /// The disks make no array.
-    #[error(transparent)]
-    Create(#[from] CreateError),
-    /// An array that was never cut does not start.
-    #[error(transparent)]
-    Assemble(#[from] AssembleError),
-    /// The engine of the array has no end.
-    #[error("the copies of the array do not become equal")]
-    Restless,
-    /// The writer, before the power was cut.
-    #[error(transparent)]
-    Writer(#[from] WriterError<std::convert::Infallible>),
-    /// The ledger contradicts itself.
-    #[error(transparent)]
-    Ledger(#[from] HistoryError),
-}
 
 /// How simulated disks are reached.
 pub trait DiskAccess {
@@ -72,20 +45,20 @@ pub trait DiskAccess {
     ///
     /// # Errors
     /// If the disks cannot be reached.
-    fn connect(&mut self) -> Result<(Self::Engine, u64), SimulationError>;
+    fn connect(&mut self) -> Result<(Self::Engine, u64), AnyError>;
 
     /// Restores the power after a cut, and returns an engine; `before` has operations in flight
     /// that the cut has ended. `None` if the target did not come back whole.
     ///
     /// # Errors
     /// As [`DiskAccess::connect`].
-    fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, SimulationError>;
+    fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, AnyError>;
 
     /// Completes, between the two readings, the target's background work after a cut.
     ///
     /// # Errors
     /// If the work does not end.
-    fn settle(&mut self, _: &mut Self::Engine) -> Result<(), SimulationError> {
+    fn settle(&mut self, _: &mut Self::Engine) -> Result<(), AnyError> {
         Ok(())
     }
 
@@ -129,14 +102,14 @@ impl DiskAccess for ByCall {
         &self.disk
     }
 
-    fn connect(&mut self) -> Result<(SimEngine, u64), SimulationError> {
+    fn connect(&mut self) -> Result<(SimEngine, u64), AnyError> {
         let [disk] = self.disk.clone();
         let buffers = self.slots.buffers()?;
         let size = disk.lock().size();
         Ok((SimEngine::new(disk, QUEUES, Ticks(0), self.seed, buffers), size))
     }
 
-    fn reconnect(&mut self, mut before: SimEngine) -> Result<Option<SimEngine>, SimulationError> {
+    fn reconnect(&mut self, mut before: SimEngine) -> Result<Option<SimEngine>, AnyError> {
         if !restore_power(&self.disk[0]) {
             return Ok(None);
         }
@@ -172,7 +145,7 @@ impl DiskAccess for ByNbd {
         &self.disk
     }
 
-    fn connect(&mut self) -> Result<(Self::Engine, u64), SimulationError> {
+    fn connect(&mut self) -> Result<(Self::Engine, u64), AnyError> {
         let [disk] = &self.disk;
         let server = match self.server.take() {
             Some(server) => server,
@@ -184,7 +157,7 @@ impl DiskAccess for ByNbd {
         Ok((engine, size))
     }
 
-    fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, SimulationError> {
+    fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, AnyError> {
         drop(before);
         if !restore_power(&self.disk[0]) {
             return Ok(None);
@@ -226,7 +199,7 @@ impl Simulation<ByCall> {
     ///
     /// # Panics
     /// If the disk is too small.
-    pub fn new(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
+    pub fn new(profile: Profile, arm: Arm, seed: u64) -> Result<Self, AnyError> {
         let (mut chance, slots) = (campaign(seed), Slots::of(arm));
         let disk = [SharedDisk::new(Disk::new(profile, chance.next_u64()))];
         Self::with(ByCall { disk, slots, seed }, arm, chance)
@@ -241,7 +214,7 @@ impl Simulation<ByNbd> {
     ///
     /// # Panics
     /// If the disk is too small.
-    pub fn over_nbd(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
+    pub fn over_nbd(profile: Profile, arm: Arm, seed: u64) -> Result<Self, AnyError> {
         let (mut chance, slots) = (campaign(seed), Slots::of(arm));
         let disk = [SharedDisk::new(Disk::new(profile, chance.next_u64()))];
         Self::with(ByNbd { disk, slots, server: None }, arm, chance)
@@ -256,7 +229,7 @@ impl Simulation<ByArray> {
     ///
     /// # Panics
     /// If the array is too small.
-    pub fn of_array(disks: &ArrayDisks, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
+    pub fn of_array(disks: &ArrayDisks, arm: Arm, seed: u64) -> Result<Self, AnyError> {
         let mut chance = campaign(seed);
         let access = ByArray::new(disks, Slots::of(arm), chance.next_u64());
         Self::with(access, arm, chance)
@@ -269,11 +242,7 @@ fn campaign(seed: u64) -> Xoshiro256PlusPlus {
 }
 
 impl<A: DiskAccess> Simulation<A> {
-    fn with(
-        mut access: A,
-        mut arm: Arm,
-        mut chance: Xoshiro256PlusPlus,
-    ) -> Result<Self, SimulationError> {
+    fn with(mut access: A, mut arm: Arm, mut chance: Xoshiro256PlusPlus) -> Result<Self, AnyError> {
         if arm.path == DurablePath::ODsync {
             // No file can be opened with the durable flag, so each write carries it.
             arm.path = DurablePath::RwfDsync;
@@ -309,11 +278,11 @@ impl<A: DiskAccess> Simulation<A> {
     /// has no further life.
     ///
     /// # Errors
-    /// See [`SimulationError`].
+    /// If the engine, the disks or the ledger fail; losses are findings.
     ///
     /// # Panics
     /// If it did not come back from the cut before.
-    pub fn cut(&mut self) -> Result<CutFindings, SimulationError> {
+    pub fn cut(&mut self) -> Result<CutFindings, AnyError> {
         let mut engine = self.engine.take().expect("the target came back");
         self.load(&mut engine)?;
         cut_power(self.access.disks());
@@ -331,7 +300,7 @@ impl<A: DiskAccess> Simulation<A> {
         Ok(found)
     }
 
-    fn load(&mut self, engine: &mut A::Engine) -> Result<(), SimulationError> {
+    fn load(&mut self, engine: &mut A::Engine) -> Result<(), AnyError> {
         let writes = WRITES.start + self.chance.next_u64() % (WRITES.end - WRITES.start);
         let Arm { path, depth, .. } = self.arm;
         let seed = self.chance.next_u64();
@@ -352,7 +321,7 @@ impl<A: DiskAccess> Simulation<A> {
         Ok(())
     }
 
-    fn verify(&mut self, engine: &mut A::Engine) -> Result<CutFindings, SimulationError> {
+    fn verify(&mut self, engine: &mut A::Engine) -> Result<CutFindings, AnyError> {
         let owner = self.owner;
         let [first, second] = &mut self.readings;
         observe(engine, owner, self.layout.stamped(), self.arm.depth, first)?;
@@ -426,7 +395,7 @@ impl ByArray {
         }
     }
 
-    fn start(&mut self, at: Ticks) -> Result<ArrayEngine, SimulationError> {
+    fn start(&mut self, at: Ticks) -> Result<ArrayEngine, AnyError> {
         let start = ArrayStart { at, seed: self.chance.next_u64(), fault: self.fault };
         Ok(ArrayEngine::start(&self.disks, start, self.slots.buffers()?)?)
     }
@@ -448,7 +417,7 @@ impl DiskAccess for ByArray {
         &self.disks
     }
 
-    fn connect(&mut self) -> Result<(ArrayEngine, u64), SimulationError> {
+    fn connect(&mut self) -> Result<(ArrayEngine, u64), AnyError> {
         let size = create_array(&self.disks, self.level)?;
         for (disk, lies) in self.disks.iter().zip(&self.lies) {
             lies.iter().for_each(|&lie| disk.lock().add_lie(lie));
@@ -456,14 +425,14 @@ impl DiskAccess for ByArray {
         Ok((self.start(Ticks(0))?, size))
     }
 
-    fn reconnect(&mut self, before: ArrayEngine) -> Result<Option<ArrayEngine>, SimulationError> {
+    fn reconnect(&mut self, before: ArrayEngine) -> Result<Option<ArrayEngine>, AnyError> {
         // Requests in flight are lost with the array.
         let mut at = before.clock().now();
         loop {
             self.restore();
             let mut array = match self.start(at) {
                 Ok(array) => array,
-                Err(SimulationError::Assemble(_)) => return Ok(None),
+                Err(error) if error.is::<AssembleError>() => return Ok(None),
                 Err(error) => return Err(error),
             };
             if !self.chance.next_u64().is_multiple_of(CUT_AGAIN_ONE_IN) {
@@ -475,9 +444,9 @@ impl DiskAccess for ByArray {
         }
     }
 
-    fn settle(&mut self, array: &mut ArrayEngine) -> Result<(), SimulationError> {
+    fn settle(&mut self, array: &mut ArrayEngine) -> Result<(), AnyError> {
         array.replace_lost();
-        if array.settle() { Ok(()) } else { Err(SimulationError::Restless) }
+        if array.settle() { Ok(()) } else { Err("the array's copies do not get in sync".into()) }
     }
 
     /// In virtual time, which costs nothing.

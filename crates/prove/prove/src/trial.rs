@@ -216,7 +216,7 @@ impl AgentTrials {
         let has_ended = || agent.is_some_and(|agent| agent.has_ended().unwrap_or(true));
         match self.server.accept(patience, &|| stop() || has_ended()) {
             Err(WitnessError::Stopped) if !stop() => {
-                let why = "ended before it came to the witness; what it says stands above";
+                let why = "ended before it reached the witness; its output is above";
                 Err(failed("start the agent", &self.target.start, &why))
             }
             known => Ok(known?),
@@ -369,7 +369,7 @@ impl AgentTrials {
     }
 }
 
-/// Whether an acknowledgement has come, more than so many, that was not on its way when the power went.
+/// Whether an acknowledgement came too late to have been in flight when the power went.
 fn shows_power(before: u64, heard: &LoadHeard, cut_at: Nanos) -> bool {
     heard.acknowledged > before && heard.last_at.get() > cut_at.get() + ON_THE_WAY.get()
 }
@@ -415,7 +415,7 @@ impl AgentTrials {
         let at_hand = loop {
             operator.check()?;
             if begin.elapsed() > Duration::from_nanos(patience.get()) {
-                let text = format!("nobody cut the power of '{name}' within {patience}");
+                let text = format!("the power of '{name}' was not cut within {patience}");
                 return Err(TrialError::Failed(text));
             }
             match self.hear(&mut link, &mut heard) {

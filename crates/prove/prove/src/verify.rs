@@ -6,6 +6,7 @@
 use durio_block::{BlockError, Engine, EngineUser, MonotonicClock};
 use durio_record::proof::CutFindings;
 
+use crate::AnyError;
 use crate::agent::{AgentStorage, TargetOpening};
 use crate::classify::{classify, gone};
 use crate::history::History;
@@ -14,27 +15,16 @@ use crate::ledger_file::{LedgerBook, LedgerError, LedgerLine};
 use crate::reading::{ObservedCell, label_of, observe, observe_cell};
 use crate::stamp::StampOwner;
 
-/// Why a target cannot be verified.
-#[derive(Debug, thiserror::Error)]
-pub enum VerifyError {
-    /// It cannot be opened.
-    #[error(transparent)]
-    Target(#[from] BlockError),
-    /// It has the label of another proof, so it shows nothing about this one.
-    #[error("the target has the label of another proof")]
-    OtherProof,
-}
-
 /// Reads all cells twice, and reports each deviation.
 ///
 /// # Errors
-/// See [`VerifyError`]. An unreadable cell is a finding.
+/// If it cannot be opened, or has the label of another proof. An unreadable cell is a finding.
 pub fn verify(
     target: &mut impl AgentStorage,
     owner: StampOwner,
     cells: u64,
     history: History,
-) -> Result<CutFindings, VerifyError> {
+) -> Result<CutFindings, AnyError> {
     if target.size() / (CELL as u64) < cells {
         return Ok(gone(Some(&history)));
     }
@@ -68,12 +58,12 @@ struct Verifier {
 }
 
 impl EngineUser<MonotonicClock> for Verifier {
-    type Output = Result<CutFindings, VerifyError>;
+    type Output = Result<CutFindings, AnyError>;
 
     fn drive<E: Engine<Clock = MonotonicClock>>(mut self, mut engine: E) -> Self::Output {
         // Without a label all of it may be lost; with another label it is another target.
         if label_of(&mut engine)?.is_some_and(|label| label != self.owner) {
-            return Err(VerifyError::OtherProof);
+            return Err("the target has the label of another proof".into());
         }
         let (cells, mut readings) = (self.history.cells(), [Vec::new(), Vec::new()]);
         for reading in &mut readings {
@@ -208,7 +198,7 @@ mod tests {
         target.write(OWNER, 1, 5);
         target.write(StampOwner { target: 4, ..OWNER }, LABEL_SEQ, 0);
         let error = verify(&mut target, OWNER, CELLS_MIN, history()).unwrap_err();
-        assert!(matches!(error, VerifyError::OtherProof), "{error}");
+        assert_eq!(error.to_string(), "the target has the label of another proof");
         let file = target.0.as_file_mut();
         file.seek(SeekFrom::Start(0)).unwrap();
         file.write_all(&[0; CELL]).unwrap();
@@ -249,7 +239,7 @@ mod tests {
         file.seek(SeekFrom::Start(0)).unwrap();
         std::io::Read::read_to_string(&mut file, &mut text).unwrap();
         let lines: Vec<_> = text.lines().skip(5).collect();
-        // What was stamped becomes what was read: each cell is told, and none twice.
+        // The stamps become the readings: each cell is reported once.
         assert_eq!(lines.len(), usize::try_from(cells.end - cells.start).unwrap() + 1);
         let expected = r#"{"entry":"settled","cell":6,"holds":[2,2,2,2,2,2,2,2]}"#;
         assert_eq!(lines.iter().filter(|text| **text == expected).count(), 1);

@@ -41,7 +41,7 @@ pub enum WitnessError {
     #[error("the agent: {0}")]
     Failed(String),
     /// The agent sent an unexpected message.
-    #[error("the agent says something else than was asked for")]
+    #[error("unexpected message from the agent")]
     Unexpected,
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -149,7 +149,7 @@ impl WitnessServer {
 
     fn refusal(&self, hello: &Hello) -> Option<String> {
         if hello.protocol != PROTOCOL {
-            Some(format!("it speaks protocol {PROTOCOL}, and the agent {}", hello.protocol))
+            Some(format!("its protocol is {PROTOCOL}, the agent's is {}", hello.protocol))
         } else if !is_same(hello.token.as_bytes(), self.token.as_bytes()) {
             Some("the token is wrong".to_owned())
         } else {

@@ -195,7 +195,7 @@ impl CutTruth {
     }
 }
 
-/// The real fate of the data, and every lie that was told.
+/// The real fate of the data, and every lie of the disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Truth {
     last_cut: Option<CutTruth>,

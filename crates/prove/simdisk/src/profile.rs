@@ -96,7 +96,7 @@ impl Profile {
     }
 }
 
-/// One way in which a disk breaks its word; a disk may combine several.
+/// One way in which a disk breaks its promise; a disk may combine several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
     /// A flush is acknowledged, and nothing is made durable.

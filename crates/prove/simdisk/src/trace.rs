@@ -134,7 +134,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<WriteLogEntry>, TraceError> {
     // 4 bytes; the kernel leaves bytes from its stack after them.
     let block = usize::try_from(field(head, 3) & u64::from(u32::MAX)).unwrap_or(usize::MAX);
     if !block.is_power_of_two() || !(SECTOR..=BLOCK_MAX).contains(&block) {
-        return Err(TraceError::NotALog("its sectors have a size that no device has"));
+        return Err(TraceError::NotALog("invalid sector size"));
     }
     let mut rest = bytes.get(block..).ok_or(TraceError::NotALog("it ends in its first sector"))?;
     let mut entries = Vec::new();
@@ -152,7 +152,7 @@ fn parse_entry(bytes: &[u8], block: usize) -> Result<(WriteLogEntry, usize), &'s
     let head = bytes.get(..block).ok_or("the log ends before it")?;
     let [sector, sectors, flags, length] = [0, 1, 2, 3].map(|at| field(head, at));
     if flags & !KNOWN_FLAGS != 0 {
-        return Err("a flag that nobody knows");
+        return Err("an unknown flag");
     }
     if flags & MARK != 0 {
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(block - HEAD);
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(refused(&word(8, 2)), format!("{not_a_log}its version is not 1"));
         for size in [0, 256, 513, 131_072] {
             let said = refused(&word(24, size));
-            assert_eq!(said, format!("{not_a_log}its sectors have a size that no device has"));
+            assert_eq!(said, format!("{not_a_log}invalid sector size"));
         }
         let short = refused(&|bytes| bytes.truncate(SECTOR - 1));
         assert_eq!(short, format!("{not_a_log}it is shorter than a sector"));
@@ -260,7 +260,7 @@ mod tests {
             format!("{damaged}the log ends before it")
         );
         // The flags of the entry: one beyond the known five.
-        assert_eq!(refused(&word(SECTOR + 16, 32)), format!("{damaged}a flag that nobody knows"));
+        assert_eq!(refused(&word(SECTOR + 16, 32)), format!("{damaged}an unknown flag"));
         let gibibyte = |bytes: &mut Vec<u8>| {
             bytes[SECTOR + 8..SECTOR + 24].fill(0);
             bytes[SECTOR + 8..SECTOR + 16].copy_from_slice(&((1_u64 << 21) + 1).to_le_bytes());

@@ -127,15 +127,18 @@ fn level_of(request: &CreateArray) -> Result<RaidLevel, CommandError> {
         || request.name.len() > NAME_BYTES
         || request.name.contains(char::is_control)
     {
-        let text = format!("the name of an array has 1 to {NAME_BYTES} bytes, none of control");
+        let text =
+            format!("the name of an array has 1 to {NAME_BYTES} bytes, without control characters");
         return Err(CommandError::wrong_use(text));
     }
     let level = RaidLevel::of_number(request.level).ok_or_else(|| {
-        let text = format!("level {}: there are 0, 1, 5, 6 and 10", request.level);
+        let text = format!("level {}: expected 0, 1, 5, 6 or 10", request.level);
         CommandError::wrong_use(text)
     })?;
     if level == RaidLevel::Raid0 && !request.spares.is_empty() {
-        return Err(CommandError::wrong_use("level 0 has nothing that a spare could be made from"));
+        return Err(CommandError::wrong_use(
+            "level 0 cannot use a spare: it has one copy of everything",
+        ));
     }
     Ok(level)
 }
@@ -145,11 +148,11 @@ fn sizes_of(paths: &[&PathBuf], located: &LocatedPlaces) -> Result<Vec<u64>, Com
         let shown = path.display();
         let access = located.held.find(path).map_err(|_| {
             CommandError::wrong_use(format!("'{shown}' is neither a block device nor a file"))
-                .hint("a file is made by: truncate -s 1G FILE")
+                .hint("create a file with: truncate -s 1G FILE")
         })?;
         if !matches!(*access, durio_block::TargetAccess::Write(_)) {
             let text = format!("'{shown}' would be overwritten");
-            return Err(CommandError::wrong_use(text).hint("name it with --destroy, too"));
+            return Err(CommandError::wrong_use(text).hint("name it with --destroy as well"));
         }
         match access.target().kind() {
             TargetType::File(size) | TargetType::BlockDevice(size) => Ok(size.get()),

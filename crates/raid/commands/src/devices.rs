@@ -124,7 +124,7 @@ pub(super) fn claim_devices(
 fn refuse_without_flags(access: &TargetAccess, path: &Path) -> Result<(), CommandError> {
     let opened = access.open(OpenMode::default())?;
     probe_write_flags(&opened.file, WriteFlags::Dsync).map_err(|error| {
-        let text = format!("'{}' takes no writes that are durable (RWF_DSYNC)", path.display());
+        let text = format!("'{}' does not support durable writes (RWF_DSYNC)", path.display());
         CommandError::cannot(error).context(text)
     })
 }
@@ -213,8 +213,8 @@ pub(super) fn assemble_words(error: &AssembleError, name: impl Fn(u8) -> String)
             name(b)
         ),
         AssembleError::Diverged(device) => format!(
-            "{} went on without the others: leave it out or leave the others out, and what was \
-             written there is given up",
+            "{} continued without the others: leave it out, or leave the others out, and lose \
+             what was written there",
             name(device)
         ),
         _ => error.to_string(),

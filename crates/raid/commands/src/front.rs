@@ -76,7 +76,7 @@ impl ArrayFront {
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     Err(kernel_lacks("ublk", UBLK_NEEDS)
                         .hint("modprobe ublk_drv")
-                        .hint("--front nbd needs nothing of the kernel"))
+                        .hint("--front nbd needs no kernel support"))
                 }
                 Err(error) => Err(CommandError::from(error)),
             },
@@ -169,7 +169,7 @@ impl ArrayFront {
             Self::Nbd { .. } | Self::Ublk { .. } => return Ok(()),
         };
         let text = format!("'{}' is in use", path.display());
-        Err(CommandError::cannot_measure(text).hint("unmount what is on it first"))
+        Err(CommandError::cannot_measure(text).hint("unmount its filesystem first"))
     }
 
     /// Refuses new clients; requests in flight are answered, because the array still runs. A ublk
@@ -187,10 +187,11 @@ impl ArrayFront {
             }
             Self::Ublk { control, device } => match device {
                 Some(served) if served.is_in_use() => {
-                    let text = format!("'{}' is in use, and waits", served.path().display());
+                    let text =
+                        format!("'{}' is in use, and its users wait", served.path().display());
                     *device = None;
                     Err(CommandError::cannot_measure(text)
-                        .hint("start the array again: it goes on with the device"))
+                        .hint("start the array again: the device then continues"))
                 }
                 Some(served) => Ok(control.stop(served)?),
                 None => Ok(()),
@@ -234,7 +235,7 @@ fn free_device(kernel: &KernelClient, mark: u64) -> Result<(), CommandError> {
         if device.is_in_use() || begin.elapsed() > PASSING {
             let text = format!("'{}' of an earlier server is in use", device.path().display());
             return Err(CommandError::cannot_measure(text)
-                .hint("unmount what is on it: it was told that the device is gone"));
+                .hint("unmount its filesystem: the device is gone"));
         }
         thread::sleep(LOOK);
     }

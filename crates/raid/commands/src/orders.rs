@@ -191,7 +191,7 @@ fn fail(served: &ServedArray, path: &Path) -> Result<(), CommandError> {
         if others.filter(|role| set_of(*role) == set).count() < needed {
             let why = match needed {
                 1 => "has the only copy of its data",
-                _ => "is needed: the array lacks as many members as it has parities",
+                _ => "is needed: no parity is left to replace it",
             };
             let text = format!("'{}' {why}", path.display());
             return Err(CommandError::cannot_measure(text)
@@ -212,8 +212,10 @@ fn remove(served: &mut ServedArray, path: &Path) -> Result<(), CommandError> {
     let roles = status.engine.roles;
     let at = roles.iter().position(|role| role.device == Some(number));
     if at.is_some_and(|place| role_of(served, place).is_some() || roles[place].replaces.is_some()) {
-        let text = format!("'{}' is a member that works", path.display());
-        return Err(CommandError::cannot_measure(text).hint("durio raid fail gives it up first"));
+        let text = format!("'{}' is a working member", path.display());
+        return Err(
+            CommandError::cannot_measure(text).hint("durio raid fail marks it as failed first")
+        );
     }
     if at.is_some() {
         // A spare.
@@ -250,7 +252,7 @@ fn add(served: &mut ServedArray, path: &Path, consent: EraseConsent) -> Result<(
     if wishes.is_empty() {
         if !consent.destroy {
             return Err(CommandError::cannot_measure("no member is missing")
-                .hint("with --destroy the device becomes a spare, and what is on it is lost"));
+                .hint("with --destroy the device becomes a spare, and its contents are lost"));
         }
         wishes.push(JoinAs::Spare);
     }
@@ -267,9 +269,8 @@ fn replace(
     let status = served.handle.status().map_err(CommandError::cannot)?;
     let at = status.engine.roles.iter().position(|role| role.device == Some(number));
     let role = at.and_then(|at| role_of(served, at)).ok_or_else(|| {
-        let text = format!("'{}' is not a member that works", old.display());
-        CommandError::cannot_measure(text)
-            .hint("durio raid add puts a device in the place of one that is missing")
+        let text = format!("'{}' is not a working member", old.display());
+        CommandError::cannot_measure(text).hint("durio raid add replaces a missing member")
     })?;
     take(served, new, consent, &[JoinAs::Replacement(role)])
 }
@@ -317,12 +318,12 @@ fn open_device(
     let is_free = |number: &u8| !served.devices.iter().any(|device| device.number == *number);
     let number = (0..DEVICES_MAX).find(is_free).ok_or_else(|| {
         CommandError::cannot_measure("the array holds as many devices as it can")
-            .hint("durio raid remove lets go of those that it has given up")
+            .hint("durio raid remove releases failed devices")
     })?;
     let is_new = !matches!(permission, Permission::Members);
     let mut claimed = claim_devices(path, permission, number).map_err(|error| match is_new {
         true => error,
-        false => error.hint("give --destroy too, if what is on it may be lost"),
+        false => error.hint("add --destroy if its contents may be lost"),
     })?;
     let Some(device) = claimed.pop() else { return Err(CommandError::wrong_use("no device")) };
     let (asked, given) = (device.alignment()?, served.alignment);
@@ -355,8 +356,7 @@ fn join(
         false => {
             let found = device.find()?.map_err(|error| {
                 let text = format!("'{}' {error}", device.path.display());
-                CommandError::cannot_measure(text)
-                    .hint("give --destroy too, if what is on it may be lost")
+                CommandError::cannot_measure(text).hint("add --destroy if its contents may be lost")
             })?;
             (found.superblock.member, Some(found))
         }

@@ -135,7 +135,7 @@ pub fn serve_array(
 fn refuse_queues(request: &ServeArray) -> Result<(), CommandError> {
     if request.queues > 1 && request.attach {
         let text =
-            "the kernel's NBD client has one connection here, and so no use for several queues";
+            "the kernel's NBD client has one connection here, so several queues have no effect";
         return Err(CommandError::wrong_use(text).hint("--front ublk has a queue for each thread"));
     }
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
@@ -164,7 +164,7 @@ fn obey_until_the_end(
             match served.front.refuse_in_use() {
                 Ok(()) => return,
                 Err(error) if !is_told => {
-                    remark(&format!("{error}; the array ends when it is not"));
+                    remark(&format!("{error}; the array stops when it is no longer in use"));
                     is_told = true;
                 }
                 Err(_) => {}
@@ -199,7 +199,7 @@ fn start(
     });
     let Some(table) = newest.map(|member| member.superblock.table.clone()) else {
         return Err(match damaged.is_empty() {
-            true => CommandError::wrong_use("an array has devices: name them"),
+            true => CommandError::wrong_use("name the devices of the array"),
             false => refused(&AssembleError::Nothing, request, &damaged),
         });
     };
@@ -219,8 +219,8 @@ fn start(
     }
     if threads != request.queues {
         remark(&format!(
-            "the block device keeps its {threads} queues: its users wait on them; --queues {} holds from a \
-             start after durio raid stop on",
+            "the block device keeps its {threads} queues, on which its users wait; --queues {} \
+             takes effect after durio raid stop",
             request.queues
         ));
     }
@@ -271,7 +271,7 @@ fn refused(error: &AssembleError, request: &ServeArray, damaged: &[(u8, String)]
     let damaged = damaged.iter().map(|(_, words)| format!("; {words}"));
     let words =
         assemble_words(error, |device| named(request, device)) + &damaged.collect::<String>();
-    CommandError::cannot_measure(format!("it does not start: {words}"))
+    CommandError::cannot_measure(format!("cannot start: {words}"))
         .hint("durio raid examine DEV... shows what each of them knows")
 }
 
@@ -282,7 +282,7 @@ fn named(request: &ServeArray, device: u8) -> String {
 
 fn damage_words((device, words): &(u8, String), plan: &StartPlan) -> String {
     match plan.has(*device) {
-        true => format!("{words}; it is used all the same, as --force asks"),
+        true => format!("{words}; used anyway because of --force"),
         false => format!(
             "{words}; the array runs without it and writes nothing to it: durio raid add --destroy \
              rebuilds it"
@@ -307,7 +307,7 @@ fn refuse_stopped(handle: &ArrayHandle) -> Result<(), CommandError> {
     match status.engine.stopped {
         None => Ok(()),
         Some(reason) => {
-            let text = format!("the array has stopped by itself: {reason}");
+            let text = format!("the array stopped: {reason}");
             Err(CommandError::cannot_measure(text)
                 .hint("bring its members back, and start it again"))
         }

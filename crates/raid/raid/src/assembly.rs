@@ -66,25 +66,25 @@ pub struct AssembleOptions {
 /// Why an array does not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AssembleError {
-    #[error("no member of an array is here")]
+    #[error("no device is a member of an array")]
     Nothing,
     /// Superblocks of several arrays.
-    #[error("the devices belong to different arrays: name those of one")]
+    #[error("the devices belong to different arrays: name the devices of one")]
     Mixed,
     /// Two devices claim to be the same member.
     #[error("devices {0} and {1} are the same member: one is a copy of the other; leave one out")]
     Cloned(u8, u8),
     /// Members continued without each other.
     #[error(
-        "device {0} went on without the others: leave it out or leave the others out, and what \
-         was written there is given up"
+        "device {0} continued without the others: leave it out, or leave the others out, and lose \
+         what was written there"
     )]
     Diverged(u8),
     /// Too few for all of the data.
     #[error("set {0} has no member in sync: bring one of its members back")]
     Incomplete(u8),
     /// Too few for the stripes.
-    #[error("{present} members in sync are here, and {needed} are needed: bring more back")]
+    #[error("{present} members in sync are present, but {needed} are needed: bring more back")]
     TooFew {
         /// Members in sync that are here.
         present: u8,
@@ -93,14 +93,14 @@ pub enum AssembleError {
     },
     /// Parities may be wrong, and a member whose data depends on them is away.
     #[error(
-        "the log of device {0} cannot be read, writes were on their way, and a member is missing: bring that back, or \
-         force the start and give up what was being written around the same places"
+        "the log of device {0} cannot be read, writes were in flight, and a member is missing: \
+         bring it back, or force the start and lose the stripes that were being written"
     )]
     LogLost(u8),
     /// Too few to know that nothing newer exists elsewhere.
     #[error(
-        "{present} of {voters} members in sync are here: others may have gone on; bring more back, \
-         or force it and give up what they acknowledged"
+        "only {present} of {voters} members in sync are present, and the others may have newer \
+         writes: bring more back, or force the start and lose what they acknowledged"
     )]
     NoMajority {
         /// How many of them are present.

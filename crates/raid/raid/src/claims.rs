@@ -144,8 +144,8 @@ pub enum Damage {
     },
     /// The superblocks at its two ends were not written together.
     #[error(
-        "has superblocks at its start and at its end that do not belong together: a part of it \
-         was overwritten, or copied from elsewhere"
+        "has superblocks at its start and end that do not match: part of it was overwritten, or \
+         copied from elsewhere"
     )]
     EndsDiffer,
 }

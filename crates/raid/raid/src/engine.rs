@@ -109,12 +109,10 @@ pub enum StopReason {
     #[error("the last copy, member {0}, failed")]
     LastCopy(u8),
     /// More members of a stripe failed than it has parities, this one the last.
-    #[error(
-        "member {0} failed, and the stripes lack as many members as they have parities already"
-    )]
+    #[error("member {0} failed, and no parity is left to replace it")]
     LastStripe(u8),
     /// More than half of the members failed at once: those could start without the rest.
-    #[error("too many members failed at once: the rest could not know of later writes")]
+    #[error("too many members failed at once: the others cannot know of later writes")]
     NoMajority,
 }
 
@@ -180,7 +178,7 @@ pub struct Engine {
     data_at: u64,
     /// The geometry's, which counts them anew each time.
     chunks_in_row: u64,
-    /// Of a stripe; 0 without stripes.
+    /// Length of a stripe; 0 without stripes.
     parities: u8,
     chunk_shift: u32,
     region_shift: u32,
@@ -218,11 +216,11 @@ pub struct Engine {
     requests_done: u32,
     parts_max: u16,
     regions: Vec<DirtyRegion>,
-    /// Of each place: operations of parts that are on their way.
+    /// By place: operations of parts that are on their way.
     outstanding: [u16; PLACES_MAX],
     device_numbers: [u8; PLACES_MAX],
     // What changes seldom.
-    /// Of each place: reads that failed, those of the last hours.
+    /// By place: reads that failed in the last hours.
     read_errors: [u8; PLACES_MAX],
     errors_halved: Nanos,
     config: Config,
@@ -239,7 +237,7 @@ pub struct Engine {
     voters: u64,
     /// The present device of each entry of the table.
     devices: Vec<Option<RoleDevice>>,
-    /// Of each entry, the place of its copy, which stays while a replacement takes its role.
+    /// By entry: the place of its copy, which stays while a replacement takes its role.
     places: Vec<u8>,
     update: Update,
     copier: Copier,

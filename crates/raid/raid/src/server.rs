@@ -121,13 +121,13 @@ pub enum ServerError {
     #[error(transparent)]
     Scrub(#[from] ScrubError),
     /// It was given up, and has not answered all that it was asked.
-    #[error("operations are still on their way to it: try again when they have ended")]
+    #[error("operations on it are still in flight: try again when they are complete")]
     Draining,
     /// It is a member that works.
     #[error("the array uses it")]
     Used,
     /// The server has ended.
-    #[error("the array is not served any more")]
+    #[error("the array is no longer served")]
     Ended,
 }
 

@@ -352,7 +352,7 @@ fn check(superblock: &Superblock) -> Result<(), SuperblockError> {
         return Err(SuperblockError::Invalid("sizes"));
     }
     if table.epoch >= COUNTED_MAX || table.revision >= COUNTED_MAX {
-        return Err(SuperblockError::Invalid("an epoch that no array comes to"));
+        return Err(SuperblockError::Invalid("an impossible epoch"));
     }
     if table.committed > table.epoch {
         return Err(SuperblockError::Invalid("it counts before it was made"));

@@ -52,7 +52,7 @@ impl EngineDescriptor for NullDescriptor {
     const LINKS_SYNCS: bool = true;
 
     fn open<C: Clock + Copy, U: EngineUser<C>>(_: EngineSetup<C>, user: U) -> U::Output {
-        user.refused(reaches_no_file("the null engine reaches no file, and has a clock of its own"))
+        user.refused(reaches_no_file("the null engine has no file, and uses a virtual clock"))
     }
 }
 

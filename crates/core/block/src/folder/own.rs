@@ -59,7 +59,7 @@ impl Folder {
         let name = single(name.as_ref())?;
         absent(openat(&self.held, name, HOLDING | OFlags::NOFOLLOW, Mode::empty()).map_err(
             |errno| match errno {
-                Errno::LOOP | Errno::NOTDIR => refused("it is a link or no folder".to_owned()),
+                Errno::LOOP | Errno::NOTDIR => refused("it is a link or not a folder".to_owned()),
                 other => other.into(),
             },
         ))?

@@ -100,3 +100,26 @@ fn a_log_is_added_to_if_it_is_a_file_of_our_own_and_is_made_for_its_owner_alone(
     rustix::fs::mkfifoat(&folder.held, "pipe", Mode::from_raw_mode(0o600)).unwrap();
     assert_eq!(folder.append_own("pipe").unwrap_err().to_string(), "it is not a regular file");
 }
+
+#[test]
+fn a_folder_of_eight_levels_is_removed_and_none_of_more_and_no_link_is_followed() {
+    let place = tempfile::tempdir().unwrap();
+    let victim = place.path().join("victim");
+    fs::create_dir(&victim).unwrap();
+    fs::write(victim.join("kept"), "mine").unwrap();
+    let folder = Folder::open(place.path()).unwrap();
+    for (levels, is_removed) in [(1, true), (8, true), (9, false)] {
+        let deepest: PathBuf = std::iter::repeat_n("x", levels).collect();
+        let deepest = place.path().join(deepest);
+        fs::create_dir_all(&deepest).unwrap();
+        fs::write(deepest.join("file"), "").unwrap();
+        symlink(&victim, deepest.join("link")).unwrap();
+        assert_eq!(folder.remove_own_folder("x").is_ok(), is_removed, "{levels}");
+        assert_eq!(place.path().join("x").exists(), !is_removed, "{levels}");
+    }
+    assert_eq!(text(&victim.join("kept")), "mine");
+    symlink(&victim, place.path().join("to-victim")).unwrap();
+    assert!(folder.remove_own_folder("to-victim").is_err());
+    assert!(folder.remove_own_folder("none").is_err());
+    assert_eq!(text(&victim.join("kept")), "mine");
+}

@@ -68,8 +68,8 @@ fn a_member_of_an_array_needs_the_signature_of_one_and_no_other() {
         let permit = HeldTarget::open(&path).unwrap().permit(WriteReason::Member, &usage);
         permit.err().map(|refusal| refusal.to_string())
     };
-    assert_eq!(refusal(&[]).unwrap(), "it is no member of a durio RAID");
-    assert_eq!(refusal(&["ext4"]).unwrap(), "it is no member of a durio RAID");
+    assert_eq!(refusal(&[]).unwrap(), "it is not a member of a durio RAID");
+    assert_eq!(refusal(&["ext4"]).unwrap(), "it is not a member of a durio RAID");
     assert_eq!(refusal(&[MEMBER_SIGNATURE, "ext4"]).unwrap(), "it holds ext4");
     assert_eq!(refusal(&[MEMBER_SIGNATURE]), None);
 }
@@ -186,4 +186,26 @@ fn each_held_target_is_found_by_its_own_name_and_with_its_own_access() {
     fs::File::from(second.open(write).unwrap().file).write_all(b"B").unwrap();
     assert_eq!(fs::read_to_string(at("b")).unwrap(), "B");
     assert_eq!(targets.find(&at("c")).unwrap_err().kind, ErrorKind::PermissionDenied);
+}
+
+#[test]
+fn what_is_held_has_its_kind_its_size_and_its_own_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let held = |path: &Path| HeldTarget::open(path).unwrap();
+    let (three, five) = (folder.path().join("three"), folder.path().join("five"));
+    fs::write(&three, "abc").unwrap();
+    fs::write(&five, "abcde").unwrap();
+    let kinds = [held(&three), held(&five), held(folder.path())].map(|held| held.kind());
+    let file = |size| TargetType::File(Bytes::new(size));
+    assert_eq!(kinds, [file(3), file(5), TargetType::Directory]);
+    assert_ne!(held(&three).identity(), held(&five).identity());
+    let devices = ["/dev/null", "/dev/zero"].map(|path| held(Path::new(path)).identity());
+    assert!(devices.iter().all(|identity| matches!(identity, TargetIdentity::Device(_))));
+    assert_ne!(devices[0], devices[1]);
+    // Files alone are locked.
+    let locks = [three.as_path(), folder.path(), Path::new("/dev/null")]
+        .map(|path| held(path).lock_to_read().unwrap().is_some());
+    assert_eq!(locks, [true, false, false]);
+    let absent = HeldTarget::open(&folder.path().join("none")).unwrap_err();
+    assert_eq!(absent.kind, ErrorKind::NotFound);
 }

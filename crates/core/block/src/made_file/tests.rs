@@ -117,7 +117,7 @@ fn a_file_that_was_written_to_after_the_run_stays_whatever_its_times_say() {
 fn a_file_of_another_size_stays_also_at_the_moment_of_the_kill() {
     let left = Left::new();
     fs::write(&left.path, "mine").unwrap();
-    assert_eq!(left.remove(), Kept("its size is not what durio gave it"));
+    assert_eq!(left.remove(), Kept("its size was changed"));
     assert_eq!(fs::read(&left.path).unwrap(), b"mine");
 }
 
@@ -137,7 +137,7 @@ fn a_file_that_was_announced_goes_only_if_it_is_empty_under_its_random_name() {
 #[test]
 fn a_link_a_folder_and_a_device_of_the_name_stay() {
     let left = Left::new();
-    let kept = Kept("what has its name now is no file");
+    let kept = Kept("its name now belongs to something that is not a file");
     let moved = left.other("moved");
     fs::rename(&left.path, &moved).unwrap();
     std::os::unix::fs::symlink(&moved, &left.path).unwrap();

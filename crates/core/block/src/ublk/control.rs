@@ -239,7 +239,7 @@ impl UblkControl {
     /// If the kernel refuses.
     pub fn end_recovery(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
         let server = std::process::id().into();
-        self.order("go on with a ublk device", 0x11, device, server)
+        self.order("resume a ublk device", 0x11, device, server)
     }
 
     /// Takes the block device away once the requests on their way have been answered. The queues

@@ -81,14 +81,24 @@ fn each_refusal_has_its_words_and_its_way_out() {
         (signed(), false, "'/d/x' holds ext4, gpt", "--force-signature"),
         (signed(), true, "something was written over it: ext4, gpt", "leave it out"),
         (GuardRefusal::NoMember, true, "'/d/x' is not a member of a durio RAID", ""),
-        (GuardRefusal::Locked, false, "another durio is at work on '/d/x'", "wait until"),
+        (
+            GuardRefusal::Locked,
+            false,
+            "another durio or another program has locked '/d/x'",
+            "wait until",
+        ),
         (
             GuardRefusal::InUse(vec!["a is swap".to_owned(), "b is c".to_owned()]),
             false,
-            "'/d/x' is in use and is never written to: a is swap; b is c",
+            "'/d/x' is in use, so durio does not write to it: a is swap; b is c",
             "",
         ),
-        (GuardRefusal::Claimed, false, "never written to: somebody has it open exclusively", ""),
+        (
+            GuardRefusal::Claimed,
+            false,
+            "does not write to it: another process or filesystem holds it exclusively",
+            "",
+        ),
     ];
     for (refusal, is_member, text, hint) in rows {
         let error = refused(Path::new("/d/x"), refusal, is_member);

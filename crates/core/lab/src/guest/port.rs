@@ -150,7 +150,7 @@ pub(super) fn bring_out(port: &Port, folder: &Path) -> io::Result<()> {
         .host_tree(Path::new("/"), folder)
         .and_then(|()| tree.write_to(BufWriter::with_capacity(PART_BYTES, Sender { port })));
     sent.map(drop).map_err(|error| match error {
-        LabError::Io { source, .. } => io::Error::other(format!("cannot bring out: {source}")),
+        LabError::Io { source, .. } => io::Error::other(format!("cannot copy out: {source}")),
         other => io::Error::other(other),
     })
 }

@@ -60,14 +60,14 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<bool, NbdError> {
     let magic = u64::from_be_bytes(receive(stream)?);
     let style = u64::from_be_bytes(receive(stream)?);
     if magic != wire::SERVER_MAGIC {
-        return Err(violation("who answers there is no NBD server"));
+        return Err(violation("it is not an NBD server that answers there"));
     }
     if style == OLD_STYLE_MAGIC {
         let reason = "the server speaks the old style of NBD";
         return Err(NbdError::because(NbdErrorKind::Unsupported, OPERATION, reason));
     }
     if style != wire::OPTION_MAGIC {
-        return Err(violation("who answers there is no NBD server"));
+        return Err(violation("it is not an NBD server that answers there"));
     }
     let flags = u16::from_be_bytes(receive(stream)?) & (wire::FIXED_NEWSTYLE | wire::NO_ZEROES);
     send(stream, &u32::from(flags).to_be_bytes())?;
@@ -92,7 +92,7 @@ fn go(stream: &mut (impl Read + Write), name: &str) -> Result<Option<Export>, Nb
             _ => return Err(refused(&answer)),
         }
     }
-    Err(violation("the server does not come to an end with its answers"))
+    Err(violation("the server does not stop sending answers"))
 }
 
 /// Parses a piece of information; true if it is the size of the export.
@@ -154,7 +154,7 @@ fn set_flags(export: &mut Export, flags: u16) {
 fn check(export: &Export) -> Result<(), NbdError> {
     let (min, max) = (export.block_size_min, export.block_size_max);
     if !min.is_power_of_two() || min > 1 << 16 || max < min {
-        return Err(violation("the server's block sizes are none that the protocol permits"));
+        return Err(violation("the server's block sizes violate the protocol"));
     }
     Ok(())
 }
@@ -168,7 +168,7 @@ fn take_answer(stream: &mut impl Read, option: u32) -> Result<OptionReply, NbdEr
     let magic = u64::from_be_bytes(receive(stream)?);
     let answered = u32::from_be_bytes(receive(stream)?);
     if magic != wire::OPTION_REPLY_MAGIC || answered != option {
-        return Err(violation("what the server sends is no answer to the option"));
+        return Err(violation("the server's answer does not match the option"));
     }
     let kind = u32::from_be_bytes(receive(stream)?);
     let length = u32::from_be_bytes(receive(stream)?);
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(refused.unwrap_err(), expected);
         let many = |count: usize| agreed(&[&described(1), &long(2).repeat(count - 2), &ack]);
         assert!(many(64).is_ok());
-        let expected = "the server does not come to an end with its answers";
+        let expected = "the server does not stop sending answers";
         assert_eq!(many(65).unwrap_err(), expected);
     }
 

@@ -84,7 +84,7 @@ impl Handshake {
     fn take_option(&mut self, stream: &mut (impl Read + Write)) -> Result<HandshakeStep, NbdError> {
         self.out.clear();
         if u64::from_be_bytes(receive(stream)?) != wire::OPTION_MAGIC {
-            return Err(violation("what the client sends is no option"));
+            return Err(violation("the client sent an invalid option"));
         }
         let option = u32::from_be_bytes(receive(stream)?);
         let length = u32::from_be_bytes(receive(stream)?);
@@ -172,7 +172,7 @@ impl Handshake {
 
     fn inform(&mut self, option: u32, data: &[u8]) -> HandshakeStep {
         let Some((name, wanted)) = parse_info(data) else {
-            self.refuse(option, "the name and the list of what is asked do not fit the length");
+            self.refuse(option, "the name and the list of queries do not fit the length");
             return HandshakeStep::Option;
         };
         if !self.is_known(name) {

@@ -83,7 +83,7 @@ pub(super) fn run(
                 }
             }
             TakeOutcome::End => return Ok(()),
-            TakeOutcome::Garbage => return Err(violation("what the client sends is no request")),
+            TakeOutcome::Garbage => return Err(violation("the client sent an invalid request")),
         }
     }
 }

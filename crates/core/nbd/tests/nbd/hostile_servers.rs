@@ -194,10 +194,10 @@ fn a_late_answer_is_none_to_the_next_request_of_its_slot() {
 #[test]
 fn a_server_of_another_kind_is_told_apart() {
     let cases: [(&[u8], &str); 4] = [
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "who answers there is no NBD server"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "it is not an NBD server that answers there"),
         (b"NBDMAGIC\0\0\x42\x02\x81\x86\x12\x53", "the server speaks the old style of NBD"),
         (b"", "failed to fill whole buffer"),
-        (b"NBDMAGICIHAVEOPT\0\x03GET / HTTP/1.1\r\n\r\n", "what the server sends is no answer"),
+        (b"NBDMAGICIHAVEOPT\0\x03GET / HTTP/1.1\r\n\r\n", "the server's answer does not match"),
     ];
     for (words, expected) in cases {
         let error = engine(words).unwrap_err();

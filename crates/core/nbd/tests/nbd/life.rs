@@ -138,7 +138,8 @@ fn a_socket_at_which_somebody_answers_is_left_alone() {
     let error = Server::bind(&unix(&path)).unwrap_err();
     assert_eq!(error.kind, NbdErrorKind::Busy);
     let words = format!("{error}: {}", error.source);
-    let expected = format!("cannot serve at '{}': somebody serves there already", path.display());
+    let expected =
+        format!("cannot serve at '{}': a server is listening there already", path.display());
     assert_eq!(words, expected);
     drop(server);
     assert!(!path.exists());

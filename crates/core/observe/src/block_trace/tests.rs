@@ -110,7 +110,7 @@ fn a_request_whose_end_is_missing_is_lost_and_one_that_was_requeued_is_not() {
         (format!("{issue}{complete}{issue}{complete}"), 0),
         (format!("{issue}{issue}{complete}"), 1),
         (format!("{issue}{requeue}{issue}{complete}"), 0),
-        // Of two hardware queues.
+        // Two hardware queues.
         (format!("{flush}{flush}{flushed}{flushed}"), 0),
         // What the tracers themselves say that they lost.
         (format!("{issue}{complete}CPU:0 [LOST 12 EVENTS]\nCPU:1 [LOST 3 EVENTS]\n"), 15),
@@ -195,7 +195,10 @@ fn iosnoop_has_both_times_or_one_and_the_latency() {
         assert_eq!((seen, end.processes), (begins.to_vec(), 3));
     }
     let error = read(&without(0).replace("ENDs ", "").replace("5982800.302", "")).1.unwrap_err();
-    assert_eq!(error.to_string(), "it is the output of iosnoop without times: run it with -ts");
+    assert_eq!(
+        error.to_string(),
+        "it is the output of iosnoop without times: run iosnoop with -ts"
+    );
 }
 
 /// Times of biosnoop count from its first line, which is moved so that no begin is before zero.
@@ -286,28 +289,25 @@ fn what_cannot_be_used_is_named() {
     let why = |text: &str| read(text).1.unwrap_err().to_string();
     for (text, words) in [
         ("", "it has no line of blkparse"),
-        ("TIME(ms)     DISK ID        COMM             PID    LAT(ms)\n", "biosnoop of bpftrace"),
-        (
-            "TIME(ms)     COMM             PID    LAT(ms)\n611 bash 4179 10\n",
-            "biosnoop of bpftrace",
-        ),
+        ("TIME(ms)     DISK ID        COMM             PID    LAT(ms)\n", "bpftrace's biosnoop"),
+        ("TIME(ms)     COMM             PID    LAT(ms)\n611 bash 4179 10\n", "bpftrace's biosnoop"),
         ("Device: rrqm/s wrqm/s r/s w/s rkB/s\nxvda 0.0 0.0 0.0 4.0 0.0\n", "iostat"),
         ("812 1.0 pwrite64(3</x>, \"\"..., 1, 0) = 1\n", "read it with --strace"),
         ("  0.1 ( 0.01 ms): dd/12 write(fd: 1</d/x>, count: 512) = 512\n", "perf trace shows them"),
-        ("1.000100000,254,0,D,179848760,8\n1.000100000 D 179848760 8\n", "blkparse by a format"),
+        ("1.000100000,254,0,D,179848760,8\n1.000100000 D 179848760 8\n", "blkparse with a format"),
         ("TIME     COMM PID T BYTES OFF_KB LAT(ms) FILENAME\n", "a table of another tracer"),
         (
             "254,0 0 1 0.002300000 114 D WS 16 + 8 [dd]\n",
             "no write or flush is issued and completed",
         ),
         ("PERFILE2\n", "perf script"),
-        ("\0\0\0\0", "line 1 has zeros"),
+        ("\0\0\0\0", "line 1 has zero bytes"),
     ] {
         let why = why(text);
         assert!(why.contains(words), "{text}: {why}");
     }
     let (_, end) = read(&TRACE[..TRACE.len() - 3]);
-    assert_eq!(end.unwrap().ended_early.as_deref(), Some("the trace ends amid a line"));
+    assert_eq!(end.unwrap().ended_early.as_deref(), Some("the trace ends in the middle of a line"));
 }
 
 #[test]

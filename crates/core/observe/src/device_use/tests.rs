@@ -325,7 +325,7 @@ fn each_user_is_a_clause_and_a_claim_without_one_is_somebodys() {
     assert_eq!(found.usage().users, expected);
     let claimed = DeviceUse { claimed: true, ..DeviceUse::default() };
     assert!(claimed.is_in_use() && claimed.users().is_empty());
-    assert_eq!(claimed.usage().users, ["somebody has it open exclusively"]);
+    assert_eq!(claimed.usage().users, ["another process or filesystem holds it exclusively"]);
     assert!(!DeviceUse::default().is_in_use());
 }
 

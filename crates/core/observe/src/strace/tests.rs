@@ -119,7 +119,7 @@ fn relative_times_are_added_up() {
     // Without its first line nobody knows where they count from.
     let (_, rest) = text.split_once('\n').unwrap();
     let error = read(rest).1.unwrap_err().to_string();
-    assert!(error.contains("-r whose first line is missing"), "{error}");
+    assert!(error.contains("-r when the first line is missing"), "{error}");
     // A clock that is set back is none.
     let text = "1700000001.0 fsync(3</x>) = 0\n1700000000.9 fsync(3</x>) = 0\n";
     assert_eq!(entered(&read(text).0).len(), 2);
@@ -138,7 +138,7 @@ fn relative_times_of_a_single_thread_are_padded_and_named_where_they_cannot_be_u
     for (text, words) in [
         ("     0.000100 pwrite64(5, \"x\"..., 4096, 0) = 4096\n", "first line is missing"),
         (rest, "first line is missing"),
-        (&without_path, "no paths of files"),
+        (&without_path, "no file paths"),
     ] {
         let error = why(text);
         assert!(error.starts_with("its times are relative (strace -r)"), "{error}");
@@ -168,7 +168,7 @@ fn what_a_text_does_not_show_is_said() {
     let full = "1.000000 fsync(3</x>) = 0 <0.000400>\n";
     assert_eq!(not_shown(full), None);
     let without_end = not_shown("1.000000 fsync(3</x>) = 0\n").unwrap();
-    assert_eq!(without_end, "how long calls took is not in the text (strace -T shows it)");
+    assert_eq!(without_end, "the durations of calls are missing (strace -T shows them)");
     // The lines of both halves say it.
     let halves = "1.0 fsync(3</x> <unfinished ...>\n1.2 <... fsync resumed>) = 0\n";
     assert_eq!(not_shown(halves), None);
@@ -225,12 +225,12 @@ fn what_cannot_be_used_says_what_is_missing_and_a_cut_line_is_told() {
         why("812 pwrite64(7</x>, \"\"..., 1, 0) = 1\n").contains("no times: run strace with -ttt")
     );
     assert!(
-        why("1.0 pwrite64(7, \"\"..., 1, 0) = 1\n").contains("no paths of files: run it with -y")
+        why("1.0 pwrite64(7, \"\"..., 1, 0) = 1\n").contains("no file paths: run strace with -y")
     );
     assert!(why("").contains("no call"));
-    assert!(why("\u{0}\u{1}(= <\n1.5 (((\n").contains("line 1 has zeros"));
+    assert!(why("\u{0}\u{1}(= <\n1.5 (((\n").contains("line 1 has zero bytes"));
     let (_, end) = read("1.0 fsync(7</x>) = 0\n1.1 fsync(7</x>) = ");
-    assert_eq!(end.unwrap().ended_early.as_deref(), Some("the trace ends amid a line"));
+    assert_eq!(end.unwrap().ended_early.as_deref(), Some("the trace ends in the middle of a line"));
 }
 
 #[test]

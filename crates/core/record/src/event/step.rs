@@ -87,7 +87,7 @@ impl OperationRecord {
         if exact_fits {
             return Ok(());
         }
-        Err(format!("{} with numbers that cannot be", self.operation.name()))
+        Err(format!("{} with impossible numbers", self.operation.name()))
     }
 }
 
@@ -279,6 +279,10 @@ pub struct JobEnded {
     /// Context switches of its thread; none in records that have them not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_switches: Option<ContextSwitches>,
+    /// How long its thread was ready to run and waited for a CPU, by the kernel's count; of a log,
+    /// the sum over its threads. None where the kernel does not count it, and in older records.
+    #[serde(rename = "run_delay_ns", default, skip_serializing_if = "Option::is_none")]
+    pub run_delay: Option<Nanos>,
     /// Calls of the engine's exchange.
     pub exchanges: u64,
     /// What Little's law holds the latencies against.

@@ -185,7 +185,7 @@ fn look_at_users(entry: &MadeFile) -> Option<Removal> {
         {
             Some(Removal::Absent)
         }
-        Ok(_) if entry.mark.is_some() => Some(Removal::Kept("durio gives no such name")),
+        Ok(_) if entry.mark.is_some() => Some(Removal::Kept("durio never uses such a name")),
         Ok(_) => Some(Removal::Kept("an earlier version made it, which did not mark its files")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = path.parent()?.metadata().ok()?;
@@ -221,5 +221,32 @@ mod tests {
             journal.rewind().unwrap();
             assert_eq!(left_in(&journal).unwrap().len(), usize::from(is_seen), "{end}");
         }
+    }
+
+    #[test]
+    fn of_each_path_the_last_line_counts_and_what_was_removed_or_kept_is_not_left() {
+        let line = |path: &str, removed, kept| {
+            let path = Path::new(path).into();
+            let made = MadeFile { path, identity: None, mark: None, size: None, removed, kept };
+            serde_json::to_string(&made).unwrap() + "\n"
+        };
+        let torn = line("/d/torn", false, false);
+        let text = [
+            line("/d/gone", false, false),
+            line("/d/left", false, false),
+            line("/d/gone", true, false),
+            line("/d/doubtful", false, false),
+            "{\"path\":\n".to_owned(),
+            line("/d/doubtful", false, true),
+            line("/d/again", true, false),
+            line("/d/again", false, false),
+            torn[..torn.len() / 2].to_owned(),
+        ];
+        let mut journal = tempfile::tempfile().unwrap();
+        journal.write_all(text.concat().as_bytes()).unwrap();
+        journal.rewind().unwrap();
+        let left = left_in(&journal).unwrap();
+        let left: Vec<&Path> = left.iter().map(|made| made.path.as_path()).collect();
+        assert_eq!(left, ["/d/left", "/d/again"].map(Path::new));
     }
 }

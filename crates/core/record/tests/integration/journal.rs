@@ -171,9 +171,9 @@ fn a_run_that_ended_is_held_and_one_that_lives_or_left_a_file_is_not() {
     assert_eq!(refused(), "it is still running");
     let left = made(&place.run, &mut journal);
     drop(journal);
-    assert_eq!(refused(), format!("'{}' may be left of it", left.path));
+    assert_eq!(refused(), format!("'{}' may remain of it", left.path));
     let error = Journal::resume(&place.run, None).unwrap_err().source.to_string();
-    assert_eq!(error, format!("'{}' may be left of it", left.path));
+    assert_eq!(error, format!("'{}' may remain of it", left.path));
     assert_eq!(place.remove(), [removed(left.path.as_path())]);
     // What the next run removed is not in the journal, and looked at again.
     fs::write(place.run.join("journal.jsonl"), "").unwrap();

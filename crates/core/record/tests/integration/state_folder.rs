@@ -60,7 +60,7 @@ fn no_part_is_reached_by_a_link() {
     for part in StatePart::ALL {
         symlink(&victim, place.path().join("durio").join(part.name())).unwrap();
         for error in [state.part(part).unwrap_err(), state.make_part(part).unwrap_err()] {
-            assert_eq!(error.to_string(), "it is a link or no folder");
+            assert_eq!(error.to_string(), "it is a link or not a folder");
         }
     }
     assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);

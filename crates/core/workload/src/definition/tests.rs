@@ -95,13 +95,13 @@ fn orders_that_contradict_each_other_are_refused() {
     is_refused(&sequential, "an alignment is one of", |workload| workload.align = Bytes::new(1));
     let once = Workload { coverage: Coverage::EachOnce, ..random.clone() };
     is_refused(&once, "an alignment is one of", |workload| workload.align = Bytes::new(1));
-    is_refused(&once, "none is hot", |workload| workload.skew = zipf.clone());
+    is_refused(&once, "cannot be skewed", |workload| workload.skew = zipf.clone());
     is_fine(&once, |workload| workload.skew = zones.clone());
     let own = Workload { own_cursors: true, ..random.clone() };
     is_fine(&own, |workload| workload.jumps = jumps(1000, 0));
     is_refused(&own, "a share of jumps", |workload| workload.jumps = jumps(1001, 0));
     is_refused(&own, "a share of jumps", |workload| workload.jumps = jumps(0, 1001));
-    is_refused(&random, "last of their kind ended", |workload| workload.jumps = jumps(1, 1));
+    is_refused(&random, "jumps need separate places", |workload| workload.jumps = jumps(1, 1));
     let words = "zones of their own are independent draws";
     let hot = Workload { skew: zones.clone(), ..random.clone() };
     is_fine(&hot, |workload| workload.write_skew = Some(zones.clone()));

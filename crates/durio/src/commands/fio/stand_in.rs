@@ -113,7 +113,7 @@ impl Results {
             let folder =
                 Path::new(&log.prefix).parent().filter(|parent| !parent.as_os_str().is_empty());
             if let Some(folder) = folder.filter(|missing| !missing.is_dir()) {
-                let text = format!("there is no directory '{}' for logs", folder.display());
+                let text = format!("the directory '{}' for logs does not exist", folder.display());
                 return Err(CommandError::wrong_use(text));
             }
         }
@@ -148,8 +148,8 @@ impl Results {
     fn remark_all(&self, findings: &Findings, imported: &ImportedJobs) -> Result<(), CommandError> {
         if has_unrecorded_parts(findings, &imported.shape.logs) {
             self.remark(
-                "note: write_lat_log: submit and completion latency have totals and no series: \
-                 there is no _slat and no _clat log",
+                "note: write_lat_log: there is no _slat and no _clat log, as durio records submit \
+                 and completion latency only in total",
             )?;
         }
         for warning in &findings.warnings {

@@ -46,8 +46,8 @@ const CONFIGURATION: &[FileNote] = &[(
 
 const RUN_FOLDER: &[FileNote] = &[
     ("RUN/run.json", "Version, start, command line and name of the run."),
-    ("RUN/plan.json, RUN/environment.json", "What was to be measured, and on which machine."),
-    ("RUN/events.jsonl, RUN/histograms.hlog", "What happened, and all latencies."),
+    ("RUN/plan.json, RUN/environment.json", "The plan, and the machine."),
+    ("RUN/events.jsonl, RUN/histograms.hlog", "All events and latencies."),
     ("RUN/journal.jsonl", "Files with names that durio made, so that they can be removed."),
     ("RUN/findings.json, RUN/report.html", "The report. durio report makes it again."),
 ];
@@ -79,7 +79,6 @@ const KERNELS: &[FileNote] = &[
     ),
 ];
 
-/// Of every command that makes a run.
 const MEASURING: &[&[FileNote]] = &[RUNS, RUN_FOLDER, LEFTOVERS];
 
 const PAGES: &[PageNotes] = &[
@@ -124,7 +123,7 @@ const PAGES: &[PageNotes] = &[
             ),
             (
                 "durio check --destroy /dev/nvme1n1 /dev/nvme1n1",
-                "Check a device, overwriting all that is on it.",
+                "Check a device, overwriting everything on it.",
             ),
         ],
         files: MEASURING,
@@ -143,7 +142,7 @@ const PAGES: &[PageNotes] = &[
             ("durio durable --only methods --only sizes /data", "Two of the experiments."),
             (
                 "durio durable --thorough --destroy /dev/nvme1n1 /dev/nvme1n1",
-                "Everything, on a device, overwriting all that is on it.",
+                "Everything, on a device, overwriting everything on it.",
             ),
         ],
         files: MEASURING,
@@ -227,20 +226,24 @@ const PAGES: &[PageNotes] = &[
             ),
             (
                 "durio capture --path /var/lib/mysql --json",
-                "Whoever has files there; for a script.",
+                "Processes that have files there; for a script.",
             ),
         ],
         files: &[&[(
             "/sys/kernel/tracing/instances/durio-*",
-            "Two trace instances, removed at the end. What a killed durio left the next one removes.",
+            "Two trace instances, removed at the end, or by the next durio if this one was \
+             killed.",
         )]],
         see_also: &["durio-profile(1)", "durio-replay(1)", "durio-run(1)", "strace(1)"],
     },
     PageNotes {
         command: "replay",
         examples: &[
-            ("durio replay mine.trace /mnt/other", "Whether this storage bears the load."),
-            ("durio replay mine.trace /mnt/other --speed 2", "Whether it bears twice the load."),
+            ("durio replay mine.trace /mnt/other", "Whether this storage keeps up with the load."),
+            (
+                "durio replay mine.trace /mnt/other --speed 2",
+                "Whether it keeps up with twice the load.",
+            ),
         ],
         files: &[LEFTOVERS],
         see_also: &["durio-capture(1)", "durio-predict(1)"],
@@ -249,10 +252,10 @@ const PAGES: &[PageNotes] = &[
         command: "predict",
         examples: &[
             ("durio predict postgresql /var/lib/postgresql", "Commits of 1, 8 and 32 clients."),
-            ("durio predict redis /data --clients 1,64,256", "Of other numbers of clients."),
+            ("durio predict redis /data --clients 1,64,256", "With other numbers of clients."),
             (
                 "durio predict mariadb /data --goal 'p99 < 5ms at 2000/s'",
-                "Whether a load is borne.",
+                "Whether a load is sustained.",
             ),
         ],
         files: &[RUNS, RUN_FOLDER, LEFTOVERS],
@@ -287,11 +290,11 @@ const PAGES: &[PageNotes] = &[
         examples: &[
             (
                 "durio profile calibrate postgresql --profile mine.toml --command 'pgbench -n -f insert.sql -c {clients} -T 5'",
-                "Find out what PostgreSQL takes here; it runs with fsync=off meanwhile.",
+                "Find out what PostgreSQL takes here; it must run with fsync=off.",
             ),
             (
                 "durio profile calibrate redis --clients 1 --profile mine.toml --command 'redis-benchmark -q -t set -c 1'",
-                "The same of Redis, with one client.",
+                "The same for Redis, with one client.",
             ),
         ],
         files: &[],
@@ -384,7 +387,7 @@ const PAGES: &[PageNotes] = &[
     },
     PageNotes {
         command: "stack clean",
-        examples: &[("durio stack clean", "Take down what a killed bench left behind.")],
+        examples: &[("durio stack clean", "Take down the stacks that a killed bench left.")],
         files: &[STACKS],
         see_also: &["durio-stack-bench(1)"],
     },
@@ -462,7 +465,7 @@ const PAGES: &[PageNotes] = &[
     PageNotes {
         command: "explain",
         examples: &[
-            ("durio explain", "List all that can be explained."),
+            ("durio explain", "List everything that can be explained."),
             ("durio explain flush-fast", "Explain one word of a report."),
         ],
         files: &[],
@@ -480,8 +483,8 @@ const PAGES: &[PageNotes] = &[
     PageNotes {
         command: "audit",
         examples: &[
-            ("durio audit results.csv", "Check a table of figures for what cannot be right."),
-            ("durio audit fio.json --format markdown", "Check a result of fio's."),
+            ("durio audit results.csv", "Check a table of results for impossible values."),
+            ("durio audit fio.json --format markdown", "Check a fio result."),
         ],
         files: &[RUN_FOLDER],
         see_also: &["durio-compare(1)", "fio(1)"],
@@ -496,6 +499,10 @@ const PAGES: &[PageNotes] = &[
             (
                 "durio advise /data --database mysql --setting innodb_io_capacity=200",
                 "Judge a setting without its configuration file.",
+            ),
+            (
+                "durio advise /data --database postgresql --write settings",
+                "Write the lines to paste as files, each with how to install it.",
             ),
             ("durio advise /data --prove A01", "Measure before and after a change, and restore."),
         ],
@@ -513,7 +520,7 @@ const PAGES: &[PageNotes] = &[
             ),
             (
                 "durio compare --interleave a.toml b.toml --pairs 5 -- --target /data",
-                "Run two specs interleaved, and compare them.",
+                "Run two specs by turns, and compare them.",
             ),
         ],
         files: &[RUNS],
@@ -522,12 +529,12 @@ const PAGES: &[PageNotes] = &[
     PageNotes {
         command: "fio",
         examples: &[
-            ("durio fio job.fio", "Run a job file of fio's; the output is as fio prints it."),
+            ("durio fio job.fio", "Run a fio job file, and print fio's output."),
             (
                 "durio fio --name=wal --rw=write --bs=8k --size=64m --fdatasync=1 --output-format=json",
                 "Run a job from the command line, with JSON as fio writes it.",
             ),
-            ("durio fio --plan job.fio", "Show what would be done, and do nothing."),
+            ("durio fio --plan job.fio", "Show what would be done, without doing it."),
         ],
         files: MEASURING,
         see_also: &["fio(1)", "durio-run(1)", "durio-audit(1)"],

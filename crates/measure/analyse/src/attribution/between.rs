@@ -127,8 +127,8 @@ pub fn compare_labs(
     let (first, of_other) = baseline.first().zip(other.first()).ok_or(too_few(0))?;
     // Counted time includes no waits and no contention, so it cannot be compared with a clock's.
     if baseline.iter().chain(other).any(|bench| bench.timing != first.timing) {
-        let why = "one side counts instructions and the other does not, or one is no lab: their \
-                   times are of different kinds; measure both with the same --timing";
+        let why = "one side counts instructions and the other does not, or one is not from the \
+                   lab: their times are not comparable; measure both with the same --timing";
         return Err(DeclinedAnalysis::NoSuchRule { why: why.to_owned() });
     }
     let [before, after] = [gathered(baseline), gathered(other)];
@@ -319,8 +319,8 @@ fn middle(logs: &[f64]) -> Option<f64> {
 
 fn single(costs: [&[f64]; 2]) -> String {
     match costs.iter().all(|side| side.len() == 1) {
-        true => "one run per side; --repeat N tells".to_owned(),
-        false => "one run on one side; --repeat N tells".to_owned(),
+        true => "one run per side; use --repeat N to find out".to_owned(),
+        false => "one run on one side; use --repeat N to find out".to_owned(),
     }
 }
 

@@ -15,7 +15,7 @@ pub const STACK_FINDINGS_SCHEMA: &str = "durio-stack-findings-1";
 
 /// The meaning of instruction-counted values, printed next to them.
 pub const COUNTED_LABEL: &str =
-    "software cost per I/O without contention, by counted instructions: no speed";
+    "software cost per I/O without contention, by counted instructions: not a speed";
 
 /// All findings of a bench.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -80,15 +80,15 @@ fn failure(
     match layer.state {
         LayerState::Measured if found.is_some() => None,
         LayerState::Measured => Some("its run cannot be read".to_owned()),
-        LayerState::Partial => Some(reason("its run did not come to its end")),
+        LayerState::Partial => Some(reason("its run is incomplete")),
         LayerState::Failed => Some(reason("it could not be built")),
         // A layer above one that failed was never tried: the reason is the lower one's.
         LayerState::Waiting => Some(match &stack.failure {
             Some(failure) => format!("not built: {failure}"),
-            None => "the bench ended before its turn".to_owned(),
+            None => "the bench ended before it was measured".to_owned(),
         }),
-        LayerState::Built => Some(reason("it was built and not measured")),
-        LayerState::Unknown => Some("its state is of a newer durio".to_owned()),
+        LayerState::Built => Some(reason("it was built but not measured")),
+        LayerState::Unknown => Some("its state was written by a newer durio".to_owned()),
     }
 }
 
@@ -104,8 +104,9 @@ fn base_of(stack: &DeclaredStack, several: SeveralDevices) -> Option<Base> {
                 queue_depth.map_or_else(String::new, |depth| format!(", {depth} at a time"));
             (BaseKind::Null, format!("null_blk of {}, done {time}{depth}", made.size))
         }
-        DeclaredKind::Loop(Loop { made, .. }) => {
-            (BaseKind::Loop, format!("loop devices of {}", made.size))
+        DeclaredKind::Loop(Loop { made, directory }) => {
+            let place = directory.as_ref().map_or_else(String::new, |path| format!(" in {path}"));
+            (BaseKind::Loop, format!("loop devices of {}{place}", made.size))
         }
         DeclaredKind::Device(Device { paths }) => (BaseKind::Device, paths.join(" ")),
         _ => return None,
@@ -205,10 +206,10 @@ fn no_model_of(kind: &DeclaredKind) -> Option<&'static str> {
         return (kind_of(kind) == PointKind::Raid).then_some("there is no model of its layout");
     };
     Some(if md.ppl {
-        "no model: a partial parity log is written beside each small write, and how much of it goes \
-         along with others depends on the load"
+        "no model: each small write adds a write to the partial parity log, and how many of these \
+         are merged depends on the load"
     } else if md.journal {
-        "no model: each write goes to the journal first, and later, often joined with others, to \
+        "no model: each write goes to the journal first, and later, often merged with others, to \
          the array"
     } else {
         "there is no model of its layout"
@@ -363,7 +364,7 @@ mod tests {
         assert_eq!(why(mkfs, [Measured, Failed, Waiting], true), "not built: mkfs.ext4: no space");
         assert_eq!(
             why(None, [Measured, Waiting, Waiting], true),
-            "the bench ended before its turn"
+            "the bench ended before it was measured"
         );
         assert_eq!(why(None, [Measured; 3], false), "its run cannot be read");
     }

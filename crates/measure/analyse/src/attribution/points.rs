@@ -116,7 +116,7 @@ pub(super) fn check(bench: &BenchPoints<'_>) -> Result<(), DeclinedAnalysis> {
         let Some(below) = point.below else { continue };
         let under = points.get(below).filter(|under| below < at && under.stack == point.stack);
         if under.is_none() {
-            let why = format!("{} lies on none of the points of its stack before it", point.name());
+            let why = format!("{} is on none of the earlier points of its stack", point.name());
             return Err(DeclinedAnalysis::NoSuchLayout { why });
         }
     }
@@ -291,7 +291,7 @@ fn measured<'a>(point: &StackPoint<'a>, key: &StepKey) -> Result<WorkloadMeasure
     let (lost, all) = (all.len() - whole.len(), all.len());
     let left_out = fault
         .filter(|_| lost > 0)
-        .map(|fault| format!("{lost} of {all} repeats are left out: {fault}"));
+        .map(|fault| format!("{lost} of {all} repeats were left out: {fault}"));
     let rates = whole.iter().map(|row| row.headline_rate()).collect();
     Ok(WorkloadMeasurement { row, rates, left_out })
 }

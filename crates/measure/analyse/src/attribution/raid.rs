@@ -75,14 +75,14 @@ fn raw_rate(
     let measured = drives_in_words(drives);
     if drives < members && is_processor_bound(table, at, raw) {
         let basis = format!(
-            "raw rate of {measured}, not taken times {members}: the processor limits it, and more \
-             drives give no more"
+            "raw rate of {measured}, not multiplied by {members}: the CPU limits it, so more \
+             drives do not help"
         );
         return Ok((raw.rate(), true, basis));
     }
     let mut basis = format!("raw rate of {measured}");
     if drives != members {
-        basis = format!("{basis}, taken times {members} ÷ {drives}");
+        basis = format!("{basis}, multiplied by {members} ÷ {drives}");
     }
     let (own, other) = (raw.offered() / f64::from(drives), array.offered() / f64::from(members));
     if (other - own).abs() > 1e-9 {
@@ -122,15 +122,16 @@ fn degraded(
     let members = raid.array.members;
     let without = |why: &str| {
         format!(
-            "the model is of whole arrays, and {removed} of {members} members are removed; {why}"
+            "the model is for complete arrays, but {removed} of {members} members are removed; \
+             {why}"
         )
     };
     RaidRow {
         share_of_healthy: whole.map(|whole| measured.rate() / whole.rate()),
         declined: Some(match (&healthy, whole) {
             (Err(why), _) => without(why),
-            (Ok(_), None) => without("the whole array has no figures"),
-            (Ok(_), Some(_)) => without("it is set beside the whole one"),
+            (Ok(_), None) => without("the complete array has no results"),
+            (Ok(_), Some(_)) => without("it is compared with the complete one"),
         }),
         healthy: healthy.ok(),
         ..RaidRow::default()
@@ -156,8 +157,8 @@ fn healthy_of(
     match (of_stack, whole.as_slice()) {
         // The same stack comes first: another stack may have been measured hours before.
         (Some((at, _)), _) | (None, [(at, _)]) => Ok(*at),
-        (None, []) => Err("the whole array was not measured"),
-        (None, [..]) => Err("several whole arrays have this layout"),
+        (None, []) => Err("the complete array was not measured"),
+        (None, [..]) => Err("several complete arrays have this layout"),
     }
 }
 

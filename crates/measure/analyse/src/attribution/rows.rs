@@ -104,7 +104,7 @@ impl RowBuilder<'_> {
         let unknown = points.get(at)?.below.filter(|below| table.at(*below).is_none());
         let unknown = unknown.and_then(|below| points.get(below));
         let below_words =
-            unknown.map(|below| format!("{}, just below, has no figures", below.layer));
+            unknown.map(|below| format!("{}, just below, has no results", below.layer));
         let words: Vec<String> = raw_words.into_iter().chain(below_words).collect();
         (!words.is_empty()).then(|| words.join("; "))
     }
@@ -165,13 +165,13 @@ fn devices(point: &StackPoint<'_>, measured: &WorkloadMeasurement<'_>) -> Option
         Some(traced(measured).unwrap_or_else(|| DeviceCost::CannotTell { why: why.to_owned() }))
     };
     let Some(work) = writes.and_then(|writes| found.device_work(writes)) else {
-        return cannot_tell("no device below has counters");
+        return cannot_tell("no device below keeps counters");
     };
     // Zero is not a count here: the writes stayed in memory, or the device has no counters.
     if work.writes_per_commit == 0.0 {
         return cannot_tell(match point.base.kind {
             BaseKind::Ram => "RAM disks count nothing",
-            _ => "the devices below counted no write: it stayed in memory, or they count nothing",
+            _ => "the devices below counted no writes: they do not count, or it stayed in memory",
         });
     }
     Some(DeviceCost::Counted {
@@ -372,13 +372,13 @@ fn sentence(same: usize, open: usize, turned: &[(&PublishedRow, &PublishedRow)])
         count => format!("; {count} more are too close to tell apart"),
     };
     if told == 0 {
-        return format!("cannot tell: no two layers that both sides tell apart{undecided}");
+        return format!("undecided: no two layers that both sides distinguish{undecided}");
     }
     if turned.is_empty() {
         return format!("same order of layers as published, in {told} of {told} pairs{undecided}");
     }
     let named = turned.iter().take(NAMED_MAX).map(|(upper, lower)| {
-        format!("{} was published above {} and measured below it", upper.name, lower.name)
+        format!("{} is published above {} but was measured below it", upper.name, lower.name)
     });
     let named: Vec<String> = named.collect();
     let more = match turned.len().saturating_sub(NAMED_MAX) {
@@ -423,10 +423,10 @@ mod tests {
         assert_eq!(
             said(3),
             "other order of layers than published, in 3 of 10 pairs; 2 more are too close to tell \
-             apart: a was published above b and measured below it; b was published above c and \
-             measured below it; c was published above d and measured below it"
+             apart: a is published above b but was measured below it; b is published above c but \
+             was measured below it; c is published above d but was measured below it"
         );
-        assert!(said(4).ends_with("c was published above d and measured below it; and 1 more"));
+        assert!(said(4).ends_with("c is published above d but was measured below it; and 1 more"));
         assert_eq!(sentence(5, 0, &[]), "same order of layers as published, in 5 of 5 pairs");
     }
 }

@@ -60,7 +60,7 @@ pub struct BaselineFindings {
 pub(super) fn array(declared: &DeclaredLayout) -> Option<Result<ArrayLayout, DeclinedAnalysis>> {
     let level = declared.raid?;
     let Some(members) = declared.members else {
-        let why = "how many members it has is not declared".to_owned();
+        let why = "its number of members is not declared".to_owned();
         return Some(Err(DeclinedAnalysis::NoSuchLayout { why }));
     };
     Some(Ok(ArrayLayout { layout: layout_of(level, members, declared.copies), members }))
@@ -252,7 +252,7 @@ fn load_differs(row: &CampaignRow, base: BaselineCandidate<'_>, drives: u32) -> 
     let base_per_drive = base.row.in_flight_offered / f64::from(base.drives.max(1));
     ((per_drive - base_per_drive).abs() > 1e-9).then(|| {
         format!(
-            "{per_drive:.2} operations in flight per drive, of the baseline {base_per_drive:.2}"
+            "{per_drive:.2} operations in flight per drive, the baseline had {base_per_drive:.2}"
         )
     })
 }
@@ -261,9 +261,34 @@ fn note(row: &CampaignRow, base: BaselineCandidate<'_>, drives: u32) -> Option<S
     let mut notes: Vec<String> = load_differs(row, base, drives).into_iter().collect();
     if base.drives != drives {
         notes.push(format!(
-            "the baseline was measured on {} and its rate taken times {drives}",
+            "the baseline was measured on {}, and its rate multiplied by {drives}",
             drives_in_words(base.drives)
         ));
     }
     (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_write_updates_parity_in_the_way_that_reads_less() {
+        use ParityWrite::{ReadModifyWrite, ReconstructWrite};
+        let expected = [ReconstructWrite, ReconstructWrite, ReadModifyWrite];
+        let raid5 = [3, 4, 5].map(|members| layout_of(RaidLevel::Raid5, members, None));
+        assert_eq!(raid5, expected.map(|parity_write| MemberLayout::Raid5 { parity_write }));
+        let raid6 = [4, 6, 7].map(|members| layout_of(RaidLevel::Raid6, members, None));
+        assert_eq!(raid6, expected.map(|parity_write| MemberLayout::Raid6 { parity_write }));
+    }
+
+    #[test]
+    fn copies_are_those_declared_or_all_members_of_a_mirror_or_two_of_a_striped_one() {
+        let of = |level, copies| layout_of(level, 6, copies);
+        assert_eq!(of(RaidLevel::Raid1, None), MemberLayout::Raid1 { copies: 6 });
+        assert_eq!(of(RaidLevel::Raid1, Some(3)), MemberLayout::Raid1 { copies: 3 });
+        assert_eq!(of(RaidLevel::Raid10, None), MemberLayout::Raid10 { copies: 2 });
+        assert_eq!(of(RaidLevel::Raid10, Some(3)), MemberLayout::Raid10 { copies: 3 });
+        assert_eq!(of(RaidLevel::Raid0, Some(3)), MemberLayout::Raid0);
+    }
 }

@@ -1,5 +1,7 @@
 //! Plans in, findings out: what a campaign shows of scripted latencies and planted figures.
 
+mod places;
+
 use durio_base::{Bytes, Nanos, RaidLevel};
 use durio_plan::{
     DeclaredLayout, DeclaredTarget, EngineKind, Limit as StepLimit, Load, ParameterValue, Rounds,
@@ -291,7 +293,7 @@ fn an_array_stands_beside_its_drives_with_its_model() {
     );
     assert_eq!(
         beside.note.as_deref(),
-        Some("the baseline was measured on one drive and its rate taken times 3")
+        Some("the baseline was measured on one drive, and its rate multiplied by 3")
     );
 }
 

@@ -115,9 +115,9 @@ impl EarlierCapture {
         match form {
             Ok(SidecarForm { schema }) if schema == CAPTURE_SCHEMA => {}
             Ok(SidecarForm { schema }) => {
-                return Err(format!("it has the form {schema}, not {CAPTURE_SCHEMA}"));
+                return Err(format!("its format is {schema}, not {CAPTURE_SCHEMA}"));
             }
-            Err(_) => return Err("it is no JSON document of durio capture".to_owned()),
+            Err(_) => return Err("it is not a JSON document of durio capture".to_owned()),
         }
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
@@ -257,8 +257,8 @@ mod tests {
     #[test]
     fn what_is_no_capture_is_refused_in_words() {
         for (text, words) in [
-            ("", "no JSON document"),
-            ("[1]", "no JSON document"),
+            ("", "not a JSON document"),
+            ("[1]", "not a JSON document"),
             (r#"{"schema":"durio-findings-1"}"#, "not durio-capture-1"),
             (r#"{"schema":"durio-capture-1","seconds":"x"}"#, "invalid type"),
         ] {
@@ -283,7 +283,7 @@ mod tests {
             .iter()
             .filter_map(|row| match row.figure {
                 BesideFigure::WrittenIn(bytes) => {
-                    // Of two seconds.
+                    // Two seconds.
                     Some((bytes, 2.0 * row.before, 2.0 * row.now))
                 }
                 _ => None,

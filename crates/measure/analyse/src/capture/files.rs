@@ -458,19 +458,19 @@ pub(super) fn classify(file: &CapturedFileFindings, most: u64) -> (FileClass, St
     if durable == 0 {
         let gone = file.class == FileClass::Temporary;
         return match gone {
-            true => (FileClass::Temporary, "never synced, and gone at the end".to_owned()),
+            true => (FileClass::Temporary, "never synced, and deleted by the end".to_owned()),
             false => (FileClass::Unsynced, "never synced in this time".to_owned()),
         };
     }
     let order = file.in_order();
     let is_known = file.pattern.unknown * 2 <= file.writes;
     let order_text = match is_known {
-        true => format!("{:.0} % of writes go on where the last one was", 100.0 * order),
-        false => "where its writes go is not known".to_owned(),
+        true => format!("{:.0} % of writes continue where the previous one ended", 100.0 * order),
+        false => "the positions of its writes are unknown".to_owned(),
     };
     let per_sync = quotient(file.writes, durable);
     let text = format!(
-        "{order_text}; {per_sync:.1} writes to a sync; synced by {}",
+        "{order_text}; {per_sync:.1} writes per sync; synced by {}",
         threads(file.syncing_threads)
     );
     let is_often = float(durable) >= OFTEN * float(most);

@@ -52,7 +52,7 @@ pub fn profile_text(findings: &CaptureFindings) -> Option<String> {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "# What durio capture saw; the format is in docs/formats/profile.md. Paths are in it, contents never.\n\
+        "# What durio capture saw; durio spec show mariadb has an example of the format. Paths are in it, contents never.\n\
          schema = 1\nname = \"captured\"\ntitle = {}\nsummary = {}\nnotes = {}\n\
          check = {{ value = \"commit\", from = \"guess\" }}\n\n\
          [sources.captured]\nkind = \"traced\"\ndocument = {}\n\n\
@@ -92,14 +92,14 @@ fn notes(
     }
     if findings.ring_operations > 0 {
         notes.push(format!(
-            "{} operations went through io_uring and are not in it",
+            "{} operations went through io_uring and are missing",
             findings.ring_operations
         ));
     }
     if !left_out.is_empty() {
         let bytes = left_out.iter().map(|file| file.written_bytes).sum();
         notes.push(format!(
-            "{} more files are not in it: {:.1} % of the bytes written",
+            "{} more files are missing: {:.1} % of the bytes written",
             left_out.len(),
             100.0 * quotient(bytes, findings.written_bytes)
         ));
@@ -288,4 +288,161 @@ fn rate(per_second: f64) -> String {
 /// A text of TOML: JSON escapes the same way.
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned()).replace('\u{7f}', "\\u007f")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::short_capture;
+    use super::*;
+
+    fn mixed(sizes: &[(u64, u64)]) -> String {
+        let sizes: Vec<CapturedSize> =
+            sizes.iter().map(|&(bytes, count)| CapturedSize { bytes, count }).collect();
+        mix(&sizes)
+    }
+
+    #[test]
+    fn a_mix_is_of_a_thousand_and_of_twelve_sizes_at_most() {
+        assert_eq!(mixed(&[(4096, 2), (512, 1)]), "{ \"4096B\" = 667, \"512B\" = 333 }");
+        assert_eq!(mixed(&[(8192, 99_999), (512, 1)]), "{ \"8192B\" = 999, \"512B\" = 1 }");
+        assert_eq!(mixed(&[(513, 7)]), "{ \"513B\" = 1000 }");
+        let sizes: Vec<(u64, u64)> = (1..=13).map(|bytes| (bytes, 1)).collect();
+        let found = mixed(&sizes);
+        // 83 each of eleven.
+        assert!(found.starts_with("{ \"1B\" = 87, \"2B\" = 83, "), "{found}");
+        assert!(found.ends_with(", \"12B\" = 83 }"), "{found}");
+    }
+
+    #[test]
+    fn a_rate_has_two_digits_behind_its_point_below_a_hundred_and_is_never_zero() {
+        let rates = [1234.6, 100.0, 99.994, 0.014, 0.0].map(rate);
+        assert_eq!(rates, ["1235", "100", "99.99", "0.01", "0.01"]);
+    }
+
+    #[test]
+    fn streams_are_named_by_their_class_and_the_last_part_that_has_letters() {
+        let mut file = short_capture().files.remove(0);
+        let mut names = BTreeSet::new();
+        let mut named = |path: &str, class| {
+            (file.path, file.class) = (path.to_owned(), class);
+            name(&file, &mut names)
+        };
+        assert_eq!(named("/d/pg_wal/#", FileClass::Log), "log-pg-wal");
+        assert_eq!(named("/e/PG_WAL/0/1", FileClass::Log), "log-pg-wal-2");
+        assert_eq!(named("/d/pg_wal", FileClass::Log), "log-pg-wal-3");
+        assert_eq!(named("/d/pg_wal", FileClass::Checkpoint), "checkpoint-pg-wal");
+        assert_eq!(named("/#/1", FileClass::Data), "data-file");
+        let long = "/d/abcdefghijklmnopqrstuvwxyz";
+        assert_eq!(named(long, FileClass::Temporary), "temp-abcdefghijklmnopqrstuvwx");
+    }
+
+    #[test]
+    fn only_aligned_writes_of_a_file_with_o_direct_go_past_the_cache() {
+        let mut file = short_capture().files.remove(0);
+        let mut of = |flags: &[&'static str], alignment| {
+            (file.flags, file.alignment) = (flags.to_vec(), alignment);
+            cache(&file)
+        };
+        assert_eq!([of(&["O_DIRECT"], 512), of(&["O_DIRECT"], 256)], ["direct", "buffered"]);
+        assert_eq!([of(&[], 4096), of(&["O_APPEND", "O_SYNC"], 4096)], ["buffered"; 2]);
+    }
+
+    /// The lines of a stream of the table, which has 5 writes in 2 s and one fsync.
+    fn stream_of(change: impl Fn(&mut CapturedFileFindings)) -> String {
+        let mut file = short_capture().files.remove(1);
+        change(&mut file);
+        let mut text = String::new();
+        stream(&file, 2.0, &mut BTreeSet::new(), &mut text);
+        text
+    }
+
+    fn has(text: &str, key: &str, value: &str) {
+        assert!(text.contains(&format!("\n{key} = {{ value = {value}, from")), "{key}: {text}");
+    }
+
+    #[test]
+    fn a_stream_has_the_syncs_rate_and_threads_of_its_file() {
+        let table = stream_of(|_| {});
+        has(&table, "access", "\"random\"");
+        has(&table, "sync", "\"fsync\"");
+        has(&table, "sync_every", "5");
+        has(&table, "rate", "\"2.50/s\"");
+        has(&table, "file", "\"recycled\"");
+        let often = stream_of(|file| {
+            file.syncs = [("fsync", 2), ("fdatasync", 5), ("sync_file_range", 90)].into();
+            (file.writes, file.writing_threads) = (22, 33);
+        });
+        has(&often, "sync", "\"fdatasync\"");
+        // 22 writes of 7 syncs.
+        has(&often, "sync_every", "3");
+        has(&often, "jobs", "32");
+        let more_syncs_than_writes = stream_of(|file| {
+            file.syncs = [("fsync", 9)].into();
+            (file.writes, file.writing_threads) = (2, 0);
+        });
+        has(&more_syncs_than_writes, "sync_every", "1");
+        has(&more_syncs_than_writes, "jobs", "1");
+        let by_flags = stream_of(|file| {
+            file.syncs.clear();
+            file.durable_writes = 5;
+        });
+        has(&by_flags, "sync", "\"o_dsync\"");
+        let hints = stream_of(|file| file.syncs = [("sync_file_range", 3)].into());
+        has(&hints, "sync", "\"none\"");
+    }
+
+    #[test]
+    fn a_stream_in_order_extends_its_file_if_that_grew_and_one_at_random_never() {
+        let layout = |class, grown| {
+            stream_of(|file| {
+                (file.class, file.grown_bytes, file.new_bytes) = (class, Some(grown), 100);
+            })
+        };
+        has(&layout(FileClass::Checkpoint, 51), "file", "\"extend\"");
+        has(&layout(FileClass::Checkpoint, 51), "access", "\"sequential\"");
+        has(&layout(FileClass::Checkpoint, 50), "file", "\"recycled\"");
+        has(&layout(FileClass::Data, 51), "file", "\"recycled\"");
+    }
+
+    /// The table of a log of 10 writes in batches of 8 KiB.
+    fn log_of(change: impl Fn(&mut CapturedFileFindings)) -> String {
+        let mut file = short_capture().files.remove(0);
+        change(&mut file);
+        let mut text = String::new();
+        log_table(&file, &mut text);
+        text
+    }
+
+    #[test]
+    fn a_log_is_durable_by_what_it_has_more_of_and_by_syncs_of_as_many() {
+        let of = |syncs: u64, durable_writes| {
+            log_of(|file| {
+                file.syncs = [("fsync", syncs), ("sync_file_range", 99)].into();
+                file.durable_writes = durable_writes;
+            })
+        };
+        has(&of(3, 3), "sync", "\"fsync\"");
+        has(&of(3, 4), "sync", "\"o_dsync\"");
+    }
+
+    #[test]
+    fn a_log_writes_its_tail_again_if_more_than_a_tenth_of_its_writes_do_so() {
+        let of = |tail_rewritten| log_of(|file| file.pattern.tail_rewritten = tail_rewritten);
+        has(&of(1), "records", "{ \"8192B\" = 1000 }");
+        assert!(!of(1).contains("rewrites_tail"));
+        // 16,384 new bytes in ten syncs.
+        has(&of(2), "records", "{ \"1638B\" = 1000 }");
+        has(&of(2), "rewrites_tail", "true");
+    }
+
+    #[test]
+    fn a_log_is_padded_to_sectors_or_not_at_all_and_has_a_mebibyte_at_least() {
+        let of = |alignment, file_bytes| {
+            log_of(|file| (file.alignment, file.file_bytes) = (alignment, file_bytes))
+        };
+        has(&of(512, 1 << 20), "padding", "\"512B\"");
+        has(&of(256, (1 << 20) + 1), "padding", "\"none\"");
+        has(&of(256, (1 << 20) + 1), "file_size", "\"1048577B\"");
+        has(&of(256, 100), "file_size", "\"1048576B\"");
+    }
 }

@@ -322,7 +322,7 @@ mod tests {
             ..short_trace().operations[0]
         };
         let trace = OperationTrace { operations: (0..201).map(one).collect(), ..short_trace() };
-        // Of 200 s.
+        // 200 s in all.
         let kept_up = |late| findings(&trace, &late_by(&trace, late), 1.0).replay.unwrap().kept_up;
         assert_eq!([kept_up(1_990_000_000), kept_up(2_010_000_000)], [Some(true), Some(false)]);
     }
@@ -353,5 +353,21 @@ mod tests {
         assert!((replay.planned_seconds - 0.299_000_5).abs() < 1e-12, "{replay:?}");
         assert!((replay.taken_seconds - 0.299_000_9).abs() < 1e-12, "{replay:?}");
         assert!(!replay.is_cached_instead);
+    }
+
+    #[test]
+    fn a_sync_that_ends_when_another_begins_does_not_overlap_it() {
+        let sync = |task, begin| TracedOperation {
+            begin,
+            nanos: 500,
+            task,
+            ..short_trace().operations[1]
+        };
+        let operations = vec![sync(1, 0), sync(2, 500), sync(3, 999)];
+        let trace = OperationTrace { operations, ..short_trace() };
+        let findings = findings(&trace, &late_by(&trace, 0), 1.0);
+        let log = &findings.files[0];
+        assert_eq!(log.syncs["fdatasync"], 3);
+        assert_eq!((log.syncs_at_once, log.overlapping_syncs, log.syncing_threads), (2, 1, 3));
     }
 }

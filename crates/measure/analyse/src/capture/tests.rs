@@ -1,5 +1,7 @@
 //! What is told of files by what was done to them.
 
+mod conditions;
+
 use durio_observe::{
     CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile, DeviceRequest, TRACED_CALLS,
     TracedCall, WriteCallRates,
@@ -149,7 +151,7 @@ fn a_log_and_a_table_are_told_apart_by_what_is_done_to_them() {
     let findings = postgres().finish(CaptureEnd::default());
     let [log, table] = findings.files.as_slice() else { panic!("{:?}", findings.files) };
     assert_eq!((log.class, table.class), (FileClass::Log, FileClass::Data));
-    assert!(log.class_because.starts_with("100 % of writes go on"), "{}", log.class_because);
+    assert!(log.class_because.starts_with("100 % of writes continue"), "{}", log.class_because);
     let pattern = OffsetPattern { continued: 2, tail_rewritten: 8, elsewhere: 0, unknown: 0 };
     assert_eq!(log.pattern, pattern);
     assert_eq!((log.writes, log.durable(), log.new_bytes), (10, 10, 16384));
@@ -361,7 +363,7 @@ fn a_profile_says_which_share_of_files_and_sizes_it_leaves_out() {
     }
     let profile = parsed(&script.finish(CaptureEnd::default()));
     // 3 pages of 223, which with the log's 97,792 bytes are 1,924,608.
-    let files = "2 more files are not in it: 1.3 % of the bytes written".to_owned();
+    let files = "2 more files are missing: 1.3 % of the bytes written".to_owned();
     assert!(profile.notes.contains(&files), "{:?}", profile.notes);
     let sizes = "/d/log: 2 sizes are not in it, of 2.0 % of its syncs".to_owned();
     assert!(profile.notes.contains(&sizes), "{:?}", profile.notes);

@@ -86,7 +86,7 @@ impl Contention {
             format!("it is off by {:.0} %", self.residual_share_all * 100.0)
         } else if sigma.high - sigma.low > SIGMA_WIDTH_MAX || sigma.value > 1.0 {
             let [low, high] = [sigma.low, sigma.high].map(|share| share * 100.0);
-            format!("by their scatter σ is anything from {low:.0} to {high:.0} %")
+            format!("the scatter allows any σ from {low:.0} to {high:.0} %")
         } else {
             return Ok(self);
         };
@@ -331,7 +331,7 @@ mod tests {
         let mut vague = contention(&points(law)).unwrap();
         vague.law.contention = FigureInterval { value: 0.637, low: 0.0, high: 17.54 };
         let why = vague.describing().unwrap_err().to_string();
-        assert!(why.contains("anything from 0 to 1754 %"), "{why}");
+        assert!(why.contains("any σ from 0 to 1754 %"), "{why}");
     }
 
     #[test]

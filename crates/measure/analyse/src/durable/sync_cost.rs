@@ -168,7 +168,7 @@ fn describing_slope(
     }
     let (low, high) = range(points.iter().map(|point| point.flush_ns_p50));
     let why = format!(
-        "flushes take {} to {} whatever was written before, which hides a rise",
+        "flushes take {} to {} whatever was written before, which would hide a rise",
         time(low),
         time(high)
     );
@@ -270,7 +270,7 @@ fn describing_line(line: SharedSync) -> Result<SharedSync, DeclinedAnalysis> {
         format!("it is off by up to {:.0} %", line.residual_share_max * 100.0)
     } else if !line.sync_ns.is_known() {
         let (low, high) = line.sync_ns.interval().unwrap_or_default();
-        format!("by their scatter a sync takes anything from {} to {}", time(low), time(high))
+        format!("the scatter allows any sync time from {} to {}", time(low), time(high))
     } else {
         return Ok(line);
     };
@@ -327,7 +327,7 @@ mod tests {
             point.flush_ns_p50 *= [1.0, 4.0, 0.6, 2.5, 0.5, 3.0, 1.2][at];
         }
         let found = describing_slope(flush_slope(&scattered).unwrap(), &scattered);
-        assert!(found.unwrap_err().to_string().contains("does not describe"));
+        assert!(found.unwrap_err().to_string().contains("does not fit"));
         let rising = points(|mib| 400_000.0 + 2e6 * mib);
         assert!(describing_slope(flush_slope(&rising).unwrap(), &rising).is_ok());
     }
@@ -353,7 +353,7 @@ mod tests {
         assert!(why.contains("off by up to 91 %"), "{why}");
         let vague = Estimate { value: 361e3, plus_minus: Some(751e3) };
         let why = describing_line(line(vague, 0.1)).unwrap_err().to_string();
-        assert!(why.contains("anything from 0 ns to 1.11 ms"), "{why}");
+        assert!(why.contains("any sync time from 0 ns to 1.11 ms"), "{why}");
     }
 
     #[test]

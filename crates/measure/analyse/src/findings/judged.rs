@@ -74,6 +74,9 @@ pub struct Verdict {
     pub source: Option<ThresholdSource>,
     /// A remark on the comparison.
     pub note: Option<String>,
+    /// True if the user named the database: the answer is about it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked: bool,
 }
 
 /// A warning: what was seen, why it matters, what to do.

@@ -143,7 +143,7 @@ fn generator(step: &StepEvidence) -> Cause {
     let (cost, rate) = (usable(step.generator_ns_per_operation)?, usable(step.rate_per_second)?);
     let share = cost * rate / 1e9 / usable(step.jobs.map(f64::from))?;
     let sentence = format!(
-        "durio's own {cost:.0} ns per operation, at this rate, fill {} of a core per job",
+        "at this rate durio's {cost:.0} ns per operation take {} of a core per job",
         percent(share)
     );
     (share >= GENERATOR_SHARE).then_some((LimitKind::Generator, sentence))
@@ -170,13 +170,13 @@ fn core_per_job(step: &StepEvidence) -> Cause {
 
 fn kernel_cpu(step: &StepEvidence) -> Cause {
     let share = usable(step.machine_system_share)?;
-    let sentence = format!("the kernel uses {} of all processors", percent(share));
+    let sentence = format!("the kernel uses {} of all CPUs", percent(share));
     (share >= KERNEL_FULL).then_some((LimitKind::KernelCpu, sentence))
 }
 
 fn memory(step: &StepEvidence) -> Cause {
     let share = usable(step.bytes_per_second)? / usable(step.memory_bytes_per_second)?;
-    let sentence = format!("the bytes moved are {} of what the memory moves", percent(share));
+    let sentence = format!("the bytes moved are {} of the memory's bandwidth", percent(share));
     (share >= MEMORY_FULL).then_some((LimitKind::MemoryBandwidth, sentence))
 }
 
@@ -225,7 +225,7 @@ fn device(step: &StepEvidence) -> Cause {
         && step.machine_system_share.is_some_and(|share| share < KERNEL_FULL);
     let reason = match busy {
         Some(busy) => format!("the device is busy {} of the time", percent(busy)),
-        None if has_room => "threads and processors have room".to_owned(),
+        None if has_room => "threads and CPUs have room".to_owned(),
         None => return None,
     };
     Some((LimitKind::Device, format!("{}; {reason}", saturation_sentence(&growth))))
@@ -251,14 +251,15 @@ fn cannot_tell(step: &StepEvidence) -> LimitingFactor {
     let known = [
         ("a step with less load", growth(step, step.lower).is_some()),
         ("latency without load, or the mean number in flight", depth_is_known(step)),
-        ("the processor time of each job's thread", job_cpu(step).is_some()),
+        ("the CPU time of each job's thread", job_cpu(step).is_some()),
         ("the machine's system time", step.machine_system_share.is_some()),
         ("the share of time that the device is busy", step.device_busy_share.is_some()),
     ];
     let missing: Vec<&str> =
         known.iter().filter(|(_, is_known)| !is_known).map(|(what, _)| *what).collect();
     evidence.push(if missing.is_empty() {
-        "none of the known limits is reached: several share the time, or one that is not measured"
+        "none of the known limits is reached: several share the time, or the limit is one that is \
+         not measured"
             .to_owned()
     } else {
         format!("not known: {}", missing.join("; "))
@@ -385,7 +386,7 @@ mod tests {
         assert_eq!(by_four(4_000.0).kind, LimitKind::Device);
         let found = by_four(6_000.0);
         assert_eq!(found.kind, LimitKind::Generator);
-        assert!(found.evidence[0].contains("fill 57 % of a core per job"), "{:?}", found.evidence);
+        assert!(found.evidence[0].contains("take 57 % of a core per job"), "{:?}", found.evidence);
     }
 
     #[test]

@@ -255,7 +255,8 @@ pub(super) fn knee(
 ) -> Knee {
     let units = units(points, kind);
     if best.at_ladder_end {
-        let why = format!("the rate still grows at the last level, {}; go on raising", best.level);
+        let why =
+            format!("the rate still grows at the last level, {}; add higher levels", best.level);
         return Knee::AtLeast { units, why };
     }
     let why = match saturation {

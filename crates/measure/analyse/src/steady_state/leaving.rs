@@ -180,8 +180,8 @@ fn evidence(
 
 fn drift_sentence(drift: &Drift, intervals: usize) -> String {
     format!(
-        "over {intervals} intervals the level changes by {:+.1} % in all, a little with each: a line \
-         leaves less than a step",
+        "over {intervals} intervals the level changes gradually, by {:+.1} % in total: a line \
+         fits better than a step",
         drift.total_share * 100.0
     )
 }
@@ -227,21 +227,21 @@ fn usual_causes(shape: LeavingShape) -> Option<&'static str> {
     Some(match shape {
         LeavingShape::Steady => return None,
         LeavingShape::LastingStep => {
-            "usual causes of a lasting step: burst credits or a fast cache used up, throttling by \
-             heat; upwards: a cache that has filled"
+            "usual causes of a lasting step: used-up burst credits or fast cache, thermal \
+             throttling; upwards: a cache that has filled"
         }
         LeavingShape::Temporary => {
             "usual causes of a temporary change: another load, a rebuild, a scrub"
         }
         LeavingShape::Drift => {
-            "usual causes of a drift: a drive that fills up and has more to move, rising \
+            "usual causes of a drift: a drive that fills up and moves more data, rising \
              temperature, fragmentation"
         }
         LeavingShape::PeriodicDips => {
-            "usual causes of periodic dips: garbage collection, write-back, a timer's work"
+            "usual causes of periodic dips: garbage collection, write-back, periodic jobs"
         }
         LeavingShape::IrregularDips => {
-            "usual causes of irregular dips: another load, errors that are retried"
+            "usual causes of irregular dips: another load, retried errors"
         }
     })
 }

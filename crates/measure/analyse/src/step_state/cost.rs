@@ -2,27 +2,27 @@
 //!
 //! The ends of a stream's jobs and of its step give [`CpuFindings`], and switches per operation. The
 //! record of all phases, and the kernel's counters of the devices over the same time, give
-//! [`DeviceTime`], where the path permits it: one device that counts, past the page cache or waited
-//! for, and about as many requests as operations. Little's law cannot see time that durio adds by
-//! looking late, because it is in both of its sides; this can.
+//! [`DeviceTime`] and its [`TimeShares`], where the path permits it: one device that counts, past
+//! the page cache or waited for, and about as many requests as operations. Little's law cannot see
+//! time that durio adds by looking late, because it is in both of its sides; this can.
 
 use durio_base::Nanos;
 use durio_base::stats::least_squares::{quotient, saturating_sum};
-use durio_observe::DeviceCounters;
+use durio_observe::{CpuCounters, DeviceCounters};
 use durio_plan::EngineKind;
 use durio_record::{JobEnded, OperationName};
 use durio_workload::CacheMode;
 
 use super::StreamState;
-use crate::foreign_load::foreign_cpus;
-use crate::{CpuFindings, DeviceTime};
+use crate::foreign_load::{foreign_cpus, kernel_cpus};
+use crate::{CpuFindings, DeviceTime, TimeShares};
 
 /// Context switches per operation, of the same operations as CPU time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Switches {
-    /// Of the jobs' threads, because they waited.
+    /// Context switches of the jobs' threads because they waited.
     pub(super) voluntary: f64,
-    /// Of the jobs' threads, because they lost the processor.
+    /// Context switches of the jobs' threads because they lost the processor.
     pub(super) involuntary: f64,
     /// By the whole machine.
     pub(super) machine: Option<f64>,
@@ -35,13 +35,18 @@ impl StreamState {
         Some(ended.cpu_process_user?.get().saturating_add(ended.cpu_process_system?.get()))
     }
 
-    /// Processors that other work used during the step.
+    /// CPUs that other programs used during the step.
     fn foreign_cores(&self) -> Option<f64> {
-        let all = self.ended.as_ref()?.cpu.as_ref()?;
-        // On virtual time the step has no length that the processors know.
+        let (all, span) = self.machine_cpu()?;
+        Some(foreign_cpus(all, Nanos::new(self.process_cpu()?), span))
+    }
+
+    /// The machine's counters over the step, and its length.
+    fn machine_cpu(&self) -> Option<(&CpuCounters, Nanos)> {
+        // On virtual time the step has no length that the CPUs know.
         let is_real = self.started.engine != EngineKind::Null;
-        let own = self.process_cpu().filter(|_| is_real)?;
-        Some(foreign_cpus(all, Nanos::new(own), Nanos::new(self.span_ns())))
+        let all = self.ended.as_ref()?.cpu.as_ref().filter(|_| is_real)?;
+        Some((all, Nanos::new(self.span_ns())))
     }
 
     /// Operations of the measured phase that cost something each: reads, writes and syncs.
@@ -53,7 +58,7 @@ impl StreamState {
     }
 
     /// How long the longest job ran, ramp and measured phase.
-    fn span_ns(&self) -> u64 {
+    pub(super) fn span_ns(&self) -> u64 {
         self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0)
     }
 
@@ -115,6 +120,7 @@ impl StreamState {
             }),
             machine_steal_share: machine.and_then(|cpu| share(cpu.steal, cpu.total())),
             foreign_cores: self.foreign_cores(),
+            kernel_cores: self.machine_cpu().and_then(|(all, span)| kernel_cpus(all, span)),
             throttled: machine.and_then(|cpu| cpu.cgroup_throttled_usec).map(Nanos::from_micros),
         }
     }
@@ -141,9 +147,9 @@ impl StreamState {
         if !(alone && permitted && (is_direct || waits)) {
             return None;
         }
-        // Kernels before 5.5 do not count flushes; their time then counts as outside.
-        let flushes = device.flush_ms.unwrap_or(0);
-        let millis = device.read_ms.saturating_add(device.write_ms).saturating_add(flushes);
+        // The time of a flush is in that of the write that waited for it, which for a sync is an
+        // empty one (block/blk-flush.c): `flush_ms` would count it twice.
+        let millis = device.read_ms.saturating_add(device.write_ms);
         let at_device = millis.saturating_mul(NANOS_PER_MILLI);
         // Concurrent requests of one operation: the sum of their times exceeds its time.
         let outside = self.latency_sum_ns.checked_sub(at_device)?;
@@ -153,12 +159,48 @@ impl StreamState {
             request_ns_mean: quotient(at_device, requests),
             outside_ns_mean: quotient(outside, self.accesses_ever),
             outside_share: quotient(outside, self.latency_sum_ns),
+            shares: self.time_shares(at_device),
         })
+    }
+
+    /// The latencies in three parts, by the CPU time and the waits for a CPU of the jobs' threads.
+    fn time_shares(&self, at_device_ns: u64) -> Option<TimeShares> {
+        let (latency, span) =
+            (self.latency_sum_ns, self.sum_of_jobs(|job| job.accounting.engine_span_ns));
+        // Several operations of a thread share its waits, and so do the threads of a log.
+        let is_one_by_one = self.started.depth == 1
+            && self.started.engine != EngineKind::Null
+            && self.jobs.iter().all(|job| job.batches.is_none());
+        let in_operations = quotient(latency, span);
+        let is_known = latency >= COUNTED_MIN_NS && in_operations >= IN_OPERATIONS_MIN;
+        if !is_one_by_one || !is_known {
+            return None;
+        }
+        let waits: Option<Vec<u64>> =
+            self.jobs.iter().map(|job| Some(job.run_delay?.get())).collect();
+        let waited = saturating_sum(waits?);
+        let cpu_wait = quotient(waited, span).min(1.0);
+        let device = quotient(at_device_ns, latency).min(1.0 - cpu_wait);
+        let mean_ns = quotient(latency, self.accesses_ever);
+        let kernel = (1.0 - device - cpu_wait).max(0.0);
+        Some(TimeShares { mean_ns, device, cpu_wait, kernel })
+    }
+
+    fn sum_of_jobs(&self, part: impl Fn(&JobEnded) -> u64) -> u64 {
+        saturating_sum(self.jobs.iter().map(part))
     }
 }
 
+/// Below this the device's counters, which are whole milliseconds, are off by more than a
+/// hundredth.
+const COUNTED_MIN_NS: u64 = 100 * NANOS_PER_MILLI;
+
+/// The jobs' threads must have an operation under way for at least this share of their time. The
+/// waits for a CPU are counted over all of it, and in the rest may differ.
+const IN_OPERATIONS_MIN: f64 = 0.9;
+
 /// The one device that counted requests.
-fn counting(devices: &[DeviceCounters]) -> Option<&DeviceCounters> {
+pub(super) fn counting(devices: &[DeviceCounters]) -> Option<&DeviceCounters> {
     let has = |device: &&DeviceCounters| device.reads_completed > 0 || device.writes_completed > 0;
     match devices {
         all if all.iter().any(|device| device.not_counted) => None,
@@ -180,9 +222,8 @@ pub(super) fn counted(mut devices: Vec<DeviceCounters>, has_io: bool) -> Vec<Dev
 
 #[cfg(test)]
 mod tests {
-    use durio_observe::CpuCounters;
     use durio_record::{
-        Accounting, ContextSwitches, Exact, Latency, Outcome, StepEnded, StreamStarted,
+        Accounting, Batches, ContextSwitches, Exact, Latency, Outcome, StepEnded, StreamStarted,
     };
     use durio_workload::{Arrivals, RegionRule};
 
@@ -228,6 +269,7 @@ mod tests {
             cpu_user: Nanos::ZERO,
             cpu_system: Nanos::ZERO,
             context_switches: None,
+            run_delay: None,
             exchanges: 0,
             accounting,
             pacing: None,
@@ -344,6 +386,74 @@ mod tests {
         assert_eq!(cpu.workers_cores, None);
     }
 
+    /// 1000 accesses of 0.95 ms by a job of 1 s, 0.2 s of it on a CPU and 0.3 s waiting for one.
+    fn timed(change: fn(&mut StreamState)) -> StreamState {
+        let mut state = StreamState::new(started());
+        (state.latency_sum_ns, state.accesses_ever) = (950_000_000, 1000);
+        state.jobs.push(JobEnded {
+            cpu_user: Nanos::from_millis(60),
+            cpu_system: Nanos::from_millis(140),
+            run_delay: Some(Nanos::from_millis(300)),
+            ..job(Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() })
+        });
+        change(&mut state);
+        state
+    }
+
+    fn assert_shares(found: Option<TimeShares>, expected: [f64; 4]) {
+        let found = found.map(|found| [found.mean_ns, found.device, found.cpu_wait, found.kernel]);
+        let is_near = |(a, b): (f64, f64)| (a - b).abs() <= b.abs().max(1e-3) * 1e-9;
+        let found = found.unwrap();
+        assert!(found.into_iter().zip(expected).all(is_near), "{found:?}, not {expected:?}");
+    }
+
+    #[test]
+    fn an_operation_is_at_the_device_or_waits_for_a_cpu_or_is_in_the_kernel() {
+        let device = 400.0 / 950.0;
+        let expected = [950_000.0, device, 0.3, 0.7 - device];
+        assert_shares(timed(|_| {}).time_shares(400_000_000), expected);
+        // The device can have what the waits leave.
+        for (at_device, device) in [(664, 664.0 / 950.0), (666, 0.7), (900, 0.7)] {
+            let expected = [950_000.0, device, 0.3, 0.7 - device];
+            assert_shares(timed(|_| {}).time_shares(at_device * 1_000_000), expected);
+        }
+        // A second job that never slept.
+        let two = timed(|state| {
+            let first = state.jobs[0].clone();
+            let run_delay = Some(Nanos::from_millis(800));
+            state.jobs.push(JobEnded { run_delay, ..first });
+            state.latency_sum_ns = 2_000_000_000;
+        });
+        let expected = [2_000_000.0, 0.2, 0.55, 0.25];
+        assert_shares(two.time_shares(400_000_000), expected);
+    }
+
+    #[test]
+    fn nothing_is_said_of_the_parts_of_a_time_that_counters_do_not_show() {
+        let is_known =
+            |change: fn(&mut StreamState)| timed(change).time_shares(1_000_000).is_some();
+        assert!(is_known(|state| state.latency_sum_ns = 900_000_000));
+        assert!(!is_known(|state| state.latency_sum_ns = 899_999_999));
+        let short = |state: &mut StreamState, nanos: u64| {
+            state.latency_sum_ns = nanos;
+            state.jobs[0].accounting.engine_span_ns = nanos;
+        };
+        let at = |nanos: u64| {
+            let mut state = timed(|_| {});
+            short(&mut state, nanos);
+            state.time_shares(1_000_000).is_some()
+        };
+        assert_eq!([at(100_000_000), at(99_999_999)], [true, false]);
+        assert!(!is_known(|state| state.started.depth = 2));
+        assert!(!is_known(|state| state.started.engine = EngineKind::Null));
+        assert!(!is_known(|state| state.jobs[0].batches = Some(Batches::default())));
+        assert!(!is_known(|state| {
+            let unknown = JobEnded { run_delay: None, ..state.jobs[0].clone() };
+            state.jobs.push(unknown);
+            state.latency_sum_ns *= 2;
+        }));
+    }
+
     fn device(writes_completed: u64) -> DeviceCounters {
         DeviceCounters { writes_completed, ..DeviceCounters::default() }
     }
@@ -373,6 +483,7 @@ mod tests {
             steal: 40,
             cgroup_throttled_usec: Some(2500),
             context_switches: Some(9),
+            ..CpuCounters::default()
         };
         let of = |ticks: Option<CpuCounters>| {
             let mut state = StreamState::new(started());

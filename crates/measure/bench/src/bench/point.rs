@@ -43,9 +43,9 @@ pub struct PointEstimate {
 }
 
 impl PointEstimate {
-    /// How long its timed steps take.
+    /// How long its timed steps take, with their pauses and at most with all rounds.
     pub fn time(&self) -> Nanos {
-        self.plan.duration()
+        self.plan.cost().time
     }
 }
 

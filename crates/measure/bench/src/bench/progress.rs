@@ -24,6 +24,8 @@ pub(crate) struct BenchProgress<'a> {
     stacks: &'a [BenchStack<DeclaredStack>],
     estimates: &'a [PointEstimate],
     sync_told: Cell<Option<Instant>>,
+    /// The stack and the layer that are built or measured.
+    place: Cell<(usize, usize)>,
 }
 
 impl<'a> BenchProgress<'a> {
@@ -32,28 +34,21 @@ impl<'a> BenchProgress<'a> {
         stacks: &'a [BenchStack<DeclaredStack>],
         estimates: &'a [PointEstimate],
     ) -> Self {
-        Self { observer, stacks, estimates, sync_told: Cell::new(None) }
+        let (sync_told, place) = (Cell::new(None), Cell::new((0, 0)));
+        Self { observer, stacks, estimates, sync_told, place }
     }
 
     /// A layer is about to be built.
     pub(crate) fn building(&self, stack: usize, layer: usize) {
-        let Some(it) = self.stacks.get(stack) else { return };
-        let Some(label) = it.layers.get(layer).map(|layer| &layer.label) else { return };
-        self.say(&format!(
-            "stack {} of {}, {}, layer {} of {}: {label}",
-            stack + 1,
-            self.stacks.len(),
-            it.declared.name,
-            layer + 1,
-            it.layers.len()
-        ));
+        let label = self.stacks.get(stack).and_then(|stack| stack.layers.get(layer));
+        self.say((stack, layer), label.map_or("", |layer| &layer.label));
     }
 
     /// A layer is about to be measured.
     pub(crate) fn measuring(&self, stack: usize, layer: usize) {
-        let own = self.time(|estimate| estimate.stack == stack && estimate.layer == layer);
+        let layer_time = self.time(|estimate| (estimate.stack, estimate.layer) == (stack, layer));
         let left = self.time(|estimate| (estimate.stack, estimate.layer) >= (stack, layer));
-        self.say(&format!("  measuring it for {own}; {left} of measuring left"));
+        self.say((stack, layer), &format!("measuring {layer_time} of the remaining {left}"));
     }
 
     /// A step of building.
@@ -68,7 +63,7 @@ impl<'a> BenchProgress<'a> {
         }
         self.sync_told.set(Some(Instant::now()));
         let percent = u128::from(done) * 100 / u128::from(all.max(1));
-        self.say(&format!("  {device} is made equal: {percent} %"));
+        self.say(self.place.get(), &format!("resyncing {device}, {percent} %"));
     }
 
     fn time(&self, wanted: impl Fn(&PointEstimate) -> bool) -> Nanos {
@@ -80,48 +75,59 @@ impl<'a> BenchProgress<'a> {
         Nanos::new(times.fold(0, u64::saturating_add))
     }
 
-    fn say(&self, line: &str) {
-        self.observer.progress(line);
+    fn say(&self, (stack, layer): (usize, usize), what: &str) {
+        self.place.set((stack, layer));
+        let Some(named) = self.stacks.get(stack) else { return };
+        self.observer.progress(&format!(
+            "stack {} of {}, {}, layer {} of {}: {what}",
+            stack + 1,
+            self.stacks.len(),
+            named.declared.name,
+            layer + 1,
+            named.layers.len()
+        ));
     }
 }
 
-/// What became of each stack and layer, as text; with `whole` also of those that went well.
+/// The outcome of a bench that its report does not have, and how to report one of its runs; with
+/// `whole` also every layer with its run.
 pub fn listing(manifest: &BenchManifest<DeclaredStack>, folder: &Path, whole: bool) -> String {
     let mut text = String::new();
-    line(&mut text, &format!("BENCH {}: {}", manifest.name, state(manifest.outcome)));
+    if whole || manifest.outcome != Some(Outcome::Complete) {
+        line(&mut text, &format!("BENCH {}: {}", manifest.name, state(manifest.outcome)));
+    }
     if whole && !manifest.summary.is_empty() {
         line(&mut text, &manifest.summary);
     }
     let labels = manifest.stacks.iter().flat_map(|stack| &stack.layers);
     // Names are the user's: control characters are spelt out, and take more room.
     let width = labels.map(|layer| visible(&layer.label).chars().count()).max().unwrap_or(0);
-    // That all went well takes no list.
-    let is_told = |stack: &&BenchStack<DeclaredStack>| {
-        whole || manifest.outcome != Some(Outcome::Complete) || !remarks(stack).is_empty()
-    };
-    for stack in manifest.stacks.iter().filter(is_told) {
-        text.push('\n');
-        line(&mut text, &stack.declared.name);
-        for layer in &stack.layers {
+    for stack in &manifest.stacks {
+        if whole {
+            text.push('\n');
+            line(&mut text, &stack.declared.name);
+        }
+        for layer in stack.layers.iter().filter(|_| whole) {
             let run = layer.run.as_deref().unwrap_or("-");
             let padding = " ".repeat(width.saturating_sub(visible(&layer.label).chars().count()));
             let words = words(layer);
             line(&mut text, &format!("  {}{padding}  {words:<9}  {run}", layer.label));
         }
-        for remark in remarks(stack) {
+        for remark in stack.failure.iter().filter(|_| whole) {
             line(&mut text, &format!("  ! {remark}"));
         }
+        if let Some(TearDown::Failed { reason }) = &stack.tear_down {
+            let remark = format!("not taken down: {reason}; durio stack clean tries again");
+            line(&mut text, &format!("  ! {}: {remark}", stack.declared.name));
+        }
     }
-    let first = manifest
-        .stacks
-        .iter()
-        .flat_map(|stack| &stack.layers)
-        .find_map(|layer| layer.run.as_deref());
-    if let Some(run) = first {
-        text.push('\n');
-        line(&mut text, &format!("each run: durio report {}", folder.join(run).display()));
+    let mut layers = manifest.stacks.iter().flat_map(|stack| &stack.layers);
+    match layers.find_map(|layer| layer.run.as_deref()) {
+        Some(run) => {
+            line(&mut text, &format!("one run: durio report {}", folder.join(run).display()));
+        }
+        None => line(&mut text, &format!("bench folder: {}", folder.display())),
     }
-    line(&mut text, &format!("bench folder: {}", folder.display()));
     text
 }
 
@@ -148,14 +154,4 @@ const fn words(layer: &BenchLayer) -> &'static str {
         LayerState::Failed => "FAILED",
         LayerState::Unknown => "unknown",
     }
-}
-
-fn remarks(stack: &BenchStack<DeclaredStack>) -> Vec<String> {
-    let left = match &stack.tear_down {
-        Some(TearDown::Failed { reason }) => {
-            Some(format!("not taken down: {reason}; durio stack clean tries again"))
-        }
-        _ => None,
-    };
-    stack.failure.iter().cloned().chain(left).collect()
 }

@@ -14,7 +14,7 @@ use durio_command::{CommandError, LocatedPlaces, Permission, locate};
 use durio_observe::{Host, Stack, leaf_devices, read_stack};
 use durio_plan::{ClockChoice, LocationFacts, Plan};
 use durio_report::DiagnosisRow;
-use durio_spec::{CheckLength, CheckRequest, plan_check};
+use durio_spec::{CheckLength, CheckRequest, plan_check, usual_databases};
 use rustix::fs::{Access, AtFlags, CWD, accessat, fdatasync};
 use rustix::io::pwrite;
 
@@ -87,7 +87,7 @@ fn place(stack: &Stack) -> CheckedThing {
 
 /// Whether what `durio check` lays out has room, and its plan.
 fn room(located: LocatedPlaces) -> (DiagnosisRow, Option<Plan>) {
-    let used_for = "the files of durio check: 1.2 GiB, at most a tenth of what is free";
+    let used_for = "the files of durio check: 1.4 GiB, at most a tenth of what is free";
     let free = located.places.first().and_then(|place| match place.facts {
         LocationFacts::Directory { free, .. } => Some(free),
         _ => None,
@@ -99,7 +99,8 @@ fn room(located: LocatedPlaces) -> (DiagnosisRow, Option<Plan>) {
         duration: None,
         size: None,
         only: Vec::new(),
-        predicted: Vec::new(),
+        predicted: usual_databases().unwrap_or_default(),
+        asked: Vec::new(),
         goals: Vec::new(),
         seed: 1,
         clock: ClockChoice::Auto,

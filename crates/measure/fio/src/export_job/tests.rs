@@ -311,7 +311,7 @@ fn what_fio_times_or_joins_otherwise_is_named() {
     let drains = load(&|load| load.drain = Some(drain));
     assert!(drains.contains("a queue that drains"), "{drains}");
     let blocks = load(&|load| load.blocking_syncs = true);
-    assert!(blocks.contains("syncs that hold up their job"), "{blocks}");
+    assert!(blocks.contains("syncs that block their job"), "{blocks}");
     let shared = load(&|load| load.workload.group_commit = Some(GroupCommit::of(8)));
     assert!(shared.contains("committers that share"), "{shared}");
     let ramp = ExportTerms { ramp: Nanos::from_millis(1), ..TERMS };
@@ -331,4 +331,42 @@ fn what_fio_times_or_joins_otherwise_is_named() {
     let hot = Workload { skew: pareto, coverage: Coverage::EachOnce, ..random };
     let error = exported(hot, TERMS).unwrap_err().to_string();
     assert!(error.contains("fio has no map then"), "{error}");
+}
+
+#[test]
+fn each_method_of_syncing_has_its_option_and_says_after_how_many_writes() {
+    let names = ["fsync", "fdatasync", "sync", "end_fsync", "direct"];
+    let of = |method, every, syncs_at_end, read_share| -> Vec<Option<String>> {
+        let (sync, read_share) = (SyncPolicy { method, every }, PerMille(read_share));
+        let cache = if syncs_at_end { CacheMode::Buffered } else { CacheMode::Direct };
+        let workload = Workload { sync, syncs_at_end, read_share, cache, ..Workload::default() };
+        let jobs = exported(workload, TERMS).unwrap();
+        names.iter().map(|name| value(&jobs[0], name).map(str::to_owned)).collect()
+    };
+    for (found, expected) in [
+        (of(SyncMethod::None, 1, false, 0), [None, None, None, None, Some("1")]),
+        (of(SyncMethod::Fsync, 8, false, 0), [Some("8"), None, None, None, Some("1")]),
+        (of(SyncMethod::Fdatasync, 3, true, 0), [None, Some("3"), None, Some("1"), Some("0")]),
+        (of(SyncMethod::ODsync, 1, false, 0), [None, None, Some("dsync"), None, Some("1")]),
+        (of(SyncMethod::OSync, 1, true, 0), [None, None, Some("sync"), Some("1"), Some("0")]),
+        (of(SyncMethod::None, 1, true, 1000), [None, None, None, None, Some("0")]),
+    ] {
+        assert_eq!(found, expected.map(|value| value.map(str::to_owned)));
+    }
+}
+
+#[test]
+fn a_rate_is_a_whole_number_of_each_job_from_1_to_what_32_bits_hold() {
+    let of = |rate_per_second, jobs| {
+        let arrivals = Arrivals::Constant { rate_per_second };
+        let limit = Limit::Duration(Nanos::from_secs(1));
+        let terms = ExportTerms { arrivals, limit, ..TERMS };
+        let jobs = exported(Workload { jobs, ..Workload::default() }, terms).ok()?;
+        Some(jobs.iter().map(|job| value(job, "rate_iops").unwrap().to_owned()).collect::<Vec<_>>())
+    };
+    let each = |rate: &str, jobs| Some(vec![rate.to_owned(); jobs]);
+    assert_eq!((of(12.0, 4), of(4.0, 4)), (each("3", 4), each("1", 4)));
+    assert_eq!([of(10.0, 4), of(2.0, 4), of(0.4, 1)], [None, None, None]);
+    assert_eq!(of(4_294_967_295.0, 1), each("4294967295", 1));
+    assert_eq!(of(4_294_967_296.0, 1), None);
 }

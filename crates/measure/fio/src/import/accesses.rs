@@ -118,7 +118,7 @@ fn random(
     said.refuse_unless(
         sequencer,
         |sequencer| *sequencer == Sequencer::Sequential || run == 1,
-        "durio does not go to the same offset again and again",
+        "durio does not repeat one offset",
     );
     // fio has no map of blocks for any other distribution, even without norandommap; lfsr needs
     // none to give each block once.
@@ -165,17 +165,17 @@ fn convert(distribution: &OffsetDistribution, direction: Direction) -> Result<Sk
         OffsetDistribution::Uniform => Ok(Skew::Uniform),
         OffsetDistribution::Zipf { center: Some(_), .. }
         | OffsetDistribution::Pareto { center: Some(_), .. } => {
-            Err("durio scatters the hot blocks and knows no center; leave it out")
+            Err("durio scatters hot blocks and has no center; leave it out")
         }
         OffsetDistribution::Zipf { theta, center: None } => thousandths(*theta, 10_000)
             .map(|theta_per_mille| Skew::Zipf { theta_per_mille })
-            .ok_or("durio knows zipf from 0.001 to 10 in steps of 0.001"),
+            .ok_or("durio supports zipf from 0.001 to 10 in steps of 0.001"),
         OffsetDistribution::Pareto { share, center: None } => thousandths(*share, 999)
             .and_then(|h| Some(Skew::Pareto { h_per_mille: u16::try_from(h).ok()? }))
-            .ok_or("durio knows pareto from 0.001 to 0.999 in steps of 0.001"),
+            .ok_or("durio supports pareto from 0.001 to 0.999 in steps of 0.001"),
         OffsetDistribution::Normal { .. } => {
-            Err("fio's normal distribution is another: a mean of twelve draws, moved by half the \
-             deviation at most, and scattered over the region; use zipf, pareto or zoned")
+            Err("fio's normal distribution differs: a mean of twelve draws, moved by at most half \
+                 the deviation, and scattered over the region; use zipf, pareto or zoned")
         }
         OffsetDistribution::Zoned(zones) => zoned(zones, direction),
         OffsetDistribution::ZonedBytes(zones) => {
@@ -253,8 +253,8 @@ impl AccessSizes {
         let other = self.smallest_each.iter().find(|each| unit(each) != common);
         if let Some((_, align)) = other {
             let reason = format!(
-                "fio's offsets would be multiples of {common} bytes for reads and of others for \
-                 writes, durio has one alignment; give blockalign={common}"
+                "fio would align reads to {common} bytes and writes to another size; durio has \
+                 one alignment: give blockalign={common}"
             );
             said.refuse_at(place_or(align, at), "blockalign", &reason);
         }
@@ -436,7 +436,7 @@ pub(super) fn set_syncs(
         return false;
     }
     if writing.is_mapped {
-        let reason = "it has no effect on mapped files, in fio as well; use fsync=1 or fdatasync=1";
+        let reason = "it has no effect on mapped files, as in fio; use fsync=1 or fdatasync=1";
         said.refuse_unless(open, |open| *open == SyncOpen::None, reason);
     }
     let every = |given: &GivenOption<u32>, method| SyncPolicy { method, every: or(given, 0) };
@@ -469,8 +469,8 @@ pub(super) fn set_syncs(
 
 fn at_end(given: &GivenOption<bool>, writing: Writing, said: &mut ImportNotes) -> bool {
     if writing.has_passes {
-        let reason = "fio syncs at the end of each of several passes over the file, durio once at \
-                      the end of all; write one pass";
+        let reason = "fio syncs at the end of each pass over the file, durio once at the end of \
+                      all; use a single pass";
         said.refuse_unless(given, |on| !on, reason);
     }
     or(given, false)
@@ -488,8 +488,8 @@ fn separate_calls(
     let option = policy.method.name();
     said.note_at(at, option, "durio also syncs after the last write, which fio leaves out");
     if writing.depth > 1 && writing.blocks {
-        let what = "the job waits in each sync and submits nothing meanwhile, as in fio before 3.41; \
-                    later ones keep syncs in flight";
+        let what = "the job submits nothing until each sync returns, as in fio before 3.41; later \
+                    versions keep syncs in flight";
         said.note_at(at, option, what);
     }
     if writing.depth > 1 {
@@ -498,7 +498,7 @@ fn separate_calls(
         said.note_at(at, option, what);
     }
     if writing.reads {
-        let what = "durio syncs after writes alone; older fio (3.33, for one) syncs again after \
+        let what = "durio syncs only after writes; older fio (such as 3.33) also syncs after \
                     reads";
         said.note_at(at, option, what);
     }

@@ -99,8 +99,8 @@ impl Extents<'_> {
         if !there.grows && existing.is_some_and(|existing| end > existing) {
             let existing = existing.unwrap_or(0);
             let reason = format!(
-                "the region ends at {end} bytes, and there are {existing}; fio would make the file \
-                 longer, durio does not: give a smaller size, or name a file that is not there"
+                "the region ends at {end} bytes, but the file has {existing}; fio would extend \
+                 it, durio does not: give a smaller size, or name a file that does not exist"
             );
             return wrong("size", &reason);
         }
@@ -121,9 +121,9 @@ impl Extents<'_> {
             SizeValue::Bytes(bytes) => Ok(bytes),
             SizeValue::Percent(percent) => match existing {
                 Some(whole) => Ok(percent_of(whole, percent)),
-                None => wrong(option, "percent of a file that is not there yet; give bytes"),
+                None => wrong(option, "percent of a file that does not exist yet; give bytes"),
             },
-            SizeValue::Zones(_) => wrong(option, "durio counts no zones; give bytes"),
+            SizeValue::Zones(_) => wrong(option, "durio does not count zones; give bytes"),
         }
     }
 
@@ -155,7 +155,7 @@ impl Extents<'_> {
             // fio takes both ends of the scale for all that there is.
             SizeValue::Bytes(0) | SizeValue::Percent(0 | 100) => match existing {
                 Some(existing) => rest(existing),
-                None => wrong("size", "a file that is not there needs its size in bytes"),
+                None => wrong("size", "a file that does not exist needs its size in bytes"),
             },
             SizeValue::Percent(percent) => {
                 let part = self.bytes("size", SizeValue::Percent(percent), existing)?;
@@ -177,7 +177,10 @@ impl Extents<'_> {
         let share = bytes / self.files;
         let (rest, block) = (bytes - share * self.files, self.smallest_block);
         if rest >= block {
-            return wrong("size", "fio makes the first files longer; give a multiple of the files");
+            return wrong(
+                "size",
+                "fio makes the first files longer; give a multiple of the number of files",
+            );
         }
         let whole = share - share % block;
         // fio lets the last block exceed the share where the file continues.
@@ -187,9 +190,10 @@ impl Extents<'_> {
             let has_room = existing.is_some_and(|existing| existing >= offset.saturating_add(over));
             return match self.may_go_over && has_room {
                 true => Ok(over),
-                false => {
-                    wrong("size", "it is no whole number of blocks in each file, which are longer")
-                }
+                false => wrong(
+                    "size",
+                    "it is not a whole number of blocks per file, and the files are longer",
+                ),
             };
         }
         Ok(whole)
@@ -217,7 +221,7 @@ impl Extents<'_> {
                 }
                 SizeValue::Bytes(bytes) => Ok(bytes),
                 SizeValue::Percent(percent) => Ok(percent_of(length, percent)),
-                SizeValue::Zones(_) => wrong("io_size", "durio counts no zones"),
+                SizeValue::Zones(_) => wrong("io_size", "durio does not count zones"),
             };
         }
         match (self.target.size.as_ref().map(|given| given.value), &self.target.file_bytes) {
@@ -252,8 +256,8 @@ impl TargetsOf<'_> {
             Some(names) => {
                 let count = names.value.len();
                 let is_all = |files: &u32| *files as usize >= count;
-                let reason = "fio would use the first names or all, as the options follow each \
-                              other; name those that are used";
+                let reason = "fio uses the first names or all, by the order of options; name only \
+                              the files to use";
                 said.refuse_unless(files, is_all, reason);
                 u32::try_from(count).unwrap_or(u32::MAX)
             }
@@ -299,8 +303,7 @@ impl TargetsOf<'_> {
     /// Refuses options with which fio does not access each file in turn.
     fn check_turns(&self, each: u32, options: &TargetOptions, said: &mut ImportNotes) {
         let is_even = |service: &FileService| !matches!(service.order, FileServiceOrder::Skewed(_));
-        let reason = "durio has no files that are used more than others; give random, roundrobin or \
-                      sequential";
+        let reason = "durio uses all files equally; give random, roundrobin or sequential";
         said.refuse_unless(&options.file_service, is_even, reason);
         let order = file_order(options);
         let ends_files = order.run > 1 || (1..each).contains(&order.open_max);
@@ -312,16 +315,16 @@ impl TargetsOf<'_> {
         self.check_amounts(options, said);
         let at = &self.job.at;
         if self.workload.run_length > 1 || self.workload.hole.get() > 0 {
-            let reason = "with several files durio has neither runs nor holes";
+            let reason = "durio has no runs or holes with several files";
             said.refuse_at(at, "rw", reason);
         }
         if !self.sizes.is_single() {
-            let reason = "with several files durio has blocks of one size";
+            let reason = "durio needs one block size with several files";
             said.refuse_at(at, "bs", reason);
         }
         if self.workload.writes() && self.workload.sync.method.is_separate_call() {
-            let reason = "fio does not sync the file that it wrote to but the one whose turn is \
-                          next; write a section for each file, or use sync=dsync";
+            let reason = "fio syncs the file whose turn is next, not the one that it wrote to; \
+                          write a section for each file, or use sync=dsync";
             said.refuse_at(at, self.workload.sync.method.name(), reason);
         }
         let reason = "the C library does accesses of several files at the same time; use libaio or \

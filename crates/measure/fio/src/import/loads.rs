@@ -350,7 +350,7 @@ fn load(part: &LoadPart<'_>) -> Load {
 fn tell_of_parts(group: &[ImportedSection], parts: &[LoadPart<'_>], said: &mut ImportNotes) {
     for part in parts.iter().filter(|part| part.names.len() > 1) {
         let what = format!(
-            "the sections {} are the same on {} targets: one load, whose figures are given together",
+            "the sections {} do the same on {} targets: they are one load with one result",
             part.names.join(", "),
             part.targets.len()
         );
@@ -360,13 +360,12 @@ fn tell_of_parts(group: &[ImportedSection], parts: &[LoadPart<'_>], said: &mut I
         let joined =
             |part: &&LoadPart<'_>| part.copies_each > 1 && std::ptr::eq(part.section, section);
         if section.reporting.is_apart && parts.iter().any(|part| joined(&part)) {
-            let what = "so many copies have one row and one log together";
+            let what = "this many copies share one row and one log";
             said.note_at(&section.at, "numjobs", what);
         }
         let own = parts.iter().filter(|part| std::ptr::eq(part.section, section)).count();
         if own > 1 && !section.reporting.is_apart {
-            let what = "the regions of its copies follow no rule that durio knows: each copy is a \
-                        load of its own";
+            let what = "the regions of its copies are irregular: each copy is a separate load";
             said.note_at(&section.at, "numjobs", what);
         }
     }
@@ -383,8 +382,7 @@ fn ends_all(group: &[ImportedSection], is_last: bool, said: &mut ImportNotes) ->
         ExitScope::All => is_last,
     };
     if !fits || !one_scope {
-        let reason = "durio ends all jobs of a stonewall group, not fewer and not more; give \
-                      exit_what=stonewall";
+        let reason = "durio ends exactly the jobs of a stonewall group; give exit_what=stonewall";
         said.refuse_at(&first.at, "exitall", reason);
     }
     true
@@ -412,8 +410,8 @@ fn set_pauses(sections: &[ImportedSection], steps: &mut [Step], said: &mut Impor
         match group.first().filter(|_| rest > Nanos::ZERO && !is_known) {
             None => step.pause_before = rest,
             Some(first) => {
-                let reason = "fio counts it from its own start, and how long the jobs before take is \
-                              not known: give them time_based and a runtime, or leave it out";
+                let reason = "fio counts it from its own start, and the duration of earlier jobs \
+                              is unknown: give them time_based and a runtime, or leave it out";
                 said.refuse_at(&first.at, "startdelay", reason);
             }
         }

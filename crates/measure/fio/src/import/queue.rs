@@ -63,13 +63,11 @@ pub(super) fn queue(
         said.refuse_unless(submit_batch, |batch| *batch == 1, reason);
     }
     if kind == EngineKind::Uring {
-        let what = "durio registers buffers and file with io_uring, which saves CPU time; the record \
-                    says what was registered";
-        for (option, given) in
-            [("fixedbufs", registered_buffers), ("registerfiles", registered_files)]
-        {
-            if !or(given, false) {
-                said.note_at(place_or(given, at), option, what);
+        let what = "durio registers buffers and files with io_uring in any case, which saves CPU \
+                    time; the record lists what was registered";
+        for given in [registered_buffers, registered_files].into_iter().flatten() {
+            if !given.value {
+                said.note(given, what);
             }
         }
     }
@@ -82,8 +80,8 @@ pub(super) fn queue(
                       the rate or thinktime";
         said.refuse(given, reason);
     } else if drain.is_some() && !arrivals.is_closed() {
-        let reason = "at a rate durio starts each access when it is due, and no batches; leave the \
-                      rate out, or iodepth_low and the batches of completions";
+        let reason = "at a rate durio starts each access when it is due, without batches; leave \
+                      out the rate, or iodepth_low and the completion batches";
         said.refuse_at(at, "iodepth_batch_complete_min", reason);
     }
     ImportedQueue { engine: kind, depth: queue_depth, batch, drain, arrivals, read_share }
@@ -91,12 +89,12 @@ pub(super) fn queue(
 
 fn offloaded(kind: EngineKind, given: &GivenValue<SubmitMode>, depth: u32, said: &mut ImportNotes) {
     if !kind.is_asynchronous() && depth > 1 {
-        let reason = "each of fio's threads waits for an access of its own; write numjobs for \
-                      iodepth, or use an asynchronous engine";
+        let reason = "each of fio's threads waits for one access; use numjobs instead of iodepth, \
+                      or an asynchronous engine";
         return said.refuse(given, reason);
     }
-    let what = "durio keeps the schedule of a rate without further threads, and tells the response \
-                latency from the intended start";
+    let what = "durio keeps a rate's schedule without extra threads; response latency counts from \
+                the scheduled start";
     said.note(given, what);
 }
 
@@ -110,9 +108,9 @@ fn engine_kind(given: Option<&GivenValue<FioEngine>>, said: &mut ImportNotes) ->
         | FioEngine::Pvsync
         | FioEngine::Pvsync2 => EngineKind::Sync,
         FioEngine::Posixaio => {
-            let what = "the C library does the accesses of a file one at a time, in a thread of its \
-                        own; durio does them in the job's thread, one at a time: rates are alike, \
-                        and fio's latency has the wait for those before";
+            let what = "the C library does the accesses of a file one at a time in a separate \
+                        thread, durio in the job's thread: rates are alike, but fio's latency \
+                        includes the wait for earlier accesses";
             said.note(given, what);
             EngineKind::Sync
         }
@@ -131,7 +129,7 @@ fn engine_kind(given: Option<&GivenValue<FioEngine>>, said: &mut ImportNotes) ->
 fn depth_of(engine: EngineKind, given: Option<&GivenValue<u32>>, said: &mut ImportNotes) -> u32 {
     match given {
         Some(given) if !engine.is_asynchronous() && given.value > 1 => {
-            let what = "this engine waits for each access: one is in flight, in fio as in durio";
+            let what = "this engine waits for each access: one is in flight, as in fio";
             said.note(given, what);
             1
         }
@@ -210,8 +208,8 @@ fn arrivals(
         }
     };
     if let (Direction::Mixed, (Some(given), None) | (None, Some(given))) = (direction, sides) {
-        let reason = "it limits reads or writes alone, and the others go as fast as they can; durio \
-                      has a rate for each or for none: write a section for reads and one for writes";
+        let reason = "it limits only reads or only writes; durio limits both or neither: write a \
+                      section for reads and one for writes";
         said.refuse(given, reason);
         return (Arrivals::Closed, None);
     }
@@ -220,12 +218,12 @@ fn arrivals(
             said.refuse(given, "with several block sizes give rate_iops");
         }
         if direction == Direction::Mixed {
-            let what = "fio paces reads and writes each on its own; durio draws which of the two is \
-                        due, so that each has its rate in the mean, whatever rwmixread says";
+            let what = "fio paces reads and writes separately; durio draws which one is due, so \
+                        each keeps its mean rate, whatever rwmixread says";
             said.note(given, what);
         }
-        let what = "durio keeps the schedule whatever the storage does: service latency is fio's \
-                    latency, response latency counts from the intended start";
+        let what = "durio keeps the schedule however slow the storage is: service latency is \
+                    fio's latency, response latency counts from the scheduled start";
         said.note(given, what);
     }
     let (rate_per_second, read_share) = together(direction, sides, unit);
@@ -294,7 +292,7 @@ pub(super) fn timing(
     let duration = (runtime > 0).then(|| nanos(runtime));
     let wants_time = time_based.as_ref().filter(|given| given.value);
     if let (Some(given), None) = (wants_time, duration) {
-        said.note(given, "without a runtime the size decides, in fio as in durio");
+        said.note(given, "without a runtime the size decides, as in fio");
     }
     let is_timed = wants_time.is_some() && duration.is_some();
     if let (true, Some(given)) = (is_timed, loops.as_ref().filter(|given| given.value > 1)) {

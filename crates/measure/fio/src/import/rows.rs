@@ -5,7 +5,7 @@
 
 use durio_base::Nanos;
 
-use super::{ImportNotes, or, place_or};
+use super::{ImportNotes, or};
 use crate::job_file::{GivenOption, OutputOptions, ResolvedJob};
 
 /// The most lines of a log per series; longer runs get longer intervals.
@@ -52,10 +52,12 @@ pub(super) fn reporting(
     let interval = if asked == Nanos::ZERO { FINEST } else { asked }.max(least);
     if let Some(log) = log.filter(|_| interval != asked) {
         let what = format!(
-            "durio records intervals and no single I/O: logs have a line per {interval} (for another \
-             length give log_avg_msec)"
+            "logs have a line per {interval}, not per I/O; set log_avg_msec for another interval"
         );
-        said.note_at(place_or(log_average_ms, &log.at), "log_avg_msec", &what);
+        match log_average_ms {
+            Some(given) => said.note(given, &what),
+            None => said.note(log, &what),
+        }
     }
     let is_grouped = log.is_none() && or(group_reporting, false);
     Reporting {

@@ -127,7 +127,7 @@ pub(super) fn section(
     // After its places, so that its files are laid out.
     if let Some(given) = target.create_only.as_ref().filter(|given| given.value) {
         let what =
-            "its files are laid out with all others before the first job, and nothing is run";
+            "its files are created with all others before the first job, and nothing is measured";
         said.note(given, what);
         return None;
     }
@@ -242,7 +242,7 @@ impl TargetsOf<'_> {
                 self.of_file(targets.is_made(index), allow_create, said);
                 // fio unlinks files alone: a device stays.
                 if targets.is_file(index) {
-                    let reason = "durio removes no file that it has not made";
+                    let reason = "durio never removes a file that it did not create";
                     said.refuse_unless(unlink, |on| !on, reason);
                 }
                 if targets.is_made(index) && self.workload.reads() {
@@ -275,11 +275,13 @@ impl TargetsOf<'_> {
 
     fn of_file(&self, is_made: bool, allow_create: &GivenOption<bool>, said: &mut ImportNotes) {
         if is_made {
-            let reason = "the file is not there";
+            let reason = "the file does not exist";
             said.refuse_unless(allow_create, |on| *on, reason);
-            let what = "durio lays out files of its own and removes them at the end; fio would use \
-                        what it left there before, and leave it there";
-            said.note_at(&self.job.at, "filename", what);
+            let TargetOptions { filenames, directories, .. } = &self.job.options.target;
+            let what = "durio uses temporary files; fio would reuse and keep its own";
+            if let Some(given) = filenames.as_ref().or(directories.as_ref()) {
+                said.note(given, what);
+            }
         }
     }
 

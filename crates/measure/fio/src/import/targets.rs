@@ -217,7 +217,7 @@ impl<'f> ImportTargets<'f> {
         let path = path.display();
         match (spot, location) {
             (_, None) => {
-                said.refuse_at(at, "filename", &format!("it is not known what '{path}' is"));
+                said.refuse_at(at, "filename", &format!("cannot determine what '{path}' is"));
                 None
             }
             (TargetPath::Named(_), _) if is_directory => {
@@ -276,8 +276,8 @@ impl<'f> ImportTargets<'f> {
     ) {
         let Some(entry) = self.entries.get_mut(index) else { return };
         if entry.is_made() && entry.end > 0 && end > entry.end && entry.layout != claim.layout {
-            let reason = "this job would make a file longer that an earlier job lays out in \
-                          another way; let the first job that names the file have the largest size";
+            let reason = "this job needs a longer file than an earlier job creates; let the first \
+                          job that names the file have the largest size";
             said.refuse_at(claim.at, "size", reason);
         }
         entry.end = entry.end.max(end);
@@ -329,8 +329,8 @@ fn permitted(entry: &TargetEntry, claim: &SpotClaim<'_>, said: &mut ImportNotes)
         let TargetPath::Named(path) = &entry.spot else { return false };
         let path = path.display();
         let reason = format!(
-            "'{path}' exists, and this job writes to it; permit it with --destroy '{path}', or name \
-             a file that is not there"
+            "'{path}' exists, and this job writes to it; permit it with --destroy '{path}', or \
+             name a file that does not exist"
         );
         said.refuse_at(claim.at, "filename", &reason);
         return false;

@@ -117,7 +117,7 @@ impl CommandLineReader {
                 error(format!("--{name} needs a value"))
             }
             (ProgramClass::Section, Some("global")) => {
-                error("--section names a job and not global".to_owned())
+                error("--section takes a job, not global".to_owned())
             }
             (ProgramClass::Section, value) => {
                 self.sections.extend(value.map(str::to_owned));
@@ -134,7 +134,7 @@ impl CommandLineReader {
             (ProgramClass::Noted, value) => {
                 let value = value.map(str::to_owned);
                 let note = Remark::new(at, name, "it changes only what fio prints");
-                self.file.notes.push(Remark { value, ..note });
+                self.file.notes.push(Remark { value, is_ignored: true, ..note });
                 Ok(())
             }
         }

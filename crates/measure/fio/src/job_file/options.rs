@@ -127,7 +127,7 @@ impl OptionKind {
         }
         let digits = text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
         match (self, digits.parse::<u64>()) {
-            (Self::Bool, Ok(2..)) => Err(format!("{text:?}: 0 or 1 is possible here")),
+            (Self::Bool, Ok(2..)) => Err(format!("{text:?}: expected 0 or 1")),
             _ => Ok(()),
         }
     }

@@ -78,7 +78,9 @@ impl PrintSettings {
                 "json" => OutputFormat::Json,
                 "json+" => OutputFormat::JsonPlus,
                 "normal" => OutputFormat::Normal,
-                other => return Err(format!("{other:?} is none of: normal, terse, json, json+")),
+                other => {
+                    return Err(format!("{other:?}: expected one of: normal, terse, json, json+"));
+                }
             });
         }
         // json+ has all that json has.
@@ -106,7 +108,8 @@ impl PrintSettings {
 
     pub(super) fn print_terse_as(&mut self, text: &str) -> Result<(), String> {
         let version = text.trim().parse().ok().filter(|version| (2..=5).contains(version));
-        self.terse_version = version.ok_or_else(|| format!("{text:?} is none of: 2, 3, 4, 5"))?;
+        self.terse_version =
+            version.ok_or_else(|| format!("{text:?}: expected one of: 2, 3, 4, 5"))?;
         Ok(())
     }
 
@@ -114,7 +117,7 @@ impl PrintSettings {
         self.shows_progress = match text {
             "always" | "auto" => true,
             "never" => false,
-            other => return Err(format!("{other:?} is none of: always, auto, never")),
+            other => return Err(format!("{other:?}: expected one of: always, auto, never")),
         };
         Ok(())
     }
@@ -156,11 +159,10 @@ pub(in crate::job_file) struct ProgramOption {
     pub(super) meaning: &'static str,
 }
 
-const ASKS: ProgramClass =
-    Refused("it makes fio tell something instead of running jobs; ask fio itself");
-const REMOTE: ProgramClass = Refused("durio does not speak with fio's servers and clients");
+const ASKS: ProgramClass = Refused("it prints information instead of running jobs; ask fio itself");
+const REMOTE: ProgramClass = Refused("durio does not support fio's clients and servers");
 const TRIGGER: ProgramClass = Refused("durio has no triggers");
-const REPLAY: ProgramClass = Refused("durio replays no fio logs");
+const REPLAY: ProgramClass = Refused("durio does not replay fio logs");
 const INSTEAD: ProgramClass = Refused("fio refuses it as well; use write_lat_log");
 
 /// `"name": TakesWord, class, "meaning";`.
@@ -180,7 +182,7 @@ program! {
         "normal, terse, json, json+, and lists of them";
     "minimal": Nothing, Printing(|to, _| to.print_as("terse")), "the terse format";
     "append-terse": MaybeValue, Printing(PrintSettings::print_terse_too),
-        "the terse format beside what else is printed";
+        "the terse format in addition to the others";
     "terse-version": Value, Printing(PrintSettings::print_terse_as),
         "which terse format: 2, 3, 4 or 5";
     "eta": Value, Printing(PrintSettings::show_progress), "progress: always, never or auto";

@@ -40,22 +40,28 @@ pub struct Remark {
     pub at: SourcePosition,
     /// Why it has no effect; or why it is refused, and what to do: a sentence without its end.
     pub what: String,
+    /// True for a note on an option that durio ignores, as it changes nothing that is measured.
+    pub is_ignored: bool,
 }
 
 impl Remark {
     pub(crate) fn new(at: &SourcePosition, option: &str, what: &str) -> Self {
         let (option, what) = (option.to_owned(), what.to_owned());
-        Self { option, value: None, at: at.clone(), what }
+        Self { option, value: None, at: at.clone(), what, is_ignored: false }
     }
 
     fn of(setting: &JobSetting, what: &str) -> Self {
         Self { value: setting.value.clone(), ..Self::new(&setting.at, setting.name, what) }
     }
+
+    fn ignored(setting: &JobSetting, what: &str) -> Self {
+        Self { is_ignored: true, ..Self::of(setting, what) }
+    }
 }
 
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { option, value, at, what } = self;
+        let Self { option, value, at, what, is_ignored: _ } = self;
         match value {
             Some(value) => write!(f, "{at}: {option}={value}: {what}"),
             None => write!(f, "{at}: {option}: {what}"),
@@ -253,9 +259,10 @@ impl<'f> JobDraft<'f> {
         match row.class {
             Class::Honoured(_) => refusals.extend(why.as_ref().map(|why| Remark::of(setting, why))),
             Class::Noted { unless, .. } if is_neutral(unless) => {}
-            Class::Noted { reason, .. } => notes.push(Remark::of(setting, reason)),
+            Class::Noted { reason, .. } => notes.push(Remark::ignored(setting, reason)),
             Class::Refused { refines: Some(other), .. } if self.is_off(other) => {
-                notes.push(Remark::of(setting, &format!("without {other} it changes nothing")));
+                let what = format!("it has no effect without {other}");
+                notes.push(Remark::ignored(setting, &what));
             }
             Class::Refused { unless, .. } if is_neutral(unless) => {}
             Class::Refused { reason, .. } => refusals.push(Remark::of(setting, reason)),
@@ -285,11 +292,11 @@ impl<'f> JobDraft<'f> {
         let setting = |name| self.last.get(name).map(|last| last.setting);
         let (range, split) = (setting("bsrange"), setting("bssplit"));
         if let (Some(_), Some(split)) = (range, split) {
-            let reason = "it mixes with bsrange in the order of lines; give one";
+            let reason = "fio combines it with bsrange by the order of lines; give one";
             refusals.push(Remark::of(split, reason));
         }
         if let (Some(by), Some(bs)) = (split.or(range), setting("bs")) {
-            let what = format!("{} decides where it is given, also over a later bs", by.name);
+            let what = format!("{} overrides bs, even a later one", by.name);
             notes.push(Remark::of(bs, &what));
         }
         let pattern = &self.options.pattern;
@@ -343,7 +350,7 @@ fn waits(
         (true, _) => Ok(true),
         (false, Some(name)) => waits_for(name, jobs),
         (false, None) if *is_partial => {
-            Err("fio would run this job, which waits for none, beside those before")
+            Err("fio would run this job, which waits for none, next to the earlier ones")
         }
         (false, None) => Ok(false),
     };
@@ -352,21 +359,21 @@ fn waits(
     }
     match begins {
         Ok(begins) => (begins, None),
-        Err(reason) => (false, Some(format!("{reason}; durio has stonewall for order"))),
+        Err(reason) => (false, Some(format!("{reason}; use stonewall for order"))),
     }
 }
 
 /// Whether a job that waits for those called `name` begins a group, or joins the last one.
 fn waits_for(name: &str, jobs: &[ResolvedJob]) -> Result<bool, &'static str> {
     let group_of = |job: &ResolvedJob| job.group;
-    let last = jobs.last().map(group_of).ok_or("no job before has that name")?;
+    let last = jobs.last().map(group_of).ok_or("no earlier job has that name")?;
     let awaited = jobs.iter().rfind(|job| job.name == name);
-    let awaited = awaited.map(group_of).ok_or("no job before has that name")?;
+    let awaited = awaited.map(group_of).ok_or("no earlier job has that name")?;
     let is_alone = jobs.iter().all(|job| (job.name == name) == (job.group == awaited));
     match last - awaited {
-        _ if !is_alone => Err("others run at the same time as the job that is waited for"),
+        _ if !is_alone => Err("other jobs run at the same time as the awaited one"),
         0 => Ok(true),
         1 => Ok(false),
-        _ => Err("others begin before this job and after the one that it waits for"),
+        _ => Err("other jobs start between the awaited job and this one"),
     }
 }

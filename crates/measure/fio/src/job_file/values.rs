@@ -24,7 +24,7 @@ pub(super) type KbBase = u64;
 pub(super) fn size(text: &str, base: KbBase) -> Result<u64, String> {
     match scaled_size(text, base)? {
         SizeValue::Bytes(bytes) => Ok(bytes),
-        _ => Err(format!("{text:?}: neither % nor z is possible here")),
+        _ => Err(format!("{text:?}: % and z are not allowed here")),
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn signed_size(text: &str, base: KbBase) -> Result<i64, String> {
 pub(super) fn percent(text: &str, base: KbBase) -> Result<u8, String> {
     check_uncut(text)?;
     let value = u8::try_from(integer(text, base)?).ok().filter(|percent| *percent <= 100);
-    value.ok_or_else(|| format!("{text:?}: 0 to 100 is possible here"))
+    value.ok_or_else(|| format!("{text:?}: expected 0 to 100"))
 }
 
 // fio's limit (`FIO_IO_U_LIST_MAX_LEN` in its stat.h).
@@ -173,7 +173,7 @@ pub(super) fn boolean(text: &str) -> Result<bool, String> {
     match plain_number(text)? {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(format!("{text:?}: 0 or 1 is possible here")),
+        _ => Err(format!("{text:?}: expected 0 or 1")),
     }
 }
 
@@ -195,7 +195,7 @@ pub(super) fn choice<'t>(
         None => (text, None),
     };
     let found = words.iter().find(|known| **known == word);
-    let found = found.ok_or_else(|| format!("{word:?} is none of: {}", words.join(", ")))?;
+    let found = found.ok_or_else(|| format!("{word:?}: expected one of: {}", words.join(", ")))?;
     Ok((found, rest))
 }
 
@@ -215,7 +215,7 @@ fn plain_number(text: &str) -> Result<u64, String> {
 
 fn leading_number(text: &str) -> Result<(u64, &str), String> {
     if text.is_empty() {
-        return Err("there is no value".to_owned());
+        return Err("the value is missing".to_owned());
     }
     let not_a_number = || format!("{text:?} is not a number");
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -239,13 +239,13 @@ fn leading_number(text: &str) -> Result<(u64, &str), String> {
 
 fn check_blank(text: &str) -> Result<(), String> {
     if text.starts_with(|c: char| c.is_ascii_whitespace()) {
-        return Err("fio overlooks a unit after a blank; write no blank after =".to_owned());
+        return Err("fio ignores a unit after a blank; remove the blank after =".to_owned());
     }
     Ok(())
 }
 
 fn misread_unit(text: &str, number: u64, units: &str) -> String {
-    format!("{text:?}: fio would read {number} and overlook the rest; units here are {units}")
+    format!("{text:?}: fio would read {number} and ignore the rest; units here are {units}")
 }
 
 fn unsigned(value: i64, text: &str) -> Result<u64, String> {

@@ -149,7 +149,7 @@ impl<'a> Cursor<'a> {
         self.skip_blank();
         match self.peek() {
             Some(b':') => self.step(),
-            Some(_) => return Err(self.fault("there is no ':'").inside(&key)),
+            Some(_) => return Err(self.fault("missing ':'").inside(&key)),
             None => return Err(self.end().inside(&key)),
         }
         Ok(key)
@@ -179,7 +179,7 @@ impl<'a> Cursor<'a> {
                 self.step();
                 Ok(true)
             }
-            Some(_) => Err(self.fault("there is no ',' between two values")),
+            Some(_) => Err(self.fault("missing ',' between two values")),
         }
     }
 
@@ -424,7 +424,7 @@ impl Cursor<'_> {
                     return self.past_key(is_object);
                 }
                 Some(_) if !needs_comma => return self.past_key(is_object),
-                Some(_) => return Err(self.fault("there is no ',' between two values")),
+                Some(_) => return Err(self.fault("missing ',' between two values")),
             }
             needs_comma = true;
         }

@@ -450,4 +450,60 @@ mod tests {
         assert_eq!(lengths, [10, 10, 12]);
         assert!(not_zero(&shares.ms).is_empty());
     }
+
+    #[test]
+    fn each_edge_belongs_to_the_share_above_it() {
+        let edges = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000];
+        for (index, edge) in edges.into_iter().enumerate() {
+            assert_eq!((place(edge - 1), place(edge)), (index, index + 1), "{edge}");
+        }
+    }
+
+    #[test]
+    fn a_share_above_nothing_is_a_hundredth_of_a_percent_at_least() {
+        let shares = [percent(0, 7), percent(1, 1_000_000), percent(1, 5000), percent(7, 7)];
+        assert_eq!(shares, [0.0, 0.01, 0.02, 100.0]);
+        assert_eq!(percent(0, 0), 0.0);
+    }
+
+    #[test]
+    fn an_option_is_the_last_of_the_jobs_own_or_else_the_last_of_all_jobs() {
+        let pairs = |list: &[(&str, &str)]| -> OptionPairs {
+            list.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
+        let global = pairs(&[("bs", "1k"), ("rw", "read"), ("bs", "2k")]);
+        let own = pairs(&[("rw", "write"), ("rw", "randread"), ("size", "1m")]);
+        let job = FioJob { options: Some(own), ..FioJob::default() };
+        let found = ["rw", "bs", "size", "iodepth"].map(|name| job.option(name, &global));
+        assert_eq!(found, [Some("randread"), Some("2k"), Some("1m"), None]);
+        assert_eq!(FioJob::default().option("rw", &global), Some("read"));
+    }
+
+    #[test]
+    fn whole_rates_are_rounded_down_and_those_of_no_time_are_zero() {
+        let of = |total_ios, runtime| {
+            DirectionFigures { total_ios, runtime, ..DirectionFigures::default() }.whole_iops()
+        };
+        assert_eq!([of(1999, 1000), of(7, 3000), of(3, 2000), of(5, 0)], [1999, 2, 1, 0]);
+    }
+
+    #[test]
+    fn a_phantom_has_neither_name_nor_group() {
+        let of = |name: &str, groupid| {
+            FioJob { jobname: name.to_owned(), groupid, ..FioJob::default() }.is_phantom()
+        };
+        assert!(of("", 0xffff_ffff) && of("", u64::MAX));
+        assert!(!of("a", 0xffff_ffff) && !of("", 0) && !of("", 0xffff_fffe));
+    }
+
+    #[test]
+    fn samples_are_fios_count_or_else_those_of_the_bins() {
+        let bins = FioBins::from_middles([(10, 3), (20, 4)]).unwrap();
+        let of = |n| LatencyBlock { n, bins: bins.clone(), ..LatencyBlock::default() }.samples();
+        assert_eq!([of(None), of(Some(0)), of(Some(9))], [7, 0, 9]);
+        let percentiles = vec![(50.0, 5), (99.0, 8), (99.9, 9)];
+        let block = LatencyBlock { percentiles, ..LatencyBlock::default() };
+        let found = [50.0, 99.0, 99.9, 95.0].map(|percent| block.percentile_ns(percent));
+        assert_eq!(found, [Some(5), Some(8), Some(9), None]);
+    }
 }

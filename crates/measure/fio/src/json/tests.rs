@@ -192,3 +192,44 @@ proptest! {
         prop_assert_eq!(found, output);
     }
 }
+
+/// A key that is read into another's field would be written from there too, and a round trip sees nothing.
+#[test]
+fn each_key_of_a_device_is_read_into_its_own_field() {
+    let text = r#"{"fio version": "fio-3.36", "jobs": [], "disk_util": [{"name": "md0",
+        "read_ios": 1, "write_ios": 2, "read_sectors": 3, "write_sectors": 4, "read_merges": 5,
+        "write_merges": 6, "read_ticks": 7, "write_ticks": 8, "in_queue": 9, "util": 10.5,
+        "aggr_read_ios": 11, "aggr_write_ios": 12, "aggr_read_sectors": 13,
+        "aggr_write_sectors": 14, "aggr_read_merges": 15, "aggr_write_merge": 16,
+        "aggr_read_ticks": 17, "aggr_write_ticks": 18, "aggr_in_queue": 19, "aggr_util": 20.5}]}"#;
+    let counters = |first: u64, util| DiskCounters {
+        read_ios: first,
+        write_ios: first + 1,
+        read_sectors: Some(first + 2),
+        write_sectors: Some(first + 3),
+        read_merges: first + 4,
+        write_merges: first + 5,
+        read_ticks: first + 6,
+        write_ticks: first + 7,
+        in_queue: first + 8,
+        util,
+    };
+    let (own, members) = (counters(1, 10.5), Some(counters(11, 20.5)));
+    let expected = DiskUtil { name: "md0".to_owned(), own, members, ..DiskUtil::default() };
+    assert_eq!(read(text.as_bytes()).unwrap().output.disk_util, Some(vec![expected]));
+}
+
+#[test]
+fn each_key_of_a_job_that_shares_a_field_is_read_into_its_own_part() {
+    let text = r#"{"fio version": "fio-3.36", "jobs": [{"jobname": "a", "total_err": 3,
+        "first_error": 5, "latency_depth": 6, "latency_target": 7, "latency_percentile": 8.5,
+        "latency_window": 9, "latency_ns": {"2": 10.0}, "latency_us": {"2": 11.0},
+        "latency_ms": {"2": 12.0}}]}"#;
+    let output = read(text.as_bytes()).unwrap().output;
+    let [job] = output.jobs.as_slice() else { panic!("{output:?}") };
+    assert_eq!(job.errors, Some((3, 5)));
+    let search = LatencySearch { depth: 6, target: 7, percentile: 8.5, window: 9 };
+    assert_eq!(job.latency_search, Some(search));
+    let shares = [&job.latency.ns, &job.latency.us, &job.latency.ms].map(|shares| shares[0].1);
+    assert_eq!(shares, [10.0, 11.0, 12.0]);
+}

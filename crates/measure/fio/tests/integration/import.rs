@@ -3,6 +3,7 @@
 //! Environment: `DURIO_TEST_SKIPS`, where a test that could not run leaves a line.
 
 mod any_job;
+mod bounds;
 mod derived;
 mod examples;
 mod exported;

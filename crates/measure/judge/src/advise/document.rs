@@ -6,6 +6,7 @@
 use crate::compare::Comparison;
 use serde::{Deserialize, Serialize};
 
+use super::apply::{Apply, ConfigFile, ConfigLine};
 use super::evidence::Evidence;
 use super::rule::{AdviceRole, AdviceSource, AdviceState, Risk, Subject};
 
@@ -31,7 +32,12 @@ pub struct AdviceReport {
     pub advice: Vec<Advice>,
     /// Documents that contradict each other on a rule that is not met here.
     pub conflicts: Vec<Conflict>,
-    /// Notes on the input, such as settings that no rule reads.
+    /// The lines that keep the changes, by file.
+    pub files: Vec<ConfigFile>,
+    /// Where settings and measured values come from: a server that runs here, a run and its age.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<String>,
+    /// Notes on the input, such as a run of other storage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -53,8 +59,13 @@ pub struct RuleCounts {
 pub struct Advice {
     pub rule: String,
     pub name: String,
-    /// The advice, in a sentence.
+    /// What to do, as an instruction.
     pub title: String,
+    /// The present value, in words.
+    pub now: Option<String>,
+    /// The advised value of a single setting.
+    pub new: Option<String>,
+    pub gain: Gain,
     pub layer: String,
     pub subject: Subject,
     /// The device, mount point or database; empty if there is none here.
@@ -70,9 +81,12 @@ pub struct Advice {
     pub read: Vec<ReadFact>,
     /// The facts that were missing.
     pub missing: Vec<MissingFact>,
+    /// Why, and what to heed.
     pub advice: String,
     /// How to apply and undo it.
     pub apply: Apply,
+    /// The lines that keep it.
+    pub lines: Vec<ConfigLine>,
     /// What may come of it.
     pub risk: Risk,
     /// What the project measured of the rule on its own storage, or why it could not; evidence
@@ -83,17 +97,31 @@ pub struct Advice {
     pub sources: Vec<AdviceSource>,
 }
 
-/// How to apply and undo a piece of advice.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Apply {
-    /// A command, gone at the next boot.
-    pub command: Option<String>,
-    /// A udev rule, which stays.
-    pub udev: Option<String>,
-    /// A setting of the database or of the boot, which stays.
-    pub setting: Option<String>,
-    /// What undoes the command.
-    pub undo: Option<String>,
+/// What following a piece of advice is expected to gain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    pub basis: GainBasis,
+    /// How many times as much; `None` where nothing measured it.
+    pub ratio: Option<f64>,
+    /// In words, with its evidence.
+    pub says: String,
+}
+
+/// What an expected gain rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+// Ordered: reports show them in this order.
+pub enum GainBasis {
+    /// It gains durability, not speed.
+    Durability,
+    /// A run on the user's storage measured it.
+    Run,
+    /// The project's own A/B test.
+    AbTest,
+    /// A source says so; nothing measured it.
+    Source,
+    /// The project's own A/B test found no gain, or a loss.
+    Refuted,
 }
 
 /// A fact that decided.

@@ -22,7 +22,7 @@ word_enum! {
 }
 
 /// A measurement of a rule's claim, or why there is none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// What came of it.
     pub outcome: EvidenceOutcome,
@@ -31,6 +31,18 @@ pub struct Evidence {
     /// The conditions of the measurement; `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Conditions>,
+    /// The measured gain, where it is one number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain: Option<MeasuredGain>,
+}
+
+/// How many times as much a rule gained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredGain {
+    pub ratio: f64,
+    /// What it is a multiple of.
+    pub over: String,
 }
 
 /// The conditions of a measurement.
@@ -99,18 +111,19 @@ struct Measurement {
     place: String,
     date: String,
     doubt: Option<String>,
+    gain: Option<MeasuredGain>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UnmeasuredFile {
-    unmeasured: Vec<Need>,
+    unmeasured: Vec<MissingMeasurement>,
 }
 
 /// What several rules need.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Need {
+struct MissingMeasurement {
     needs: String,
     rules: Vec<String>,
 }
@@ -177,7 +190,12 @@ fn evidence(
         load: place.load.clone(),
         doubt: measurement.doubt,
     };
-    Ok(Evidence { outcome: measurement.outcome, says: measurement.says, measured: Some(measured) })
+    Ok(Evidence {
+        outcome: measurement.outcome,
+        says: measurement.says,
+        measured: Some(measured),
+        gain: measurement.gain,
+    })
 }
 
 /// Year, month and day, with as many digits as they have.
@@ -194,10 +212,10 @@ pub(super) fn is_date(text: &str) -> bool {
 fn unmeasured(text: &str) -> Result<ByRule, WrongRule> {
     let UnmeasuredFile { unmeasured } = parsed("unmeasured.toml", text)?;
     let mut found = ByRule::new();
-    for Need { needs, rules } in unmeasured {
+    for MissingMeasurement { needs, rules } in unmeasured {
         for rule in rules {
             let outcome = EvidenceOutcome::NotMeasurable;
-            let evidence = Evidence { outcome, says: needs.clone(), measured: None };
+            let evidence = Evidence { outcome, says: needs.clone(), measured: None, gain: None };
             if needs.is_empty() || found.insert(rule.clone(), vec![evidence]).is_some() {
                 return Err((rule, "it needs one reason".to_owned()));
             }

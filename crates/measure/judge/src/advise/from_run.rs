@@ -360,7 +360,7 @@ fn validity(gathered: &mut RunFacts<'_>, findings: &Findings) {
     gathered.number("file_over_memory", smallest_file(findings));
 }
 
-/// Of buffered reads, the smallest file ÷ the machine's memory, or the bound that was set.
+/// The smallest file of buffered reads ÷ the machine's memory, or the bound that was set.
 fn smallest_file(findings: &Findings) -> Option<f64> {
     let memory = findings.host.memory.get();
     let workloads = findings.workloads.iter();
@@ -488,5 +488,6 @@ fn commit_delay(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let best = advised.max_by(|a, b| a.gain_share.total_cmp(&b.gain_share));
     if let Some(advice) = best {
         gathered.commit_delay(float(advice.delay.get()));
+        gathered.number("commit_delay_gain", Some(1.0 + advice.gain_share));
     }
 }

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use durio_analyse::{Explanation, ExplanationFact, ExplanationKind};
 use serde::{Deserialize, Serialize};
 
+use super::apply::{Apply, SettingChange};
 use super::condition::Condition;
 use super::evidence::{self, ByRule, Evidence, WrongRule};
 use super::facts::{AdviceError, Catalogue, named_in};
@@ -71,7 +72,7 @@ word_enum! {
     Met "met",
     NotMet "not met",
     /// Something that it needs is not known.
-    CannotTell "cannot tell",
+    CannotTell "undecided",
     /// There is nothing here that it is about.
     NotApplicable "not applicable",
 }
@@ -164,6 +165,15 @@ pub struct ProofMethod {
     pub load: ProveLoad,
 }
 
+/// The result of a run that shows how many times as much a rule gains.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GainFact {
+    pub(super) fact: String,
+    /// What it is a multiple of.
+    pub(super) over: String,
+}
+
 /// Another document that says the opposite.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -181,7 +191,7 @@ pub struct Rule {
     pub id: String,
     /// In words, as `--rule` takes it too.
     pub name: String,
-    /// The advice, in one sentence.
+    /// What to do, as an instruction without facts in it.
     pub title: String,
     /// The layer in words.
     pub layer: String,
@@ -191,7 +201,21 @@ pub struct Rule {
     /// For which databases; all, if none is named.
     #[serde(default)]
     pub databases: Vec<String>,
+    /// Why, and what to heed.
     pub advice: String,
+    /// The present value in words, where it is not that of the settings or of what decided.
+    pub(super) now: Option<String>,
+    /// The settings that it changes; commands and lines follow from them.
+    #[serde(default)]
+    pub(super) set: Vec<SettingChange>,
+    /// What a run measures of its gain.
+    pub(super) gain: Option<GainFact>,
+    /// True if acknowledged writes can be lost where it is not met.
+    #[serde(default)]
+    pub(super) guards_data: bool,
+    /// The group of the database's settings; empty for a rule about no database.
+    #[serde(skip)]
+    pub(super) group: String,
     /// What may come of it.
     pub risk: Risk,
     #[serde(skip)]
@@ -232,14 +256,38 @@ impl Rule {
 
     /// The texts that may name facts.
     fn templates(&self) -> impl Iterator<Item = &str> {
-        let optional = [&self.command, &self.undo, &self.udev, &self.setting];
+        let optional = [&self.command, &self.undo, &self.udev, &self.setting, &self.now];
         let texts = optional.into_iter().flatten().map(String::as_str);
-        texts.chain([self.advice.as_str()])
+        let facts = self.set.iter().map(|change| change.to.as_str());
+        texts.chain(facts).chain([self.advice.as_str()])
+    }
+
+    /// Finds the commands and lines that follow from the settings, as far as its file has no others.
+    fn apply_settings(&mut self, catalogue: &Catalogue) {
+        let database = self.databases.first();
+        let group = database.and_then(|name| catalogue.settings_of(name)).unwrap_or_default();
+        self.group = group.to_owned();
+        self.set.iter_mut().for_each(|change| change.find_fact(group));
+        let all: Vec<Apply> = self.set.iter().map(|change| change.apply(group)).collect();
+        let join = |part: fn(&Apply) -> Option<&String>, by: &str| {
+            let texts: Vec<&str> = all.iter().filter_map(part).map(String::as_str).collect();
+            (!texts.is_empty()).then(|| texts.join(by))
+        };
+        // A setting that only its own words describe cannot be changed by a command.
+        if self.setting.is_none() {
+            let command = join(|apply| apply.command.as_ref(), " && ");
+            self.command = self.command.take().or(command);
+            let undo = join(|apply| apply.undo.as_ref(), " && ");
+            self.undo = self.undo.take().or(undo);
+        }
+        self.udev = self.udev.take().or_else(|| join(|apply| apply.udev.as_ref(), "\n"));
+        let setting = join(|apply| apply.setting.as_ref(), " and ");
+        self.setting = self.setting.take().or(setting);
     }
 
     /// The rule in words, without a machine to apply it to.
     pub(crate) fn explanation(&self) -> Explanation {
-        let words = [self.id.as_str(), &self.title, "", &self.advice];
+        let words = [self.id.as_str(), &self.title, &self.advice, ""];
         let mut explanation = Explanation::new(ExplanationKind::AdviceRule, words);
         let mut add = |label: &str, text: String, url: &str| {
             let (label, url) = (label.to_owned(), url.to_owned());
@@ -364,6 +412,7 @@ fn complete(rule: &mut Rule, sources: &SourcesByName, catalogue: &Catalogue) -> 
     let source = |key: &String| {
         sources.get(key).cloned().ok_or_else(|| format!("there is no source '{key}'"))
     };
+    rule.apply_settings(catalogue);
     rule.sources = rule.source_keys.iter().map(source).collect::<Result<_, _>>()?;
     for other in &rule.contradicted {
         rule.contradicting.push((other.says.clone(), source(&other.source)?));
@@ -400,10 +449,11 @@ fn check(rule: &Rule, catalogue: &Catalogue) -> Result<(), String> {
     if rule.command.is_some() != rule.undo.is_some() {
         return Err("a command and what undoes it belong together".to_owned());
     }
-    for text in rule.templates() {
-        for name in named_in(text) {
-            catalogue.kind(name).ok_or_else(|| format!("there is no fact '{name}' for a text"))?;
-        }
+    let of_texts = rule.templates().flat_map(named_in);
+    let of_settings = rule.set.iter().map(|change| change.fact.as_str());
+    let of_gain = rule.gain.iter().map(|gain| gain.fact.as_str());
+    for name in of_texts.chain(of_settings).chain(of_gain) {
+        catalogue.kind(name).ok_or_else(|| format!("there is no fact '{name}' for a text"))?;
     }
     Ok(())
 }

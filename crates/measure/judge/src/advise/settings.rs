@@ -1,11 +1,9 @@
-//! A database's settings as the user gives them: one by one, or by its configuration file.
+//! A database's settings, as a user, a server that runs or its configuration files give them.
 //!
-//! The caller reads the file; the database is never asked.
-//!
-//! Files are read simply: `name = value`, `name value` or `name: value`, `#` and `;` start
-//! comments, the last of several counts, included files are not followed. In files with sections
-//! only those of the server count. Settings missing in a file are unknown: defaults differ by
-//! version.
+//! The caller reads the files and asks the server. Files are read simply: `name = value`,
+//! `name value` or `name: value`, `#` and `;` start comments, the last of several counts. In files
+//! with sections only the server's count. Settings missing in a file are unknown: defaults differ
+//! by version.
 
 use super::facts::{AdviceError, Catalogue, Facts};
 
@@ -30,13 +28,23 @@ pub struct DatabaseSetting {
 pub struct DatabaseSettings {
     /// Named by the user: each must be one that a rule reads.
     pub given: Vec<DatabaseSetting>,
-    /// From a file: those that no rule reads are passed over.
+    /// From files or the server, a later one in place of an earlier one; those that no rule reads
+    /// are passed over.
     pub from_file: Vec<DatabaseSetting>,
 }
+
+/// The files, by name and text, that a line of a file includes: by the file's name, the directive
+/// and its value.
+pub type IncludedFiles<'a> = &'a mut dyn FnMut(&str, &str, &str) -> Vec<(String, String)>;
 
 impl DatabaseSettings {
     /// Takes the settings of a configuration file whose name is `file`.
     pub fn read_file(&mut self, file: &str, text: &str) {
+        self.read_including(file, text, &mut |_, _, _| Vec::new());
+    }
+
+    /// The same, with the files that it includes.
+    pub fn read_including(&mut self, file: &str, text: &str, included: IncludedFiles<'_>) {
         // Lines before the first section count: postgresql.conf has no sections.
         let mut counts = true;
         for (number, line) in text.lines().take(LINES_MAX).enumerate() {
@@ -44,7 +52,14 @@ impl DatabaseSettings {
             if let Some(section) = line.strip_prefix('[') {
                 let section = section.trim_end_matches(']').trim();
                 counts = is_of_server(section);
-            } else if let (true, Some((name, value))) = (counts, setting(line)) {
+                continue;
+            }
+            let Some((name, value)) = setting(line) else { continue };
+            if name.trim_start_matches('!').starts_with("include") {
+                for (file, text) in included(file, &name, &value) {
+                    self.read_including(&file, &text, included);
+                }
+            } else if counts {
                 let place = format!("{file}:{}", number + 1);
                 self.from_file.push(DatabaseSetting { name, value, place });
             }
@@ -167,6 +182,27 @@ mod tests {
         assert_eq!(facts.number("mysql.sync_binlog"), Some(1.0));
         let capacity = facts.get("mysql.innodb_io_capacity").unwrap();
         assert!(capacity.value.is_err(), "a count takes no unit: {capacity:?}");
+    }
+
+    #[test]
+    fn a_file_that_is_included_counts_at_its_place_and_begins_without_a_section() {
+        let mut settings = DatabaseSettings::default();
+        let text = "[mysqld]\nsync_binlog = 1\n!includedir conf.d\ninnodb_io_capacity = 300\n\
+                    [client]\n!include last.cnf\nsync_binlog = 9\n";
+        let mut asked = Vec::new();
+        settings.read_including("my.cnf", text, &mut |file, directive, value| {
+            asked.push(format!("{file} {directive} {value}"));
+            let text = match value {
+                "conf.d" => "[mysqld]\nsync_binlog = 5\ninnodb_io_capacity = 200\n",
+                _ => "[mysqld]\nsync_binlog = 7\n",
+            };
+            vec![(format!("{value}/x"), text.to_owned())]
+        });
+        assert_eq!(asked, ["my.cnf !includedir conf.d", "my.cnf !include last.cnf"]);
+        let facts = settings.facts(Catalogue::shipped().unwrap(), Some("mysql")).unwrap();
+        assert_eq!(facts.number("mysql.innodb_io_capacity"), Some(300.0));
+        let binlog = facts.get("mysql.sync_binlog").unwrap();
+        assert_eq!((binlog.text.as_str(), binlog.place.as_str()), ("7", "last.cnf/x:2"));
     }
 
     #[test]

@@ -164,8 +164,8 @@ rules! {
          of the storage" =>
         "compare with larger blocks or another engine before blaming the storage";
     Claim "tail-gap" distribution::tail:
-        "one operation in ten thousand is far slower than the p99 tells, and a transaction of \
-         many operations meets it often" =>
+        "one operation in ten thousand is far slower than the p99 suggests, and a transaction of \
+         many operations hits one often" =>
         "quote p99.9 and p99.99";
     Claim "too-short" method::too_short:
         "caches, garbage collection, burst credits and heat show after minutes; under 300 s \

@@ -462,6 +462,9 @@ impl AuditError {
 }
 
 #[cfg(test)]
+mod column_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -39,7 +39,7 @@ pub struct PublishedTable {
     pub block_size: String,
     /// How I/O was submitted and made durable, in its words.
     pub method: String,
-    /// Of which operations the rates are.
+    /// The operations that the rates count.
     pub operation: OperationName,
     /// The rates; at least two levels.
     pub points: Vec<RatePoint>,

@@ -54,21 +54,21 @@ fn flush_stripped(layer: &Layer, block: &BlockFacts, read: Vec<EvidenceReading>)
         () if own == Some("write back") => (
             "cache-view-overridden",
             SignalWord::UnsafeConfig,
-            "somebody told the kernel that the cache is not volatile; the device says that it is, \
-             and no flush is sent: acknowledged commits can be lost at a power cut",
+            "queue/write_cache was changed to 'write through', but the device says that its cache \
+             is volatile: no flush is sent, and a power cut can lose acknowledged commits",
             "echo 'write back' into queue/write_cache of the device",
         ),
         () if block.virtio_flush == Some(false) => (
             "virtio-no-flush",
             SignalWord::Suspect,
-            "the hypervisor offers no flush, so that a sync ends in this machine; unless the host \
-             commits each write before it completes it, it loses them with the host's page cache",
+            "the hypervisor offers no flush, so a sync ends in this machine; unless the host \
+             stores each write before completing it, a power cut loses the host's page cache",
             "offer the flush: Firecracker cache_type=Writeback, QEMU cache=none or writeback",
         ),
         () if layer.kind == LayerKind::Nbd => (
             "nbd-no-flush",
             SignalWord::Suspect,
-            "the server does not offer flushes, so that a sync ends in this machine",
+            "the server does not offer flushes, so a sync ends in this machine",
             "serve the device with flush and FUA",
         ),
         () if bus == "usb" => (
@@ -81,18 +81,18 @@ fn flush_stripped(layer: &Layer, block: &BlockFacts, read: Vec<EvidenceReading>)
         () if bus == "nvme" => (
             "no-volatile-cache",
             SignalWord::Declared,
-            "the controller declares that it has no volatile write cache (VWC), so that a sync sends \
+            "the controller declares that it has no volatile write cache (VWC), so a sync sends \
              no flush: right for a drive with power-loss protection, fatal if the claim is false",
-            "look up power-loss protection for the model, and the health of its capacitors in the \
-             SMART log",
+            "check the model's data sheet for power-loss protection, and the SMART log for the \
+             health of its capacitors",
         ),
         () => (
             "no-volatile-cache",
             SignalWord::Declared,
-            "the kernel assumes that the device has no volatile cache, so that a sync sends no \
-             flush: right if the device keeps accepted data without power, fatal if it does not",
-            "find out whether the device or its controller has power-loss protection, or what the \
-             host does with writes",
+            "the kernel assumes that the device has no volatile cache, so a sync sends no flush: \
+             right if the device keeps accepted data without power, fatal if it does not",
+            "find out whether the device or its controller has power-loss protection; in a \
+             virtual machine, what the host does with writes",
         ),
     };
     signal((id, word, layer_name(layer)), read, implies, advice)
@@ -113,9 +113,9 @@ pub(super) fn contradicts_kernel(layer: &Layer, _: &Host) -> Option<Signal> {
         WriteCache::WriteBack if is_off => (
             "device-word-not-volatile",
             SignalWord::Declared,
-            "the kernel treats the cache as volatile and sends flushes; the device says that it \
-             has no volatile write cache, or that it is off, so that a flush has nothing to do if \
-             the claim is true",
+            "the kernel treats the cache as volatile and sends flushes; the device says that its \
+             volatile write cache is absent or off, so a flush has nothing to do if the claim is \
+             true",
             "",
         ),
         WriteCache::WriteBack => return None,
@@ -123,15 +123,15 @@ pub(super) fn contradicts_kernel(layer: &Layer, _: &Host) -> Option<Signal> {
         WriteCache::WriteThrough if enabled == Some("yes") => (
             "device-word-volatile",
             SignalWord::UnsafeConfig,
-            "the device says that its volatile write cache is on; the kernel treats it as write \
-             through and sends no flush: acknowledged commits can be lost at a power cut",
-            "echo 'write back' into queue/write_cache of the device, or switch its cache off",
+            "the device says that its volatile write cache is on, but the kernel treats it as \
+             write through and sends no flush: a power cut can lose acknowledged commits",
+            "echo 'write back' into queue/write_cache of the device, or turn its cache off",
         ),
         WriteCache::WriteThrough if present == Some("present") => (
             "device-word-volatile",
             SignalWord::Suspect,
             "the device says that it has a volatile write cache, but not whether it is on; the \
-             kernel treats it as write through and sends no flush",
+             kernel treats the cache as write through and sends no flush",
             "find out whether the cache is on (nvme get-feature -f 6); if it is, echo 'write back' \
              into queue/write_cache of the device",
         ),
@@ -156,10 +156,10 @@ pub(super) fn fua(layer: &Layer, _: &Host) -> Option<Signal> {
     let fua = block.fua.filter(|_| is_flushed(layer))?;
     let implies = match fua {
         true => {
-            "writes of O_DSYNC may be sent with FUA instead of a flush; the kernel's counter of \
-             flushes does not see them"
+            "O_DSYNC writes may be sent with FUA instead of a flush; the kernel's flush counter \
+             does not show them"
         }
-        false => "the device takes no FUA: O_DSYNC is a write and a flush",
+        false => "the device does not support FUA: O_DSYNC is a write and a flush",
     };
     let read = vec![reading("FUA", sysfs(layer, "queue/fua"), if fua { "1" } else { "0" })];
     signal(("fua", SignalWord::Fact, layer_name(layer)), read, implies, "")
@@ -182,8 +182,8 @@ pub(super) fn qemu_nvme(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("qemu-nvme-fua", SignalWord::Suspect, layer_name(layer)),
         read,
-        "QEMU's NVMe controller announces FUA and does not act on it (hw/nvme/ctrl.c, nvme_do_write): \
-         writes of O_DSYNC may be acknowledged from the host's cache",
+        "QEMU's NVMe controller announces FUA but ignores it (hw/nvme/ctrl.c, nvme_do_write): \
+         O_DSYNC writes may be acknowledged from the host's cache",
         "start QEMU with write-cache=off for the device, or sync with fdatasync",
     )
 }
@@ -205,8 +205,8 @@ pub(super) fn ephemeral(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("ephemeral", SignalWord::Declared, layer_name(layer)),
         vec![reading("model", sysfs(layer, "device/model"), model)],
-        "by its name a virtual machine's local disk: its content survives a reboot, and is gone \
-         when the machine is stopped, moved or lost, however often it was synced",
+        "its model name is that of a virtual machine's local disk: the content survives a reboot, \
+         but is lost when the machine is stopped, moved or lost, however often it was synced",
         "keep replicas elsewhere, or put the log on a volume",
     )
 }
@@ -224,8 +224,8 @@ pub(super) fn cloud_volume(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("cloud-volume", SignalWord::Declared, layer_name(layer)),
         vec![reading("vendor and model", sysfs(layer, "device/model"), model)],
-        "by its name a volume of a cloud's storage: what is acknowledged is kept as its provider \
-         promises, which nothing here can check",
+        "its model name is that of a cloud volume: acknowledged data is kept as the provider \
+         promises, which cannot be checked from here",
         "",
     )
 }
@@ -240,11 +240,10 @@ pub(super) fn raid_controller(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("raid-controller", SignalWord::Declared, layer_name(layer)),
         read,
-        "a RAID controller stands before the drives and answers flushes for them; whether its \
-         cache has a battery that works, and whether the drives' own caches are off, cannot be \
-         seen from here",
-        "ask the controller's tool (storcli, ssacli): battery or flash backup in order, write policy \
-         not 'always write back', physical drives' cache disabled",
+        "a RAID controller answers flushes for its drives; whether its cache has a working \
+         battery, and whether the drives' caches are off, cannot be seen from here",
+        "ask the controller's tool (storcli, ssacli): battery or flash backup healthy, write \
+         policy not 'always write back', the drives' caches disabled",
     )
 }
 
@@ -264,13 +263,13 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
         "the device declares that it has no volatile write cache, or the kernel assumes so",
         "a sync sends no flush: right for a drive with power-loss protection, fatal if the \
          claim is false",
-        "look up power-loss protection for the model; of a virtual disk, what the host does \
-         with writes",
+        "check the model's data sheet for power-loss protection; for a virtual disk, find out \
+         what the host does with writes",
     ],
     [
         "cache-view-overridden",
         "unsafe-config",
-        "the device says that its cache is volatile, and queue/write_cache was set to 'write \
+        "the device says that its cache is volatile, but queue/write_cache was set to 'write \
          through'",
         "no flush is sent to a cache that loses its content without power: acknowledged commits \
          can be lost",
@@ -301,32 +300,32 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
     [
         "device-word-not-volatile",
         "declared",
-        "the kernel sends flushes, and the device says that it has no volatile write cache or \
-         that it is off",
-        "a flush has nothing to do if the claim is true; a fast flush is then no surprise",
+        "the kernel sends flushes, but the device says that its volatile write cache is absent or \
+         off",
+        "a flush has nothing to do if the claim is true, so a fast flush is expected",
         "",
     ],
     [
         "device-word-volatile",
         "unsafe-config, suspect",
-        "the device says that it has a volatile write cache, and the kernel sends no flush",
+        "the device says that it has a volatile write cache, but the kernel sends no flush",
         "acknowledged commits can be lost at a power cut if the cache is on",
         "find out whether it is on (nvme get-feature -f 6); if so, echo 'write back' into \
-         queue/write_cache, or switch the cache off",
+         queue/write_cache, or turn the cache off",
     ],
     [
         "fua",
         "fact",
         "whether the device accepts FUA writes",
-        "with FUA, an O_DSYNC write needs no flush of the whole cache, and the kernel's counter \
-         of flushes does not see it; without, it is a write and a flush",
+        "with FUA, an O_DSYNC write needs no flush of the whole cache, and the kernel's flush \
+         counter does not show it; without, it is a write and a flush",
         "",
     ],
     [
         "qemu-nvme-fua",
         "suspect",
         "QEMU's emulated NVMe controller announces FUA",
-        "it does not act on it (hw/nvme/ctrl.c, nvme_do_write): O_DSYNC writes may be \
+        "the controller ignores it (hw/nvme/ctrl.c, nvme_do_write): O_DSYNC writes may be \
          acknowledged from the host's cache",
         "start QEMU with write-cache=off for the device, or sync with fdatasync",
     ],
@@ -334,7 +333,7 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
         "ephemeral",
         "declared",
         "the model is that of a cloud machine's local disk",
-        "its content survives a reboot, and is gone when the machine is stopped, moved or lost, \
+        "its content survives a reboot, but is lost when the machine is stopped, moved or lost, \
          however often it was synced",
         "keep replicas elsewhere, or put the log on a volume",
     ],
@@ -342,8 +341,7 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
         "cloud-volume",
         "declared",
         "the model is that of a cloud provider's network volume",
-        "what is acknowledged is kept as the provider promises, which nothing in the guest can \
-         check",
+        "acknowledged data is kept as the provider promises, which cannot be checked in the guest",
         "",
     ],
     [
@@ -351,8 +349,8 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
         "declared",
         "a hardware RAID controller's driver serves the disk",
         "the controller answers flushes for its drives; the state of its battery and of the \
-         drives' own caches cannot be seen from here",
-        "ask its tool (storcli, ssacli): backup in order, policy not 'always write back', the \
+         drives' caches cannot be seen from here",
+        "ask its tool (storcli, ssacli): backup healthy, policy not 'always write back', the \
          drives' caches off",
     ],
 ];

@@ -59,7 +59,7 @@ pub(super) fn memory_backed(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("memory-backed", SignalWord::UnsafeConfig, layer_name(layer)),
         vec![read],
-        "it lies in memory: a sync stores nothing, and nothing survives a power cut",
+        "it is in memory: a sync stores nothing, and nothing survives a power cut",
         "name a directory on the storage that the database will use",
     )
 }
@@ -69,8 +69,8 @@ pub(super) fn barriers_off(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("barriers-off", SignalWord::UnsafeConfig, layer_name(layer)),
         vec![option],
-        "with this option a sync writes, but sends neither flush nor FUA: acknowledged commits can \
-         be lost at a power cut, and the order of the journal's writes with them",
+        "with this option a sync writes, but sends neither flush nor FUA: a power cut can lose \
+         acknowledged commits, and the order of the journal's writes",
         "mount without it, unless every device below is proved to keep its cache",
     )
 }
@@ -80,8 +80,8 @@ pub(super) fn overlay_volatile(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("overlay-volatile", SignalWord::UnsafeConfig, layer_name(layer)),
         vec![option],
-        "the overlay leaves out every sync, whatever the filesystem of its upper directory does",
-        "mount without it, or keep the database's files on a volume beside the overlay",
+        "the overlay skips every sync, whatever the filesystem of its upper directory does",
+        "mount without it, or keep the database's files on a volume outside the overlay",
     )
 }
 
@@ -93,8 +93,8 @@ pub(super) fn checkpoint_disabled(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("checkpoint-disabled", SignalWord::UnsafeConfig, layer_name(layer)),
         vec![reading("mount option", MOUNTS, option.clone())],
-        "without checkpoints the filesystem goes back, after a power cut, to the state in which they \
-         were switched off: synced data is lost (kernel, filesystems/f2fs.rst)",
+        "after a power cut the filesystem returns to its state when checkpoints were turned off: \
+         synced data is lost (kernel, filesystems/f2fs.rst)",
         "mount with checkpoint=enable",
     )
 }
@@ -139,8 +139,8 @@ pub(super) fn zfs_sync_property(layer: &Layer, host: &Host) -> Option<Signal> {
     signal(
         ("zfs-sync-unknown", SignalWord::Fact, layer_name(layer)),
         read,
-        "with sync=disabled ZFS acknowledges before anything is stored; the kernel shows that \
-         property nowhere, so it cannot be seen from here",
+        "with sync=disabled ZFS acknowledges before anything is stored; the kernel does not show \
+         that property, so durio cannot see it",
         format!("zfs get sync,logbias {}", filesystem.source),
     )
 }
@@ -161,9 +161,9 @@ pub(super) fn no_journal(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("no-journal", SignalWord::Fact, layer_name(layer)),
         vec![read],
-        "there is no journal: a sync stores the file's data and its inode, but after a power cut the \
-         filesystem's structure is what its check can put together",
-        "make the filesystem with a journal",
+        "without a journal a sync stores the file's data and inode, but after a power cut the \
+         filesystem's structure depends on what fsck can repair",
+        "create the filesystem with a journal",
     )
 }
 
@@ -171,7 +171,8 @@ pub(super) fn no_journal(layer: &Layer, _: &Host) -> Option<Signal> {
 const JOURNAL_OPTIONS: [(&str, &str); 3] = [
     (
         "data=writeback",
-        "what was synced is kept; after a power cut, files that were not synced may show old blocks",
+        "synced data is kept; after a power cut, files that were not synced may contain old \
+         blocks",
     ),
     ("data=journal", "all data is written twice: into the journal, then in place"),
     (
@@ -193,7 +194,7 @@ pub(super) fn no_tree_log(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("no-tree-log", SignalWord::Fact, layer_name(layer)),
         vec![option],
-        "each fsync commits the whole filesystem: it keeps what it acknowledges, and is slow",
+        "each fsync commits the whole filesystem: it keeps what it acknowledges, but is slow",
         "mount with treelog for a database",
     )
 }
@@ -208,7 +209,7 @@ pub(super) fn nothing_known_below(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("hidden-below", SignalWord::Fact, layer_name(layer)),
         vec![reading("mounted from", MOUNTS, filesystem.source.clone())],
-        "the kernel does not show which devices are below, so nothing can be said of their caches",
+        "the kernel does not show which devices are below, so their caches are unknown",
         "",
     )
 }
@@ -218,7 +219,7 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
     [
         "memory-backed",
         "unsafe-config",
-        "the filesystem or device lies in memory",
+        "the filesystem or device is in memory",
         "a sync stores nothing, and nothing survives a power cut",
         "name a directory on the storage that the database will use",
     ],
@@ -234,15 +235,15 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
         "overlay-volatile",
         "unsafe-config",
         "an overlay is mounted with 'volatile'",
-        "it leaves out every sync, whatever lies below",
-        "mount without it, or keep the database's files on a volume beside the overlay",
+        "it skips every sync, whatever is below",
+        "mount without it, or keep the database's files on a volume outside the overlay",
     ],
     [
         "checkpoint-disabled",
         "unsafe-config",
         "f2fs is mounted with checkpoint=disable",
-        "after a power cut the filesystem goes back to the state in which checkpoints were \
-         switched off: synced data is lost",
+        "after a power cut the filesystem returns to its state when checkpoints were turned off: \
+         synced data is lost",
         "mount with checkpoint=enable",
     ],
     [
@@ -257,38 +258,38 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
         "zfs-sync-unknown",
         "fact",
         "the target is a ZFS dataset",
-        "with sync=disabled ZFS acknowledges before anything is stored, and the kernel shows \
-         that property nowhere",
+        "with sync=disabled ZFS acknowledges before anything is stored, and the kernel does not \
+         show that property",
         "zfs get sync,logbias DATASET",
     ],
     [
         "no-journal",
         "fact",
         "the filesystem has no journal",
-        "a sync stores the file's data and its inode; after a power cut the structure is what \
-         fsck can put together",
-        "make the filesystem with a journal",
+        "a sync stores the file's data and inode; after a power cut the structure depends on what \
+         fsck can repair",
+        "create the filesystem with a journal",
     ],
     [
         "journal-options",
         "fact",
         "ext4 is mounted with data=writeback, data=journal or journal_async_commit",
-        "none of them loses what was synced; they change what unsynced files show after a power \
-         cut, and what a write costs",
+        "none of them loses synced data; they change what unsynced files contain after a power \
+         cut, and the cost of a write",
         "",
     ],
     [
         "no-tree-log",
         "fact",
         "Btrfs is mounted with notreelog",
-        "each fsync commits the whole filesystem: it keeps what it acknowledges, and is slow",
+        "each fsync commits the whole filesystem: it keeps what it acknowledges, but is slow",
         "mount with treelog for a database",
     ],
     [
         "hidden-below",
         "fact",
         "the kernel does not show which devices are below the filesystem",
-        "nothing can be said of their caches",
+        "their caches are unknown",
         "",
     ],
 ];

@@ -36,8 +36,8 @@ pub(super) fn strips_flushes(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("layer-strips-flushes", SignalWord::UnsafeConfig, layer_name(layer)),
         read,
-        "the kernel treats this layer as write through, which ends every sync, while the device \
-         below has a volatile cache: acknowledged commits can be lost at a power cut",
+        "the kernel treats this layer as write through, so every sync ends here, but the device \
+         below has a volatile cache: a power cut can lose acknowledged commits",
         "echo 'write back' into queue/write_cache of the layer",
     )
 }
@@ -73,13 +73,13 @@ pub(super) fn md_write_hole(layer: &Layer, _: &Host) -> Option<Signal> {
     let read = facts.iter().filter_map(|name| md_reading(layer, name)).collect();
     let implies = match degraded(layer) {
         None => {
-            "the write hole is open: a power cut in the middle of a stripe, and then the loss of a \
-             member before the resync has ended, spoils data that was not even written to (a bitmap \
-             shortens the resync and closes nothing)"
+            "the write hole is open: a power cut in the middle of a stripe, followed by the loss \
+             of a member before the resync is complete, corrupts data that was not being written \
+             (a bitmap shortens the resync but does not close the hole)"
         }
         Some(_) => {
-            "the write hole is open and a member is missing: a power cut in the middle of a stripe \
-             spoils data that was not even written to"
+            "the write hole is open and a member is missing: a power cut in the middle of a \
+             stripe corrupts data that was not being written"
         }
     };
     signal(
@@ -98,9 +98,9 @@ pub(super) fn md_journal_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("md-journal-write-back", SignalWord::Fact, layer_name(layer)),
         vec![mode],
-        "what is acknowledged may be on the journal device only: if that fails, it is lost, and the \
-         journal device's own cache decides over a power cut",
-        "echo write-through into md/journal_mode, or use a journal of two mirrored devices with \
+        "acknowledged data may be on the journal device only: it is lost if that device fails, \
+         and whether it survives a power cut depends on that device's cache",
+        "echo write-through into md/journal_mode, or use a mirrored journal on devices with \
          power-loss protection",
     )
 }
@@ -117,8 +117,8 @@ pub(super) fn md_degraded(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("md-degraded", SignalWord::Fact, layer_name(layer)),
         read,
-        "members are missing: fewer copies than the level promises, and figures are not those of the \
-         whole array",
+        "members are missing: there are fewer copies than the level promises, and the results are \
+         not those of a complete array",
         "replace the members and wait for the rebuild",
     )
 }
@@ -134,8 +134,8 @@ pub(super) fn md_resyncing(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("md-resyncing", SignalWord::Fact, layer_name(layer)),
         read,
-        "the array is being made consistent: until that has ended copies or parity differ, and the \
-         rebuild's I/O is part of every figure",
+        "the array is resyncing: until it is done copies or parity differ, and its I/O is part of \
+         every result",
         "wait until sync_action is idle",
     )
 }
@@ -149,7 +149,7 @@ pub(super) fn md_without_policy(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("md-no-policy", SignalWord::Fact, layer_name(layer)),
         vec![policy],
-        "after a power cut the copies are not made equal: what was written at that moment may read \
+        "copies are not resynced after a power cut: blocks being written at that moment may read \
          differently each time",
         "mdadm --grow --consistency-policy=bitmap, or --bitmap=internal",
     )
@@ -173,8 +173,8 @@ pub(super) fn cached_volume(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("cached-volume", SignalWord::Suspect, layer_name(layer)),
         parts,
-        "a cache stands before the volume; device-mapper's default is write-back, and then what is \
-         acknowledged may be on the cache device only; the mode cannot be seen from here",
+        "the volume has a device-mapper cache; its default mode is write-back, where acknowledged \
+         data may be on the cache device only; the mode cannot be seen from here",
         "lvs -o+cache_mode, dmsetup status; mirror the cache device or use writethrough",
     )
 }
@@ -190,8 +190,8 @@ pub(super) fn bcache_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("bcache-write-back", SignalWord::Fact, layer_name(layer)),
         read,
-        "what is acknowledged may be on the caching device only: that device's power-loss protection \
-         decides, and if it fails, what is dirty is lost",
+        "acknowledged data may be on the caching device only: it needs power-loss protection, and \
+         if it fails, dirty data is lost",
         "echo writethrough into bcache/cache_mode, or mirror the caching device",
     )
 }
@@ -202,14 +202,16 @@ pub(super) fn loop_backing(layer: &Layer, _: &Host) -> Option<Signal> {
     let is_known = below.is_some_and(|below| below.kind != LayerKind::Unknown);
     let implies = match is_known {
         true => {
-            "a flush becomes an fsync of the file, so that all that holds for its filesystem holds"
+            "a flush becomes an fsync of the backing file, so everything said about its \
+             filesystem applies here too"
         }
         false => "a flush becomes an fsync of a file that cannot be seen from here",
     };
     let mut read = vec![file];
     read.extend(fact_reading(layer, "dio", "loop/dio"));
     let kind = ("loop-backing", SignalWord::Fact, layer_name(layer));
-    signal(kind, read, implies, "measure on the disk itself, or read as a loop device's")
+    let advice = "measure on the disk itself, or treat the results as a loop device's";
+    signal(kind, read, implies, advice)
 }
 
 /// What its signals mean.
@@ -217,71 +219,71 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
     [
         "layer-strips-flushes",
         "unsafe-config",
-        "a layer is treated as write through, and the device below has a volatile cache",
-        "every sync ends at that layer: acknowledged commits can be lost at a power cut",
+        "a layer is treated as write through, but the device below has a volatile cache",
+        "every sync ends at that layer: a power cut can lose acknowledged commits",
         "echo 'write back' into queue/write_cache of the layer",
     ],
     [
         "md-write-hole",
         "fact",
         "an md array with parity (RAID4, 5, 6) has neither a journal nor a partial parity log",
-        "a power cut in the middle of a stripe, and then the loss of a member before the resync \
-         has ended, spoils data that was not even written to; a bitmap shortens the resync and \
-         closes nothing",
+        "a power cut in the middle of a stripe, followed by the loss of a member before the \
+         resync is complete, corrupts data that was not being written; a bitmap shortens the \
+         resync but does not close the hole",
         "mdadm --grow --consistency-policy=ppl (RAID5), or a journal device",
     ],
     [
         "md-journal-write-back",
         "fact",
         "the journal of an md array is in write-back mode",
-        "what is acknowledged may be on the journal device only; if that fails, it is lost",
+        "acknowledged data may be on the journal device only; it is lost if that device fails",
         "echo write-through into md/journal_mode, or mirror the journal device",
     ],
     [
         "md-degraded",
         "fact",
         "members of an md array are missing",
-        "there are fewer copies than the level promises, and figures are not those of the whole \
-         array",
+        "there are fewer copies than the level promises, and the results are not those of a \
+         complete array",
         "replace the members and wait for the rebuild",
     ],
     [
         "md-resyncing",
         "fact",
         "an md array resyncs, recovers or reshapes",
-        "copies or parity differ until that has ended, and its I/O is part of every figure",
+        "copies or parity differ until it is done, and its I/O is part of every result",
         "wait until sync_action is idle, and measure again",
     ],
     [
         "md-no-policy",
         "fact",
         "an md mirror has no consistency policy",
-        "after a power cut the copies are not made equal: what was written at that moment may \
-         read differently each time",
+        "copies are not resynced after a power cut: blocks being written at that moment may read \
+         differently each time",
         "mdadm --grow --bitmap=internal",
     ],
     [
         "cached-volume",
         "suspect",
-        "a device-mapper cache stands before the volume",
-        "its default is write-back, and then what is acknowledged may be on the cache device \
-         only; the mode cannot be seen from here",
+        "the volume has a device-mapper cache",
+        "its default mode is write-back, where acknowledged data may be on the cache device only; \
+         the mode cannot be seen from here",
         "lvs -o+cache_mode; mirror the cache device or use writethrough",
     ],
     [
         "bcache-write-back",
         "fact",
         "bcache is in write-back mode",
-        "what is acknowledged may be on the caching device only",
+        "acknowledged data may be on the caching device only",
         "echo writethrough into bcache/cache_mode, or mirror the caching device",
     ],
     [
         "loop-backing",
         "fact",
         "the target is on a loop device",
-        "a flush becomes an fsync of the file behind it: all that holds for that file's \
-         filesystem holds here",
-        "measure on the disk itself, or read the figures as a loop device's",
+        "a flush becomes an fsync of the backing file: everything said about its filesystem \
+         applies here too",
+        "measure on the disk itself, or treat the results as a loop device's",
     ],
 ];
 

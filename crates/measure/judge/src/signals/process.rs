@@ -32,8 +32,8 @@ pub(super) fn sync_swallower(host: &Host, _: &[Stack]) -> Option<Signal> {
     signal(
         ("sync-swallower", SignalWord::UnsafeConfig, "process".to_owned()),
         read,
-        "by its name the library makes fsync and its like do nothing: a database that is started in \
-         the same way loses what it has acknowledged",
+        "the library's name is that of one that makes fsync and similar calls do nothing: a \
+         database started in the same way loses acknowledged commits",
         "start the database without LD_PRELOAD and without the line in /etc/ld.so.preload",
     )
 }
@@ -48,9 +48,9 @@ pub(super) fn preloaded(host: &Host, _: &[Stack]) -> Option<Signal> {
     signal(
         ("preloaded", SignalWord::Suspect, "process".to_owned()),
         read,
-        "a library stands before the C library and can replace any call, fsync among them; the \
-         comparison of sync calls tells whether it does",
-        "look up what the library is for, and measure without it",
+        "a preloaded library can replace any call of the C library, including fsync; the \
+         comparison of sync calls shows whether it does",
+        "find out what the library is for, and measure without it",
     )
 }
 
@@ -72,7 +72,7 @@ pub(super) fn imitated_kernel(host: &Host, _: &[Stack]) -> Option<Signal> {
         ("imitated-kernel", SignalWord::Suspect, "machine".to_owned()),
         read,
         format!(
-            "this is not a Linux kernel but {name}, which answers system calls itself: what a sync \
+            "this is {name}, not a Linux kernel: it answers system calls itself, and what a sync \
              becomes below it cannot be seen"
         ),
         "measure on the host",
@@ -84,7 +84,8 @@ pub(super) fn traced(host: &Host, _: &[Stack]) -> Option<Signal> {
     signal(
         ("traced", SignalWord::Suspect, "process".to_owned()),
         vec![reading("TracerPid", "/proc/self/status", tracer.to_string())],
-        "another process traces this one: it can answer any system call itself, and slows each down",
+        "another process traces this one: it can answer any system call itself, and slows all of \
+         them down",
         "measure without it",
     )
 }
@@ -94,9 +95,9 @@ pub(super) fn filtered(host: &Host, _: &[Stack]) -> Option<Signal> {
     signal(
         ("seccomp", SignalWord::Fact, "process".to_owned()),
         vec![reading("Seccomp", "/proc/self/status", mode.to_string())],
-        "a filter stands before every system call, as in most containers; it could answer syncs \
-         without making them (systemd-nspawn --suppress-sync does): the flushes counted at the device \
-         tell",
+        "a filter checks every system call, as in most containers; it could answer syncs without \
+         making them (systemd-nspawn --suppress-sync does): the device's flush counter shows \
+         whether it does",
         "",
     )
 }
@@ -119,7 +120,7 @@ pub(super) fn virtual_machine(host: &Host, stacks: &[Stack]) -> Option<Signal> {
         read,
         "flushes end at the hypervisor, and nothing here shows what it does with them: QEMU's \
          cache=unsafe looks like any other disk",
-        "look at the host's configuration of the disk",
+        "check the disk's configuration on the host",
     )
 }
 
@@ -128,23 +129,22 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
     [
         "sync-swallower",
         "unsafe-config",
-        "a library is loaded that is known to turn fsync into nothing (libeatmydata and the \
-         like)",
-        "a database that is started in the same way loses what it has acknowledged",
+        "a library is loaded that is known to make fsync do nothing (libeatmydata and similar)",
+        "a database started in the same way loses acknowledged commits",
         "start it without LD_PRELOAD and without the line in /etc/ld.so.preload",
     ],
     [
         "preloaded",
         "suspect",
-        "a library is preloaded before the C library",
-        "it can replace any call, fsync among them",
-        "look up what it is for, and measure without it",
+        "a library is preloaded",
+        "it can replace any call of the C library, including fsync",
+        "find out what it is for, and measure without it",
     ],
     [
         "imitated-kernel",
         "suspect",
         "the kernel is gVisor's or WSL 1's imitation",
-        "it answers system calls itself: what a sync becomes below it cannot be seen",
+        "it answers system calls itself, and what a sync becomes below it cannot be seen",
         "measure on the host",
     ],
     [
@@ -152,14 +152,14 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
         "suspect",
         "another process traces durio (strace, a debugger)",
         "system calls cost more, and the tracer may change them",
-        "end the tracer and measure again",
+        "stop the tracer and measure again",
     ],
     [
         "seccomp",
         "fact",
-        "a seccomp filter stands before every system call, as in most containers",
+        "a seccomp filter checks every system call, as in most containers",
         "it could answer syncs without making them (systemd-nspawn --suppress-sync does); the \
-         flushes counted at the device tell",
+         device's flush counter shows whether it does",
         "",
     ],
     [
@@ -168,7 +168,7 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
         "durio runs in a virtual machine",
         "flushes end at the hypervisor, and nothing in the guest shows what it does with them: \
          QEMU's cache=unsafe looks like any other disk",
-        "look at the host's configuration of the disk",
+        "check the disk's configuration on the host",
     ],
 ];
 
@@ -316,6 +316,6 @@ mod tests {
         assert!(kernel.implies.contains("Subsystem for Linux"), "{}", kernel.implies);
         let gvisor = Host { kernel: "4.4.0-gvisor".into(), ..host };
         let implies = imitated_kernel(&gvisor, &[]).unwrap().implies;
-        assert!(implies.contains("but gVisor,"), "{implies}");
+        assert!(implies.contains("this is gVisor,"), "{implies}");
     }
 }

@@ -26,8 +26,8 @@ pub(super) fn not_strict(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("nostrictsync", SignalWord::UnsafeConfig, layer_name(layer)),
         read,
-        "an fsync sends the data and does not ask the server to store it: acknowledged commits lie \
-         in the server's memory",
+        "an fsync sends the data but does not ask the server to store it: acknowledged commits \
+         are in the server's memory",
         "mount with strictsync",
     )
 }
@@ -75,15 +75,15 @@ pub(super) fn fuse(layer: &Layer, _: &Host) -> Option<Signal> {
     let (word, implies) = match OBJECT_STORES.iter().any(|store| name.contains(store)) {
         true => (
             SignalWord::Suspect,
-            "the program behind the filesystem stores in an object store; with a local write cache \
-             it may acknowledge a sync before the upload",
+            "the program behind the filesystem keeps data in an object store; with a local write \
+             cache it may acknowledge a sync before the upload",
         ),
         false => (
             SignalWord::Declared,
-            "a sync does what the program behind the filesystem makes of it, which cannot be seen",
+            "what a sync does is up to the program behind the filesystem, and cannot be seen",
         ),
     };
-    let advice = "look up what the program does with fsync, and its write-back options";
+    let advice = "find out what the program does with fsync, and check its write-back options";
     signal(("fuse-daemon", word, layer_name(layer)), read, implies, advice)
 }
 
@@ -124,7 +124,7 @@ pub(super) fn block(layer: &Layer, _: &Host) -> Option<Signal> {
         ("remote-block", SignalWord::Declared, layer_name(layer)),
         vec![network],
         implies,
-        "look up the write cache of the target, and run durio on the server as well",
+        "check the write cache of the target, and run durio on the server as well",
     )
 }
 
@@ -134,23 +134,23 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
         "nostrictsync",
         "unsafe-config",
         "a CIFS mount has nostrictsync",
-        "an fsync sends the data and does not ask the server to store it",
+        "an fsync sends the data but does not ask the server to store it",
         "mount with strictsync",
     ],
     [
         "remote-server",
         "declared",
         "the target is on a network or host filesystem (NFS, CIFS, Ceph, virtiofs, 9p)",
-        "a sync ends with the server's answer, and what the server does cannot be seen",
-        "look at the export on the server (exportfs -v), or run durio there",
+        "a sync ends with the server's answer, and the server's part cannot be seen",
+        "check the export on the server (exportfs -v), or run durio there",
     ],
     [
         "fuse-daemon",
         "suspect, declared",
         "the filesystem is served by a program (FUSE)",
-        "a sync does what that program makes of it; one that stores in an object store may \
-         acknowledge before the upload",
-        "look up what the program does with fsync, and its write-back options",
+        "what a sync does is up to that program; one that uses an object store may acknowledge \
+         before the upload",
+        "find out what the program does with fsync, and check its write-back options",
     ],
     [
         "remote-block",
@@ -158,7 +158,7 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
         "the device is served over a network or by another program (iSCSI, NVMe over fabrics, \
          RBD, DRBD, NBD, ublk)",
         "a flush is answered by a server whose cache and settings cannot be seen from here",
-        "look up the write cache of the target, and run durio on the server as well",
+        "check the write cache of the target, and run durio on the server as well",
     ],
 ];
 

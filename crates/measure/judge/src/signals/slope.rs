@@ -142,31 +142,31 @@ const fn meaning(word: SlopeWord) -> (SignalWord, &'static str) {
         SlopeWord::Emptied => (
             SignalWord::Fact,
             "a flush takes longer the more was written before it, and never less than programming \
-             flash takes: as with a volatile cache that is really emptied",
+             flash takes: as expected of a volatile cache that is really emptied",
         ),
         SlopeWord::Rises => (
             SignalWord::Fact,
-            "a flush takes longer the more was written before it, from less than programming flash \
-             takes: work is done, and not all of it can be the medium's",
+            "a flush takes longer the more was written before it, but starts below the time that \
+             programming flash takes: some work is done, but not all of it by the medium",
         ),
         SlopeWord::TooSteepToBeTrue => (
             SignalWord::Suspect,
             "by the slope the cache would be emptied more than twice as fast as this storage was \
-             ever written: what is flushed does not all reach the medium",
+             ever written: not all flushed data reaches the medium",
         ),
         SlopeWord::NotSent => (
             SignalWord::Declared,
-            "a flush takes no time whatever was written before it, because none is sent: the \
+            "a flush takes no time whatever was written before it, because no flush is sent: the \
              kernel assumes that the device has no volatile cache",
         ),
         SlopeWord::ProtectedOrLie => (
             SignalWord::Suspect,
-            "a flush is fast whatever was written before it, though the cache is said to be \
-             volatile: protected against power loss, or not done",
+            "a flush is fast whatever was written before it, although the cache is said to be \
+             volatile: it is protected against power loss, or the flush is not done",
         ),
         SlopeWord::FixedPrice => (
             SignalWord::Fact,
-            "a flush costs the same whatever was written before it, and not little; nothing \
+            "a flush takes the same considerable time whatever was written before it; nothing \
              follows from that",
         ),
     }
@@ -178,9 +178,8 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[[
     "suspect, declared, fact",
     "how the time of a flush grows with what was written before it (experiment flush-slope \
          of durio durable)",
-    "a real volatile cache takes longer to empty the fuller it is; flat and fast means \
-         protected or not done; steeper than the storage can write means that not all of it \
-         reaches the medium",
+    "a volatile cache takes longer to empty the fuller it is; flat and fast means protected, or \
+     not done; faster than the storage can write means that not all of it reaches the medium",
     "if it is suspect, only a power cut proves it",
 ]];
 

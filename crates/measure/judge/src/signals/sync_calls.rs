@@ -136,24 +136,24 @@ fn finding_signal(
         SyncFinding::Swallowed => signal(
             ("syncs-swallowed", SignalWord::UnsafeConfig, "process".to_owned()),
             read,
-            "the same sync reaches the device as a system call and not through the C library: \
-             something in this process replaces it, and a database that is started in the same way \
-             loses what it has acknowledged",
-            "look at LD_PRELOAD and /etc/ld.so.preload",
+            "the sync reaches the device as a system call, but not through the C library: \
+             something in this process replaces it, and a database started in the same way loses \
+             acknowledged commits",
+            "check LD_PRELOAD and /etc/ld.so.preload",
         ),
         SyncFinding::TooFast => signal(
             ("library-sync-too-fast", SignalWord::Suspect, "process".to_owned()),
             read,
             "the C library's sync returns far sooner than the system call: most likely something \
              replaces it",
-            "look at LD_PRELOAD and /etc/ld.so.preload",
+            "check LD_PRELOAD and /etc/ld.so.preload",
         ),
         SyncFinding::NeitherSent => signal(
             ("syncs-not-sent", SignalWord::Suspect, below()),
             read,
-            "the kernel treats the device's cache as volatile, and yet neither call sent it a \
-             flush: something between the system call and the device drops them",
-            "look at mount options and layers; prove it with a power cut",
+            "the kernel treats the device's cache as volatile, but neither call sent it a flush: \
+             something between the system call and the device drops flushes",
+            "check mount options and layers; prove it with a power cut",
         ),
         SyncFinding::Agree => signal(
             ("sync-calls-reach-device", SignalWord::Fact, below()),
@@ -170,25 +170,25 @@ pub(super) const EXPLAINED: &[[&str; 5]] = &[
     [
         "syncs-swallowed",
         "unsafe-config",
-        "the same sync reaches the device as a system call, and not through the C library",
-        "something in this process replaces it, and a database that is started in the same way \
-         loses what it has acknowledged",
-        "look at LD_PRELOAD and /etc/ld.so.preload",
+        "the sync reaches the device as a system call, but not through the C library",
+        "something in this process replaces it, and a database started in the same way loses \
+         acknowledged commits",
+        "check LD_PRELOAD and /etc/ld.so.preload",
     ],
     [
         "library-sync-too-fast",
         "suspect",
         "the C library's sync returns more than 20 times sooner than the system call",
         "most likely something replaces it",
-        "look at LD_PRELOAD and /etc/ld.so.preload",
+        "check LD_PRELOAD and /etc/ld.so.preload",
     ],
     [
         "syncs-not-sent",
         "suspect",
         "neither the C library's nor the kernel's sync sent a flush to a cache that the kernel \
          treats as volatile",
-        "something between the system call and the device drops them",
-        "look at mount options and layers",
+        "something between the system call and the device drops flushes",
+        "check mount options and layers",
     ],
     [
         "sync-calls-reach-device",

@@ -5,7 +5,7 @@ use durio_analyse::attribution::StackFindings;
 use durio_analyse::capture::{CaptureFindings, ReplayFindings};
 use durio_base::stats::least_squares::float;
 use durio_base::{Bytes, Nanos, counted};
-use durio_plan::proof::ProofTarget;
+use durio_plan::proof::{ExpectedVerdict, ProofTarget};
 use durio_record::Outcome;
 use durio_record::proof::{ProofFindings, ProofVerdict, SeriesFindings};
 
@@ -85,36 +85,44 @@ fn seconds(seconds: f64) -> Nanos {
     Nanos::new(whole(seconds * 1e9))
 }
 
-/// The fastest stack of a bench, in its first workload; `None` where instructions were counted, which
-/// are no speeds.
+/// The fastest stack of a bench in its first workload; where instructions were counted, which are not
+/// speeds, the one with the least software cost.
 pub fn of_stacks(findings: &StackFindings) -> Option<Summary> {
-    let workload = findings.workloads.first().filter(|_| findings.label.is_none())?;
+    let workload = findings.workloads.first()?;
+    let is_counted = findings.label.is_some();
     let is_top = |at: usize| findings.points.iter().all(|point| point.below != Some(at));
     let tops = workload.rows.iter().filter(|row| is_top(row.point));
     let measured = tops.filter_map(|row| {
-        let point = findings.points.get(row.point)?;
-        Some((point.stack.as_str(), row.figures.as_ref()?.rate_per_second))
+        let (point, figures) = (findings.points.get(row.point)?, row.figures.as_ref()?);
+        let rate = figures.rate_per_second;
+        let value = if is_counted { figures.time_per_operation_ns } else { rate };
+        Some((point.stack.as_str(), rate, value))
     });
-    let mut stacks: Vec<(&str, f64)> = measured.collect();
-    stacks.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let mut stacks: Vec<(&str, f64, f64)> = measured.collect();
+    stacks.sort_by(|(_, a, _), (_, b, _)| b.total_cmp(a));
     let mut parts = SummaryParts::default();
     let (first, last) = (stacks.first()?, stacks.last()?);
-    for (stack, value) in &stacks {
-        parts.headline.push(SummaryFigure {
-            label: format!("{stack}, {}", workload.label),
-            value: *value,
-            unit: "per second",
-        });
+    let unit = if is_counted { "ns per operation" } else { "per second" };
+    for (stack, _, value) in &stacks {
+        let label = format!("{stack}, {}", workload.label);
+        parts.headline.push(SummaryFigure { label, value: *value, unit });
     }
-    let (fastest, most) = *first;
+    let words = |value: f64| match is_counted {
+        true => Nanos::new(whole(value)).to_string(),
+        false => rate(value),
+    };
+    let ((best, _, most), (worst, _, least)) = (*first, *last);
+    let (is_best, is_worst, cost) = match is_counted {
+        true => ("has the least software cost", "the highest", " per operation"),
+        false => ("is the fastest", "the slowest", ""),
+    };
     parts.results = match stacks.len() {
-        1 => format!("{fastest}: {} in {}", rate(most), workload.label),
+        1 => format!("{best}: {}{cost} in {}", words(most), workload.label),
         count => format!(
-            "{fastest} is the fastest of {count} stacks in {}: {}, against {} of {}, the slowest",
+            "{best} {is_best} of {count} stacks in {}: {}{cost}, against {} of {worst}, {is_worst}",
             workload.label,
-            rate(most),
-            rate(last.1),
-            last.0
+            words(most),
+            words(least)
         ),
     };
     let failed = findings.points.iter().filter_map(|point| Some((point, point.failure.as_ref()?)));
@@ -165,11 +173,27 @@ pub fn of_proof(findings: &ProofFindings) -> Summary {
         [] => String::new(),
         [series] => survived(series),
         all if all.iter().all(|series| series.as_expected == Some(true)) => {
-            format!("all {total} series came out as expected")
+            format!("all {total} series came out as expected: {}", outcomes(all))
         }
         _ => format!("{} of {total} series came out as expected", total - open),
     };
     parts.finish()
+}
+
+/// How many series lost nothing, and how many lost data, by whether they had to.
+fn outcomes(all: &[SeriesFindings]) -> String {
+    let has_lost = |series: &&SeriesFindings| matches!(series.verdict, ProofVerdict::Breaks { .. });
+    let lost = all.iter().filter(has_lost);
+    let may = lost.clone().filter(|lost| lost.series.expected == Some(ExpectedVerdict::MayLose));
+    let (lost, may) = (lost.count(), may.count());
+    let (kept, lied) = (all.len() - lost, lost - may);
+    let counts = [
+        (kept, "lost nothing"),
+        (lied, if lied == 1 { "lied and was caught" } else { "lied and were caught" }),
+        (may, "lost data, which was expected to be possible"),
+    ];
+    let said = counts.iter().filter(|(count, _)| *count > 0);
+    said.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
 }
 
 fn is_open(series: &SeriesFindings) -> bool {

@@ -1,15 +1,17 @@
 //! Predicted commits of databases, as the results of a summary.
 
-use durio_analyse::Findings;
-use durio_analyse::prediction::PredictionPoint;
-use durio_base::Rate;
+use durio_analyse::prediction::PredictionFindings;
+use durio_analyse::{Findings, each_once};
 use durio_base::stats::least_squares::float;
+use durio_base::{Nanos, Rate};
 use durio_plan::Purpose;
-use durio_record::OperationName;
 use durio_spec::profile::profile;
 
 use super::commits::commits;
-use super::{SummaryFigure, SummaryParts, bare_rate, joined, listed, p99, slow, with};
+use super::{
+    COMMIT_P99_MAX, SummaryFigure, SummaryParts, SummaryReason, SummaryRule, bare_rate, listed,
+    p99, slow, with,
+};
 
 /// The number of clients whose commits the sentence names, or the nearest that was measured: more than
 /// one, so that syncs are shared, and few enough for small machines.
@@ -18,7 +20,7 @@ const CLIENTS: u32 = 8;
 /// Commits of a database, predicted for one number of clients.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PredictedCommits {
-    pub(super) database: String,
+    name: String,
     clients: u32,
     rate: f64,
     p99_ns: Option<u64>,
@@ -26,63 +28,32 @@ pub(super) struct PredictedCommits {
 
 /// The databases whose commits a run predicted, each with the number of clients to name.
 pub(super) fn predicted(findings: &Findings) -> Vec<PredictedCommits> {
-    let all: Vec<PredictedCommits> = match &findings.prediction {
-        Some(prediction) => {
-            let points = prediction.points.iter();
-            let point = |point: &PredictionPoint| PredictedCommits {
-                database: prediction.database.clone(),
-                clients: point.clients,
-                rate: point.rate_per_second,
-                p99_ns: point.p99_ns,
-            };
-            // Transactions that came at a given rate say nothing of the most that is possible.
-            points.filter(|point| point.offered_per_second.is_none()).map(point).collect()
-        }
-        None => of_check(findings),
-    };
-    let mut nearest: Vec<PredictedCommits> = Vec::new();
-    for found in all {
-        let distance = |commits: &PredictedCommits| commits.clients.abs_diff(CLIENTS);
-        match nearest.iter().position(|known| known.database == found.database) {
-            Some(at) if distance(&found) < distance(&nearest[at]) => nearest[at] = found,
-            Some(_) => {}
-            None => nearest.push(found),
-        }
-    }
-    nearest
-}
-
-/// The steps of a check of one location that predict a database, which are named
-/// `DATABASE-CLIENTS`. Several locations are compared instead.
-fn of_check(findings: &Findings) -> Vec<PredictedCommits> {
-    let is_one = findings.plan.purpose == Purpose::Check && findings.stack.len() <= 1;
-    let workloads = findings.workloads.iter().filter(|_| is_one);
-    let found = workloads.filter_map(|workload| {
-        let policy = workload.definition.group_commit.filter(|log| log.software.is_some())?;
-        let suffix = format!("-{}", policy.committers);
-        let commit = workload.operation(OperationName::Commit)?;
+    // Several locations are compared instead.
+    let checked = findings.predicted.iter().filter(|_| findings.stack.len() <= 1);
+    let nearest = |prediction: &PredictionFindings| {
+        // Transactions that came at a given rate say nothing of the most that is possible.
+        let points = prediction.points.iter().filter(|point| point.offered_per_second.is_none());
+        let point = points.min_by_key(|point| point.clients.abs_diff(CLIENTS))?;
+        let model = if prediction.database == MYSQL { " (by MariaDB's model)" } else { "" };
         Some(PredictedCommits {
-            database: workload.name.strip_suffix(suffix.as_str())?.to_owned(),
-            clients: policy.committers,
-            rate: commit.rate,
-            p99_ns: commit.response.as_ref().unwrap_or(&commit.service).p99_ns,
+            name: format!("{}{model}", database_label(findings, &prediction.database)),
+            clients: point.clients,
+            rate: point.rate_per_second,
+            p99_ns: point.p99_ns,
         })
-    });
-    found.collect()
+    };
+    findings.prediction.iter().chain(checked).filter_map(nearest).collect()
 }
 
-/// The first database's commits, then those of one writer; all databases in the headline.
+/// The first database's commits; all databases in the headline, before the commits of one writer.
 pub(super) fn parts(predicted: &[PredictedCommits], findings: &Findings) -> SummaryParts {
     let mut parts = match &findings.headline {
         Some(headline) => commits(findings, headline),
         None => SummaryParts::default(),
     };
-    let one_writer = std::mem::take(&mut parts.results);
-    let mut good = Vec::new();
     let mut figures = Vec::new();
     for found in predicted {
-        let name = product(&found.database);
-        let clients = with(found.clients, "client");
+        let (name, clients) = (&found.name, with(found.clients, "client"));
         figures.push(SummaryFigure {
             label: format!("{name} commits {clients}"),
             value: found.rate,
@@ -93,26 +64,63 @@ pub(super) fn parts(predicted: &[PredictedCommits], findings: &Findings) -> Summ
             value: float(nanos),
             unit: "ns",
         }));
-        let whose = format!("commits of {name} {clients} take");
-        match found.p99_ns.and_then(|nanos| slow(nanos, &whose)) {
-            Some(reason) => parts.reasons.push(reason),
-            None => good.push(name),
-        }
     }
     figures.append(&mut parts.headline);
     parts.headline = figures;
+    let is_slow = |found: &&PredictedCommits| found.p99_ns.map(Nanos::new) >= Some(COMMIT_P99_MAX);
+    let (slow, good): (Vec<&PredictedCommits>, Vec<_>) = predicted.iter().partition(is_slow);
+    parts.reasons.extend(slow_commits(&slow));
     let first = predicted.first().map(|found| clause(found, predicted.len() > 1));
-    parts.results = joined(first.into_iter().chain([one_writer]).collect());
-    parts.subject = listed(&good);
+    parts.results = first.unwrap_or_default();
+    parts.subject = listed(&good.iter().map(|found| found.name.clone()).collect::<Vec<_>>());
     parts
+}
+
+fn slow_commits(found: &[&PredictedCommits]) -> Option<SummaryReason> {
+    if let [one] = found {
+        let whose = format!("commits of {} {} take", one.name, with(one.clients, "client"));
+        return slow(one.p99_ns?, &whose);
+    }
+    let item =
+        |found: &&PredictedCommits| Some(format!("{} ({})", found.name, Nanos::new(found.p99_ns?)));
+    let items: Vec<String> = found.iter().filter_map(item).collect();
+    let text = format!("p99 of commits is slow (from {COMMIT_P99_MAX} on) with {}", listed(&items));
+    (!items.is_empty()).then(|| SummaryReason::new(SummaryRule::SlowCommits, text))
 }
 
 /// `about 12 k commits/s with 8 clients, p99 4 ms`.
 fn clause(found: &PredictedCommits, is_named: bool) -> String {
-    let name = if is_named { format!("{} ", product(&found.database)) } else { String::new() };
+    let name = if is_named { format!("{} ", found.name) } else { String::new() };
     let rate = bare_rate(Rate::new(found.rate).to_two_digits().per_second());
     let clients = with(found.clients, "client");
     format!("{name}about {rate} commits/s {clients}, {}", p99(found.p99_ns))
+}
+
+const MYSQL: &str = "mysql";
+
+/// The name of a predicted database: MariaDB's model is for MySQL too, unless one of them was named.
+pub fn database_label(findings: &Findings, database: &str) -> String {
+    let is_named = findings.verdicts.iter().any(|verdict| verdict.asked);
+    match database {
+        "mariadb" if !is_named && findings.plan.purpose == Purpose::Check => {
+            "MySQL/MariaDB".to_owned()
+        }
+        _ => product(database),
+    }
+}
+
+/// Databases that the user asked about and whose commits were not predicted, and whether durio
+/// could predict them with more room: the others' software is unknown.
+pub fn unpredicted(findings: &Findings) -> Vec<(String, bool)> {
+    let asked = findings.verdicts.iter().filter(|verdict| verdict.asked);
+    let asked = each_once(asked.map(|verdict| verdict.database.as_str()));
+    let is_predicted = |name: &str| findings.predicted.iter().any(|found| found.database == name);
+    let missing = asked.into_iter().filter(|name| !is_predicted(name));
+    // Some limits go by a name that is not a profile's.
+    let known = missing.filter_map(|name| Some((name, profile(name).ok()?)));
+    known
+        .map(|(name, profile)| (name.to_owned(), name == MYSQL || profile.software.is_some()))
+        .collect()
 }
 
 /// A database's name as its makers write it, without version and setup.

@@ -3,11 +3,11 @@
 use durio_analyse::campaign::CampaignFindings;
 use durio_analyse::profile::ProfileFindings;
 use durio_analyse::{
-    FOREIGN_CPUS_MAX, Findings, Headline, RunState, SearchFindings, SignalWord, Verdict,
+    FOREIGN_CPUS_MAX, Findings, ForeignIo, Headline, RunState, SearchFindings, SignalWord, Verdict,
     VerdictWord, WorkloadFindings, each_once,
 };
 use durio_base::stats::least_squares::{float, range};
-use durio_base::{Nanos, counted};
+use durio_base::{Bytes, Nanos, counted};
 use durio_plan::Threshold;
 
 use super::commits::{commits, operations};
@@ -21,6 +21,7 @@ pub fn of_run(findings: &Findings) -> Summary {
     let mut parts = results(findings);
     parts.reasons.extend(incomplete(findings));
     parts.reasons.extend(goals(findings));
+    parts.reasons.extend(open_limits(findings));
     parts.reasons.extend(doubts_of_storage(findings));
     let published = limits(findings, &mut parts);
     parts.reasons.extend(published);
@@ -224,7 +225,24 @@ fn signals(findings: &Findings, word: SignalWord, meaning: &str) -> Option<Strin
     Some(format!("{meaning} ({}, {}{more})", first.id, first.layer))
 }
 
-/// Published limits, and for commits without one the strictest of those.
+/// Limits of databases that the user named, where they could not be compared.
+fn open_limits(findings: &Findings) -> Vec<SummaryReason> {
+    let is_open = |verdict: &&Verdict| {
+        verdict.asked && !is_goal(verdict) && verdict.verdict == VerdictWord::CannotTell
+    };
+    let open = findings.verdicts.iter().filter(is_open);
+    let databases = each_once(open.map(|verdict| verdict.database.clone()));
+    match databases.is_empty() {
+        true => Vec::new(),
+        false => {
+            let text = format!("the limit of {} could not be compared", listed(&databases));
+            vec![SummaryReason::new(SummaryRule::NamedOpen, text)]
+        }
+    }
+}
+
+/// Published limits, and for commits without one the strictest of those. Of a run that is about
+/// named databases, theirs alone.
 fn limits(findings: &Findings, parts: &mut SummaryParts) -> Vec<SummaryReason> {
     let goals_met = findings
         .verdicts
@@ -236,10 +254,11 @@ fn limits(findings: &Findings, parts: &mut SummaryParts) -> Vec<SummaryReason> {
         1 => parts.strengths.push("the goal is met".to_owned()),
         count => parts.strengths.push(format!("{count} goals are met")),
     }
+    let is_named = findings.verdicts.iter().any(|verdict| verdict.asked);
     let compared: Vec<&Verdict> = findings
         .verdicts
         .iter()
-        .filter(|verdict| !is_goal(verdict))
+        .filter(|verdict| !is_goal(verdict) && (verdict.asked || !is_named))
         .filter(|verdict| matches!(verdict.verdict, VerdictWord::Fit | VerdictWord::Unfit))
         .collect();
     let missed: Vec<&Verdict> =
@@ -251,8 +270,16 @@ fn limits(findings: &Findings, parts: &mut SummaryParts) -> Vec<SummaryReason> {
         _ => {}
     }
     let named: Vec<String> = missed.iter().map(|verdict| limit_missed(verdict)).collect();
+    let more = match missed.len() {
+        0 | 1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
     match missed.len() {
         0 => Vec::new(),
+        _ if is_named => {
+            let text = format!("the storage is unfit for {}{more}", named[0]);
+            vec![SummaryReason::new(SummaryRule::NamedUnfit, text)]
+        }
         count if count == compared.len() => {
             let text = match count {
                 1 => format!("the storage misses the only limit that applies, of {}", named[0]),
@@ -261,8 +288,6 @@ fn limits(findings: &Findings, parts: &mut SummaryParts) -> Vec<SummaryReason> {
             vec![SummaryReason::new(SummaryRule::AllLimitsMissed, text)]
         }
         _ => {
-            let more = missed.len() - 1;
-            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
             let text = format!("it misses the limit of {}{more}", named[0]);
             vec![SummaryReason::new(SummaryRule::LimitMissed, text)]
         }
@@ -310,8 +335,15 @@ fn caveats(findings: &Findings) -> Vec<SummaryReason> {
     }
 }
 
-/// `other work used 1.9 of 2 CPUs`, if it used more than a quarter of one on average.
+/// `other work used 1.9 of 2 CPUs and read 35 MiB/s from vda during lookup`.
 pub fn other_work(findings: &Findings) -> Option<String> {
+    let parts: Vec<String> =
+        [other_cpus(findings), other_io(findings)].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("other work {}", parts.join(" and ")))
+}
+
+/// `used 1.9 of 2 CPUs`, if it used more than a quarter of one on average.
+fn other_cpus(findings: &Findings) -> Option<String> {
     // Streams of a step run at the same time: one of them knows it.
     let first = findings.workloads.iter().filter(|workload| workload.stream == 0);
     let known = first
@@ -321,9 +353,24 @@ pub fn other_work(findings: &Findings) -> Option<String> {
     });
     let cores = if time > 0.0 { cores / time } else { 0.0 };
     (cores > FOREIGN_CPUS_MAX).then(|| match findings.host.cpus_online {
-        0 => format!("other work used {cores:.1} CPUs"),
-        online => format!("other work used {cores:.1} of {}", counted(online.into(), "CPU")),
+        0 => format!("used {cores:.1} CPUs"),
+        online => format!("used {cores:.1} of {}", counted(online.into(), "CPU")),
     })
+}
+
+/// `read 35 MiB/s from vda during lookup`: the step with most of it.
+fn other_io(findings: &Findings) -> Option<String> {
+    let steps = findings.workloads.iter();
+    let known = steps.filter_map(|workload| Some((workload, workload.foreign_io.as_ref()?)));
+    let all = |io: &ForeignIo| io.read_bytes_per_second + io.written_bytes_per_second;
+    let (workload, io) = known.max_by(|(_, a), (_, b)| all(a).total_cmp(&all(b)))?;
+    let part = |verb: &str, rate: f64, way: &str| {
+        (rate > 0.0).then(|| format!("{verb} {}/s {way} {}", Bytes::new(whole(rate)), io.device))
+    };
+    let read = part("read", io.read_bytes_per_second, "from");
+    let wrote = part("wrote", io.written_bytes_per_second, "to");
+    let parts: Vec<String> = [read, wrote].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("{} during {}", parts.join(" and "), workload.name))
 }
 
 /// `5.28 k to 6.43 k/s` over the fifths of the time, or over steps, if those differ too much.

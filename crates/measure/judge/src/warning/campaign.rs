@@ -13,7 +13,7 @@ const IDLE_MAX: Nanos = Nanos::from_millis(50);
 
 pub(super) fn time_scale(input: &RuleInput<'_>) -> Option<String> {
     let scale = durio_analyse::campaign::time_scale(input.plan.campaign.as_ref()?)?;
-    Some(format!("durations were {} of those of the campaign", percent(scale)))
+    Some(format!("steps ran for {} of the campaign's durations", percent(scale)))
 }
 
 /// True if the step looks for the limit, and has to go beyond it.

@@ -7,7 +7,7 @@ use durio_record::{OperationName, Phase, ProcessGap};
 use durio_workload::CacheMode;
 
 use super::RuleInput;
-use durio_analyse::{Distribution, IntervalPoint, WorkloadFindings};
+use durio_analyse::{DeviceTime, Distribution, IntervalPoint, WorkloadFindings};
 
 // Little's law may be off by this share: the goal of the accounting.
 const DEVIATION_MAX: f64 = 0.02;
@@ -41,7 +41,7 @@ fn headline_distribution(workload: &WorkloadFindings) -> Option<&Distribution> {
 // the number does not change.
 const COUNTED_AROUND_SECONDS: f64 = 10e-6;
 
-// Once in a while the thread loses the processor between the two clocks, for a time slice or two:
+// Once in a while the thread loses the CPU between the two clocks, for a time slice or two:
 // in a slow loop that is a share of the few operations counted.
 const LOST_SECONDS: f64 = 10e-3;
 
@@ -61,7 +61,7 @@ pub(super) fn inconsistent(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Op
     let explained = is_open && apart <= around + lost;
     (counted && !explained && in_flight.deviation.abs() > DEVIATION_MAX).then(|| {
         format!(
-            "latency × rate gives {:.2} in flight, counted were {:.2}",
+            "latency × rate gives {:.2} operations in flight, the count {:.2}",
             in_flight.by_latency, in_flight.counted
         )
     })
@@ -101,12 +101,13 @@ pub(super) fn stalls(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Opti
     let gaps = input.gaps_of(workload);
     let (empty, low) = match gaps.as_slice() {
         [] => (rates.intervals_empty, rates.intervals_under_half),
-        // The average has the gap in it.
+        // Intervals next to a gap are slow because of it.
         gaps => (empty_outside(workload, gaps), 0),
     };
     (empty + low > 0).then(|| {
         format!(
-            "of {} intervals {empty} had no completion and {low} under half of the average rate",
+            "of {} intervals, {empty} had no completion and {low} ran at less than half the \
+             median rate",
             rates.intervals
         )
     })
@@ -174,13 +175,12 @@ pub(super) fn outside_device(_: &RuleInput<'_>, workload: &WorkloadFindings) -> 
     let is_much = time.outside_share > OUTSIDE_SHARE_MAX && outside > OUTSIDE_NS_MAX;
     is_much.then(|| {
         format!(
-            "time outside of the device: {} of each operation ({}; a request takes {} at \
-             {}); {}",
+            "{} of each operation ({}) passed outside of {}, which takes {} per request: {}",
             mean(outside),
             percent(time.outside_share),
-            mean(time.request_ns_mean),
             time.device,
-            held_by(workload, outside)
+            mean(time.request_ns_mean),
+            spent_outside(workload, time)
         )
     })
 }
@@ -189,7 +189,7 @@ pub(super) fn trace_lost(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Opti
     let path = workload.latency_breakdown.as_ref().filter(|path| path.lost_events > 0)?;
     let (lost, whole) = (counted(path.lost_events, "event"), counted(path.operations, "operation"));
     Some(format!(
-        "the trace of the path lost {lost}: its times are of {whole} that were seen whole"
+        "the trace of the path lost {lost}: its times are those of {whole} traced in full"
     ))
 }
 
@@ -199,18 +199,26 @@ fn submits(workload: &WorkloadFindings) -> impl Iterator<Item = &Distribution> {
     names.into_iter().filter_map(|name| workload.operation(name)?.submit.as_ref())
 }
 
-/// The part that took most of the time outside the device, judging by the stamps.
-fn held_by(workload: &WorkloadFindings, outside_ns: f64) -> String {
+/// The part that took most of the time outside of the device, by time stamps and counters.
+fn spent_outside(workload: &WorkloadFindings, time: &DeviceTime) -> String {
     let submit = submits(workload).map(|submit| submit.mean_ns).max_by(f64::total_cmp);
-    match (submit, workload.unwatched_max) {
-        (Some(submit), _) if submit > outside_ns / 2.0 => {
-            format!("held by submission, {} each", mean(submit))
-        }
-        (Some(_), Some(unwatched)) => format!(
-            "spent between completion at the device and durio seeing it: the longest time \
-             without a look was {unwatched}"
+    if let Some(submit) = submit.filter(|submit| *submit > time.outside_ns_mean / 2.0) {
+        return format!("submission took {}", mean(submit));
+    }
+    if let Some(shares) = time.shares {
+        let part = |share: f64| mean(share * shares.mean_ns);
+        return format!(
+            "{} waiting for a CPU, {} in the filesystem and kernel",
+            part(shares.cpu_wait),
+            part(shares.kernel)
+        );
+    }
+    match workload.unwatched_max.filter(|_| submit.is_some()) {
+        Some(unwatched) => format!(
+            "most of it after completion at the device, before durio saw it (the longest time \
+             without looking was {unwatched})"
         ),
-        _ => "held by the kernel above the device, or by waiting for a processor".to_owned(),
+        None => "in the kernel above the device, or waiting for a CPU".to_owned(),
     }
 }
 
@@ -247,7 +255,7 @@ pub(super) fn unwatched(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Optio
 mod tests {
     use super::*;
     use crate::tests::{Sample, check_quiet, check_warns, sample, seen};
-    use durio_analyse::{DeviceTime, IntervalPoint, OpenLoop};
+    use durio_analyse::{IntervalPoint, OpenLoop, TimeShares};
     use durio_workload::{Arrivals, PerMille, SyncPolicy};
 
     #[test]
@@ -261,7 +269,7 @@ mod tests {
             })
         };
         let ramp = spoil(Phase::Ramp, 0).unwrap();
-        assert_eq!(ramp, "commit: it was done before its ramp was over");
+        assert_eq!(ramp, "commit: it finished before its ramp was over");
         let idle = spoil(Phase::Measure, 7).unwrap();
         assert_eq!(idle, "commit: no operation was completed in the 7 s that count");
         assert_eq!(spoil(Phase::Measure, 0).unwrap(), "commit: no operation was completed");
@@ -324,27 +332,34 @@ mod tests {
 
     #[test]
     fn time_outside_of_the_device_is_named_with_who_holds_it() {
-        let spoil = |sample: &mut Sample, outside: f64, submit: Option<f64>| {
+        let timed = |sample: &mut Sample, (outside, shares): (f64, _), submit: Option<f64>| {
             sample.workloads[0].device_time = Some(DeviceTime {
                 device: "sda".to_owned(),
                 requests_per_access: 1.0,
                 request_ns_mean: 200_000.0,
                 outside_ns_mean: outside,
                 outside_share: outside / (outside + 200_000.0),
+                shares,
             });
             sample.workloads[0].unwatched_max = Some(Nanos::from_millis(5));
             let write = sample.operation(OperationName::Write);
             write.submit = submit.map(|mean_ns| Distribution { mean_ns, ..write.service.clone() });
         };
-        let seen =
-            |outside, submit| seen("outside-device", |sample| spoil(sample, outside, submit));
+        let seen_with = |time, submit| seen("outside-device", |sample| timed(sample, time, submit));
+        let seen = |outside, submit| seen_with((outside, None), submit);
         assert_eq!(seen(60_000.0, None), None);
         assert_eq!(seen(45_000.0, None), None);
         let late = seen(300_000.0, Some(10_000.0)).unwrap();
         assert!(late.contains("300 µs of each operation (60 %") && late.contains("5 ms"), "{late}");
         let submitted = seen(300_000.0, Some(250_000.0)).unwrap();
-        assert!(submitted.contains("held by submission, 250 µs each"), "{submitted}");
-        assert!(seen(300_000.0, None).unwrap().contains("by the kernel"));
+        assert!(submitted.ends_with("200 µs per request: submission took 250 µs"), "{submitted}");
+        assert!(seen(300_000.0, None).unwrap().contains("in the kernel above the device, or"));
+        let shares = TimeShares { mean_ns: 500_000.0, device: 0.4, cpu_wait: 0.45, kernel: 0.15 };
+        assert_eq!(
+            seen_with((300_000.0, Some(shares)), None).unwrap(),
+            "commit: 300 µs of each operation (60 %) passed outside of sda, which takes 200 µs per \
+             request: 225 µs waiting for a CPU, 75 µs in the filesystem and kernel"
+        );
     }
 
     #[test]
@@ -420,6 +435,7 @@ mod tests {
                 interval: Nanos::from_secs(1),
                 rate_min_per_second: 90.0,
                 rate_max_per_second: 110.0,
+                rate_median_per_second: 100.0,
                 steadiness: None,
             };
         });

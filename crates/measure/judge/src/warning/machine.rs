@@ -51,7 +51,8 @@ pub(super) fn system_time(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Opt
 
 pub(super) fn steal(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let share = workload.cpu.machine_steal_share?;
-    (share > STEAL_SHARE).then(|| format!("the hypervisor took {:.1} %", share * 100.0))
+    (share > STEAL_SHARE)
+        .then(|| format!("the hypervisor took {:.1} % of the CPU time", share * 100.0))
 }
 
 pub(super) fn throttled(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
@@ -66,7 +67,7 @@ pub(super) fn tracing(input: &RuleInput<'_>) -> Option<String> {
     let tracing = input.environment.host.tracing.iter();
     let seen: Vec<_> = tracing.map(|tracer| format!("{}: {}", tracer.name, tracer.value)).collect();
     let seen = (!seen.is_empty()).then(|| seen.join("; "))?;
-    Some(format!("the kernel was tracing when the run began: {seen}"))
+    Some(format!("the kernel was tracing when the run started: {seen}"))
 }
 
 pub(super) fn limits(input: &RuleInput<'_>) -> Option<String> {
@@ -77,10 +78,10 @@ pub(super) fn limits(input: &RuleInput<'_>) -> Option<String> {
         seen.push(format!("io.max {}", host.cgroup.io_max.join(", ")));
     }
     if let Some(cores) = host.cgroup.cpu_quota_cores.filter(|cores| *cores < f64::from(online)) {
-        seen.push(format!("cpu.max allows {cores:.2} of {online} processors"));
+        seen.push(format!("cpu.max allows {cores:.2} of {online} CPUs"));
     }
     if allowed < online {
-        seen.push(format!("only {allowed} of {online} processors may be used"));
+        seen.push(format!("only {allowed} of {online} CPUs may be used"));
     }
     (!seen.is_empty()).then(|| seen.join("; "))
 }
@@ -111,9 +112,9 @@ fn blamed(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> String {
     match (longest(&inside), longest(&outside)) {
         (Some(own), Some(other)) if own > other => {
             let (own, other) = (Nanos::new(own), Nanos::new(other));
-            format!("the maximum of {own} is of that time, and {other} of the rest")
+            format!("the maximum, {own}, is from that time ({other} otherwise)")
         }
-        _ => "the maximum is of another time".to_owned(),
+        _ => "the maximum is from another time".to_owned(),
     }
 }
 
@@ -121,10 +122,10 @@ fn blamed(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> String {
 pub(crate) fn invalid(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let (stack, definition) = (input.stack_at(&workload.location), &workload.definition);
     if stack.is_some_and(is_memory) {
-        return Some("it lies in memory, which is not storage".to_owned());
+        return Some("it is in memory, which is not storage".to_owned());
     }
     if let Some(seen) = figures::inconsistent(input, workload) {
-        return Some(format!("its figures contradict each other: {seen}"));
+        return Some(format!("its results contradict each other: {seen}"));
     }
     if definition.reads() {
         let fell_back = definition.cache == CacheMode::Direct
@@ -293,10 +294,7 @@ mod tests {
         check_warns("stopped", stop);
         let seen = seen("stopped", stop).unwrap();
         assert!(seen.contains("did not run for 2 s from 1 s on"), "{seen}");
-        assert!(
-            seen.contains("the maximum of 2 s is of that time, and 3 ms of the rest"),
-            "{seen}"
-        );
+        assert!(seen.contains("the maximum, 2 s, is from that time (3 ms otherwise)"), "{seen}");
         check_quiet("stalls", stop);
         check_quiet("noisy", stop);
     }
@@ -312,7 +310,7 @@ mod tests {
             sample.workloads[0].intervals[40] = point(4000, Some(2500));
         });
         let seen = seen.unwrap();
-        assert!(seen.contains("the maximum is of another time"), "{seen}");
+        assert!(seen.contains("the maximum is from another time"), "{seen}");
     }
 
     #[test]

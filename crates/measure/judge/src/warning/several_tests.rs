@@ -60,13 +60,17 @@ fn a_warning_names_the_location_that_it_is_about_and_each_with_its_own_figure() 
     let second = told("steal", |sample| {
         sample.workloads[1].cpu.machine_steal_share = Some(0.023);
     });
-    assert_told(&second, &["commit on /other"], "commit on /other: the hypervisor took 2.3 %");
+    assert_told(
+        &second,
+        &["commit on /other"],
+        "commit on /other: the hypervisor took 2.3 % of the CPU time",
+    );
     let both = told("steal", |sample| {
         sample.workloads[0].cpu.machine_steal_share = Some(0.31);
         sample.workloads[1].cpu.machine_steal_share = Some(0.023);
     });
-    let seen = "commit on /data: the hypervisor took 31.0 %; \
-                commit on /other: the hypervisor took 2.3 %";
+    let seen = "commit on /data: the hypervisor took 31.0 % of the CPU time; \
+                commit on /other: the hypervisor took 2.3 % of the CPU time";
     assert_told(&both, &["commit on /data", "commit on /other"], seen);
 }
 
@@ -124,7 +128,7 @@ fn the_longest_of_several_pauses_of_durio_is_named_with_their_number() {
         sample.workloads[0].effective.engine = EngineKind::Fio;
     });
     let seen = "commit on /other: durio itself did not run 3 times, the longest for 7 s from 40 s \
-                on; the maximum is of another time";
+                on; the maximum is from another time";
     assert_told(&paused, &["commit on /other"], seen);
 }
 
@@ -188,8 +192,8 @@ fn every_limit_of_the_kernel_is_told() {
         host.cgroup.io_max = owned(&["8:0 rbps=1", "8:16 wiops=7"]);
         host.cgroup.cpu_quota_cores = Some(2.5);
     });
-    let expected = "io.max 8:0 rbps=1, 8:16 wiops=7; cpu.max allows 2.50 of 8 processors; only 6 \
-                    of 8 processors may be used";
+    let expected = "io.max 8:0 rbps=1, 8:16 wiops=7; cpu.max allows 2.50 of 8 CPUs; only 6 of 8 CPUs \
+                    may be used";
     assert_eq!(seen, expected);
 }
 
@@ -362,7 +366,7 @@ fn a_run_and_a_campaign_that_are_too_short_have_advice_of_their_own() {
         assert_eq!(warning.seen, "7 s are short");
         warning.advice
     };
-    assert_eq!(advice(false), "run with --thorough before you buy, size or blame anything");
+    assert_eq!(advice(false), "use --thorough before you buy, size or blame anything");
     let of_campaign = "give each step its full time before you buy, size or blame anything";
     assert_eq!(advice(true), of_campaign);
 }

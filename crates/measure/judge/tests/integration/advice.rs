@@ -7,7 +7,7 @@ use std::path::Path;
 
 use durio_judge::advise::{
     Advice, AdviceReport, AdviceRequest, AdviceRole, AdviceState, DatabaseSetting,
-    DatabaseSettings, FactOrigin, advise,
+    DatabaseSettings, FactOrigin, GainBasis, advise,
 };
 use durio_observe::{Stack, TuningReadings, read_readings_in};
 use serde_json::{Value, json};
@@ -121,6 +121,84 @@ fn a_scheduler_on_nvme_is_advised_away_with_command_udev_rule_and_undo() {
     assert_eq!(apply.udev.as_deref(), Some(udev));
     assert!(advice.provable && !advice.evidence.is_empty());
     assert!(advice.evidence[0].line().starts_with("not checked: needs an NVMe drive"));
+}
+
+#[test]
+fn an_instruction_has_the_present_value_and_the_advice_its_line_to_paste() {
+    let machine = Machine::nvme().device("nvme0n1", "queue/read_ahead_kb", "64");
+    let report = machine.report(None, Some(AdviceRole::Scan));
+    let advice = one(&report, "A01");
+    let text = "Set read-ahead to 4096 KiB for scans (now 64 KiB)";
+    assert_eq!((advice.instruction().as_str(), advice.new.as_deref()), (text, Some("4096")));
+    assert_eq!((advice.gain.basis, advice.gain.ratio), (GainBasis::AbTest, Some(2.2)));
+    let file = &report.files[0];
+    assert_eq!(file.name, "60-durio.rules");
+    let line = r#"ACTION=="add|change", KERNEL=="nvme0n1", ATTR{queue/read_ahead_kb}="4096""#;
+    assert!(file.lines.iter().any(|known| known == line), "{:?}", file.lines);
+    let flag = Machine::nvme().device("nvme0n1", "queue/rotational", "1").report(None, None);
+    let instruction = one(&flag, "B10").instruction();
+    assert_eq!(instruction, "Set rotational to 0 if the disk is on flash (now 1)");
+}
+
+#[test]
+fn what_durios_tests_refuted_is_neither_to_do_nor_a_line() {
+    let machine = Machine::nvme().device("nvme0n1", "queue/read_ahead_kb", "128");
+    let report = machine.report(Some("postgresql"), Some(AdviceRole::Data));
+    let rules = |advice: Vec<&Advice>| -> Vec<String> {
+        advice.iter().map(|advice| advice.rule.clone()).collect()
+    };
+    let (to_do, refuted) = (rules(report.to_do()), rules(report.refuted()));
+    assert!(refuted.contains(&"A03".to_owned()), "{refuted:?}");
+    assert!(to_do.contains(&"B01".to_owned()) && !to_do.contains(&"A03".to_owned()), "{to_do:?}");
+    let lines: Vec<&String> = report.files.iter().flat_map(|file| &file.lines).collect();
+    assert!(!lines.iter().any(|line| line.contains("read_ahead_kb")), "{lines:?}");
+    assert!(report.summary().sentence.starts_with("Caution: "), "{:?}", report.summary());
+}
+
+#[test]
+fn settings_that_are_unknown_are_lines_to_paste_unless_the_rule_needs_more() {
+    let lines = |settings: &[(&str, &str)]| -> Vec<String> {
+        let report = Machine::nvme().report_with(Some("postgresql"), None, settings);
+        let file = report.files.into_iter().find(|file| file.name == "postgresql.sql");
+        file.map(|file| file.lines).unwrap_or_default()
+    };
+    let set = |name: &str, value: &str| format!("ALTER SYSTEM SET {name} = '{value}';");
+    let (fsync, prefetch) = (set("fsync", "on"), set("effective_io_concurrency", "16"));
+    let unknown = lines(&[]);
+    assert!(unknown.contains(&fsync) && unknown.contains(&prefetch), "{unknown:?}");
+    assert_eq!(unknown.last().unwrap(), "SELECT pg_reload_conf();");
+    // A delay needs a run, and `io_method` the version.
+    let is_of = |name: &str| unknown.iter().any(|line| line.contains(name));
+    assert!(!is_of("commit_delay") && !is_of("io_method"), "{unknown:?}");
+    let known = lines(&[("fsync", "on"), ("effective_io_concurrency", "1")]);
+    assert!(!known.contains(&fsync) && known.contains(&prefetch), "{known:?}");
+    for (version, is_advised) in [("17", false), ("18", true)] {
+        let lines = lines(&[("server_version", version)]);
+        assert_eq!(lines.contains(&set("io_method", "worker")), is_advised, "{version}");
+    }
+}
+
+#[test]
+fn of_rules_that_contradict_each_other_only_the_one_that_gained_is_a_line() {
+    let machine = Machine::nvme().device("nvme0n1", "queue/read_ahead_kb", "64");
+    let report = machine.report(Some("mongodb"), None);
+    assert_eq!(one(&report, "A02").gain.basis, GainBasis::Refuted);
+    let file = report.files.iter().find(|file| file.name == "60-durio.rules").unwrap();
+    let read_ahead: Vec<_> =
+        file.lines.iter().filter(|line| line.contains("read_ahead_kb")).collect();
+    // A01 alone: A02 and A04 gained nothing.
+    assert_eq!(read_ahead.len(), 1, "{read_ahead:?}");
+    assert!(read_ahead[0].starts_with("ACTION"), "{read_ahead:?}");
+}
+
+#[test]
+fn settings_that_lose_acknowledged_writes_are_the_answer() {
+    let settings = [("fsync", "off"), ("effective_io_concurrency", "1")];
+    let report = Machine::nvme().report_with(Some("postgresql"), None, &settings);
+    assert_eq!(report.to_do()[0].rule, "P08");
+    let sentence = report.summary().sentence;
+    let begin = "Bad: acknowledged writes can be lost until you set fsync to on (now off); ";
+    assert!(sentence.starts_with(begin), "{sentence}");
 }
 
 #[test]

@@ -298,7 +298,7 @@ fn a_sync_is_waited_for_from_before_it_begins_until_it_has_ended() {
     let (outcome, left, told) = build(vec![before, during, late, ["idle", "none", "none"]]);
     assert_eq!((outcome, left, told), (Ok(()), 0, vec![(8, 64), (40, 64)]));
     let (outcome, ..) = build(vec![before, during, ["idle", "32", "none"]]);
-    assert!(outcome.unwrap_err().contains("is not in sync and does not become so"));
+    assert!(outcome.unwrap_err().contains("is out of sync and is not resyncing"));
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn a_device_that_becomes_another_one_under_its_name_is_not_written_to() {
     machine.0.borrow_mut().there.paths.insert(sequence, "77".into());
     let wipe = builder.planned.commands[1].clone();
     let error = builder.run_command(1, &wipe).unwrap_err().to_string();
-    assert!(error.contains("not the device any more that it was: its diskseq was"), "{error}");
+    assert!(error.contains("no longer the same device: its diskseq was"), "{error}");
     drop(builder);
     let touched = |line: &String| line.contains("/dev/sdx");
     assert!(!machine.0.borrow().log.iter().any(touched), "{:?}", machine.0.borrow().log);

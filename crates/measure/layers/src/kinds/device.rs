@@ -154,13 +154,13 @@ fn in_use(usage: &DeviceUse) -> String {
     let swaps = usage.swaps.iter().map(|swap| format!("{swap} is swap"));
     let mut reasons: Vec<String> = mounts.chain(holders).chain(swaps).collect();
     if reasons.is_empty() {
-        reasons.push("some program or filesystem has it for itself".into());
+        reasons.push("it is held exclusively by another process or filesystem".into());
     }
     format!("it is in use ({}); nothing overrides that", reasons.join(", "))
 }
 
-const UNKNOWN_USE: &str = "whether somebody used what is on it since the bench was killed cannot be \
-                           told; `wipefs --all` erases it";
+const UNKNOWN_USE: &str = "it may have been used since the bench was killed; `wipefs --all` erases \
+                           it";
 
 /// What this build wrote to a device of the user's, and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

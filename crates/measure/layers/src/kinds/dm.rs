@@ -165,11 +165,11 @@ impl BuildableLayer for Dm {
         // As many groups as devices say the same as none; any other number asks for a target over
         // several.
         if below.groups != 1 && below.groups != below.devices {
-            return Err("a target stands on each device by itself; leave groups out".into());
+            return Err("a target takes one device; leave groups out".into());
         }
         match self.target {
             DmTarget::Delay { delay } if delay.get() % 1_000_000 != 0 || delay.get() == 0 => {
-                Err("the kernel delays by whole milliseconds; say 1ms or more".into())
+                Err("the kernel delays by whole milliseconds; use 1ms or more".into())
             }
             DmTarget::Flakey { up_seconds: 0, .. } => {
                 Err("up_seconds is 0, so it would never work; say 1 or more".into())

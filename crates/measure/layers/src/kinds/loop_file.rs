@@ -129,7 +129,7 @@ impl UndoStep for DetachLoop {
     fn fault_of_begun(&self, prover: &Prover<'_>, found: &LiveThing) -> Option<String> {
         let backing = prover.known.file.and_then(backing_of);
         let is_ours = backing.is_some() && found.identity.get("file") == backing.as_deref();
-        (!is_ours).then(|| "another file is behind it".to_owned())
+        (!is_ours).then(|| "it is backed by another file".to_owned())
     }
 
     fn further(
@@ -158,8 +158,7 @@ impl UndoStep for DetachLoop {
         match made.is_some() && behind == made.as_deref() {
             true => Ok(()),
             false => Err(format!(
-                "the loop device does not stand on {} as it was made: somebody has put something \
-                 else in its place",
+                "the loop device is not backed by {} as it was made: the file has been replaced",
                 self.file
             )),
         }

@@ -26,7 +26,7 @@ impl NewDevices {
             return Err(format!("count is {}; 1 to {MOST_DEVICES} can be made", self.count));
         }
         if self.size.get() == 0 || !self.size.is_multiple_of(unit) {
-            return Err(format!("its size, {}, is no multiple of {unit}", self.size));
+            return Err(format!("its size, {}, is not a multiple of {unit}", self.size));
         }
         Ok(Below::of_devices(self.count, Some(self.size)))
     }
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(of(Some(&other), false), Err(why.clone()));
         assert_eq!(of(None, false), Err(why));
         // Its step ended, and wrote nothing down.
-        let why = "the journal does not say by what to know it".to_owned();
+        let why = "the journal does not say how to recognise it".to_owned();
         assert_eq!(of(Some(&same), true), Err(why));
     }
 

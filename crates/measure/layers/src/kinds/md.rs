@@ -85,7 +85,7 @@ spec_keys! {
         #[serde(rename = "chunk_bytes", default, skip_serializing_if = "Option::is_none")]
         pub chunk: Option<Bytes>,
         /// none, internal, lockless, or external:FILE on another filesystem: it is made in a new
-        /// folder of durio's own beside that path. Default: none.
+        /// private folder next to that path. Default: none.
         pub bitmap: MdBitmap = MdBitmap::None,
         /// Bytes of the array per bit. Default: mdadm's own.
         #[serde(rename = "bitmap_chunk_bytes", default, skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,7 @@ pub(crate) use server::EndServer;
 
 pub(crate) const KIND: KindEntry = KindEntry {
     word: "raid",
-    help: "An array of durio's own engine, served as a block device by a process.",
+    help: "An array of durio's engine, served as a block device by a process.",
     role: LayerRole::Devices,
     drivers: &[UBLK, NBD],
     tools: &[],
@@ -61,7 +61,7 @@ spec_words! {
 }
 
 spec_keys! {
-    /// An array of durio's own.
+    /// An array of durio's engine.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Raid {
         /// 0, 1, 5, 6 or 10. Level 10 mirrors the first device with the second, and so on.
@@ -192,7 +192,7 @@ impl Raid {
 
 #[cfg(test)]
 mod tests {
-    //! The exact words of durio's own commands, limits, and what proves an array.
+    //! The exact words of durio's commands, limits, and the proof of an array.
 
     use super::*;
     use crate::tests::stacks::{
@@ -301,7 +301,7 @@ mod tests {
             assert!(with(chunk).unwrap_err().contains("the chunk"), "{chunk}");
         }
         assert!(on_loops(2, 2, raid(1)).unwrap_err().contains("per member"));
-        assert!(fault(vec![raid(1)]).contains("stands on nothing"));
+        assert!(fault(vec![raid(1)]).contains("it needs devices below it"));
     }
 
     fn superblock(slot: usize, name: &str, epoch: u8) -> Vec<u8> {

@@ -79,7 +79,7 @@ impl Checking for NoRamDisks {
         // unloaded.
         if found || stepper.system.is_there(Path::new("/sys/module/brd")) {
             return Err(BuildError::Unsupported(
-                "RAM disks of brd are there already and may be somebody's; unload them with \
+                "RAM disks of brd exist already and may be in use; unload them with \
                  `rmmod brd`, or declare another source"
                     .into(),
             ));

@@ -27,10 +27,10 @@ spec_keys! {
     pub struct Zfs {
         /// How the devices are joined. Default: single.
         pub layout: ZfsLayout = ZfsLayout::Single,
-        /// Of the filesystem, of those listed below: "recordsize=4k".
+        /// Properties of the filesystem, from the list below: "recordsize=4k".
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub properties: Vec<String> = Vec::new(),
-        /// Of the pool, of those listed below: "ashift=12".
+        /// Properties of the pool, from the list below: "ashift=12".
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub pool_properties: Vec<String> = Vec::new(),
     }

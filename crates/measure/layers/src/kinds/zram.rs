@@ -102,7 +102,7 @@ impl UndoStep for RemoveZram {
     /// Only a disk without a size can be the one that was just made.
     fn fault_of_begun(&self, prover: &Prover<'_>, found: &LiveThing) -> Option<String> {
         let size = prover.system.read(Path::new(&zram_size_file(&found.target)));
-        (size.as_deref() != Some("0")).then(|| "somebody has given it a size".to_owned())
+        (size.as_deref() != Some("0")).then(|| "another process has set its size".to_owned())
     }
 
     fn further(

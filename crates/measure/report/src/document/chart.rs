@@ -36,6 +36,8 @@ impl Colour {
 #[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
+    /// What the horizontal axis of a plot counts; empty where its unit says it.
+    pub(crate) across: String,
     /// In a summary a chart has room for a sparkline only.
     pub(crate) level: DetailLevel,
     pub(crate) drawing: Drawing,
@@ -71,7 +73,9 @@ impl Panel {
                 .fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
             low > 0.0 && high > low * LINEAR_MAX
         };
-        let is_figure = |series: &&ChartSeries| !matches!(series.style, Style::Spans | Style::Area);
+        let is_figure = |series: &&ChartSeries| {
+            !matches!(series.style, Style::Spans | Style::Area | Style::Ranges)
+        };
         let points = || self.series.iter().filter(is_figure).flat_map(|series| &series.points);
         let (x, y) =
             (far(&mut points().map(|point| point.0)), far(&mut points().map(|point| point.1)));
@@ -98,6 +102,22 @@ pub(crate) enum AxisScale {
     Nines,
     /// One step each, from zero.
     Steps(Vec<String>),
+    /// Moments, in seconds since 1970 in UTC.
+    Time,
+}
+
+impl AxisScale {
+    /// The quantity, for the axis's title. The labels of the marks have the units.
+    pub(crate) fn title(&self) -> String {
+        match self {
+            Self::Linear(unit) => unit.quantity().to_owned(),
+            Self::Logarithmic(unit) if unit.quantity().is_empty() => String::new(),
+            Self::Logarithmic(unit) => format!("{} (log scale)", unit.quantity()),
+            Self::Nines => "percentile".to_owned(),
+            Self::Steps(_) => String::new(),
+            Self::Time => "time (UTC)".to_owned(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +142,19 @@ impl AxisUnit {
 
     pub(crate) const fn logarithmic(self) -> AxisScale {
         AxisScale::Logarithmic(self)
+    }
+
+    /// Empty for a number, which may count anything.
+    const fn quantity(self) -> &'static str {
+        match self {
+            Self::Bytes => "size",
+            Self::Number => "",
+            Self::Milliseconds => "time from the cut",
+            Self::Seconds => "time from the start",
+            Self::Latency => "latency",
+            Self::Bandwidth => "bandwidth",
+            Self::Rate => "operations per second",
+        }
     }
 
     pub(crate) fn label(self, value: f64) -> String {
@@ -166,6 +199,8 @@ pub(crate) enum Style {
     Upright,
     /// A line over the whole width at each point.
     Across,
+    /// An upright bar from each point with an even place to the next: where a value is expected.
+    Ranges,
 }
 
 impl ChartSeries {
@@ -284,7 +319,7 @@ impl TileArea {
 
 impl Chart {
     fn new(title: impl Into<String>, drawing: Drawing) -> Self {
-        Self { title: title.into(), level: DetailLevel::Detail, drawing }
+        Self { title: title.into(), across: String::new(), level: DetailLevel::Detail, drawing }
     }
 
     pub(crate) fn plot(
@@ -316,6 +351,12 @@ impl Chart {
     ) -> Self {
         let legend = legend.into_iter().map(|(name, colour)| (name.into(), colour)).collect();
         Self::new(title, Drawing::Bars(Bars { groups, legend, is_scaled_by_group: false }))
+    }
+
+    /// Names what the horizontal axis counts.
+    pub(crate) fn across(mut self, what: impl Into<String>) -> Self {
+        self.across = what.into();
+        self
     }
 
     pub(crate) fn in_summary(mut self) -> Self {

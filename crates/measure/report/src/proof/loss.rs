@@ -13,18 +13,23 @@ use crate::document::{Card, DetailLevel, LabelledFact, Section, SectionBody, Ton
 use crate::figures::{counted, latency, percent, precise};
 
 /// Losses that a terminal lists.
-const LOSSES_SHOWN: usize = 5;
+const LOSSES_SHOWN: usize = 1;
 
 pub(super) fn section(series: &SeriesFindings, level: DetailLevel, has_pictures: bool) -> Section {
     let mut section = Section { level, ..Section::new(format!("Lost: {}", series.series.name)) };
     let Some(loss) = &series.loss else { return section };
-    section.facts(loss_facts(series, loss));
+    loss_facts(series, loss, &mut section);
     section.push(level, SectionBody::Cards(loss.check.iter().map(check_card).collect()));
     match &loss.picture {
-        Some(picture) if has_pictures => section.charts(charts(picture)),
-        Some(_) => section.note(
-            "Its pictures are left out, for there are many: durio report --format json has their figures.",
-        ),
+        Some(picture) if has_pictures => {
+            section.charts([timeline(picture).in_summary()]);
+            // Its lines of letters would fill a screen.
+            let map = Some(map(picture).in_summary()).filter(Chart::is_drawable);
+            section.push(DetailLevel::Detail, SectionBody::Charts(map.into_iter().collect()));
+        }
+        Some(_) => {
+            section.note("Pictures are left out here; durio report --format json has their data.");
+        }
         None => {}
     }
     let cards = |findings: &[Finding]| SectionBody::Cards(findings.iter().map(card).collect());
@@ -35,36 +40,35 @@ pub(super) fn section(series: &SeriesFindings, level: DetailLevel, has_pictures:
     }
     let told = loss.listed.len() as u64;
     if loss.cells > told {
-        section.note(format!("{} more cells are not as they must be.", loss.cells - told));
+        section.note(format!("{} more cells are wrong.", loss.cells - told));
     }
     section
 }
 
-fn loss_facts(series: &SeriesFindings, loss: &LossFindings) -> Vec<(&'static str, String)> {
+fn loss_facts(series: &SeriesFindings, loss: &LossFindings, section: &mut Section) {
     let classes: Vec<_> = loss.classes.iter().map(|class| class.word()).collect();
     let what = if loss.state.is_some() { "state" } else { "cut" };
-    let mut facts = vec![(what, format!("{} of {}", loss.cut, series.cuts_done))];
+    section.fact(what, format!("{} of {}", loss.cut, series.cuts_done));
     if loss.check.is_none() {
         let cells = counted(loss.cells, "cell");
-        facts.push(("found", format!("{} ({cells} of 4 KiB)", classes.join(", "))));
-        let kept = counted(loss.kept, "cell");
-        facts.push(("still there", format!("{kept} with an acknowledged write of this life")));
+        section.fact("found", format!("{} ({cells} of 4 KiB)", classes.join(", ")));
     }
-    if let Some(state) = &loss.state {
-        facts.push(("is", state.clone()));
-    }
+    section.facts(loss.state.iter().map(|state| ("is", state.clone())));
     if let (Some(oldest), Some(shape)) = (loss.oldest_ns, loss.shape) {
-        facts.push(("missing", format!("acknowledged up to {} before the cut", latency(oldest))));
-        facts.push(("order", shape.meaning().to_owned()));
+        section.fact("missing", format!("acknowledged up to {} before the cut", latency(oldest)));
+        section.fact("order", shape.meaning());
+    }
+    let mut detail = |label: &str, value: String| {
+        section.toned_at(DetailLevel::Detail, Tone::Plain, label, value);
+    };
+    if loss.check.is_none() {
+        let kept = counted(loss.kept, "cell");
+        detail("still there", format!("{kept} with an acknowledged write of this life"));
     }
     if let Some([low, high]) = series.interval {
         let interval = format!("{} to {} of cuts", percent(low), percent(high));
-        facts.push((
-            "how often",
-            format!("{interval} (95 % interval, {} effective)", series.effective),
-        ));
+        detail("how often", format!("{interval} (95 % interval, {} effective)", series.effective));
     }
-    facts
 }
 
 pub(super) fn in_a_line(text: &str) -> String {
@@ -131,10 +135,6 @@ fn in_place(found: &InPlace) -> String {
 }
 
 const CELL: u64 = 4096;
-
-fn charts(picture: &LossPicture) -> [Chart; 2] {
-    [timeline(picture).in_summary(), map(picture).in_summary()]
-}
 
 /// Above, how many writes were acknowledged; below, where each of the last ones went.
 fn timeline(picture: &LossPicture) -> Chart {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::io;
 
-use super::{svg, verdict_tone};
+use super::svg::{self, ChartSpan};
+use super::{markdown, verdict_tone};
 use crate::Options;
 use crate::document::chart::Chart;
 use crate::document::{
@@ -16,6 +17,11 @@ use crate::document::{
 };
 use crate::visible::{EscapedText, is_hidden, visible_lines};
 
+/// The page's icon, within the page: a browser would ask a server for it.
+const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect \
+    width='16' height='16' rx='3' fill='%232563eb'/%3E%3Cpath d='M3 4h4M3 8h7M3 12h10' stroke='%23fff' \
+    stroke-width='2'/%3E%3C/svg%3E";
+
 const STYLE: &str = include_str!("../../templates/report.css");
 
 const SCRIPT: &str = include_str!("../../templates/report.js");
@@ -23,7 +29,7 @@ const SCRIPT: &str = include_str!("../../templates/report.js");
 /// Names the one script by its hash, so that no other can run, whatever a path is called.
 // After a change of the script the browser refuses it, and the test of the page shows the browser's
 // message, which has the new hash.
-const SCRIPT_POLICY: &str = " script-src 'sha256-JmF5JDFpkWCm6dUVYJoNXrRs6650O2Prnm9H6J88ey4=';";
+const SCRIPT_POLICY: &str = " script-src 'sha256-NpphfCX9Bk1hjNwKUDvyutMtjRVfurJZj+Rfa6ma4sw=';";
 
 pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let mut page = HtmlPage::default();
@@ -41,6 +47,8 @@ struct HtmlPage<'a> {
     values: BTreeMap<String, Vec<svg::PanelValues<'a>>>,
     /// Anchors that are taken.
     anchors: BTreeSet<String>,
+    /// Whether the results of the answer stand above all sections.
+    has_poster: bool,
 }
 
 impl fmt::Write for HtmlPage<'_> {
@@ -63,6 +71,27 @@ impl HtmlPage<'_> {
 }
 
 fn write_page<'a>(document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result {
+    write_head(document, out)?;
+    write_body(document, out)?;
+    let version = env!("CARGO_PKG_VERSION");
+    write!(
+        out,
+        "\n</main>\n<footer>Made by durio {version}. Self-contained page; makes no network \
+         requests.</footer>"
+    )?;
+    // The values are data and no script: the policy needs no hash of them.
+    if !out.values.is_empty() {
+        let values = serde_json::to_string(&out.values).map_err(|_| fmt::Error)?;
+        let values = script_safe(&values);
+        write!(out, "\n<script type=\"application/json\" id=\"values\">{values}</script>")?;
+    }
+    let copied = markdown_of(document)?;
+    write!(out, "\n<script type=\"application/json\" id=\"markdown\">{copied}</script>")?;
+    write!(out, "\n<script>{SCRIPT}</script>\n</body>\n</html>")
+}
+
+/// The head of the page, to the start of its contents.
+fn write_head(document: &Document, out: &mut HtmlPage<'_>) -> fmt::Result {
     let version = env!("CARGO_PKG_VERSION");
     let heading = document.heading();
     // A list has no heading.
@@ -80,21 +109,39 @@ fn write_page<'a>(document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
 <meta name="generator" content="durio {version}">
+<link rel="icon" href="{ICON}">
 <title>{heading}</title>
 <style>{STYLE}</style>
 </head>
 <body>
 <main>"#
-    )?;
+    )
+}
+
+/// The first screen, and the sections below it.
+fn write_body<'a>(document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result {
+    let poster = document.poster.as_ref().filter(|chart| chart.is_drawable());
+    out.has_poster = poster.is_some();
+    let mut sections: Vec<&Section> =
+        document.sections.iter().filter(|section| !section.is_local).collect();
+    // The tested storage belongs to the answer.
+    let is_note = |block: &Block| matches!(block.body, SectionBody::Text(Tone::Note, _));
+    let is_subject = |section: &&Section| {
+        out.has_poster && section.heading.is_empty() && section.blocks.iter().all(is_note)
+    };
+    let subject = sections.first().copied().filter(is_subject);
+    if subject.is_some() {
+        sections.remove(0);
+    }
     out.write_str("\n<header>")?;
-    headings(document, out)?;
+    headings(document, subject, out)?;
     out.write_str("\n</header>")?;
-    let anchors: Vec<String> = document
-        .sections
-        .iter()
-        .map(|section| out.anchor(&format!("s {}", section.heading)))
-        .collect();
-    let headed = || document.sections.iter().zip(&anchors).filter(|(it, _)| !it.heading.is_empty());
+    if let Some(chart) = poster {
+        self::poster(chart, document, out)?;
+    }
+    let anchors: Vec<String> =
+        sections.iter().map(|section| out.anchor(&format!("s {}", section.heading))).collect();
+    let headed = || sections.iter().zip(&anchors).filter(|(it, _)| !it.heading.is_empty());
     if headed().nth(1).is_some() {
         out.write_str("\n<nav aria-label=\"Contents\">")?;
         for (section, anchor) in headed() {
@@ -102,42 +149,82 @@ fn write_page<'a>(document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result
         }
         out.write_str("</nav>")?;
     }
-    document
-        .sections
-        .iter()
-        .zip(&anchors)
-        .try_for_each(|(part, anchor)| section(part, anchor, out))?;
-    write!(
-        out,
-        "\n</main>\n<footer>Made by durio {version}. This page is complete in itself and asks nobody \
-         for anything.</footer>"
-    )?;
-    // The values are data and no script: the policy needs no hash of them.
-    if !out.values.is_empty() {
-        let values = serde_json::to_string(&out.values).map_err(|_| fmt::Error)?;
-        let values = script_safe(&values);
-        write!(out, "\n<script type=\"application/json\" id=\"values\">{values}</script>")?;
-    }
-    write!(out, "\n<script>{SCRIPT}</script>\n</body>\n</html>")
+    sections.iter().zip(&anchors).try_for_each(|(part, anchor)| section(part, anchor, out))
 }
 
-/// The answer with the title above, or the title with its kind above.
-fn headings(document: &Document, out: &mut HtmlPage<'_>) -> fmt::Result {
-    if let Some(summary) = &document.summary {
-        let (word, rest) = summary.parts();
-        let tone = class(verdict_tone(summary.verdict));
-        write!(out, "\n<p class=\"brand\">{}</p>\n<h1>", EscapedText(&document.heading()))?;
-        if !word.is_empty() {
-            write!(out, "<span class=\"verdict-word {tone}\">{word}</span>")?;
+/// What a terminal shows of the document, as Markdown in a string of JSON, to be copied.
+fn markdown_of(document: &Document) -> Result<String, fmt::Error> {
+    let mut bytes = Vec::new();
+    markdown::render(document, &Options::default(), &mut bytes).map_err(|_| fmt::Error)?;
+    let text = String::from_utf8_lossy(&bytes);
+    serde_json::to_string(&text).map(|json| script_safe(&json)).map_err(|_| fmt::Error)
+}
+
+/// The answer with the title and the tested storage above, or the title with its kind above.
+fn headings<'a>(
+    document: &'a Document,
+    subject: Option<&'a Section>,
+    out: &mut HtmlPage<'a>,
+) -> fmt::Result {
+    out.write_str("\n<button type=\"button\" id=\"copy\" hidden>Copy as Markdown</button>")?;
+    let Some(summary) = &document.summary else {
+        if !document.kind.is_empty() {
+            write!(out, "\n<p class=\"brand\">{}</p>", EscapedText(&document.kind))?;
         }
+        return match document.title.as_str() {
+            // A list has no title; readers that jump from heading to heading need a first one.
+            "" => out.write_str("\n<h1 class=\"quiet\">durio</h1>"),
+            title => write!(out, "\n<h1>{}</h1>", EscapedText(title)),
+        };
+    };
+    write!(out, "\n<p class=\"brand\">{}</p>", EscapedText(&document.heading()))?;
+    if let Some(subject) = subject {
+        blocks(subject, out)?;
+    }
+    let (word, rest) = summary.parts();
+    out.write_str("\n<h1>")?;
+    if word.is_empty() {
         return write!(out, "{}</h1>", EscapedText(rest));
     }
-    let named = [(&document.kind, "p class=\"brand\"", "p"), (&document.title, "h1", "h1")];
-    let named = named.into_iter().filter(|(text, ..)| !text.is_empty());
-    for (text, open, close) in named {
-        write!(out, "\n<{open}>{}</{close}>", EscapedText(text))?;
+    let tone = verdict_tone(summary.verdict);
+    // Read aloud the colon ends the word; seen, the badge does.
+    let colon = if rest.starts_with(':') { "<span class=\"quiet\">:</span>" } else { "" };
+    let rest = EscapedText(rest.trim_start_matches(':'));
+    write!(
+        out,
+        "<span class=\"verdict-word {}\"><span class=\"icon\" aria-hidden=\"true\">{}</span>{word}{colon}\
+         </span>{rest}</h1>",
+        class(tone),
+        icon(tone)
+    )
+}
+
+/// The first screen: the results of the answer, and their picture.
+fn poster<'a>(chart: &'a Chart, document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result {
+    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
+    let facts = blocks.filter_map(|block| match &block.body {
+        SectionBody::Facts(facts) if block.level == DetailLevel::Headline => Some(facts),
+        _ => None,
+    });
+    let facts: Vec<&LabelledFact> =
+        facts.flatten().filter(|fact| fact.tone == Tone::Plain).collect();
+    out.write_str("\n<div class=\"poster\">")?;
+    results(&facts, out)?;
+    figure(chart, ChartSpan::Full, out)?;
+    out.write_str("\n</div>")
+}
+
+/// Results in large letters; nothing without any.
+fn results(facts: &[&LabelledFact], out: &mut HtmlPage<'_>) -> fmt::Result {
+    if facts.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    out.write_str("\n<div class=\"hero\">")?;
+    for LabelledFact { label, value, .. } in facts {
+        let (label, value) = (EscapedText(label), EscapedText(value));
+        write!(out, "\n<div class=\"figure\"><p class=\"big\">{value}</p><p>{label}</p></div>")?;
+    }
+    out.write_str("\n</div>")
 }
 
 fn section<'a>(section: &'a Section, anchor: &str, out: &mut HtmlPage<'a>) -> fmt::Result {
@@ -213,8 +300,13 @@ fn block<'a>(block: &'a Block, out: &mut HtmlPage<'a>) -> fmt::Result {
         }
         SectionBody::Table(it) => table(it, out),
         SectionBody::Charts(charts) => {
-            out.write_str("\n<div class=\"pictures\">")?;
-            charts.iter().try_for_each(|chart| figure(chart, out))?;
+            // One picture has the whole width.
+            let (span, class) = match charts.len() {
+                1 => (ChartSpan::Full, "pictures single"),
+                _ => (ChartSpan::Half, "pictures"),
+            };
+            write!(out, "\n<div class=\"{class}\">")?;
+            charts.iter().try_for_each(|chart| figure(chart, span, out))?;
             out.write_str("\n</div>")
         }
         SectionBody::Cards(cards) => {
@@ -244,22 +336,17 @@ fn block<'a>(block: &'a Block, out: &mut HtmlPage<'a>) -> fmt::Result {
     }
 }
 
+/// The results of the answer, unless the poster has them, and what speaks against them.
 fn headline(facts: &[LabelledFact], out: &mut HtmlPage<'_>) -> fmt::Result {
-    out.write_str("\n<div class=\"hero\">")?;
-    for LabelledFact { label, tone, value, .. } in facts {
-        let (label, value) = (EscapedText(label), EscapedText(value));
-        match tone {
-            Tone::Plain => write!(
-                out,
-                "\n<div class=\"figure\"><p class=\"big\">{value}</p><p>{label}</p></div>"
-            ),
-            tone => {
-                let class = class(*tone);
-                write!(out, "\n<p class=\"banner {class}\"><strong>{label}</strong> {value}</p>")
-            }
-        }?;
+    let (figures, doubts): (Vec<&LabelledFact>, Vec<&LabelledFact>) =
+        facts.iter().partition(|fact| fact.tone == Tone::Plain);
+    if !out.has_poster {
+        results(&figures, out)?;
     }
-    out.write_str("\n</div>")?;
+    for LabelledFact { label, tone, value, .. } in doubts {
+        let (class, label, value) = (class(*tone), EscapedText(label), EscapedText(value));
+        write!(out, "\n<p class=\"banner {class}\"><strong>{label}</strong> {value}</p>")?;
+    }
     Ok(())
 }
 
@@ -328,9 +415,9 @@ fn table(table: &Table, out: &mut HtmlPage<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn figure<'a>(chart: &'a Chart, out: &mut HtmlPage<'a>) -> fmt::Result {
+fn figure<'a>(chart: &'a Chart, span: ChartSpan, out: &mut HtmlPage<'a>) -> fmt::Result {
     let title = EscapedText(&chart.title);
-    let id = match svg::values(chart) {
+    let id = match svg::values(chart, span) {
         Some(values) => {
             let name = format!("chart-{}", out.values.len() + 1);
             let id = format!(" id=\"{name}\"");
@@ -344,7 +431,7 @@ fn figure<'a>(chart: &'a Chart, out: &mut HtmlPage<'a>) -> fmt::Result {
         write!(out, "<span class=\"key {}\">{}</span>", svg::key(colour), EscapedText(name))?;
     }
     // The picture's words for a screen reader; the values are in the tables.
-    let svg = svg::draw(chart).replacen("<svg", &format!("<svg aria-label=\"{title}\""), 1);
+    let svg = svg::draw(chart, span).replacen("<svg", &format!("<svg aria-label=\"{title}\""), 1);
     write!(out, "</p>\n<div class=\"plot\">{svg}</div>\n</figure>")
 }
 

@@ -7,7 +7,10 @@
 
 mod axis;
 mod bars;
+mod labels;
 mod plot;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Write as _;
 
@@ -23,12 +26,16 @@ const WIDTH: f64 = 1120.0;
 // The size of labels, drawn at twice the size at which they are shown.
 const FONT_SIZE: f64 = 31.0;
 
-// A character's width, in the mean.
-const CHARACTER: f64 = 18.0;
+/// How much of the page's width a chart has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChartSpan {
+    Half,
+    Full,
+}
 
-pub(super) fn draw(chart: &Chart) -> String {
+pub(super) fn draw(chart: &Chart, span: ChartSpan) -> String {
     match &chart.drawing {
-        Drawing::Plot(panels) => plot::draw(panels),
+        Drawing::Plot(panels) => plot::draw(panels, &chart.across, span),
         Drawing::Bars(bars) => bars::draw(bars),
         Drawing::Map(map) => draw_map(map),
         Drawing::Tiles(tiles) => draw_tiles(tiles),
@@ -75,9 +82,9 @@ pub(super) struct PanelFrame {
 }
 
 /// The values of each panel; none of a chart that has its values as words.
-pub(super) fn values(chart: &Chart) -> Option<Vec<PanelValues<'_>>> {
+pub(super) fn values(chart: &Chart, span: ChartSpan) -> Option<Vec<PanelValues<'_>>> {
     let Drawing::Plot(panels) = &chart.drawing else { return None };
-    Some(plot::values(panels))
+    Some(plot::values(panels, span))
 }
 
 /// The class of a coloured element.
@@ -174,8 +181,34 @@ impl SvgSheet {
         }
     }
 
+    /// Opens a group of labels that the page shows at some widths.
+    fn begin_letters(&mut self, letters: &labels::LetterSize) {
+        let class = letters.class;
+        self.add(format_args!("<g class=\"{class}\">"));
+    }
+
+    fn end_letters(&mut self) {
+        self.add(format_args!("</g>"));
+    }
+
     /// Text, in the middle of its line's height at the place.
-    fn text(&mut self, (x, y): (f64, f64), side: TextAnchor, size: f64, text: &str) {
+    fn text(&mut self, at: (f64, f64), side: TextAnchor, size: f64, text: &str) {
+        self.text_of("", at, side, size, text);
+    }
+
+    /// The title of an axis.
+    fn title(&mut self, at: (f64, f64), side: TextAnchor, size: f64, text: &str) {
+        self.text_of(" class=\"axis\"", at, side, size, text);
+    }
+
+    fn text_of(
+        &mut self,
+        class: &str,
+        (x, y): (f64, f64),
+        side: TextAnchor,
+        size: f64,
+        text: &str,
+    ) {
         let anchor = match side {
             TextAnchor::Left => "start",
             TextAnchor::Middle => "middle",
@@ -184,7 +217,7 @@ impl SvgSheet {
         let (x, y, text) = (short(x), short(y), EscapedText(text));
         // Digits are about 0.7 em high: with `dy` half of that, their middle is at the place.
         self.add(format_args!(
-            "<text x=\"{x}\" y=\"{y}\" dy=\".35em\" text-anchor=\"{anchor}\" font-size=\"{size}\">{text}</text>"
+            "<text{class} x=\"{x}\" y=\"{y}\" dy=\".35em\" text-anchor=\"{anchor}\" font-size=\"{size}\">{text}</text>"
         ));
     }
 }
@@ -210,12 +243,15 @@ fn count(items: usize) -> f64 {
 }
 
 const CELL_HEIGHT: f64 = 66.0;
-const MAP_LEFT: f64 = 150.0;
+const MAP_LEFT: f64 = 190.0;
+/// Width of a character of a map, by its size.
+const MAP_CHARACTER_EM: f64 = 0.64;
+/// Characters for which there is room left of a map.
+const MAP_LABEL_MAX: usize = 9;
 const MAP_TOP: f64 = 10.0;
 const MAP_BELOW: f64 = 56.0;
-// Narrower cells have smaller words, and below the second none.
-const CELL_ROOMY: f64 = 128.0;
-const CELL_LEAST: f64 = 70.0;
+/// Smaller letters than this cannot be read; the table has the values.
+const MAP_LETTERS_MIN: f64 = 14.0;
 
 /// Shades from the lightest to the darkest, as opacities.
 // Words stay readable on each.
@@ -228,10 +264,12 @@ fn draw_map(map: &Map) -> String {
     let corner =
         |x: usize, y: usize| (MAP_LEFT + count(x) * width, MAP_TOP + count(y) * CELL_HEIGHT);
     let mut sheet = SvgSheet::default();
-    let size = if width < CELL_ROOMY { FONT_SIZE * 2.0 / 3.0 } else { FONT_SIZE };
+    let words = map.cells.iter().map(|cell| &cell.text).chain(&map.x);
+    let longest = words.map(|text| text.chars().count()).max().unwrap_or(1).max(1);
+    let size = FONT_SIZE.min((width - 6.0) / (count(longest) * MAP_CHARACTER_EM));
     let write = |sheet: &mut SvgSheet, at: (f64, f64), text: &str| {
-        if width >= CELL_LEAST {
-            sheet.text(at, TextAnchor::Middle, size, text);
+        if size >= MAP_LETTERS_MIN {
+            sheet.text(at, TextAnchor::Middle, short(size), text);
         }
     };
     let shade = shades(map);
@@ -246,7 +284,8 @@ fn draw_map(map: &Map) -> String {
     }
     for (at, label) in map.y.iter().enumerate() {
         let middle = corner(0, at).1 + CELL_HEIGHT / 2.0;
-        sheet.text((MAP_LEFT - 14.0, middle), TextAnchor::Right, FONT_SIZE, label);
+        let label = cut(label, MAP_LABEL_MAX);
+        sheet.text((MAP_LEFT - 14.0, middle), TextAnchor::Right, FONT_SIZE, &label);
     }
     sheet.finish("", bottom + MAP_BELOW)
 }
@@ -317,34 +356,4 @@ fn draw_tiles(tiles: &TileArea) -> String {
         );
     }
     sheet.finish("", top + TILES_TOP)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::document::chart::TileKind;
-
-    #[test]
-    fn an_area_of_several_lines_has_its_label_at_the_first_alone() {
-        let kind = |letter: char, colour: Colour, fill: f64| {
-            let name = letter.to_string();
-            TileKind { letter, name, colour, fill }
-        };
-        let tiles = TileArea {
-            kinds: vec![kind('k', Colour::Third, 1.0), kind('w', Colour::Alarm, 0.5)],
-            areas: vec![("journal".to_owned(), vec![0; 33]), ("data".to_owned(), vec![0, 1])],
-        };
-        let svg = draw_tiles(&tiles);
-        assert!(svg.starts_with("<svg role=\"img\" viewBox=\"0 0 1120 136\">"), "{svg}");
-        let texts: Vec<&str> = svg.split("<text").skip(1).collect();
-        let expected = [
-            " x=\"136\" y=\"32\" dy=\".35em\" text-anchor=\"end\" font-size=\"31\">journal</text>",
-            " x=\"136\" y=\"112\" dy=\".35em\" text-anchor=\"end\" font-size=\"31\">data</text></svg>",
-        ];
-        assert_eq!(texts, expected);
-        // The last of 32 pieces, the 33rd below the first, and the first of the other area.
-        let whole = "M1080 17h30v30h-30zM150 53h30v30h-30zM150 97h30v30h-30z\"";
-        assert!(svg.contains(whole), "{svg}");
-        assert!(svg.contains(" d=\"M187.5 104.5h15v15h-15z\""), "{svg}");
-    }
 }

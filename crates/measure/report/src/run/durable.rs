@@ -14,6 +14,8 @@ use durio_base::Nanos;
 use durio_plan::{Experiment, FileLayout};
 use durio_record::SyncCaller;
 
+pub(super) use charts::method_rates;
+
 use super::machine::cache_name;
 use crate::document::{DetailLevel, Document, LabelledFact, Section, SectionBody, Tone};
 use crate::figures::{counted, decimal, grouped, mean_latency, percent, rate};
@@ -172,7 +174,7 @@ fn methods(found: &DurableFindings) -> Section {
         let name = method_words(&row.arm.setting);
         row.arm.problems.iter().for_each(|problem| warn(&mut part, format!("{name}: {problem}")));
     }
-    part.charts(charts::methods(methods));
+    part.charts([charts::method_latencies(methods)]);
     part
 }
 

@@ -47,18 +47,6 @@ pub(super) fn section(findings: &Findings) -> Section {
         (line.level, line.is_part) = (DetailLevel::Detail, row.is_part);
     }
     section.push(level, SectionBody::Table(table));
-    let is_predicted = |workload: &&WorkloadFindings| {
-        workload.definition.group_commit.is_some_and(|policy| policy.software.is_some())
-    };
-    let predicted =
-        findings.workloads.iter().filter(is_predicted).map(|workload| workload.name.as_str());
-    let predicted = each_once(predicted);
-    if !predicted.is_empty() {
-        section.note(format!(
-            "{}: predicted commits of that database with so many clients (durio predict)",
-            predicted.join(", ")
-        ));
-    }
     let how = "Latencies: service, syncs apart. Per second: operations.";
     section.say_at(DetailLevel::Detail, Tone::Note, how);
     let cut = findings.workloads.iter().filter(|workload| !workload.complete);

@@ -18,7 +18,7 @@ const POINTS_ALL: usize = 6000;
 const POINTS_MAX: usize = 600;
 
 // More points than this cannot be distinguished on a distribution.
-const TAIL_POINTS_MAX: usize = 240;
+pub(super) const TAIL_POINTS_MAX: usize = 240;
 
 pub(super) fn workloads(findings: &Findings) -> Section {
     let mut section = Section::detail("Workloads");
@@ -47,7 +47,7 @@ fn evenness(workload: &WorkloadFindings) -> Option<String> {
     Some(match (it.intervals_empty, it.intervals_under_half) {
         (0, 0) => format!("No stall in {of}."),
         (empty, half) => format!(
-            "Of {of}, {empty} without any completion and {half} under half of the average rate."
+            "Of {of}, {empty} had no completion and {half} ran at less than half the median rate."
         ),
     })
 }
@@ -97,12 +97,21 @@ pub(super) fn over_time(
     let behind = || {
         let ramp = workload.intervals.iter().rfind(|interval| interval.phase == Phase::Ramp);
         let ramp = ramp.map(|last| (0.0, last.to.as_secs_f64()));
-        // The share that the sentence above the chart names.
-        let stalls = stalls(&whole, headline_rate(workload) / 2.0);
+        let variation = workload.rate_variation.as_ref();
+        let median = variation.map(|variation| variation.rate_median_per_second);
+        // Older documents have no median; the mean is near it unless there were bursts.
+        let usual = median.filter(|median| *median > 0.0).unwrap_or(headline_rate(workload));
+        // As in the sentence above the chart.
+        let stalls = stalls(&whole, usual / 2.0);
         let changes = changes.iter().map(|at| (at.as_secs_f64(), 0.0));
         [
             ChartSeries::new("ramp, not counted", Colour::Shade, Style::Spans, ramp),
-            ChartSeries::new("stall (empty or under half)", Colour::Alarm, Style::Spans, stalls),
+            ChartSeries::new(
+                "stall (less than half the median rate)",
+                Colour::Alarm,
+                Style::Spans,
+                stalls,
+            ),
             ChartSeries::new("lasting change", Colour::Ink, Style::Upright, changes),
         ]
     };
@@ -127,7 +136,7 @@ fn points<'a>(intervals: &[&'a IntervalPoint], points_max: usize) -> Vec<&'a Int
     kept.into_iter().map(|index| intervals[index]).collect()
 }
 
-// Where nothing, or under half of the average, was completed; spans that touch are one.
+// Where nothing, or less than half of the median, was completed; spans that touch are one.
 fn stalls(intervals: &[&IntervalPoint], half: f64) -> Vec<(f64, f64)> {
     // Slowness while it warms up is not a stall.
     let measured = intervals.iter().filter(|interval| interval.phase == Phase::Measure);

@@ -2,7 +2,7 @@
 //!
 //! Adds no number to the findings. Verdicts by a documented threshold are in `verdicts`.
 
-use durio_analyse::prediction::{PredictionFindings, PredictionPoint, RateBound};
+use durio_analyse::prediction::{PredictionFindings, PredictionPoint};
 use durio_analyse::profile::{LoadComparison, ProfileFindings, StateLatency};
 use durio_analyse::{Findings, VerdictWord};
 use durio_base::Rate;
@@ -82,11 +82,7 @@ fn rows(it: &LoadComparison, committers: Option<u32>) -> Vec<Row> {
 pub(super) fn predicted(prediction: &PredictionFindings) -> Section {
     let mut section =
         Section::new(format!("{}: predicted commits by clients", prediction.database));
-    let table = Table::shown(PREDICTED, &prediction.points);
-    // Transactions that come at a rate: which.
-    let has_rates = prediction.points.iter().any(|point| point.offered_per_second.is_some());
-    let hidden: &[&str] = if has_rates { &[] } else { &["offered"] };
-    section.table(table.with_level(DetailLevel::Detail, hidden));
+    section.table(by_clients(&prediction.points));
     section.note(
         "expected: within 15 % of the real rate were 14 of 17 predictions, on a fast disk of a machine that \
          nothing was fitted to; per sync: commits that share one; disk ×2: at most so many on storage twice as fast. The smallest \
@@ -98,6 +94,14 @@ pub(super) fn predicted(prediction: &PredictionFindings) -> Section {
     section.toned(Tone::Warning, "doubt", text);
     prediction.notes.iter().for_each(|note| section.fact("note", note));
     section
+}
+
+/// A row for each number of clients.
+pub(super) fn by_clients(points: &[PredictionPoint]) -> Table {
+    // Transactions that come at a rate: which.
+    let has_rates = points.iter().any(|point| point.offered_per_second.is_some());
+    let hidden: &[&str] = if has_rates { &[] } else { &["offered"] };
+    Table::shown(PREDICTED, points).with_level(DetailLevel::Detail, hidden)
 }
 
 const PREDICTED: &[Column<PredictionPoint>] = &[
@@ -117,14 +121,7 @@ const PREDICTED: &[Column<PredictionPoint>] = &[
     shown("per sync", |point| Cell::or_absent(point.commits_per_sync, Cell::Number)),
     detail(shown("log busy", |point| whole_percent(point.log_share))),
     shown("CPU", |point| Cell::or_absent(point.processor_share, whole_percent)),
-    words(shown("bound by", |point| {
-        Cell::text(match point.bound {
-            RateBound::Storage => "storage",
-            RateBound::Processors => "CPU",
-            RateBound::Waiting => "wake-ups",
-            RateBound::Offered => "offered",
-        })
-    })),
+    words(shown("bound by", |point| Cell::text(point.bound.word()))),
     shown("disk ×2", |point| {
         Cell::or_absent(point.twice_as_fast_at_most, |rate| {
             Cell::text(format!("≤ {}", rate_bare(rate)))
@@ -142,7 +139,7 @@ fn rate_range(range: Option<(f64, f64)>) -> Cell {
     })
 }
 
-/// An end of an expected range, which is not exact.
-fn roughly(rate: f64) -> f64 {
+/// A predicted rate or an end of its range, which is not exact.
+pub(super) fn roughly(rate: f64) -> f64 {
     Rate::new(rate).to_two_digits().per_second()
 }

@@ -4,6 +4,7 @@
 
 use durio_analyse::{EvidenceReading, Findings, Signal, SignalWord, WarningFinding};
 use durio_base::{counted, shell_word};
+use durio_judge::summary::unpredicted;
 use durio_observe::LayerKind;
 use durio_plan::Purpose;
 use durio_record::file_names;
@@ -59,8 +60,8 @@ const COMMAND_MAX: usize = 50;
 
 /// Commands for the next questions, with the question each answers.
 pub(super) fn next(findings: &Findings) -> Section {
-    let mut section = Section::new("Next");
-    let commands = commands(findings);
+    let mut section = Section { is_local: true, ..Section::new("Next") };
+    let commands = commands(findings, &run_word(findings), &shell_word);
     // The first step, and where everything is; a screen has no room for more. With several places
     // the first step is to compare them, which stands with their results.
     let shown = if findings.stack.len() > 1 { 0 } else { 1 };
@@ -75,6 +76,15 @@ pub(super) fn next(findings: &Findings) -> Section {
     }
     let shown = lines(&shown).into_iter().chain([page]).collect::<Vec<_>>().join("\n");
     section.push(DetailLevel::Summary, SectionBody::Verbatim(shown));
+    section
+}
+
+/// The same for a page, without the paths of the machine that measured.
+pub(super) fn next_of_page(findings: &Findings) -> Section {
+    let mut section = Section { level: DetailLevel::Page, ..Section::new("Next") };
+    let commands = commands(findings, "RUN", &|_| "DIR".to_owned());
+    let lines = lines(&commands.iter().collect::<Vec<_>>());
+    section.push(DetailLevel::Page, SectionBody::Verbatim(lines.join("\n")));
     section
 }
 
@@ -98,17 +108,29 @@ fn run_word(findings: &Findings) -> String {
     }
 }
 
-fn commands(findings: &Findings) -> Vec<(String, String)> {
-    let run = run_word(findings);
+/// `run` is how the run is named, and `path` how the path of a target is written.
+fn commands(
+    findings: &Findings,
+    run: &str,
+    path: &dyn Fn(&str) -> String,
+) -> Vec<(String, String)> {
     let purpose = findings.plan.purpose;
     let directory = findings.stack.iter().find(|stack| stack.root.kind == LayerKind::Directory);
     let mut commands = Vec::new();
     let mut add = |command: String, answer: &str| commands.push((command, answer.to_owned()));
     if let Some(stack) = directory {
-        let path = shell_word(&stack.target);
+        let path = path(&stack.target);
         let in_memory = stack.is_in_memory();
         if in_memory {
             add("durio check DIR".to_owned(), "DIR on the storage that the database will use");
+        } else if let Some((name, is_known)) = unpredicted(findings).into_iter().next() {
+            match is_known {
+                true => add(format!("durio predict {name} {path}"), "its commits by clients"),
+                false => {
+                    let command = format!("durio run profile:{name} --target {path}");
+                    add(command, "its own I/O, idle and under load");
+                }
+            }
         } else if purpose == Purpose::Check && findings.provisional.is_some() {
             add(format!("durio check --thorough {path}"), "numbers for sizing and purchasing");
         }

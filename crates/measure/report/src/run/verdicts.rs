@@ -9,10 +9,12 @@ use crate::document::{
 };
 use crate::figures::{counted, decimal, factor, grouped, location_name};
 
-/// A row for each limit; with several locations a column for each.
-pub(super) fn section(findings: &Findings) -> Section {
+/// A row for each limit; with several locations a column for each. A detail where a screen has limits
+/// in a line.
+pub(super) fn section(findings: &Findings, is_detail: bool) -> Section {
     let provisional = findings.verdicts.iter().any(|verdict| verdict.provisional);
     let mut section = Section::new(if provisional { "Verdicts (provisional)" } else { "Verdicts" });
+    section.level = if is_detail { DetailLevel::Detail } else { DetailLevel::Summary };
     let is_open = |verdict: &&Verdict| verdict.verdict == VerdictWord::NoDocumentedThreshold;
     let judged: Vec<&Verdict> =
         findings.verdicts.iter().filter(|verdict| !is_open(verdict)).collect();
@@ -92,7 +94,7 @@ fn lines(judged: &[&Verdict], locations: &[&str], section: &mut Section) {
 }
 
 /// `oracle * (mean of commit < 50 ms, measured 61 ms)`.
-fn missed(verdict: &Verdict) -> String {
+pub(super) fn missed(verdict: &Verdict) -> String {
     format!("{} ({}, measured {})", name(verdict), verdict.limit, measured(verdict).shown())
 }
 
@@ -210,7 +212,7 @@ fn name(it: &Verdict) -> String {
     format!("{}{}", it.database, if is_practice(it) { " *" } else { "" })
 }
 
-fn is_practice(it: &Verdict) -> bool {
+pub(super) fn is_practice(it: &Verdict) -> bool {
     let kind = it.source.as_ref().and_then(|source| source.kind);
     kind.is_some_and(|kind| !matches!(kind, Provenance::VendorDoc | Provenance::SourceCode))
 }
@@ -332,6 +334,7 @@ mod tests {
             unit: "ns".to_owned(),
             source: None,
             note: None,
+            asked: false,
         }
     }
 

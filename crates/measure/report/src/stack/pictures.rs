@@ -122,7 +122,7 @@ impl WorkloadLadder<'_> {
             ChartSeries::measured(row_name(findings, *at), colour, points.collect(), Vec::new())
         });
         let (x, y) = (AxisUnit::Number.logarithmic(), AxisUnit::Rate.logarithmic());
-        Chart::plot(format!("{title} (per second, both logarithmic)"), x, y, series.collect())
+        Chart::plot(format!("{title}, per second"), x, y, series.collect()).across(self.axis)
     }
 }
 

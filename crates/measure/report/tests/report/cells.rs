@@ -236,18 +236,19 @@ pub(crate) fn plain(html: &str) -> String {
     text
 }
 
-/// What is written into the chart of this title: the labels of its axes and points, in the order in
-/// which they are drawn, each with its place from the left and from the top.
+/// What a wide page shows in the chart of this title: the labels of its axes and points without titles, in
+/// the order in which they are drawn, each with its place from the left and from the top.
 #[track_caller]
 pub(crate) fn chart_texts(html: &str, title: &str) -> Vec<(f64, f64, String)> {
     let (_, rest) = html.split_once(&format!(">{title}")).unwrap_or_else(|| panic!("no {title}"));
     let (_, rest) = rest.split_once("<svg").unwrap();
-    let svg = rest.split("</svg>").next().unwrap();
+    let svg = rest.split("</svg>").next().unwrap().split("<g class=\"at-narrow\">").next().unwrap();
     let number = |tag: &str, name: &str| {
         let (_, value) = tag.split_once(&format!(" {name}=\"")).unwrap();
         value.split('"').next().unwrap().parse::<f64>().unwrap()
     };
-    let texts = svg.split("<text").skip(1).map(|part| {
+    let labels = svg.split("<text").skip(1).filter(|part| !part.starts_with(" class=\"axis\""));
+    let texts = labels.map(|part| {
         let (tag, rest) = part.split_once('>').unwrap();
         let text = plain(rest.split("</text>").next().unwrap());
         (number(tag, "x"), number(tag, "y"), text)

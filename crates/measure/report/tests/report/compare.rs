@@ -12,7 +12,7 @@ use durio_judge::compare::{
 use durio_record::OperationName;
 use durio_report::{Format, Options, ShownShapes, write};
 
-use crate::cells::{grids, in_full};
+use crate::cells::{bars, grids, in_full};
 use crate::sample::HOSTILE;
 
 fn written(format: Format, comparison: &Comparison) -> String {
@@ -279,8 +279,22 @@ fn many_steps_are_one_table_in_the_terminal() {
     let expected = differing.into_iter().chain(0..4).map(|number| format!("step-{number}"));
     assert_eq!(shown, expected.collect::<Vec<_>>(), "6 steps: {page}");
     let html = written(Format::Html, &comparison);
-    assert_eq!(html.matches("<svg").count(), 60);
+    // And the ratios of the first three.
+    assert_eq!(html.matches("<svg").count(), 61);
     assert!(html.contains("drawn for 60 steps") && html.len() < 3 << 20, "{}", html.len());
+}
+
+#[test]
+fn a_page_begins_with_the_ratio_of_each_result_and_its_interval() {
+    let mut slow = step("commit");
+    slow.figures[2].interval = None;
+    let page = written(Format::Html, &comparison(vec![slow]));
+    let title = "B as a multiple of A: longer is better for rates, shorter for latencies";
+    // 6480 / 7120 with 0.021 on either side, and 415 / 412 without an interval.
+    let expected = ["commit, rate", "1", "0.91 (0.89 to 0.93)", "commit, commit p99", "1", "1.01"];
+    assert_eq!(bars(&page, title), expected);
+    let (first, _) = page.split_once("<section").unwrap();
+    assert!(first.contains(title), "{first}");
 }
 
 #[test]

@@ -31,9 +31,12 @@ fn the_sections_are_in_order() {
     let html = written(Format::Html, &sample::two_locations());
     let order = [
         "<p class=\"brand\">durio 0.1.0: /srv/db, /dev/vdb</p>",
-        "<h1><span class=\"verdict-word bad\">Bad</span>: a power cut can lose acknowledged",
+        "<p class=\"lead\">",
+        "<h1><span class=\"verdict-word bad\"><span class=\"icon\" aria-hidden=\"true\">✗</span>Bad\
+         <span class=\"quiet\">:</span></span> a power cut can lose acknowledged",
         "<p class=\"big\">7.12 k</p><p>durable commits per second (",
         "<p class=\"big\">236 µs</p><p>p99 of a durable commit</p>",
+        "<figcaption>Durable commit by percentile</figcaption>",
         "rate over time",
         "<h2>Verdicts</h2>",
         "<h2>Side by side",
@@ -55,6 +58,39 @@ fn the_sections_are_in_order() {
 }
 
 #[test]
+fn the_page_has_itself_as_markdown_and_no_path_of_this_machine_in_its_next_commands() {
+    for findings in [sample::complete(), sample::hostile()] {
+        let html = written(Format::Html, &findings);
+        let (_, rest) = html.split_once("id=\"markdown\">").unwrap();
+        let (json, _) = rest.split_once("</script>").unwrap();
+        let copied: String = serde_json::from_str(json).unwrap();
+        let shown =
+            crate::written_with(Format::Markdown, &findings, &durio_report::Options::default());
+        assert_eq!(copied, shown);
+        assert!(
+            html.contains("<button type=\"button\" id=\"copy\" hidden>Copy as Markdown</button>")
+        );
+        let (_, rest) = html.split_once("<h2>Next</h2>").unwrap();
+        let (next, _) = rest.split_once("</section>").unwrap();
+        assert!(next.contains("durio report RUN --verbose"), "{next}");
+        assert!(!next.contains("/srv") && !next.contains("/home"), "{next}");
+    }
+}
+
+#[test]
+fn a_page_has_one_first_heading_and_a_name_for_each_picture_and_button() {
+    for findings in [sample::complete(), sample::empty(), sample::two_locations()] {
+        let html = written(Format::Html, &findings);
+        assert_eq!(html.matches("<h1").count(), 1);
+        assert!(html.contains("<html lang=\"en\">") && html.contains("<main>"));
+        let pictures = html.matches("<svg ").count();
+        assert_eq!(html.matches("<svg aria-label=\"").count(), pictures);
+        assert!(!html.contains("aria-label=\"\"") && !html.contains("<th>"));
+        assert!(attributes(&html, "onclick").is_empty());
+    }
+}
+
+#[test]
 fn the_policy_forbids_every_request() {
     let html = written(Format::Html, &sample::complete());
     assert!(html.contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "));
@@ -66,9 +102,12 @@ fn nothing_in_the_page_would_be_fetched() {
         let html = written(Format::Html, &findings);
         assert!(attributes(&html, "src").is_empty());
         assert!(!html.contains("url(") && !html.contains("@import"));
-        assert!(!html.contains("<link") && !html.contains("<img") && !html.contains("<iframe"));
+        assert!(!html.contains("<img") && !html.contains("<iframe"));
+        // The icon lies in the page.
+        assert_eq!(html.matches("<link").count(), 1);
         let links = html.matches("<a href=\"https://etcd.io/").count()
-            + html.matches("<a href=\"#").count();
+            + html.matches("<a href=\"#").count()
+            + html.matches("<link rel=\"icon\" href=\"data:image/svg+xml,").count();
         assert_eq!(attributes(&html, "href").len(), links);
     }
 }
@@ -78,8 +117,8 @@ fn hostile_names_are_text() {
     let html = written(Format::Html, &sample::hostile());
     assert!(!html.contains("<script>alert") && !html.contains("javascript:"));
     assert!(!html.contains("<img") && html.contains("&#60;script&#62;alert(1)"));
-    assert_eq!(html.matches("<script").count(), 2);
-    assert_eq!(html.matches("</script").count(), 2);
+    assert_eq!(html.matches("<script").count(), 3);
+    assert_eq!(html.matches("</script").count(), 3);
 }
 
 #[test]
@@ -98,7 +137,7 @@ fn a_word_stands_with_every_colour_of_a_verdict() {
 #[test]
 fn stalls_are_told_in_words_and_marked_in_the_chart() {
     let html = written(Format::Html, &sample::complete());
-    assert!(html.contains("Of 60 intervals, 1 without any completion and 2 under half"));
+    assert!(html.contains("Of 60 intervals, 1 had no completion and 2 ran at less than half"));
     // Two stalls of five workloads, in both halves of the chart.
     let (_, body) = html.split_once("</style>").unwrap();
     assert_eq!(body.matches("fill=\"#D92D20\"").count(), 2 * 5 * 2);
@@ -124,7 +163,7 @@ fn a_partial_run_has_its_banners_and_no_chart_without_points() {
     assert!(html.contains("<strong>PARTIAL</strong> the record has no end"));
     assert!(html.contains("<strong>PROVISIONAL</strong> measured for 1 s"));
     assert!(html.contains("fewer than 100 commits") && html.contains("too few samples"));
-    assert!(html.contains("id=\"chart-1\"") && !html.contains("id=\"chart-2\""));
+    assert!(html.contains("id=\"chart-2\"") && !html.contains("id=\"chart-3\""));
 }
 
 #[test]
@@ -146,7 +185,8 @@ fn the_values_for_the_script_are_json() {
         let (_, rest) = html.split_once("id=\"values\">").unwrap();
         let (json, _) = rest.split_once("</script>").unwrap();
         let values: serde_json::Value = serde_json::from_str(json).unwrap();
-        assert_eq!(values.as_object().unwrap().len(), 2 * findings.workloads.len());
+        // Of each workload two, and the one of the answer.
+        assert_eq!(values.as_object().unwrap().len(), 2 * findings.workloads.len() + 1);
     }
 }
 

@@ -6,11 +6,12 @@ use durio_analyse::prediction::{PredictionFindings, PredictionPoint, RateBound};
 
 use durio_report::{Format, Options, write};
 
-use crate::cells::{Grid, assert_table, grids, in_full};
+use crate::cells::{Grid, assert_table, grids, in_full, panels};
 use crate::sample;
 
 fn prediction(points: Vec<PredictionPoint>) -> Findings {
-    let prediction = PredictionFindings { database: "etcd".into(), points, notes: Vec::new() };
+    let prediction =
+        PredictionFindings { database: "etcd".into(), location: None, points, notes: Vec::new() };
     Findings { prediction: Some(prediction), ..sample::complete() }
 }
 
@@ -33,6 +34,28 @@ fn point(number: u32, bound: RateBound) -> PredictionPoint {
         bound,
         twice_as_fast_at_most: Some(1000.0 * n + 880.0),
     }
+}
+
+#[test]
+fn the_page_begins_with_commits_and_latencies_by_clients_where_each_sends_as_fast_as_it_can() {
+    let offered = PredictionPoint { offered_per_second: Some(9.0), ..point(3, RateBound::Offered) };
+    let points = vec![point(1, RateBound::Storage), point(2, RateBound::Storage), offered];
+    let page = in_full(Format::Html, &prediction(points));
+    let title = "etcd: commits per second, and latency of a transaction";
+    let panels = panels(&page, title);
+    let [rates, latencies] = &panels[..] else { panic!("{page}") };
+    let line = |name: &str, values: [f64; 2]| {
+        (name.to_owned(), vec![(10.0, values[0]), (20.0, values[1])])
+    };
+    assert_eq!(rates.units, ["number", "rate"]);
+    assert_eq!(rates.lines, [line("predicted commits", [1500.0, 2500.0])]);
+    assert_eq!(latencies.units, ["number", "latency"]);
+    let expected = [line("p99", [201_000.0, 202_000.0]), line("p50", [101_000.0, 102_000.0])];
+    assert_eq!(latencies.lines, expected);
+    let (first, _) = page.split_once("<section").unwrap();
+    assert!(first.contains(title) && first.contains(">clients</text>"), "{first}");
+    // A bar for each expected range, the first from 1311 to 1689 per second.
+    assert_eq!(first.matches("stroke=\"#98A2B3\" stroke-width=\"8\"").count(), 2);
 }
 
 #[test]
@@ -74,7 +97,7 @@ fn a_number_of_clients_has_its_own_prediction() {
             "1.25",
             "51 %",
             "71 %",
-            "storage",
+            "disk",
             "≤ 1.88 k",
         ],
         [
@@ -102,7 +125,7 @@ fn a_number_of_clients_has_its_own_prediction() {
             "-",
             "53 %",
             "73 %",
-            "wake-ups",
+            "waits",
             "≤ 3.88 k",
         ],
         [
@@ -162,7 +185,7 @@ fn a_summary_says_what_is_offered_where_one_of_the_predictions_is_for_a_rate() {
             "201 µs",
             "1.25",
             "71 %",
-            "storage",
+            "disk",
             "≤ 1.88 k",
         ],
         [
@@ -182,6 +205,82 @@ fn a_summary_says_what_is_offered_where_one_of_the_predictions_is_for_a_rate() {
     let found = in_short(vec![point(1, RateBound::Storage), point(2, RateBound::Waiting)]);
     let titles: Vec<&str> = titles.into_iter().filter(|title| *title != "offered").collect();
     assert_eq!(found.titles, titles);
+}
+
+/// A check of `locations` that predicted two databases, of which one has one writer at a time.
+fn check(locations: &[&str]) -> Findings {
+    let database = |location: &str, name: &str, points| PredictionFindings {
+        database: name.into(),
+        location: Some(location.into()),
+        points,
+        notes: Vec::new(),
+    };
+    let clients = |clients, bound, number| PredictionPoint { clients, ..point(number, bound) };
+    let predicted = locations.iter().flat_map(|location| {
+        let mysql = vec![
+            clients(1, RateBound::Waiting, 1),
+            PredictionPoint { expected: None, ..clients(8, RateBound::Storage, 2) },
+            PredictionPoint { rate_per_second: 30_900.0, ..clients(32, RateBound::Processors, 30) },
+        ];
+        let sqlite = vec![clients(1, RateBound::Storage, 4)];
+        [database(location, "mariadb", mysql), database(location, "sqlite-wal", sqlite)]
+    });
+    let predicted = predicted.collect();
+    let sample = match locations.len() {
+        1 => sample::complete(),
+        _ => sample::two_locations(),
+    };
+    Findings { predicted, ..sample }
+}
+
+#[test]
+fn a_check_has_a_row_for_each_database_with_ranges_and_bounds_by_clients() {
+    let expected = [
+        ["database", "1 client", "8 clients", "32 clients"],
+        ["MySQL/MariaDB", "1.5 k (1.3 to 1.7 k) waits", "2.5 k disk", "31 k (30 to 31 k) CPU"],
+        ["SQLite", "4.5 k (4.3 to 4.7 k) disk", "-", "-"],
+    ];
+    assert_table(&check(&["/srv/db"]), &expected);
+    // Each place has its rows, with its name.
+    let [titles, mysql, sqlite] = expected;
+    let at = |row: [&'static str; 4], place: &'static str| [place, row[1], row[2], row[3]];
+    let expected = [
+        titles,
+        at(mysql, "MySQL/MariaDB at /srv/db"),
+        at(sqlite, "SQLite at /srv/db"),
+        at(mysql, "MySQL/MariaDB at /dev/vdb"),
+        at(sqlite, "SQLite at /dev/vdb"),
+    ];
+    assert_table(&check(&["/srv/db", "/dev/vdb"]), &expected);
+}
+
+#[test]
+fn a_screen_of_100_columns_begins_with_databases_and_has_limits_and_storage_in_lines() {
+    let mut findings = check(&["/srv/db"]);
+    let redis = PredictionFindings { database: "redis".into(), ..findings.predicted[0].clone() };
+    let [etcd, postgresql] = ["etcd", "postgresql"]
+        .map(|name| PredictionFindings { database: name.into(), ..redis.clone() });
+    findings.predicted.insert(0, postgresql);
+    findings.predicted.extend([redis, etcd]);
+    let mut out = Vec::new();
+    write(Format::Text, &findings, &Options::default(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() <= 30, "{}:\n{text}", lines.len());
+    let at = |begin: &str| lines.iter().position(|line| line.starts_with(begin)).unwrap();
+    let rows = ["PostgreSQL", "MySQL/MariaDB", "SQLite", "Redis", "etcd"];
+    let first = at("Databases: predicted commits/s (expected range), and what bounds them");
+    for (place, row) in (first + 3..).zip(rows) {
+        assert!(lines[place].trim_start().starts_with(row), "{row}:\n{text}");
+        assert!(lines[place].chars().count() <= 100, "{}", lines[place]);
+    }
+    let storage = lines[at("storage ")];
+    let words = ["storage", "commit 7.12 k/s, p99 236 µs; lookup 81.4 k/s, p99 "];
+    assert!(words.iter().all(|words| storage.contains(words)), "{storage}");
+    let limits = lines[at("limits ")];
+    let missed = "1 met; missed: oracle (mean of commit < 100 µs, measured 140 µs)";
+    assert!(limits.ends_with(missed), "{limits}");
+    assert!(at("limits ") > first && !text.contains("Verdicts"), "{text}");
 }
 
 fn calibration(calibrated: f64, others: f64) -> CalibrationFindings {

@@ -110,28 +110,81 @@ fn a_surprise_is_told_before_all_else_and_what_was_expected_to_who_asks() {
     assert!(text.contains("PROVED: the simulated disk 'flush-every-third'"), "{text}");
     assert!(text.contains("write 91, acknowledged 815 µs before the cut"), "{text}");
     let quiet = written(Format::Text, &passed(), false);
-    assert!(quiet.starts_with("Good: all 2 series came out as expected.\n"), "{quiet}");
+    assert!(
+        quiet.starts_with(
+            "Good: all 2 series came out as expected: 1 lost nothing, 1 lied and was caught.\n"
+        ),
+        "{quiet}"
+    );
     assert!(!quiet.contains("write 91"), "{quiet}");
     assert!(written(Format::Text, &passed(), true).contains("write 91"));
+}
+
+/// As many series, of which the first ones differ from the expectation.
+fn many(series: usize, surprises: usize) -> ProofFindings {
+    let mut findings = passed();
+    let [kept, lost] = [0, 1].map(|at: usize| findings.series[at].clone());
+    findings.series = (0..series)
+        .map(|at| {
+            let mut series = if at % 3 == 0 { lost.clone() } else { kept.clone() };
+            series.as_expected = Some(at >= surprises);
+            series.series.name = format!("series {at}");
+            series
+        })
+        .collect();
+    findings
+}
+
+#[test]
+fn a_screen_counts_what_was_expected_and_lists_what_was_not() {
+    let text = |series, surprises| written(Format::Text, &many(series, surprises), false);
+    let row = |text: &str, word: &str| {
+        let row = text.lines().find(|line| line.starts_with(word)).map(str::to_owned);
+        row.map(|row| row.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" "))
+    };
+    let all = text(92, 0);
+    let first = all.lines().next();
+    let sentence =
+        "Good: all 92 series came out as expected: 61 lost nothing, 31 lied and were caught.";
+    assert_eq!(first, Some(sentence));
+    assert_eq!(row(&all, "no loss").as_deref(), Some("no loss 61 305 21411"), "{all}");
+    assert_eq!(row(&all, "lost ").as_deref(), Some("lost 31 31 2170"), "{all}");
+    assert!(!all.contains("write-back") && !all.contains("loss rate"), "{all}");
+    assert!(all.lines().count() <= 9, "{all}");
+    // Series 0, a loss, and 1, none.
+    let two = text(92, 2);
+    assert!(two.starts_with("Bad: ") && two.lines().count() <= 30, "{two}");
+    assert_eq!(row(&two, "no loss").as_deref(), Some("no loss 60 300 21060"), "{two}");
+    let differing = |text: &str| text.matches(" NO (").count();
+    assert_eq!((differing(&two), two.matches(" yes ").count()), (2, 0), "{two}");
+    assert!(two.contains("NO (lost within 9)") && two.contains("< 45.1 %"), "{two}");
+    // Twelve have room, and of a dozen in all the expected ones too.
+    assert_eq!([12, 13].map(|surprises| differing(&text(92, surprises))), [12, 12]);
+    let note = "1 more not as expected; --verbose lists all series";
+    assert!(text(92, 13).contains(note) && !text(92, 12).contains("more not"));
+    let short = |series| text(series, 0).matches(" yes ").count();
+    assert_eq!((short(12), short(13)), (12, 0));
+    let verbose = written(Format::Text, &many(92, 13), true);
+    assert_eq!((differing(&verbose), verbose.matches(" yes ").count()), (13, 79), "{verbose}");
 }
 
 #[test]
 fn a_proof_without_its_end_says_so_and_how_to_go_on() {
     let (mut manifest, cuts) = golden();
     for (outcome, word) in
-        [(None, "did not come to its end"), (Some(Outcome::Interrupted), "Interrupted")]
+        [(None, "Incomplete. Resume"), (Some(Outcome::Interrupted), "Interrupted. Resume")]
     {
         manifest.outcome = outcome;
         let text = written(Format::Text, &analyse_proof(&manifest, &cuts[..1]), false);
         assert!(text.contains(word) && text.contains("--resume"), "{text}");
-        assert!(text.contains("1 of 2 series not begun"), "{text}");
+        assert!(text.contains("1 of 2 series not started"), "{text}");
         assert!(text.contains("No loss: in 1 effective power cut of"), "{text}");
         let both = [&cuts[..1], &cuts[3..4]].concat();
         let text = written(Format::Text, &analyse_proof(&manifest, &both), false);
         assert!(text.contains("1 of 2 series came out as expected so far."), "{text}");
     }
     let none = written(Format::Text, &analyse_proof(&manifest, &[]), false);
-    assert!(none.contains("2 of 2 series not begun") && !none.contains("as expected"), "{none}");
+    assert!(none.contains("2 of 2 series not started") && !none.contains("as expected"), "{none}");
 }
 
 /// A user's command on one of the disks, whose check ended so.
@@ -217,7 +270,7 @@ fn odd_figures_stop_no_format() {
 
 #[test]
 fn a_loss_is_drawn_in_characters_with_the_words_for_each() {
-    let text = written(Format::Text, &pictured(), false);
+    let text = written(Format::Text, &pictured(), true);
     let line = |begin: &str| {
         let found = text.lines().find(|line| line.trim_start().starts_with(begin));
         found.unwrap_or_else(|| panic!("no {begin}:\n{text}")).trim().to_owned()
@@ -227,8 +280,10 @@ fn a_loss_is_drawn_in_characters_with_the_words_for_each() {
     assert!(line("journal").ends_with(&"GEMXCULTxfkc.".repeat(5)[..64]), "{text}");
     assert!(line("The target after the cut").contains("256 cells of 4 KiB"), "{text}");
     assert!(text.contains("L lost: 79 · T torn: 79"), "{text}");
-    assert!(written(Format::Text, &pictured(), true).contains("Linux 6.12.9"));
-    let narrow = Options { width: 50, ..Options::default() };
+    assert!(text.contains("Linux 6.12.9"), "{text}");
+    let short = written(Format::Text, &pictured(), false);
+    assert!(short.contains("acknowledged per 1 ms") && !short.contains("GEMX"), "{short}");
+    let narrow = Options { width: 50, verbose: true, ..Options::default() };
     let mut out = Vec::new();
     write(Format::Text, &pictured(), &narrow, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
@@ -248,8 +303,10 @@ fn pictures_of_many_losses_leave_a_page_below_a_megabyte_and_surprises_have_thei
     findings.series.splice(0..1, vec![expected; 60]);
     let html = written(Format::Html, &findings, true);
     assert!(html.len() < 1 << 20, "{} bytes", html.len());
+    // A page has itself as Markdown at its end.
+    let html = html.split("id=\"markdown\"").next().unwrap();
     assert_eq!(html.matches("The target after the cut").count(), 2 * 8, "caption and label");
-    assert_eq!(html.matches("pictures are left out").count(), 61 - 8);
+    assert_eq!(html.matches("Pictures are left out").count(), 61 - 8);
     let last = html.rfind("The target after the cut").unwrap();
     assert!(html[last..].matches("Lost: ").count() == 0, "the surprise comes last, and has one");
 }

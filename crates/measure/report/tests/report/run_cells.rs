@@ -250,7 +250,7 @@ fn each_figure_of_the_json_document_is_below_its_name() {
     assert_eq!(write["rate_per_second"], 42_500.0);
     assert_eq!(write["bandwidth_bytes_per_second"], 44_040_192.0);
     let expected = serde_json::json!({
-        "count": 7_000_042, "mean_ns": 642_000.0, "min_ns": 42_000, "p5_ns": 742_000,
+        "count": 7_000_042, "mean_ns": 642_000.0, "min_ns": 42_000, "p1_ns": 742_000,
         "p50_ns": 142_000, "p90_ns": 842_000, "p99_ns": 242_000, "p99_9_ns": 342_000,
         "p99_99_ns": 442_000, "max_ns": 542_000,
     });
@@ -277,14 +277,14 @@ fn the_chart_over_time_has_seconds_across_and_rate_above_latencies() {
     ];
     assert_eq!(shown, expected.concat());
     // The higher a figure, the nearer to the top; the later, the farther right. The labels lie left of
-    // the grid, which begins at 136, and below it, which ends at 600 of 660.
+    // the grid, which begins at 165.9, and below it, which ends at 618 of 738.
     let places: Vec<(f64, f64)> = texts.iter().map(|(x, y, _)| (*x, *y)).collect();
-    let rates = [270.0, 210.6, 151.1, 91.7, 32.3].map(|y| (122.0, y));
-    let latencies = [587.2, 487.7, 356.1].map(|y| (122.0, y));
-    let seconds = [136.0, 400.0, 664.0, 928.0].map(|x| (x, 634.0));
+    let rates = [302.0, 245.4, 188.8, 132.2, 75.6].map(|y| (151.9, y));
+    let latencies = [605.8, 511.0, 385.7].map(|y| (151.9, y));
+    let seconds = [165.9, 421.4, 676.8, 932.3].map(|x| (x, 655.8));
     assert_eq!(places, [&rates[..], &latencies[..], &seconds[..]].concat());
-    assert!(html.contains("viewBox=\"0 0 1120 660\""));
-    let chart = panels(&html, 2);
+    assert!(html.contains("viewBox=\"0 0 1120 738\""));
+    let chart = panels(&html, 3);
     let line = |panel: usize, at: usize| &chart[panel]["lines"][at];
     let points = |values: [f64; 4]| {
         serde_json::json!([[0.5, values[0]], [1.5, values[1]], [2.5, values[2]], [3.5, values[3]]])
@@ -306,7 +306,8 @@ fn the_chart_over_time_has_seconds_across_and_rate_above_latencies() {
 fn the_ramp_and_the_stalls_are_behind_the_lines_of_the_time_they_took() {
     let mut findings = unique();
     let workload = &mut findings.workloads[0];
-    // Half of the commit rate, 1.5 k/s, does not count as a stall.
+    // Half of the median rate, 1.5 k/s, does not count as a stall.
+    workload.rate_variation.as_mut().unwrap().rate_median_per_second = 1500.0;
     for (interval, rate) in workload.intervals.iter_mut().zip([10.0, 750.0, 749.0, 0.0]) {
         interval.rate = rate;
     }
@@ -371,7 +372,7 @@ fn the_chart_over_percentiles_has_a_line_for_each_operation_of_its_workload() {
         "1 µs", "3 µs", "10 µs", "30 µs", "100 µs", "300 µs", "0", "50 %", "90 %", "99 %", "99.9 %",
     ];
     assert_eq!(shown, expected);
-    let chart = panels(&html, 1);
+    let chart = panels(&html, 2);
     for (at, name, key, number) in [
         (0, "commit", "first", 1.0),
         (1, "write", "second", 2.0),

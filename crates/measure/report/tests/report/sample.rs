@@ -2,16 +2,15 @@
 
 use durio_analyse::*;
 use durio_base::{Bytes, Nanos};
-use durio_observe::{
-    Alignment, BlockFacts, CgroupLimits, DeviceCounters, Fact, FilesystemFacts, Host, Layer,
-    LayerKind, Stack, WriteCache,
-};
+use durio_observe::DeviceCounters;
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Plan, Purpose, Role, Step, Target,
     TargetKind,
 };
 use durio_record::{Manifest, OperationName, Phase};
 use durio_workload::{Workload, check_workloads};
+
+use crate::sample_machine::{host, stack};
 
 /// Five workloads, sixty intervals, two stalls.
 pub(crate) fn complete() -> Findings {
@@ -105,6 +104,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         campaign: None,
         profile: None,
         prediction: None,
+        predicted: Vec::new(),
         durable: None,
         verdicts: locations.iter().flat_map(|place| verdicts(place)).collect(),
         placements: Vec::new(),
@@ -209,6 +209,7 @@ fn workload(
             machine_system_share: Some(0.33),
             machine_steal_share: Some(0.012),
             foreign_cores: Some(0.08),
+            kernel_cores: None,
             throttled: Some(Nanos::from_millis(120)),
         },
         context_switches_per_operation: Some(1.024),
@@ -216,6 +217,7 @@ fn workload(
         machine_switches_per_operation: Some(4.2),
         latency_breakdown: None,
         device_time: None,
+        foreign_io: None,
         unwatched_max: None,
         rate_variation: Some(RateVariation {
             coefficient_of_variation: 0.087,
@@ -225,6 +227,7 @@ fn workload(
             interval: Nanos::from_secs(1),
             rate_min_per_second: 90.0,
             rate_max_per_second: 110.0,
+            rate_median_per_second: iops,
             steadiness: None,
         }),
         intervals: (0..intervals).map(|at| interval(at, iops, &operations[0].service)).collect(),
@@ -294,7 +297,7 @@ fn many(mean_ns: f64) -> Distribution {
         count: 71_200,
         mean_ns,
         min_ns: at(mean_ns, 0.0),
-        p5_ns: Some(at(mean_ns, 0.05)),
+        p1_ns: Some(at(mean_ns, 0.01)),
         p50_ns: Some(at(mean_ns, 0.5)),
         p90_ns: Some(at(mean_ns, 0.9)),
         p99_ns: Some(at(mean_ns, 0.99)),
@@ -393,6 +396,7 @@ fn verdicts(location: &str) -> Vec<Verdict> {
         unit: "ns".into(),
         source: Some(source),
         note: None,
+        asked: false,
     };
     let unfit = Verdict {
         database: "oracle".into(),
@@ -479,96 +483,6 @@ fn warnings() -> Vec<WarningFinding> {
             advice: "look at the time series; measure longer; ask what else uses the device".into(),
         },
     ]
-}
-
-fn layer(kind: LayerKind, name: &str, below: Vec<Layer>) -> Layer {
-    Layer {
-        kind,
-        name: name.into(),
-        device: None,
-        filesystem: None,
-        block: None,
-        facts: Vec::new(),
-        below,
-    }
-}
-
-fn stack(location: &str) -> Stack {
-    let mut disks = vec![disk("vdb", "254:16"), disk("vdc", "254:32")];
-    if location.starts_with("/dev") {
-        disks.truncate(1);
-        return Stack { target: location.into(), root: disks.remove(0) };
-    }
-    let mut md = layer(LayerKind::Md, "md0", disks);
-    md.block = Some(BlockFacts { size: Some(Bytes::from_gib(200)), ..BlockFacts::default() });
-    md.facts = vec![
-        Fact { name: "level".into(), value: "raid1".into() },
-        Fact { name: "consistency_policy".into(), value: "bitmap".into() },
-    ];
-    let mut filesystem = layer(LayerKind::Filesystem, "/srv", vec![md]);
-    filesystem.filesystem = Some(FilesystemFacts {
-        fs_type: "ext4".into(),
-        mount_point: "/srv".into(),
-        source: "/dev/md0".into(),
-        options: vec!["rw".into(), "noatime".into(), "nosuid".into(), "data=ordered".into()],
-        relevant_options: vec!["noatime".into(), "data=ordered".into()],
-        read_only: false,
-        size: Bytes::from_gib(196),
-        free: Bytes::from_gib(151),
-        memory_backed: false,
-        direct_io: Some(Alignment { memory: Bytes::new(512), offset: Bytes::new(512) }),
-    });
-    Stack { target: location.into(), root: layer(LayerKind::Directory, location, vec![filesystem]) }
-}
-
-fn disk(name: &str, number: &str) -> Layer {
-    let mut disk = layer(LayerKind::Disk, name, vec![]);
-    disk.device = Some(number.into());
-    disk.block = Some(BlockFacts {
-        size: Some(Bytes::from_gib(200)),
-        model: Some("overlayblk".into()),
-        vendor: Some("0x1af4".into()),
-        scheduler: Some("mq-deadline".into()),
-        write_cache: Some(WriteCache::WriteBack),
-        fua: Some(false),
-        rotational: Some(true),
-        virtual_device: Some(false),
-        logical_block_size: Some(Bytes::new(512)),
-        physical_block_size: Some(Bytes::new(512)),
-        max_sectors_kib: Some(1280),
-        nr_requests: Some(256),
-        read_ahead_kib: Some(128),
-        virtio_flush: Some(true),
-        ..BlockFacts::default()
-    });
-    let fact = |name: &str, value: &str| Fact { name: name.into(), value: value.into() };
-    disk.facts = vec![fact("transport", "virtio"), fact("wbt_lat_usec", "75000")];
-    disk
-}
-
-fn host() -> Host {
-    Host {
-        kernel: "6.18.1-amd64".into(),
-        os: Some("Debian GNU/Linux 12 (bookworm)".into()),
-        architecture: "x86_64".into(),
-        cpu_model: Some("AMD EPYC 7B13".into()),
-        cpus_online: 2,
-        cpus_allowed: 2,
-        governor: None,
-        numa_nodes: 1,
-        memory: Bytes::from_gib(8),
-        memory_available: Bytes::from_gib(6),
-        hypervisor: Some("kvm".into()),
-        clocksource: Some("kvm-clock".into()),
-        tsc_reliable: true,
-        cgroup: CgroupLimits {
-            path: Some("/user.component".into()),
-            memory_max: Some(Bytes::from_gib(4)),
-            ..CgroupLimits::default()
-        },
-        kernel_parameters: vec![Fact { name: "vm/dirty_ratio".into(), value: "20".into() }],
-        ..Host::default()
-    }
 }
 
 fn plan(locations: &[&str], workloads: &[Workload]) -> Plan {

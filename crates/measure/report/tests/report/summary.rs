@@ -1,14 +1,13 @@
 //! The answer of a run in one sentence.
 
+use durio_analyse::prediction::{PredictionFindings, PredictionPoint, RateBound};
 use durio_analyse::{
-    Agreement, Findings, RunState, Signal, SignalWord, Steadiness, Verdict, VerdictWord,
+    Agreement, Findings, ForeignIo, RunState, Signal, SignalWord, Steadiness, Verdict, VerdictWord,
 };
 use durio_base::Nanos;
 use durio_judge::summary::{Summary, SummaryVerdict, of_run};
 use durio_plan::{Purpose, Threshold};
-use durio_record::OperationName;
 use durio_report::{Format, Options};
-use durio_workload::{ClientThreads, GroupCommit, LogWriter, Software};
 
 use crate::{durable_sample, sample, written_with};
 
@@ -138,6 +137,34 @@ fn other_work_is_averaged_over_the_measured_time_and_streams_of_a_step_count_onc
 }
 
 #[test]
+fn io_of_others_is_in_the_sentence_with_its_device_and_step() {
+    let with = |io: &[(f64, f64)], cores: f64| {
+        let mut findings = good();
+        for workload in &mut findings.workloads {
+            workload.cpu.foreign_cores = Some(cores);
+        }
+        for (workload, &(read, written)) in findings.workloads.iter_mut().zip(io) {
+            workload.foreign_io = Some(ForeignIo {
+                device: "vda".to_owned(),
+                read_bytes_per_second: read,
+                written_bytes_per_second: written,
+            });
+        }
+        findings.workloads[1].name = "lookup".to_owned();
+        let sentence = sentence(&findings);
+        sentence.split_once(" met.").unwrap().1.to_owned()
+    };
+    const MIB: f64 = 1_048_576.0;
+    let read = [(2.0 * MIB, 0.0), (35.0 * MIB, 0.0)];
+    assert_eq!(with(&read, 0.1), " Caveat: other work read 35 MiB/s from vda during lookup.");
+    let both = [(2.0 * MIB, 0.0), (5.0 * MIB, 3.0 * MIB)];
+    let said = " Caveat: other work used 1.5 of 2 CPUs and read 5 MiB/s from vda and wrote 3 MiB/s \
+                to vda during lookup.";
+    assert_eq!(with(&both, 1.5), said);
+    assert_eq!(with(&[], 0.1), "");
+}
+
+#[test]
 fn steps_that_disagree_are_a_caveat_too() {
     let mut findings = good();
     findings.headline.as_mut().unwrap().same_workload = Some(Agreement {
@@ -208,58 +235,135 @@ fn commits_without_a_published_limit_are_held_against_the_strictest() {
     assert_eq!((few.verdict, few.sentence), (SummaryVerdict::Unknown, format!("{RESULTS}.")));
 }
 
-/// A check that predicted a database's commits for these numbers of clients.
-fn predicted(clients: &[(u32, f64, u64)]) -> Findings {
-    let software = Software {
-        clients: ClientThreads::One,
-        writer: LogWriter::Committer,
-        wakes_all: true,
-        flushes: 1,
-        turn: None,
-        client: Nanos::from_micros(2),
-        before: Nanos::from_micros(10),
-        after: Nanos::ZERO,
-        batch: Nanos::ZERO,
-        apply: None,
-        yields: None,
-        wake: Nanos::ZERO,
+/// Clients, commits per second and their p99 in nanoseconds.
+type Point = (u32, f64, u64);
+
+/// A check that predicted commits of these databases.
+fn predicted(all: &[(&str, &[Point])]) -> Findings {
+    let point = |&(clients, rate, p99_ns): &Point| PredictionPoint {
+        clients,
+        rate_per_second: rate,
+        expected: Some((rate / 1.15, rate / 0.85)),
+        rate_range: None,
+        offered_per_second: None,
+        p50_ns: Some(p99_ns / 4),
+        p99_ns: Some(p99_ns),
+        commits_per_sync: None,
+        bytes_per_commit: 8192.0,
+        log_share: 0.9,
+        processor_share: None,
+        bound: RateBound::Storage,
+        twice_as_fast_at_most: None,
     };
-    let mut findings = good();
-    let commit = findings.workloads[0].clone();
-    for (clients, rate, p99_ns) in clients {
-        let mut found = commit.clone();
-        found.name = format!("postgresql-{clients}");
-        found.definition.group_commit =
-            Some(GroupCommit { software: Some(software), ..GroupCommit::of(*clients) });
-        let operation = found.operations.iter_mut();
-        let operation = operation.filter(|found| found.operation == OperationName::Commit);
-        for operation in operation {
-            operation.rate = *rate;
-            operation.service.p99_ns = Some(*p99_ns);
-        }
-        findings.workloads.push(found);
-    }
+    let database = |(name, points): &(&str, &[Point])| PredictionFindings {
+        database: (*name).to_owned(),
+        location: Some("/srv/db".to_owned()),
+        points: points.iter().map(point).collect(),
+        notes: Vec::new(),
+    };
+    Findings { predicted: all.iter().map(database).collect(), ..good() }
+}
+
+const ROWS: [(u32, f64, u64); 3] =
+    [(1, 990.0, 2_000_000), (8, 12_340.0, 4_000_000), (32, 30_000.0, 9_000_000)];
+
+const MET: &str = "the only documented limit that applies is met";
+
+#[test]
+fn a_database_that_was_predicted_is_named_with_the_clients_nearest_to_eight() {
+    let summary = of_run(&predicted(&[("postgresql", &ROWS)]));
+    let said =
+        format!("Good for PostgreSQL: about 12 k commits/s with 8 clients, p99 4 ms; {MET}.");
+    assert_eq!(summary.sentence, said);
+    assert_eq!(summary.headline[0].label, "PostgreSQL commits with 8 clients");
+    assert!((summary.headline[0].value - 12_340.0).abs() < 1e-9);
+    assert_eq!(summary.headline[2].label, "durable commits");
+    // Only numbers of clients that were measured are named.
+    let one = sentence(&predicted(&[("postgresql", &ROWS[2..])]));
+    assert!(one.starts_with("Good for PostgreSQL: about 30 k commits/s with 32 clients"), "{one}");
+    let slow = sentence(&predicted(&[("postgresql", &[(8, 700.0, 12_000_000)])]));
+    let why = "but commits of PostgreSQL with 8 clients take 12 ms at p99 (slow from 10 ms on).";
+    assert!(slow.starts_with("Caution: about 700 commits/s with 8 clients, p99 12 ms"), "{slow}");
+    assert!(slow.ends_with(why), "{slow}");
+}
+
+#[test]
+fn of_several_databases_the_first_has_its_commits_in_the_sentence_and_slow_ones_are_one_reason() {
+    let redis = [(8, 40_000.0, 900_000)];
+    let all = [("postgresql", &ROWS[..]), ("mariadb", &ROWS[..]), ("redis", &redis[..])];
+    let said = format!(
+        "Good for PostgreSQL, MySQL/MariaDB and Redis: PostgreSQL about 12 k commits/s with 8 clients, \
+         p99 4 ms; {MET}."
+    );
+    assert_eq!(sentence(&predicted(&all)), said);
+    let slow = [(8, 700.0, 9_999_999)];
+    let slower = [(8, 600.0, 10_000_000)];
+    let slowest = [(8, 500.0, 30_000_000)];
+    let all = [("redis", &slow[..]), ("etcd", &slower[..]), ("sqlite-wal", &slowest[..])];
+    let why = "but p99 of commits is slow (from 10 ms on) with etcd (10 ms) and SQLite (30 ms).";
+    let said = format!("Caution: Redis about 700 commits/s with 8 clients, p99 10 ms, {why}");
+    assert_eq!(sentence(&predicted(&all)), said);
+    // Of several locations the comparison is the answer.
+    let mut two = predicted(&all);
+    two.stack.push(two.stack[0].clone());
+    assert!(!sentence(&two).contains("Redis"), "{}", sentence(&two));
+}
+
+/// A check that was asked about etcd, whose limit has this verdict; oracle's is missed.
+fn asked(word: VerdictWord) -> Findings {
+    let mut findings = predicted(&[("etcd", &ROWS)]);
+    findings.verdicts = sample::complete().verdicts;
+    let etcd = &mut findings.verdicts[0];
+    assert_eq!((etcd.database.as_str(), etcd.verdict), ("etcd", VerdictWord::Fit));
+    (etcd.asked, etcd.verdict) = (true, word);
+    etcd.value = Some(15_800_000.0);
     findings
 }
 
 #[test]
-fn a_database_that_was_predicted_is_named_with_the_clients_nearest_to_eight() {
-    let rows = [(1, 990.0, 2_000_000), (8, 12_340.0, 4_000_000), (32, 30_000.0, 9_000_000)];
-    let met = "the only documented limit that applies is met";
-    let said = format!(
-        "Good for PostgreSQL: about 12 k commits/s with 8 clients, p99 4 ms; {RESULTS}; {met}."
-    );
-    let summary = of_run(&predicted(&rows));
-    assert_eq!(summary.sentence, said);
-    assert_eq!(summary.headline[0].label, "PostgreSQL commits with 8 clients");
-    assert!((summary.headline[0].value - 12_340.0).abs() < 1e-9);
-    // Only numbers of clients that were measured are named.
-    let one = sentence(&predicted(&rows[2..]));
-    assert!(one.starts_with("Good for PostgreSQL: about 30 k commits/s with 32 clients"), "{one}");
-    let slow = sentence(&predicted(&[(8, 700.0, 12_000_000)]));
-    let why = "but commits of PostgreSQL with 8 clients take 12 ms at p99 (slow from 10 ms on).";
-    assert!(slow.starts_with("Caution: about 700 commits/s with 8 clients, p99 12 ms"), "{slow}");
-    assert!(slow.ends_with(why), "{slow}");
+fn a_database_that_was_named_alone_decides_the_verdict_by_its_own_limit() {
+    let results = "about 12 k commits/s with 8 clients, p99 4 ms";
+    let good = of_run(&asked(VerdictWord::Fit));
+    assert_eq!(good.sentence, format!("Good for etcd: {results}; {MET}."));
+    let unfit = of_run(&asked(VerdictWord::Unfit));
+    let why = "the storage is unfit for etcd (p99 of sync < 10 ms, measured 15.8 ms)";
+    assert_eq!(unfit.sentence, format!("Bad: {why}; {results}."));
+    assert_eq!((unfit.verdict, unfit.reasons), (SummaryVerdict::Bad, vec![why.to_owned()]));
+    let open = of_run(&asked(VerdictWord::CannotTell));
+    let why = "the limit of etcd could not be compared";
+    assert_eq!(open.sentence, format!("Unknown: {why}; {results}."));
+    assert_eq!(open.verdict, SummaryVerdict::Unknown);
+}
+
+#[test]
+fn mysql_is_named_with_the_model_that_predicts_it_and_mariadb_alone_when_it_is_asked_about() {
+    let named = |database: &str| {
+        let mut findings = predicted(&[(database, &ROWS)]);
+        findings.verdicts = sample::complete().verdicts;
+        let open = &mut findings.verdicts[4];
+        assert_eq!(open.verdict, VerdictWord::NoDocumentedThreshold);
+        (open.asked, open.database) = (true, database.to_owned());
+        sentence(&findings)
+    };
+    let results = "about 12 k commits/s with 8 clients, p99 4 ms.";
+    assert_eq!(named("mysql"), format!("Good for MySQL (by MariaDB's model): {results}"));
+    assert_eq!(named("mariadb"), format!("Good for MariaDB: {results}"));
+}
+
+#[test]
+fn a_database_that_was_named_and_not_predicted_ends_with_the_command_that_measures_it() {
+    let next = |database: &str| {
+        let mut findings = good();
+        (findings.verdicts[0].asked, findings.verdicts[0].database) = (true, database.to_owned());
+        let text = written_with(Format::Text, &findings, &Options::default());
+        let commands = text.lines().skip_while(|line| *line != "Next").skip(1);
+        let command = commands.map(|line| line.trim().split("  #").next().unwrap().trim_end());
+        command.map(str::to_owned).next().unwrap()
+    };
+    assert_eq!(next("kafka"), "durio run profile:kafka --target /srv/db");
+    assert_eq!(next("redis"), "durio predict redis /srv/db");
+    assert_eq!(next("mysql"), "durio predict mysql /srv/db");
+    assert_eq!(next("etcd-openshift"), "durio durable /srv/db");
 }
 
 #[test]

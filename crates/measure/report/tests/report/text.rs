@@ -79,7 +79,7 @@ fn details_follow_the_page_when_they_are_asked_for() {
 fn the_layers_of_each_of_several_places_are_said_below_the_title_with_the_place() {
     let of_array = "filesystem ext4 at /srv on software RAID md0 on disk vdb (overlayblk), disk vdc (overlayblk)";
     let machine = "virtual machine (kvm), 2 CPUs, 8 GiB memory, Linux 6.18.1-amd64";
-    let when = "2026-11-21T10:09:00Z · run 2026-11-21T100900-000Z-check-4711";
+    let when = "2026-11-21 10:09:00 UTC · run 2026-11-21T100900-000Z-check-4711";
     let text = at_width(&sample::two_locations(), 1000);
     let (first, second) = (format!("A /srv/db: {of_array}"), "B /dev/vdb: disk vdb (overlayblk)");
     let expected = format!("\n{first}\n{second}\n{machine}\n{when}\n");

@@ -1,11 +1,12 @@
 //! Where the time of an operation goes, in the terminal and in the page.
 
 use durio_analyse::{
-    ComponentTime, DevicePerOperation, Findings, LatencyBreakdown, LatencyComponent,
+    ComponentTime, DevicePerOperation, DeviceTime, Findings, LatencyBreakdown, LatencyComponent,
+    TimeShares,
 };
-use durio_report::Format;
+use durio_report::{Format, Options};
 
-use crate::{sample, written};
+use crate::{durable_sample, sample, written, written_with};
 
 fn components() -> LatencyBreakdown {
     let component = |(place, component): (u64, LatencyComponent)| ComponentTime {
@@ -118,4 +119,55 @@ fn context_switches_stand_beside_the_cost() {
     let words: Vec<&str> = text.split_whitespace().collect();
     assert!(words.join(" ").contains(line), "{text}");
     assert!(written(Format::Html, &findings).contains(line));
+}
+
+/// A mean of so many µs more than its step has, in three parts.
+fn device_time(micros: u32) -> Option<DeviceTime> {
+    let mean_ns = f64::from(micros) * 1000.0;
+    let shares = TimeShares { mean_ns, device: 0.41, cpu_wait: 0.22, kernel: 0.37 };
+    Some(DeviceTime {
+        device: "vda".to_owned(),
+        requests_per_access: 2.0,
+        request_ns_mean: mean_ns * 0.205,
+        outside_ns_mean: mean_ns * 0.59,
+        outside_share: 0.59,
+        shares: Some(shares),
+    })
+}
+
+const PARTS: &str = "device 41 %, waiting for a CPU 22 %, filesystem and kernel 37 %";
+
+#[test]
+fn a_screen_says_where_the_time_of_a_commit_goes_and_the_page_shows_it_as_bars() {
+    let mut findings = sample::complete();
+    for workload in &mut findings.workloads {
+        workload.device_time = device_time(139 + workload.step);
+    }
+    let options = Options { width: 400, ..Options::default() };
+    let screen = written_with(Format::Text, &findings, &options);
+    let lines: Vec<&str> = screen.lines().filter(|line| line.contains(PARTS)).collect();
+    let [line] = &lines[..] else { panic!("{screen}") };
+    assert!(line.starts_with("time") && line.contains("of a commit's 139 µs: device"), "{line}");
+    let all = Options { verbose: true, ..options };
+    let all = written_with(Format::Text, &findings, &all);
+    assert!(all.contains("of a read's") && all.contains("of an operation's"), "{all}");
+    let title = "Where the time of an operation goes, by the counters of the kernel";
+    assert!(written(Format::Html, &findings).contains(title));
+    for workload in &mut findings.workloads {
+        workload.device_time.as_mut().unwrap().shares = None;
+    }
+    let unknown = written(Format::Html, &findings);
+    assert!(!unknown.contains(PARTS) && !unknown.contains("Where the time of an operation goes"));
+}
+
+#[test]
+fn a_study_of_durable_writes_says_it_of_its_fastest_method() {
+    let mut findings = durable_sample::durable();
+    for workload in &mut findings.workloads {
+        workload.device_time = device_time(workload.step + 1);
+    }
+    let options = Options { width: 400, ..Options::default() };
+    let screen = written_with(Format::Text, &findings, &options);
+    // The second step.
+    assert!(screen.contains(&format!("of a commit's 2 µs: {PARTS} (by o_dsync)")), "{screen}");
 }

@@ -47,7 +47,7 @@ fn distribution(number: u64) -> Distribution {
         count: 7_000_000 + number,
         mean_ns: f64::from(u32::try_from(at(6)).unwrap()),
         min_ns: at(0),
-        p5_ns: Some(at(7)),
+        p1_ns: Some(at(7)),
         p50_ns: Some(at(1)),
         p90_ns: Some(at(8)),
         p99_ns: Some(at(2)),

@@ -60,8 +60,8 @@ fn the_page_of_a_watcher_has_the_probes_of_each_place() {
     let titles = ["location", "latest probe (UTC)", "p50", "p99", "p99.9", "probes", "failed"];
     assert_eq!(tables[0].titles, titles);
     let rows = [
-        ["/srv/a", "2026-11-27 11:20", "101 µs", "201 µs", "301 µs", "71", "41"],
-        ["/srv/b", "2026-11-27 12:20", "102 µs", "202 µs", "302 µs", "72", "42"],
+        ["/srv/a", "2026-11-27 11:20:30", "101 µs", "201 µs", "301 µs", "71", "41"],
+        ["/srv/b", "2026-11-27 12:20:30", "102 µs", "202 µs", "302 µs", "72", "42"],
     ];
     assert_eq!(tables[0].rows, rows);
     assert!(page.contains("a probe every 45 s"), "{page}");
@@ -74,9 +74,17 @@ fn the_page_of_a_watcher_has_the_probes_of_each_place() {
         assert_eq!(table.rows, rows);
     }
     assert_eq!(tables.len(), 3);
-    let chart = panels(&page, "From run to run");
-    assert_eq!(chart[0].units, ["number", "latency"]);
-    assert_eq!(chart[0].lines, [("p99".to_owned(), vec![(1.0, 10_000.0), (2.0, 20_000.0)])]);
+    let chart = panels(&page, "Over time");
+    assert_eq!(chart[0].units, ["time", "latency"]);
+    // 2026-11-21 01:30 and a day later.
+    let points = vec![(1_795_224_600.0, 10_000.0), (1_795_311_000.0, 20_000.0)];
+    assert_eq!(chart[0].lines, [("p99".to_owned(), points)]);
+    // From minute to minute the seconds of a probe say nothing.
+    let every = Nanos::from_secs(60);
+    let mut page = Vec::new();
+    WatchedProbe { every, ..watched() }.write_page(&mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert_eq!(grids(Format::Html, &page)[0].rows[0][1], "2026-11-27 11:20");
 }
 
 #[test]
@@ -326,12 +334,14 @@ fn a_history_has_the_value_of_each_run_in_the_unit_of_its_figure() {
             ["run-4", "2026-11-24 14:40", values[2]],
         ];
         assert_table(&found, &expected);
-        let chart = panels(&in_full(Format::Html, &found), "From run to run");
-        assert_eq!(chart[0].units, ["number", unit]);
-        let points = vec![(1.0, 10_000.0), (2.0, 30_000.0), (3.0, 40_000.0)];
+        let chart = panels(&in_full(Format::Html, &found), "Over time");
+        assert_eq!(chart[0].units, ["time", unit]);
+        let seconds = [1_795_261_259.0, 1_795_441_259.0, 1_795_531_259.0];
+        let points: Vec<(f64, f64)> =
+            seconds.into_iter().zip([10_000.0, 30_000.0, 40_000.0]).collect();
         assert_eq!(chart[0].lines, [(name.to_owned(), points)]);
         let line =
-            format!("3 runs, 2026-11-21 11:40 to 2026-11-24 14:40; the latest {}", values[2]);
+            format!("3 runs, 2026-11-21 11:40 to 2026-11-24 14:40 UTC; the latest {}", values[2]);
         let text = in_full(Format::Text, &found);
         assert!(text.contains(&line), "{text}");
         assert!(text.contains(&format!("commit {name} at /srv/db on db1")), "{text}");

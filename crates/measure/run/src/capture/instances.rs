@@ -59,7 +59,7 @@ impl TraceFiles {
             }
         };
         let layout = SubBuffer::parse(&event_text(&path, "header_page")?)
-            .ok_or("the kernel's events/header_page is of no known form")?;
+            .ok_or("the format of the kernel's events/header_page is unknown")?;
         Ok(Self { path, layout, mount })
     }
 }

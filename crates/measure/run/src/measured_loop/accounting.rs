@@ -192,3 +192,98 @@ impl Pacer {
         self.pacing
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_in_flight_is_summed_over_the_time_that_it_lasted() {
+        let mut count = InFlightCount::default();
+        count.begin(1000);
+        // None for 10 ns, 3 for 20 ns, 2 for 5 ns.
+        for (by, at) in [(3, 1010), (-1, 1030), (-2, 1035)] {
+            count.change(by, at);
+        }
+        assert_eq!((count.now, count.integral), (0, 70));
+        // A clock that goes back adds nothing.
+        count.change(4, 1040);
+        count.change(-4, 1020);
+        assert_eq!((count.now, count.integral), (0, 70));
+    }
+
+    #[test]
+    fn the_first_failure_is_kept_and_only_a_cancellation_gives_way() {
+        let cancelled = -Errno::CANCELED.raw_os_error();
+        let kept = |results: &[i32]| {
+            let mut ending = EarlyEnding::default();
+            assert!(!ending.is_early());
+            for &result in results {
+                let kind = OperationKind::Write;
+                ending.keep(JobFailure { kind, offset: 4096, length: 512, result });
+            }
+            assert!(ending.is_early());
+            ending.failure.unwrap().result
+        };
+        assert_eq!(kept(&[-5, -28]), -5);
+        assert_eq!(kept(&[100, -5]), 100);
+        assert_eq!(kept(&[cancelled, -28, -5]), -28);
+        assert_eq!(kept(&[-5, cancelled]), -5);
+        assert_eq!(kept(&[cancelled]), cancelled);
+    }
+
+    #[test]
+    fn a_transfer_is_done_with_its_last_byte_and_a_sync_without_an_error() {
+        use OperationKind::{Fdatasync, Fsync, Read, Reallocate, SyncFileRange, Write};
+        for kind in [Read, Write] {
+            let done = [4095, 4096, 4097, 0, -5].map(|result| is_done(kind, 4096, result));
+            assert_eq!(done, [false, true, false, false, false], "{kind:?}");
+        }
+        for kind in [Fsync, Fdatasync, SyncFileRange, Reallocate] {
+            let done = [0, 1, -1].map(|result| is_done(kind, 4096, result));
+            assert_eq!(done, [true, true, false], "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn arrivals_count_from_the_ramps_end_and_lag_is_that_of_the_punctual_ones() {
+        let mut pacer = Pacer::new(Ticks(1000));
+        let late = |punctual, behind_ns, lag_ns| Lateness { punctual, behind_ns, lag_ns };
+        assert!(!pacer.started(Ticks(999), late(true, 9000, 9000)));
+        assert!(pacer.started(Ticks(1000), late(true, 70, 30)));
+        assert!(!pacer.started(Ticks(1500), late(false, 800, 600)));
+        assert!(pacer.started(Ticks(1600), late(true, 20, 50)));
+        let expected = Pacing {
+            due: 3,
+            started: 3,
+            punctual: 2,
+            lag_ns_sum: 80,
+            lag_ns_max: 50,
+            behind_ns_max: 800,
+        };
+        assert_eq!(pacer.pacing(), expected);
+        pacer.lagged(0, 5000, 5000);
+        assert_eq!(pacer.pacing(), expected);
+        pacer.lagged(2, 50, 10);
+        assert_eq!(pacer.pacing(), Pacing { lag_ns_sum: 100, lag_ns_max: 60, ..expected });
+    }
+
+    #[test]
+    fn missed_arrivals_are_those_due_after_the_ramp_and_before_the_end() {
+        let missed = |first: u64, end: u64, bound: u64| {
+            let mut pacer = Pacer::new(Ticks(1000));
+            let mut due = first;
+            pacer.missed(Ticks(first), (Ticks(end), bound), || {
+                due += 100;
+                Ticks(due)
+            });
+            let pacing = pacer.pacing();
+            assert_eq!(pacing, Pacing { due: pacing.due, ..Pacing::default() });
+            pacing.due
+        };
+        assert_eq!([missed(1000, 1400, 99), missed(1000, 1401, 99)], [4, 5]);
+        assert_eq!(missed(800, 1400, 99), 4, "two are of the ramp");
+        assert_eq!([missed(1000, 1400, 3), missed(800, 1400, 3)], [3, 1]);
+        assert_eq!(missed(1400, 1400, 99), 0);
+    }
+}

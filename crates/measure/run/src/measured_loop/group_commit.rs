@@ -297,7 +297,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         let recorded_as = RECORDED_AS[place.kind as usize];
         self.base.input.recorder.record(recorded_as, nanos);
         let submit = clock.nanos(completion.submitted_at.since(place.start));
-        // Of the log's own operations alone: a commit is several, and has no such parts.
+        // Only the log's own operations: a commit is several, and has no such parts.
         self.base.input.recorder.record_parts(recorded_as, submit, nanos);
         if recorded_as == OperationName::Write {
             // Batches differ in length: bytes do not follow from the count.

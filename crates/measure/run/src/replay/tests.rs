@@ -134,7 +134,7 @@ fn only_what_is_written_again_is_laid_out() {
 #[test]
 fn a_replay_has_4096_threads_at_most() {
     let refused = check_threads(4097).unwrap_err().to_string();
-    assert_eq!(refused, "the trace has 4097 threads, more than the 4096 that durio starts");
+    assert_eq!(refused, "the trace has 4097 threads; durio starts at most 4096");
     assert!(check_threads(4096).is_ok());
 }
 
@@ -200,4 +200,34 @@ fn a_write_without_an_offset_goes_to_the_end_of_its_file() {
     let files = Files::of(&trace);
     assert_eq!(files.place_of, [0, 0, 1]);
     assert_eq!(files.offsets, [100_000, 100_300, 100_350, 70, 0, 400, 900]);
+}
+
+#[test]
+fn ranges_that_overlap_or_follow_each_other_are_laid_out_once_and_up_to_the_old_end() {
+    let chunk = CHUNK.get();
+    let mut need = Need { size: Some(2 * chunk + 100), ..Need::default() };
+    for (offset, bytes) in [(5 * chunk, 10), (chunk, 1), (2 * chunk, 5), (0, chunk + 1)] {
+        need.touch(offset, bytes);
+    }
+    need.join();
+    assert_eq!(need.touched, [0..3 * chunk, 5 * chunk..6 * chunk]);
+    assert_eq!((need.end, need.highest), (chunk + 1, 5 * chunk + 10));
+    let old = 0..2 * chunk + 100;
+    assert_eq!(need.laid_out(), [old]);
+    assert_eq!(need.room(), 3 * chunk + 10);
+    // One that begins where the old contents end is new.
+    let mut need = Need { size: Some(chunk), ..Need::default() };
+    need.touch(chunk, 1);
+    need.join();
+    assert_eq!((need.laid_out().len(), need.room()), (0, 1));
+}
+
+#[test]
+fn a_file_of_unknown_size_was_as_long_as_what_is_written() {
+    let mut need = Need::default();
+    need.touch(700, 300);
+    need.touch(100, 50);
+    need.join();
+    let written = 0..1000;
+    assert_eq!((need.begins_with(), need.laid_out(), need.room()), (1000, vec![written], 1000));
 }

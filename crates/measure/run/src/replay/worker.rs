@@ -206,14 +206,14 @@ fn check_result(
     result: i32,
 ) -> Result<(), RunError> {
     let what = || match traced.bytes {
-        0 => format!("cannot sync what stands for '{path}'"),
+        0 => format!("cannot sync the replacement of '{path}'"),
         bytes => {
-            format!("cannot write {} at {offset} of what stands for '{path}'", Bytes::new(bytes))
+            format!("cannot write {} at {offset} of the replacement of '{path}'", Bytes::new(bytes))
         }
     };
     match u64::try_from(result) {
         Ok(moved) if moved == traced.bytes => Ok(()),
-        Ok(moved) => Err(RunError::target(format!("{}: {moved} were written", what()))),
+        Ok(moved) => Err(RunError::target(format!("{}: only {moved} were written", what()))),
         Err(_) => Err(RunError::target(what())
             .because(std::io::Error::from(Errno::from_raw_os_error(-result)))),
     }
@@ -233,7 +233,7 @@ fn check_alignment<'t>(
             Bytes::new(operation.bytes),
             Bytes::new(unit)
         ))
-        .hint("choose storage with blocks as small as those of the trace's")),
+        .hint("choose storage with blocks as small as the trace's")),
     }
 }
 
@@ -534,13 +534,13 @@ mod tests {
         };
         assert_eq!(check("pwrite64", 8192, 8192), Ok(()));
         assert_eq!(check("fdatasync", 0, 0), Ok(()));
-        let write = "cannot write 8 KiB at 4096 of what stands for 'wal/log'";
+        let write = "cannot write 8 KiB at 4096 of the replacement of 'wal/log'";
         for moved in [0, 5120, 8191] {
-            let expected = Err((format!("{write}: {moved} were written"), None));
+            let expected = Err((format!("{write}: only {moved} were written"), None));
             assert_eq!(check("pwrite64", 8192, moved), expected);
         }
         assert_eq!(check("pwrite64", 8192, -28), Err((write.to_owned(), Some(28))));
-        let sync = "cannot sync what stands for 'wal/log'";
+        let sync = "cannot sync the replacement of 'wal/log'";
         assert_eq!(check("fsync", 0, -5), Err((sync.to_owned(), Some(5))));
     }
 

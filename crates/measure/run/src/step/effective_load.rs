@@ -184,8 +184,7 @@ fn misaligned(workload: &Workload, odd: Bytes, unit: Bytes) -> RunError {
 
 fn through_own_cache(record: Bytes) -> String {
     format!(
-        "this filesystem takes writes that are no whole records of {record} through its own cache, \
-         O_DIRECT or not"
+        "this filesystem caches writes that are not whole records of {record}, even with O_DIRECT"
     )
 }
 
@@ -249,8 +248,8 @@ pub(super) fn stand_in(
     let unavailable = format!("{} is not available ({reason})", effective.engine);
     if let Err(invalid) = workload.validate() {
         return Err(RunError::unsupported(format!(
-            "{unavailable}, and sync, one job for each operation in flight, cannot stand in for \
-             it: {invalid}"
+            "{unavailable}, and sync with one job per operation in flight cannot replace it: \
+             {invalid}"
         ))
         .hint("give fewer --jobs or a smaller --depth"));
     }
@@ -258,7 +257,7 @@ pub(super) fn stand_in(
         1 => "1 job".to_owned(),
         jobs => format!("{jobs} jobs"),
     };
-    let mut fallback = format!("{unavailable}; sync with {jobs} of depth 1 stands in for it");
+    let mut fallback = format!("{unavailable}; sync with {jobs} of depth 1 replaces it");
     if effective.stand_ins > 1 && workload.pattern == Pattern::Sequential {
         fallback.push_str(", each on a part of its job's region: many sequential streams, not one");
     }
@@ -401,7 +400,7 @@ mod tests {
     use durio_base::Nanos;
     use durio_block::ErrorKind;
     use durio_plan::{EngineKind, Limit, Load, Role};
-    use durio_workload::{PerMille, SyncPolicy, Workload};
+    use durio_workload::{BlockShare, GroupCommit, PerMille, SyncPolicy, Workload};
     use rustix::io::Errno;
 
     use super::*;
@@ -503,5 +502,92 @@ mod tests {
             assert!(!declines(&step(true), &system(errno)));
         }
         assert!(!declines(&step(true), &RunError::sink("planted".into())));
+    }
+
+    #[test]
+    fn what_direct_io_needs_is_asked_of_each_size_and_place() {
+        let odd = |change: fn(&mut Workload)| {
+            let block_size = Bytes::from_kib(8);
+            let mut workload = Workload { block_size, ..Workload::default() };
+            change(&mut workload);
+            odd_to(&workload, Bytes::from_kib(4)).map(Bytes::get)
+        };
+        assert_eq!(odd(|_| {}), None);
+        assert_eq!(odd(|workload| workload.block_size = Bytes::new(6144)), Some(6144));
+        let share = |bytes| BlockShare { size: Bytes::new(bytes), weight: PerMille(500) };
+        let mix = Workload { block_mix: vec![share(8192), share(512)], ..Workload::default() };
+        assert_eq!(odd_to(&mix, Bytes::from_kib(4)), Some(Bytes::new(512)));
+        assert_eq!(odd(|workload| workload.hole = Bytes::new(1024)), Some(1024));
+        assert_eq!(odd(|workload| workload.align = Bytes::new(2048)), Some(2048));
+        let within = |offset| {
+            let within = Some(Region { offset: Bytes::new(offset), length: Bytes::new(50_000) });
+            odd_to(&Workload { within, ..Workload::default() }, Bytes::from_kib(4))
+        };
+        assert_eq!((within(8192), within(4608)), (None, Some(Bytes::new(4608))));
+        // A log's batches are filled up; without that its records are what is written.
+        let log = |pad_to| {
+            let pad_to = Bytes::new(pad_to);
+            let group_commit = Some(GroupCommit { pad_to, ..GroupCommit::of(2) });
+            let block_size = Bytes::new(100);
+            let log = Workload { group_commit, block_size, ..Workload::default() };
+            odd_to(&log, Bytes::from_kib(4)).map(Bytes::get)
+        };
+        assert_eq!([log(4096), log(512), log(0)], [None, Some(512), Some(100)]);
+    }
+
+    #[test]
+    fn a_target_is_opened_as_its_workload_reads_writes_and_syncs_it() {
+        let mode = |read_share, method, cache| {
+            let (read_share, sync) = (PerMille(read_share), SyncPolicy::each(method));
+            let mode = open_mode(&Workload { read_share, sync, cache, ..Workload::default() });
+            [mode.write, mode.direct, mode.data_sync, mode.sync, mode.exclusive]
+        };
+        use CacheMode::{Buffered, Direct};
+        assert_eq!(mode(1000, SyncMethod::None, Direct), [false, true, false, false, false]);
+        assert_eq!(mode(999, SyncMethod::Fsync, Buffered), [true, false, false, false, false]);
+        assert_eq!(mode(0, SyncMethod::ODsync, Direct), [true, true, true, false, false]);
+        assert_eq!(mode(0, SyncMethod::OSync, Direct), [true, true, false, true, false]);
+        assert_eq!(mode(0, SyncMethod::RwfDsync, Buffered), [true, false, false, false, false]);
+    }
+
+    #[test]
+    fn stand_ins_divide_what_does_not_divide_evenly_in_whole_blocks() {
+        let kib = Bytes::from_kib;
+        // 11 blocks of 8 KiB, and something more.
+        let within = Some(Region { offset: kib(24), length: Bytes::new(88 * 1024 + 100) });
+        let workload = Workload { block_size: kib(8), within, ..Workload::default() };
+        let load = Load::new(0, workload, EngineKind::Uring);
+        let regions = [0, 1, 2].map(|index| {
+            let region = region_of(&load, 3, index, Bytes::from_mib(1)).unwrap();
+            (region.offset.get() >> 10, region.length.get() >> 10)
+        });
+        assert_eq!(regions, [(24, 24), (48, 24), (72, 24)]);
+    }
+
+    #[test]
+    fn a_declinable_step_takes_nothing_else_for_what_was_asked_for() {
+        let sync = SyncPolicy::each(SyncMethod::RwfDsync);
+        let workload = Workload { sync, read_share: PerMille::NONE, ..Workload::default() };
+        let load = Load::new(0, workload, EngineKind::Uring);
+        let check = |declinable, change: fn(&mut EffectiveLoad)| {
+            let mut effective = EffectiveLoad::of(&load);
+            effective.fallbacks.push("as told".to_owned());
+            change(&mut effective);
+            check_declinable(&step(declinable), &load, &effective, &[None])
+                .map_err(|error| (error.kind, error.to_string()))
+        };
+        assert_eq!(check(true, |_| {}), Ok(()));
+        let changes: [fn(&mut EffectiveLoad); 4] = [
+            |effective| effective.workload.cache = CacheMode::Buffered,
+            |effective| effective.workload.sync.method = SyncMethod::ODsync,
+            |effective| effective.engine = EngineKind::Sync,
+            |effective| effective.workload.at_end = AtEnd::Reallocate,
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            assert_eq!(check(false, change), Ok(()), "change {number}");
+            let reason = if number == 0 { "O_DIRECT is not possible here" } else { "as told" };
+            let refused = (RunErrorKind::Unsupported, reason.to_owned());
+            assert_eq!(check(true, change), Err(refused), "change {number}");
+        }
     }
 }

@@ -1,11 +1,21 @@
 //! What stands in for an engine that is not available.
 
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::sync_channel;
+
 use durio_base::{Bytes, Nanos};
-use durio_plan::{EngineKind, Limit, Load, Role, Step};
-use durio_workload::{Pattern, RegionRule, Workload, self_cost_workload};
+use durio_block::EngineFacts;
+use durio_plan::{BatchPolicy, EngineKind, Limit, Load, Role, Step};
+use durio_workload::{
+    Arrivals, CacheMode, CommitterThreads, GroupCommit, Pattern, RegionRule, Workload,
+    self_cost_workload,
+};
 
 use super::effective_load::{EffectiveLoad, region_of, stand_in};
+use super::{committer_schedules, pass_files, stream_started, wait_until_ready};
+use crate::collector::{Collector, StepStream};
 use crate::error::RunError;
+use crate::job_input::JobAnswer;
 
 fn step(role: Role, workload: Workload) -> Step {
     let load = Load::new(0, workload, EngineKind::Uring);
@@ -67,4 +77,91 @@ fn more_stand_ins_than_there_can_be_jobs_are_refused() {
     assert_eq!(error.kind, crate::RunErrorKind::Unsupported);
     assert!(error.to_string().contains("uring is not available (planted)"), "{error}");
     assert!(error.to_string().contains("jobs must be 1 to 4096, not 8192"), "{error}");
+}
+
+#[test]
+fn a_place_in_the_queue_of_each_job_becomes_a_job() {
+    let effective = stood_in(&two_jobs(Pattern::Random, 3)).unwrap();
+    assert_eq!((effective.workload.jobs, effective.workload.depth), (6, 1));
+    assert_eq!((effective.stand_ins, effective.engine), (3, EngineKind::Sync));
+    let [fallback] = effective.fallbacks.as_slice() else { panic!("{:?}", effective.fallbacks) };
+    assert!(fallback.contains("6 jobs") && !fallback.contains("streams"), "{fallback}");
+}
+
+#[test]
+fn committers_of_all_jobs_take_turns_with_one_rate() {
+    let of = |place, threads, arrivals: &Arrivals| -> Vec<[u64; 2]> {
+        let policy = GroupCommit { threads, ..GroupCommit::of(3) };
+        let workload = Workload { jobs: 2, group_commit: Some(policy), ..self_cost_workload(1) };
+        let schedules = committer_schedules(arrivals, place, &workload, 5);
+        schedules.into_iter().map(|mut starts| [0; 2].map(|_| starts.next_start())).collect()
+    };
+    let arrivals = Arrivals::Constant { rate_per_second: 1e6 };
+    let (each, multiplexed) = (CommitterThreads::OneEach, CommitterThreads::Multiplexed);
+    // Six in all: each has every sixth of the arrivals, which are a microsecond apart.
+    assert_eq!(of(0, each, &arrivals), [[0, 6000], [1000, 7000], [2000, 8000]]);
+    assert_eq!(of(1, each, &arrivals), [[3000, 9000], [4000, 10_000], [5000, 11_000]]);
+    assert!(of(0, multiplexed, &arrivals).is_empty());
+    assert!(of(0, each, &Arrivals::Closed).is_empty());
+    // Each draws for itself.
+    let drawn = of(0, each, &Arrivals::Poisson { rate_per_second: 1e6 });
+    assert!(drawn[0] != drawn[1] && drawn[1] != drawn[2], "{drawn:?}");
+}
+
+#[test]
+fn files_are_held_once_more_only_where_a_pass_drops_their_cached_pages() {
+    let open = |_| OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+    let files = [0, 1, 2].map(open);
+    let count = |drops_cache_each_pass, cache| {
+        let workload = Workload { drops_cache_each_pass, cache, ..self_cost_workload(1) };
+        pass_files(&workload, &files).unwrap().len()
+    };
+    assert_eq!([count(true, CacheMode::Buffered), count(true, CacheMode::Direct)], [3, 0]);
+    assert_eq!(count(false, CacheMode::Buffered), 0);
+}
+
+#[test]
+fn a_stream_is_recorded_as_it_runs_with_batches_within_its_depth() {
+    let mut load = two_jobs(Pattern::Random, 8).load;
+    let (arrivals, ran) = (Arrivals::Constant { rate_per_second: 7.0 }, EffectiveLoad::of(&load));
+    let batch = |load: &Load, submit_max| {
+        let load = Load { batch: BatchPolicy { submit_max }, ..load.clone() };
+        stream_started(&load, &EffectiveLoad::of(&load), "tsc", Vec::new(), arrivals).batch
+    };
+    assert_eq!([batch(&load, 4), batch(&load, 8), batch(&load, 99)], [4, 8, 8]);
+    load.workload.jobs = 5;
+    let started = stream_started(&load, &ran, "tsc", vec!["a".to_owned()], arrivals);
+    // Not as it was planned.
+    assert_eq!((started.jobs, started.depth, started.engine), (2, 8, EngineKind::Uring));
+    assert_eq!((started.clock.as_str(), started.features), ("tsc", vec!["a".to_owned()]));
+    assert_eq!((started.region, started.arrivals), (RegionRule::ShareEach, arrivals));
+}
+
+#[test]
+fn each_stream_gets_the_facts_of_its_own_jobs_and_the_first_refusal_counts() {
+    let streams =
+        [2, 1].map(|jobs| StepStream { workload: self_cost_workload(1), target: 0, jobs });
+    let (empty, _) = sync_channel(1);
+    let step = step(Role::Measure, self_cost_workload(1));
+    let collector = Collector::new(&step, 0, streams.into(), vec![empty; 3]);
+    let load = &step.load;
+    let stream = |feature: &str| {
+        let features = vec![feature.to_owned()];
+        stream_started(load, &EffectiveLoad::of(load), "tsc", features, Arrivals::Closed)
+    };
+    let told = |text: &str| vec![text.to_owned()];
+    let answer = |job, feature: &str, fallback: &str| {
+        let facts = EngineFacts { features: told(feature), fallbacks: told(fallback) };
+        JobAnswer { job, facts: Ok(facts) }
+    };
+    let mut streams = [stream("node 0"), stream("node 1")];
+    let answers = [answer(2, "c", "slow"), answer(1, "b", "few"), answer(0, "a", "few")];
+    wait_until_ready(answers.into_iter(), &collector, &mut streams).unwrap();
+    assert_eq!(streams[0].features, ["b", "node 0"], "the first that answered");
+    assert_eq!(streams[1].features, ["c", "node 1"]);
+    assert_eq!((&streams[0].fallbacks, &streams[1].fallbacks), (&told("few"), &told("slow")));
+    let refused = |job, text: &str| JobAnswer { job, facts: Err(RunError::unsupported(text)) };
+    let answers = [answer(0, "a", "few"), refused(2, "first"), refused(1, "second")];
+    let error = wait_until_ready(answers.into_iter(), &collector, &mut streams).unwrap_err();
+    assert_eq!(error.to_string(), "first");
 }

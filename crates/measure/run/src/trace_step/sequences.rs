@@ -32,11 +32,8 @@ impl TracedDevice {
     /// What the reader of its requests must know.
     pub(super) fn note(&self) -> Option<String> {
         let name = &self.name;
-        (!self.has_requests).then(|| {
-            format!(
-                "{name} has no requests of its own: what is queued to it is traced in their place"
-            )
-        })
+        (!self.has_requests)
+            .then(|| format!("{name} issues no requests: those queued to it are traced instead"))
     }
 }
 

@@ -6,8 +6,9 @@ use durio_base::Nanos;
 use durio_observe::{TraceClock, parse_trace};
 use durio_record::TracedSequence;
 
-use super::begin_instance;
 use super::sequences::{Sequences, TracedDevice, sequences};
+use super::{CommitRun, begin_instance, refused};
+use crate::measured_loop::{EarlyEnding, JobFailure};
 use crate::tracefs::InstanceTrace;
 
 fn device(name: &str, number: (u32, u32)) -> TracedDevice {
@@ -226,4 +227,48 @@ fn a_commit_makes_two_events_for_each_128_kib_that_it_writes_and_24_for_its_jour
     };
     assert_eq!([events(4, 1), events(128, 1), events(132, 1)], [260, 260, 280]);
     assert_eq!(events(132, 3), 10 * 2 * (2 * 3 + 12));
+}
+
+#[test]
+fn the_median_of_two_commits_is_between_them() {
+    let found = found(&[commit(0, 0, 100), commit(1, 1000, 300)].concat());
+    assert_eq!((found.len(), found[0].commits), (1, 2));
+    assert_eq!(found[0].commit, Nanos::from_micros(250));
+    assert_eq!(words(&found[0]), "sda W 4096 @10 200, sda FF 0 @212 30");
+}
+
+#[test]
+fn commits_that_differ_in_device_letters_or_bytes_are_other_sequences() {
+    let one = |number: u32, request: &str| {
+        let at = 100 * number;
+        let issued = format!("{} rq_issue: {request} () 64 + 8", at + 1);
+        vec![format!("{at} begin {number}"), issued, format!("{} end {number}", at + 9)]
+    };
+    let requests = ["8,0 W 4096", "8,16 W 4096", "8,0 WS 4096", "8,0 W 8192", "8,0 W 4096"];
+    let lines: Vec<String> =
+        (0..).zip(requests).flat_map(|(number, request)| one(number, request)).collect();
+    let found = found(&lines);
+    let mut told: Vec<_> =
+        found.iter().map(|sequence| (sequence.commits, words(sequence))).collect();
+    told.sort_unstable();
+    let expected = [
+        (1, "sda W 8192 @1 -"),
+        (1, "sda WS 4096 @1 -"),
+        (1, "sdb W 4096 @1 -"),
+        (2, "sda W 4096 @1 -"),
+    ];
+    assert_eq!(told, expected.map(|(commits, words)| (commits, words.to_owned())));
+}
+
+#[test]
+fn only_a_first_commit_that_the_kernel_does_not_know_is_a_refusal() {
+    let is_refused = |commits, result: Option<i32>| {
+        let kind = durio_block::OperationKind::Write;
+        let failed = |result| JobFailure { kind, offset: 0, length: 512, result };
+        let ending = EarlyEnding { failure: result.map(failed), engine_error: None };
+        refused(&CommitRun { commits, ending, mark_error: None }).is_some()
+    };
+    let unknown = Some(-rustix::io::Errno::OPNOTSUPP.raw_os_error());
+    assert!(is_refused(0, unknown));
+    assert!(!is_refused(1, unknown) && !is_refused(0, Some(-5)) && !is_refused(0, None));
 }

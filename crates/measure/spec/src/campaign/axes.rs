@@ -94,7 +94,7 @@ pub(crate) fn axes(
         && let Some((key, list)) =
             defaults.limit.fields().iter().find(|(_, setting)| setting.is_axis())
     {
-        let text = format!("'{key}' is swept, and points say when they end; give one of them");
+        let text = format!("'{key}' is swept, but points set their own end; give one of them");
         return Err(source.error(list.at(), text));
     }
     let inherited = defaults.fields().into_iter().zip(said.fields());

@@ -37,11 +37,11 @@ table! {
         schema: PlacedValue<FormatVersion<SPEC_SCHEMA>>,
         /// Short name.
         name: PlacedValue<Name>,
-        /// One sentence: what it shows.
+        /// Purpose, in one sentence.
         summary: OptionalValue<String>,
         /// After whom: title, author, date.
         source: OptionalValue<String>,
-        /// false leaves out durio's measurements of its own cost. Default: true.
+        /// Whether durio measures its own cost. Default: true.
         self_cost: OptionalValue<bool>,
     }
 }
@@ -49,11 +49,11 @@ table! {
 table! {
     /// The steps of the campaign.
     pub(crate) struct CampaignSteps {
-        /// What holds for every step that does not say otherwise.
+        /// Defaults of every step.
         defaults: Option<PlacedValue<PointSettings>>,
-        /// Preconditioning; not reported. Runs where it stands among the steps.
+        /// Preconditioning; not reported. Runs in its place among the steps.
         precondition: Vec<PlacedValue<StepTable>>,
-        /// What is measured, in the order in which it stands in the file. At least one.
+        /// Measured steps, in the order of the file. At least one.
         step: Vec<PlacedValue<StepTable>>,
     }
 }
@@ -61,13 +61,13 @@ table! {
 table! {
     /// `[[target]]`.
     pub(crate) struct CampaignTargetTable {
-        /// Short name, by which steps call it.
+        /// Short name that steps refer to.
         name: PlacedValue<Name>,
         /// Directory, file or block device, or a list of them that are one group (eight drives).
         /// Without it, --target gives it.
         path: OptionalValue<Texts>,
         /// Bytes of a file that durio makes, per path, or a share of the free space. Default: 1
-        /// GiB, at most a tenth of the free space; what exists is used whole.
+        /// GiB, at most a tenth of the free space; an existing target is used whole.
         size: OptionalValue<Amount>,
         /// How a file that durio makes is laid out before. Default: incompressible.
         layout: OptionalValue<FileLayout>,
@@ -77,9 +77,9 @@ table! {
         /// Of several paths: whether fewer jobs than paths are an error, or use only the first
         /// paths. Default: refused.
         few_jobs: OptionalValue<FewJobs>,
-        /// What is said of its layout, and cannot be measured.
+        /// Declared layout, which cannot be measured.
         declared: Option<PlacedValue<DeclaredTable>>,
-        /// What its maker and seller say.
+        /// Data sheet and price.
         sheet: Option<PlacedValue<SheetTable>>,
     }
 }
@@ -128,9 +128,9 @@ settings! {
         reads: Levels<PerMille>,
         /// Bytes per access. Default: 4KiB.
         block_size: Levels<Bytes>,
-        /// Sizes by weight in thousandths, which add up to 1000; instead of block_size.
+        /// Sizes with weights in thousandths that add up to 1000; instead of block_size.
         block_mix: OptionalValue<Mix>,
-        /// Sizes of writes, where they differ from those of reads.
+        /// Sizes of writes, if they differ from the reads'.
         write_block_mix: OptionalValue<Mix>,
         /// Which blocks are hot, with a random pattern. Default: uniform.
         skew: Levels<Skew>,
@@ -153,14 +153,14 @@ settings! {
         within: Levels<Within>,
         /// Workers. Default: 1.
         jobs: Levels<u32>,
-        /// Whether jobs counts all workers or those of each path. Default: in-total.
+        /// Whether jobs counts all workers or the workers of each path. Default: in-total.
         jobs_are: OptionalValue<JobCount>,
         /// Operations that each job keeps in flight. Default: 1.
         depth: Levels<u32>,
         /// How writes are made durable. sync_file_range has an fdatasync after it; a linked sync is
         /// submitted with its write, by io_uring. Default: none.
         sync: Levels<SyncMethod>,
-        /// With fsync or fdatasync: after every so many writes of a job. Default: 1.
+        /// With fsync or fdatasync: sync after every N writes of a job. Default: 1.
         sync_every: Levels<u32>,
         /// Past or through the page cache. Default: direct.
         cache: Levels<CacheMode>,
@@ -173,8 +173,8 @@ settings! {
         fio_engine: Levels<String>,
         /// Operations per submission at most. Default: 4.
         batch: Levels<u32>,
-        /// Accesses per second that are offered, all jobs together (open loop). Default: as fast as
-        /// it goes.
+        /// Offered accesses per second, all jobs together (open loop). Default: unlimited (closed
+        /// loop).
         rate: Levels<RateValue>,
         /// With rate: Poisson or constant arrivals. Default: poisson.
         arrivals: Levels<ArrivalKind>,
@@ -186,15 +186,16 @@ settings! {
 settings! {
     /// A log that committers share.
     pub(crate) struct CommitSettings {
-        /// Each job is a log to which so many committers hand records of block_size; a write is a
-        /// batch of them. Default: no log.
+        /// Each job is a log to which this many committers hand records of block_size; a write is a
+        /// batch of records. Default: no log.
         committers: Levels<u32>,
         /// With committers: a thread for each, so that the cost of waking them is in the latency.
         /// Default: false.
         committer_threads: Levels<bool>,
         /// With committers: how long a leader waits for more records before it writes. Default: 0s.
         commit_delay: Levels<Delay>,
-        /// With committers: a leader waits only if so many others are at work. Default: 0.
+        /// With committers: a leader waits only if at least this many others are active. Default:
+        /// 0.
         commit_siblings: Levels<u32>,
         /// With committers: the most bytes of records in a batch. Default: 1MiB.
         batch_max: Levels<Bytes>,
@@ -215,7 +216,7 @@ settings! {
         volume: Levels<Amount>,
         /// Instead of a duration: accesses of all jobs.
         operations: Levels<u32>,
-        /// Instead of a duration: so many times the size of all paths, over all jobs.
+        /// Instead of a duration: this many times the size of all paths, over all jobs.
         loops: Levels<u32>,
     }
 }
@@ -255,7 +256,7 @@ table! {
     pub(crate) struct StepTable [settings: PointSettings] {
         /// Short name.
         name: PlacedValue<Name>,
-        /// One sentence: what it shows.
+        /// Purpose, in one sentence.
         summary: OptionalValue<String>,
         /// The axes from the outermost loop to the innermost. Default: as the lists stand in the
         /// file.
@@ -289,7 +290,7 @@ table! {
 table! {
     /// `rounds = { … }`.
     pub(crate) struct RoundsTable {
-        /// At most so many rounds. Default: 25.
+        /// Maximum number of rounds. Default: 25.
         max: OptionalValue<u32>,
         /// Until this figure of the tracked step is steady, by the SNIA rule.
         steady_state: OptionalValue<Tracking>,
@@ -412,7 +413,7 @@ impl CampaignSpec {
         self.check_unique("target", targets)?;
         match self.file.target.is_empty() {
             true => {
-                let error = self.source().error(0, "there is no target");
+                let error = self.source().error(0, "no target");
                 Err(error.hint("add [[target]] with name = \"data\""))
             }
             false => Ok(()),
@@ -427,7 +428,9 @@ impl CampaignSpec {
         let mut known = BTreeSet::new();
         for (name, at) in names {
             if !known.insert(name) {
-                return Err(self.source().error(at, format!("a second {what} is named '{name}'")));
+                return Err(self
+                    .source()
+                    .error(at, format!("'{name}' names more than one {what}")));
             }
         }
         Ok(())
@@ -456,7 +459,7 @@ impl CampaignSpec {
             step.beside.iter().try_for_each(|load| self.check_target_names(&load.load))?;
         }
         match self.file.steps.step.is_empty() {
-            true => Err(self.source().error(0, "there is no step to measure")),
+            true => Err(self.source().error(0, "no step to measure")),
             false => Ok(()),
         }
     }
@@ -485,7 +488,7 @@ impl CampaignSpec {
         match known.contains(&name) {
             true => Ok(()),
             false => {
-                let what = format!("there is no target '{}'", name.escape_debug());
+                let what = format!("unknown target '{}'", name.escape_debug());
                 Err(self.source().unknown(name, at, what, &known, "the targets are"))
             }
         }

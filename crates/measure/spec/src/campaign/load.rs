@@ -188,7 +188,7 @@ fn engine(said: &LoadSettings, workload: &Workload) -> Result<EngineKind, String
              engine = \"uring\""
         )),
         Some(engine) if method.is_linked() && !engine.links_syncs() => Err(format!(
-            "sync = \"{method}\" is io_uring's; use engine = \"uring\", or sync = \"{}\"",
+            "sync = \"{method}\" needs io_uring; use engine = \"uring\", or sync = \"{}\"",
             method.unlinked()
         )),
         Some(engine) => Ok(engine),

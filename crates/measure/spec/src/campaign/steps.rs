@@ -374,7 +374,7 @@ impl<'a> StepContext<'a> {
             Limit::Volume(self.scale.amount(amount, whole))
         } else if let Some(count) = said.loops.get() {
             let bytes = whole.get().checked_mul(count.into());
-            Limit::Volume(Bytes::new(bytes.ok_or("loops beyond all bounds")?))
+            Limit::Volume(Bytes::new(bytes.ok_or("too many loops")?))
         } else if let Some(count) = said.operations.get() {
             Limit::Operations(count.into())
         } else {
@@ -432,7 +432,9 @@ fn rounds(
     let Some(table) = &ladder.block.rounds else { return Ok(None) };
     let fail = |text: &str| Err(source.error(table.at, text));
     if ladder.is_precondition {
-        return fail("a precondition has no rounds; a step with rounds conditions by itself");
+        return fail(
+            "a precondition has no rounds; a step with rounds preconditions its target itself",
+        );
     }
     if steps.len() != points.len() {
         return fail("rounds repeat the section already; leave out 'repeats'");

@@ -152,7 +152,7 @@ fn refuse_overlaps(made: &CampaignTargets) -> Result<(), SpecError> {
                 target.name,
                 path.display()
             ))
-            .hint("give each target a place of its own: --target NAME=PATH"));
+            .hint("give each target a separate place: --target NAME=PATH"));
         }
     }
     Ok(())
@@ -182,10 +182,8 @@ fn lack_of_space(places: TargetPlaces<'_>, targets: &[Target]) -> Vec<SpecError>
 
 fn does_not_fit((free, sum, path): (Bytes, u64, &RawPath)) -> SpecError {
     let sum = Bytes::new(sum);
-    SpecError::cannot_measure(format!(
-        "the files at '{path}' need {sum}, but there are {free} free"
-    ))
-    .hint("make room, or shrink them with --scale-size, for example --scale-size 0.1")
+    SpecError::cannot_measure(format!("the files at '{path}' need {sum}, but {free} is free"))
+        .hint("make room, or shrink them with --scale-size, for example --scale-size 0.1")
 }
 
 fn declared(block: &CampaignTargetTable) -> DeclaredLayout {

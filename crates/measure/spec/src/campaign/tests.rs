@@ -373,7 +373,7 @@ fn files_that_one_filesystem_holds_need_room_together() {
         made.unwrap_or_else(|error| panic!("{error}")).obstacles
     };
     assert_eq!(obstacles(30), []);
-    let message = "the files at '/data' need 101 MiB, but there are 100 MiB free";
+    let message = "the files at '/data' need 101 MiB, but 100 MiB is free";
     assert_eq!(obstacles(31)[0].message, message);
 }
 
@@ -396,7 +396,10 @@ fn mistakes_are_named_with_their_place_and_what_was_meant() {
     );
     check_refused("[[step]]\nname = \"s\"\nduration = 60\n", &["unit", "60s"]);
     check_refused("[[step]]\nname = \"s\"\nsync = \"dsync\"\n", &["o_dsync"]);
-    check_refused("[[step]]\nname = \"s\"\ntarget = \"dat\"\n", &["no target 'dat'", "'data'"]);
+    check_refused(
+        "[[step]]\nname = \"s\"\ntarget = \"dat\"\n",
+        &["unknown target 'dat'", "'data'"],
+    );
     check_refused("[[step]]\nname = \"s\"\njobs = []\n", &["jobs", "1 to"]);
     check_refused("[[step]]\nname = \"s\"\nramp = [\"1s\"]\n", &["ramp", "not a list"]);
     check_refused(
@@ -419,7 +422,10 @@ fn mistakes_are_named_with_their_place_and_what_was_meant() {
         &["x.toml:7:12: 'duration' is swept"],
     );
     check_refused("", &["no step"]);
-    check_refused("[[step]]\nname = \"s\"\n[[step]]\nname = \"s\"\n", &["second", "'s'"]);
+    check_refused(
+        "[[step]]\nname = \"s\"\n[[step]]\nname = \"s\"\n",
+        &["'s' names more than one step"],
+    );
     check_refused(
         "[[step]]\nname = \"s\"\njobs = [2, 1]\norder = [\"job\"]\n",
         &["did you mean 'jobs'"],
@@ -476,10 +482,10 @@ fn a_spec_has_a_target_and_no_two_of_the_same_name() {
     let step = "[[step]]\nname = \"s\"\n";
     let parsed = |text: &str| CampaignSpec::parse("x.toml", text).unwrap_err();
     let none = parsed(&format!("schema = 1\nname = \"x\"\n{step}"));
-    assert!(none.message.contains("there is no target"), "{}", none.message);
+    assert!(none.message.contains("no target"), "{}", none.message);
     assert_eq!(none.hint.as_deref(), Some("add [[target]] with name = \"data\""));
     let twice = parsed(&spec(&format!("[[target]]\nname = \"data\"\n{step}")));
-    assert!(twice.message.contains("a second target is named 'data'"), "{}", twice.message);
+    assert!(twice.message.contains("'data' names more than one target"), "{}", twice.message);
 }
 
 #[test]

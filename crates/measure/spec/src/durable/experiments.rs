@@ -341,7 +341,7 @@ pub(super) fn writers(
         // One writer on the shared file is the same as one writer with its own file.
         points.extend(jobs.into_iter().filter(|&jobs| jobs > 1).map(own));
     } else {
-        left_out.push("writers: a file each, for only in a directory files can be made".into());
+        left_out.push("writers: a file each, which needs a directory".into());
     }
     (summary, points)
 }

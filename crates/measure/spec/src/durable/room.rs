@@ -139,7 +139,8 @@ fn within_existing(request: &DurableRequest, size: Bytes) -> Result<FileRoom, Sp
     let log = log.rounded_down_to(Bytes::from_kib(4));
     if log > size || log < LOG_MIN {
         return Err(SpecError::cannot_measure(format!(
-            "'{path}' has {size}; durable needs {LOG_MIN} and at most what is there, not {log}"
+            "'{path}' has {size}; durable needs at least {LOG_MIN} and at most its size, not \
+             {log}"
         )));
     }
     Ok(FileRoom { log, own: Bytes::ZERO, fresh: log.min(FRESH), makes_files: false })

@@ -284,7 +284,7 @@ fn what_is_left_out_is_said() {
     let small =
         DurableRequest { size: Some(Bytes::from_mib(8)), ..only(&["sizes"], DurableLength::Usual) };
     let small = left_out(&plan(&small));
-    assert!(small.contains("too large for the room there is: block size 16 MiB"), "{small}");
+    assert!(small.contains("too large for the free space: block size 16 MiB"), "{small}");
     assert!(small.contains("by --only: commands, sync calls, methods"), "{small}");
     assert!(!small.contains("cross: "), "{small}");
 }

@@ -35,7 +35,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), String> {
     }
     if let Some(software) = &profile.software {
         if profile.log.is_none() {
-            return Err("[software] is about commits, and there is no [log]".to_owned());
+            return Err("[software] needs a [log]".to_owned());
         }
         software.software().validate().map_err(|reason| format!("[software]: {reason}"))?;
     }
@@ -75,15 +75,17 @@ fn log(log: &LogProfile) -> Result<(), String> {
         return Err(format!("'{key}' has no meaning with one committer"));
     }
     if is_grouped && log.batch_max.is_none() {
-        return Err(
-            "several committers share batches: it says nothing about 'batch_max'".to_owned()
-        );
+        return Err("several committers share batches: 'batch_max' is missing".to_owned());
     }
     if log.commit_siblings.is_some() && log.commit_delay.is_none() {
         return Err("'commit_siblings' has no meaning without 'commit_delay'".to_owned());
     }
     if (is_grouped || log.rewrites_tail()) && log.sync_every.value.get() != 1 {
-        return Err("each batch of several committers has its sync, and each that writes the last block again: sync_every is 1".to_owned());
+        return Err(
+            "batches of several committers, and batches that rewrite the last block, each have a \
+             sync: sync_every is 1"
+                .to_owned(),
+        );
     }
     // A program cannot learn when a page of a map reaches the storage.
     if log.cache.value == CachePath::Mmap {
@@ -92,7 +94,7 @@ fn log(log: &LogProfile) -> Result<(), String> {
     if log.cache.value == CachePath::Direct {
         let padding = log.padding.value.0;
         if padding > Bytes::ZERO && !padding.is_multiple_of(SECTOR) {
-            return Err(format!("a padding of {padding} is nothing for O_DIRECT"));
+            return Err(format!("O_DIRECT does not take a padding of {padding}"));
         }
         if padding == Bytes::ZERO {
             aligned(&log.records.value.0)?;
@@ -105,7 +107,7 @@ fn aligned(mix: &[BlockShare]) -> Result<(), String> {
     match mix.iter().find(|share| !share.size.is_multiple_of(SECTOR)) {
         None => Ok(()),
         Some(share) => {
-            Err(format!("{} are nothing for O_DIRECT, which takes multiples of 512 B", share.size))
+            Err(format!("O_DIRECT does not take {}, only multiples of 512 B", share.size))
         }
     }
 }
@@ -128,7 +130,7 @@ fn stream(stream: &StreamProfile) -> Result<(), String> {
     }
     let syncs = stream.sync.as_ref().is_some_and(|sync| sync.value != SyncMethod::None);
     if stream.runs_always() && !syncs {
-        return Err("a part of every commit that is not synced is no part of it".to_owned());
+        return Err("a part of every commit needs a sync".to_owned());
     }
     let is_append = stream.file.as_ref().is_some_and(|file| file.value == FileHandling::Extend);
     if is_append && stream.access.value.pattern == Pattern::Random {
@@ -141,7 +143,7 @@ fn threshold(profile: &Profile, limit: &ProfileThreshold) -> Result<(), String> 
     if let Some(stream) = &limit.of {
         let is_log = stream == "log" && profile.log.is_some();
         if !is_log && !profile.streams.iter().any(|known| known.name == *stream) {
-            return Err(format!("there is no stream '{}'", stream.escape_debug()));
+            return Err(format!("unknown stream '{}'", stream.escape_debug()));
         }
     }
     if let Some(workload) = &limit.check {
@@ -159,7 +161,7 @@ fn threshold(profile: &Profile, limit: &ProfileThreshold) -> Result<(), String> 
     // A verdict needs a source that can be asked.
     let nobody = matches!(source.kind, Provenance::DurioGuess | Provenance::GeneralKnowledge);
     if nobody || limit.bound == ThresholdBound::Undocumented {
-        return Err(format!("a limit needs a document, and '{}' is none", source.name));
+        return Err(format!("a limit needs a document, which '{}' is not", source.name));
     }
     Ok(())
 }
@@ -191,6 +193,6 @@ fn unused_source(profile: &Profile) -> Result<(), String> {
     used.extend(profile.thresholds.iter().map(|limit| limit.from.as_str()));
     match profile.sources.iter().find(|source| !used.contains(source.name.as_str())) {
         None => Ok(()),
-        Some(source) => Err(format!("no field is from the source '{}'", source.name)),
+        Some(source) => Err(format!("no field uses the source '{}'", source.name)),
     }
 }

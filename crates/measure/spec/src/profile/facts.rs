@@ -25,7 +25,7 @@ pub struct SourcedValue<T> {
 impl<T: KeyedValue> Field for SourcedValue<T> {
     fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         let no_source = || {
-            let what = format!("'{}' does not say where its value is from", item.key);
+            let what = format!("'{}' has no source for its value", item.key);
             let form = "{ value = …, from = \"NAME\" }, NAME being a table [sources.NAME]";
             item.source.error(item.at(), what).hint(format!("write {} = {form}", item.key))
         };

@@ -62,7 +62,7 @@ pub enum StreamPace {
     BytesPerSecond(Bytes),
 }
 
-/// In which order blocks are touched.
+/// Order in which a stream accesses its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AccessOrderProfile {
     /// One after the other, or at random.
@@ -90,7 +90,7 @@ facts_table! {
         /// The last of those is written again until it is full.
         #[serde(skip_serializing_if = "Option::is_none")]
         rewrites_tail: Option<SourcedValue<bool>>,
-        /// How the file is there.
+        /// State of the file.
         file: SourcedValue<FileHandling>,
         /// Bytes of a file or segment; a run may shorten it.
         file_size: SourcedValue<Bytes>,
@@ -100,7 +100,7 @@ facts_table! {
         sync: SourcedValue<SyncMethod>,
         /// After how many writes.
         sync_every: SourcedValue<NonZeroU32>,
-        /// How many logs are written at the same time, each a file of its own.
+        /// Number of logs written at the same time, each in a separate file.
         logs: SourcedValue<NonZeroU32>,
         /// How many sessions commit to each log; one is a log without group commit.
         committers: SourcedValue<NonZeroU32>,
@@ -128,7 +128,7 @@ facts_table! {
         clients: SourcedValue<ClientThreads>,
         /// Who writes and syncs the log.
         writer: SourcedValue<LogWriter>,
-        /// A flush that ends wakes all that wait, also those whose records it did not have.
+        /// A finished flush wakes all waiters, including those whose records it did not contain.
         wakes_all: SourcedValue<bool>,
         /// How often a batch is written and synced before it is acknowledged; once, if it is not said.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -204,9 +204,9 @@ facts_table! {
         name: String,
         /// One sentence.
         summary: String,
-        /// Which list it stands in.
+        /// The list that it is in.
         kind: StreamKind,
-        /// In which order blocks are touched.
+        /// Order in which it accesses its file.
         access: SourcedValue<AccessOrderProfile>,
         /// Bytes per access, by weight in thousandths.
         sizes: SourcedValue<SizesByWeight>,

@@ -78,7 +78,7 @@ impl LogSetting {
             Err(_) => format!("\"{value}\""),
         };
         let (range, new) = {
-            let none = || SpecError::wrong_use("the database has no log of its own");
+            let none = || SpecError::wrong_use("the profile has no log");
             let table =
                 DeTable::parse(text).map_err(|error| SpecError::wrong_use(error.to_string()))?;
             let log = inner(table.get_ref(), "log").ok_or_else(none)?;

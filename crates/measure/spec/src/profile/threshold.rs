@@ -131,6 +131,7 @@ impl Profile {
             document: source.map(|source| source.document.clone()),
             url: source.and_then(|source| source.url.clone()),
             note: note.clone(),
+            asked: false,
         }
     }
 

@@ -179,7 +179,7 @@ pub(super) fn bound(
             Ok(ThresholdBound::LatencyBelow { operation, figure, limit })
         }
         (ThresholdFigure::Latency(..), _, _) => {
-            Err("a latency has a limit 'below' and none 'at_least'".to_owned())
+            Err("a latency takes 'below', not 'at_least'".to_owned())
         }
         (ThresholdFigure::OperationsPerCpu, None, Some(least)) => {
             let least: f64 = least.parse().map_err(|_| "at_least: expected a number")?;
@@ -192,7 +192,7 @@ pub(super) fn bound(
             size(&least).map(|at_least| ThresholdBound::BandwidthPerCpu { at_least })
         }
         (ThresholdFigure::OperationsPerCpu | ThresholdFigure::BytesPerCpu, _, _) => {
-            Err("a rate has a limit 'at_least' and none 'below'".to_owned())
+            Err("a rate takes 'at_least', not 'below'".to_owned())
         }
     }
 }
@@ -372,9 +372,9 @@ mod tests {
         let error = read::<CachePath>("\"bufered\"").unwrap_err();
         assert_eq!(
             error,
-            "x:1:7: key: 'bufered' is none of direct, buffered, mmap; did you mean 'buffered'?"
+            "x:1:7: key: 'bufered' is not one of direct, buffered, mmap; did you mean 'buffered'?"
         );
         let error = read::<CachePath>("\"x\"").unwrap_err();
-        assert_eq!(error, "x:1:7: key: 'x' is none of direct, buffered, mmap");
+        assert_eq!(error, "x:1:7: key: 'x' is not one of direct, buffered, mmap");
     }
 }

@@ -106,7 +106,7 @@ fn states(source: SpecText<'_>, table: &GuestTable) -> Result<Option<u32>, SpecE
         return wrong(format!("1 to {CUTS_MAX}"));
     }
     if !profiles(source, &table.profile)?.into_iter().all(is_enumerable) {
-        return wrong("a disk that keeps its word: write-back or write-through".to_owned());
+        return wrong("an honest disk: write-back or write-through".to_owned());
     }
     if levels(&table.layers, GuestLayers::RAW).into_iter().any(|layers| layers.disks() > 1) {
         return wrong("layers of one disk".to_owned());

@@ -143,7 +143,10 @@ fn a_fault_is_told_with_its_line_and_column() {
         (format!("{disk}{arm}depth = 0\n"), "x.toml:7:9: 'depth' takes 1 to 64"),
         (format!("{disk}{arm}depth = [1, 65]\n"), "'depth' takes 1 to 64"),
         (format!("{disk}{arm}write_size = \"6KiB\"\n"), "x.toml:7:14: a write has 4 KiB"),
-        (format!("{disk}{arm}write_size = \"1MiB\"\n"), "a disk holds at least 8 writes"),
+        (
+            format!("{disk}{arm}write_size = \"1MiB\"\n"),
+            "disk too small: it needs room for 8 writes",
+        ),
         (
             format!("[[guest]]\nprofile = \"drops\"\nsize = \"8MiB\"\n{arm}"),
             "x.toml:5:8: a guest's disk has 16 MiB to 4 GiB",
@@ -154,9 +157,9 @@ fn a_fault_is_told_with_its_line_and_column() {
         ),
         (
             format!("[[guest]]\nprofile = \"drops\"\n{arm}writes = \"append\"\n"),
-            "x.toml:7:10: drops/virtio-blk/raw/append/fdatasync/1: only a file of a guest's",
+            "x.toml:7:10: drops/virtio-blk/raw/append/fdatasync/1: only a file in a guest's",
         ),
-        (format!("{disk}{arm}writes = \"replace\"\n"), "only a file of a guest's filesystem"),
+        (format!("{disk}{arm}writes = \"replace\"\n"), "only a file in a guest's filesystem"),
         (
             format!("{disk}{arm}depth = 2\nwrites = [\"append\", \"rename\"]\n"),
             "x.toml:8:10: 'rename' takes one write of 4 KiB at a time",
@@ -165,12 +168,12 @@ fn a_fault_is_told_with_its_line_and_column() {
         (format!("{disk}{arm}dept = 1\n"), "did you mean 'depth'"),
         (
             format!("{disk}[[arm]]\npath = \"fsink\"\n"),
-            "x.toml:6:8: path: 'fsink' is none of fsync",
+            "x.toml:6:8: path: 'fsink' is not one of fsync",
         ),
         (format!("[[disk]]\nprofile = \"flush-ignore\"\n{arm}"), "mean 'flush-ignored'"),
         (
             format!("[[guest]]\nprofile = \"drops\"\nstates = 5\n{arm}"),
-            "x.toml:5:10: 'states' takes a disk that keeps its word",
+            "x.toml:5:10: 'states' takes an honest disk",
         ),
         (
             format!("[[guest]]\nprofile = \"write-back\"\nstates = 0\n{arm}"),
@@ -178,7 +181,7 @@ fn a_fault_is_told_with_its_line_and_column() {
         ),
         (
             format!("[[target]]\nname = \"t\"\nstart = [\"ssh\"]\n{arm}"),
-            "x.toml:5:9: start: the agent of a target that is cut by hand",
+            "x.toml:5:9: start: leave it out; the agent of a target",
         ),
         (format!("[[target]]\nname = \"t\"\ncut = \"\"\n{arm}"), "begins with a program"),
         (disk.to_owned(), "'[[arm]]' is missing"),
@@ -197,13 +200,13 @@ fn a_fault_is_told_with_its_line_and_column() {
         ),
         (
             format!("[[array]]\nprofile = \"drops\"\n{arm}writes = \"append\"\n"),
-            "raid1/drops/append/fdatasync/1: only a file of a guest's filesystem",
+            "raid1/drops/append/fdatasync/1: only a file in a guest's filesystem",
         ),
         (
             format!(
                 "[[array]]\nprofile = \"drops\"\nsize = \"512KiB\"\n{arm}write_size = \"64KiB\"\n"
             ),
-            "a disk holds at least 8 writes",
+            "disk too small: it needs room for 8 writes",
         ),
         (format!("{disk}size = \"1MiB\n"), "x.toml:5:"),
     ] {

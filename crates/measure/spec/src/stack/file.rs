@@ -27,7 +27,7 @@ table! {
     pub(crate) struct StackFile [head: FileHead, steps: CampaignSteps, first: First] {
         /// What of each point is read and written.
         target: Option<PlacedValue<StackTargetTable>>,
-        /// What somebody found, to be set beside it.
+        /// Published results, for comparison.
         published: Vec<PlacedValue<PublishedEntry>>,
     }
 }
@@ -56,7 +56,7 @@ table! {
 table! {
     /// What every layer may have.
     pub(crate) struct Common {
-        /// Divide the devices below into so many equal groups, in order; each becomes one device.
+        /// Divide the devices below into this many equal groups, in order; each becomes one device.
         /// Default: 1.
         groups: OptionalValue<u32>,
         /// false: build it, but run no workload on it. Default: true.
@@ -70,7 +70,7 @@ table! {
         /// Bytes of the file on a filesystem, or a share of its free space. Default: 1 GiB, at most
         /// a tenth of the free space.
         size: OptionalValue<Amount>,
-        /// What is touched of each device, from its begin, at most all of it. Default: size if that
+        /// Bytes accessed on each device, from its start, at most all of it. Default: size if that
         /// is in bytes, else 100%.
         region: OptionalValue<Amount>,
         /// Where a layer has several devices: only the first is measured, or all side by side.
@@ -85,7 +85,7 @@ table! {
 
 table! {
     /// `[[published]]`.
-    pub(crate) struct PublishedEntry "what was published" {
+    pub(crate) struct PublishedEntry "the published results" {
         /// Name of a stack, with the values of its axes.
         stack: PlacedValue<String>,
         /// Which of its layers, by its word: md, xfs. Default: the uppermost.
@@ -99,7 +99,7 @@ table! {
         share_of_raw: OptionalValue<f64>,
         /// Its rate, in accesses per second.
         rate: OptionalValue<f64>,
-        /// Where it stands. Default: the source of the file.
+        /// Where it was published. Default: the source of the file.
         source: OptionalValue<String>,
     }
 }
@@ -311,7 +311,11 @@ fn value(form: SpecForm, item: TableItem<'_>) -> Result<SpecValue, SpecError> {
         SpecForm::Numbers(known) => match u32::read(item)? {
             number if known.contains(&number) => SpecValue::Count(number),
             other => {
-                return Err(item.fail(format!("{other} is no {}: {}", item.key, either(known))));
+                return Err(item.fail(format!(
+                    "{other} is not a known {}: {}",
+                    item.key,
+                    either(known)
+                )));
             }
         },
         SpecForm::Words(known) => text(&|text| one_of(text, known))?,

@@ -171,7 +171,7 @@ impl<'x, 'a> AxisFilling<'x, 'a> {
         let (mut filled, mut rest) = (String::new(), text);
         while let Some((before, after)) = rest.split_once('{') {
             let Some((name, after)) = after.split_once('}') else {
-                return Err(self.source.error(at, "'{' has no '}' that belongs to it"));
+                return Err(self.source.error(at, "'{' has no matching '}'"));
             };
             filled.push_str(before);
             filled.push_str(&self.axis(name, at)?.1);
@@ -183,7 +183,7 @@ impl<'x, 'a> AxisFilling<'x, 'a> {
 
     fn axis(&mut self, name: &str, at: usize) -> Result<&'x (DeValue<'a>, String), SpecError> {
         let Some(index) = self.axes.iter().position(|axis| axis.name == name) else {
-            let what = format!("there is no axis '{}'", name.escape_debug());
+            let what = format!("unknown axis '{}'", name.escape_debug());
             let known: Vec<&str> = self.axes.iter().map(|axis| axis.name.as_str()).collect();
             return Err(match known.is_empty() {
                 true => self.source.error(at, what).hint("name it with its values below [matrix]"),

@@ -149,7 +149,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
     let two = "{ ram = { count = 2, size = \"64MiB\" } }";
     let stack = |layers: &str| format!("[[stack]]\nname = \"s\"\nlayers = [{layers}]");
     let cases: Vec<(String, &str)> = vec![
-        (String::new(), "there is no stack"),
+        (String::new(), "no stack"),
         ("stack = 3".to_owned(), "x.toml:3:9: 'stack' is a list of tables"),
         ("[stack]\nname = \"s\"".to_owned(), "'stack' is a list of tables"),
         ("stack = [1]".to_owned(), "x.toml:3:10: expected a table of 'stack'"),
@@ -164,17 +164,20 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         (stack("{ ramm = { size = \"1GiB\" } }"), "x.toml:5:13: unknown key 'ramm'"),
         (stack("{ device = {} }"), "'path' of the layer is missing"),
         (stack(&format!("{two}, {{ md = {{}} }}")), "'level' of the layer is missing"),
-        (stack(&format!("{two}, {{ md = {{ level = 7 }} }}")), "7 is no level"),
+        (stack(&format!("{two}, {{ md = {{ level = 7 }} }}")), "7 is not a known level"),
         (stack(&format!("{two}, {{ md = {{ level = 1, bitmap = \"inner\" }} }}")), "bitmap:"),
         (stack(&format!("{two}, {{ md = {{ level = 1, bitmap = \"external:\" }} }}")), "bitmap"),
         (stack(&format!("{two}, {{ md = {{ level = 0, degraded = true }} }}")), "survives no"),
         (stack(&format!("{two}, {{ raid = {{}} }}")), "'level' of the layer is missing"),
-        (stack(&format!("{two}, {{ raid = {{ level = 4 }} }}")), "4 is no level: 0, 1, 5, 6 or 10"),
+        (
+            stack(&format!("{two}, {{ raid = {{ level = 4 }} }}")),
+            "4 is not a known level: 0, 1, 5, 6 or 10",
+        ),
         (stack(&format!("{two}, {{ raid = {{ level = 1, front = \"iscsi\" }} }}")), "x.toml:5:"),
         (stack(&format!("{two}, {{ raid = {{ level = 10 }} }}")), "an even number of devices"),
         (
             stack(&format!("{two}, {{ raid = {{ level = 1, chunk = \"12KiB\" }} }}")),
-            "the chunk, 12 KiB, is no power of two",
+            "the chunk, 12 KiB, is not a power of two",
         ),
         (stack(&format!("{ram}, {{ dm = {{}} }}")), "'target' of the layer is missing"),
         (stack(&format!("{ram}, {{ dm = {{ target = \"delay\" }} }}")), "'delay' of the layer"),
@@ -214,33 +217,33 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
             stack(&format!("{ram}, {{ zfs = {{ properties = \"mountpoint=/etc\" }} }}")),
             "properties: the ZFS filesystem is not given 'mountpoint=/etc'",
         ),
-        (stack("{ ram = { size = \"{big}\" } }"), "there is no axis 'big'"),
-        (stack("{ ram = { size = \"{big\" } }"), "has no '}'"),
+        (stack("{ ram = { size = \"{big}\" } }"), "unknown axis 'big'"),
+        (stack("{ ram = { size = \"{big\" } }"), "has no matching '}'"),
         (format!("[matrix]\na = []\n{}", stack(ram)), "x.toml:4:5: axis 'a' needs a list"),
         (format!("[matrix]\na = \"x\"\n{}", stack(ram)), "axis 'a' needs a list"),
         (format!("[matrix]\na = [1.5]\n{}", stack(ram)), "a value of an axis is"),
         (format!("[matrix]\na = [[1]]\n{}", stack(ram)), "a value of an axis is"),
         (format!("[matrix]\na = [1, 1]\n{}", stack(ram)), "'1' is twice in axis 'a'"),
         (format!("[matrix]\n\"a b\" = [1]\n{}", stack(ram)), "not a name of an axis"),
-        (format!("[matrix]\na = [1]\n{}", stack(ram)), "x.toml:4:1: no stack names the axis 'a'"),
+        (format!("[matrix]\na = [1]\n{}", stack(ram)), "x.toml:4:1: no stack uses the axis 'a'"),
         (format!("matrix = 1\n{}", stack(ram)), "'matrix' is a table of axes"),
-        (format!("{}\n{}", stack(ram), stack(ram)), "x.toml:6:1: a second stack is named 's'"),
+        (format!("{}\n{}", stack(ram), stack(ram)), "x.toml:6:1: two stacks are named 's'"),
         (
             format!(
                 "[matrix]\na = [\"x.y\", \"x y\"]\n{}",
                 stack("{ loop = { size = \"64MiB\", directory = \"/{a}\" } }")
             ),
-            "a second stack is named 's-x-y'",
+            "two stacks are named 's-x-y'",
         ),
         (stack("{ ram = { size = \"64MiB\", measured = false } }"), "no layer of stack 's'"),
         (format!("{}\n[target]\nsise = \"1GiB\"", stack(ram)), "did you mean 'size'?"),
-        (format!("{}\n[target]\nraw = \"some\"", stack(ram)), "'some' is none of one, all"),
+        (format!("{}\n[target]\nraw = \"some\"", stack(ram)), "'some' is not one of one, all"),
         (format!("{}\n[[target]]\nname = \"x\"", stack(ram)), "target"),
         (format!("matrixx = 3\n{}", stack(ram)), "did you mean 'matrix'?"),
-        (format!("{}\n[[published]]", stack(ram)), "'stack' of what was published is missing"),
+        (format!("{}\n[[published]]", stack(ram)), "'stack' of the published results is missing"),
         (
             format!("{}\n[[published]]\nstack = \"t\"\nworkload = \"write\"", stack(ram)),
-            "there is no stack 't'",
+            "unknown stack 't'",
         ),
         (
             format!("{}\n[[published]]\nstack = \"s\"\nworkload = \"wride\"", stack(ram)),
@@ -248,14 +251,14 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         ),
         (
             format!("{}\n[[published]]\nstack = \"s\"\nworkload = \"write\"", stack(ram)),
-            "'share_of_raw' of what was published is missing",
+            "'share_of_raw' of the published results is missing",
         ),
         (
             format!(
                 "{}\n[[published]]\nstack = \"s\"\nworkload = \"write\"\nlayer = \"md\"\nshare_of_raw = 1",
                 stack(ram)
             ),
-            "there is no layer of this stack 'md'",
+            "unknown layer 'md'",
         ),
     ];
     for (lines, expected) in cases {
@@ -276,8 +279,8 @@ fn a_head_or_a_step_that_is_missing_is_an_error() {
             "schema 2 is not known; this durio reads 1",
         ),
         (format!("schema = 1\n{stack}{STEP}"), "'name' is missing"),
-        (format!("schema = 1\nname = \"x\"\n{stack}"), "there is no step to measure"),
-        (format!("schema = 1\nname = \"x\"\n{stack}{STEP}\ntarget = \"y\""), "no target 'y'"),
+        (format!("schema = 1\nname = \"x\"\n{stack}"), "no step to measure"),
+        (format!("schema = 1\nname = \"x\"\n{stack}{STEP}\ntarget = \"y\""), "unknown target 'y'"),
         ("\u{0}".to_owned(), "x.toml:1:"),
         ("[".repeat(5000), "x.toml:1:"),
         ("a = ".to_owned() + &"[".repeat(5000), "x.toml:1:"),
@@ -527,7 +530,7 @@ fn published_shares_belong_to_points_that_are_there() {
     fails(first, "\"write, o_sync\"", "did you mean 'write, o_dsync'?");
     fails("jobs = 96\n", "jobs = 95\n", "its jobs are 192, 160, 128, 96");
     let ladder = "reads\"\njobs = [192, 160, 128, 96, 64, 32, 16, 4, 1]";
-    fails(ladder, "reads\"\njobs = 192", "jobs are no axis of it");
+    fails(ladder, "reads\"\njobs = 192", "jobs are not an axis of it");
     let points = ladder.replace("jobs = [192,", "points = [{ jobs = 192, depth = 1 }]\n# [");
     StackBench::parse("s", &text.replace(ladder, &points)).unwrap();
     let n2 = modes.published.iter().find(|share| share.stack == "raid10-n2-64KiB").unwrap();

@@ -62,7 +62,7 @@ fn sizes_and_times_need_their_unit() {
 #[test]
 fn what_is_no_value_of_the_type_is_refused_with_its_place() {
     let number = "99999999999999999999999999999999999999999";
-    assert!(read::<u32>(number).unwrap_err().contains("x:1:7: key: a number beyond"));
+    assert!(read::<u32>(number).unwrap_err().contains("x:1:7: key: a number that is too large"));
     assert!(read::<u32>("-1").unwrap_err().contains("-1 is not between 0 and"));
     assert!(read::<f64>("nan").unwrap_err().contains("is not a number from 0"));
     assert!(read::<bool>("\"true\"").unwrap_err().contains("expected true or false"));

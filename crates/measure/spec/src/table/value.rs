@@ -103,13 +103,13 @@ impl TableItem<'_> {
             DeValue::String(text) => Ok(Scalar::Text(text)),
             DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix())
                 .map(Scalar::Integer)
-                .map_err(|_| self.fail("a number beyond all bounds")),
+                .map_err(|_| self.fail("a number that is too large")),
             DeValue::Float(number) => {
                 let number = number.as_str().parse();
                 number.map(Scalar::Float).map_err(|_| self.fail("not a number"))
             }
             DeValue::Boolean(flag) => Ok(Scalar::Flag(*flag)),
-            DeValue::Datetime(_) => Err(self.fail("a date has no meaning here")),
+            DeValue::Datetime(_) => Err(self.fail("a date is not allowed here")),
             DeValue::Array(_) => {
                 let text = format!("'{}' takes one value, not a list", self.key);
                 Err(self.source.error(self.at(), text))
@@ -492,7 +492,7 @@ impl<T: WordValue> KeyedValue for T {
 pub(crate) fn none_of(text: &str, known: &[&str]) -> String {
     let meant = nearest_word(text, known.iter().copied());
     let meant = meant.map_or(String::new(), |word| format!("; did you mean '{word}'?"));
-    format!("'{text}' is none of {}{meant}", known.join(", "))
+    format!("'{text}' is not one of {}{meant}", known.join(", "))
 }
 
 impl<T: WordValue> LevelValue for T {

@@ -135,7 +135,7 @@ pub struct StateName {
 /// Text that does not name a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no crash state; they are called EVENTS:none, EVENTS:all, EVENTS:3, EVENTS:3+9 or EVENTS:all-7"
+    "not a crash state; expected EVENTS:none, EVENTS:all, EVENTS:3, EVENTS:3+9 or EVENTS:all-7"
 )]
 pub struct StateNameError;
 

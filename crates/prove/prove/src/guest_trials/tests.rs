@@ -149,7 +149,7 @@ fn a_ledger_takes_what_a_guest_announces_and_does_and_nothing_else() {
         said(AgentSays::Failed { reason: "no room".to_owned() }),
         Err("the guest: no room".to_owned())
     );
-    let unexpected = Err("the guest says something else than was asked for".to_owned());
+    let unexpected = Err("unexpected message from the guest".to_owned());
     for other in [AgentSays::Prepared, AgentSays::ReadingDone, AgentSays::Released] {
         assert_eq!(said(other), unexpected);
     }

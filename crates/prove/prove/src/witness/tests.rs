@@ -93,7 +93,7 @@ fn who_says_too_much_or_too_slowly_or_something_else_is_sent_away() {
         }
         let old = come(address);
         send(&old, &hello(1, "secret")).unwrap();
-        assert!(heard(&old).contains("it speaks protocol 2, and the agent 1"));
+        assert!(heard(&old).contains("its protocol is 2, the agent's is 1"));
         for token in ["secret1", "Secret", ""] {
             let client = come(address);
             send(&client, &hello(PROTOCOL, token)).unwrap();

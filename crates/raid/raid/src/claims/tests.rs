@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 
+use durio_base::RaidLevel;
+
 use super::*;
 use crate::Id;
 use crate::superblock::tests::table;
@@ -131,4 +133,80 @@ fn a_device_that_grew_has_its_last_superblocks_where_its_end_was() {
     // Nothing tells where that was.
     assert_eq!(look(SIZE + (1 << 20), &device([0, 0, 20, 21])), Err(SuperblockError::Missing));
     assert_eq!(found(SIZE + BLOCK, &device([21, 20, 0, 0])).2, Some(Damage::EndsDiffer));
+}
+
+#[test]
+fn an_array_is_made_of_enough_devices_that_are_large_enough_and_differ() {
+    let geometry = Geometry {
+        level: RaidLevel::Raid1,
+        members: 2,
+        chunk: 16 << 10,
+        region: 1 << 20,
+        member_bytes: 4 << 20,
+    };
+    let made = |name: &str, geometry: Geometry, devices: &[(u8, u64)]| {
+        let member = |&(id, device_bytes): &(u8, u64)| Member { id: Id([id; 16]), device_bytes };
+        let members: Vec<Member> = devices.iter().map(member).collect();
+        let made = create(Id([9; 16]), name, geometry, layout::DATA_ALIGNMENT, &members);
+        made.map(|blocks| blocks.len())
+    };
+    // 1 MiB before the data, 4 MiB of it, and two blocks.
+    let bytes = 5_251_072;
+    let of = |devices: &[(u8, u64)]| made("a", geometry, devices);
+    let many = |count: u8| of(&(1..=count).map(|id| (id, bytes)).collect::<Vec<_>>());
+    assert_eq!([many(2), many(10)], [Ok(2), Ok(10)]);
+    assert_eq!([many(1), many(11)], [Err(CreateError::Devices); 2]);
+    assert_eq!(of(&[(1, bytes), (2, bytes - 1)]), Err(CreateError::TooSmall(1)));
+    assert_eq!(of(&[(1, bytes), (2, bytes), (3, bytes - 1)]), Err(CreateError::TooSmall(2)));
+    assert_eq!(of(&[(1, bytes), (2, bytes), (1, bytes)]), Err(CreateError::Doubled));
+    let named = |length: usize| made(&"n".repeat(length), geometry, &[(1, bytes), (2, bytes)]);
+    assert_eq!([named(1), named(32)], [Ok(2), Ok(2)]);
+    assert_eq!([named(0), named(33)], [Err(CreateError::Name); 2]);
+    let five = Geometry { members: 5, ..geometry };
+    let refused = made("a", five, &[(1, bytes), (2, bytes)]);
+    assert_eq!(refused, Err(CreateError::Geometry(GeometryError::Members)));
+}
+
+#[test]
+fn each_new_member_has_the_clean_map_of_its_own_set_and_four_superblocks_of_its_own() {
+    let geometry = Geometry {
+        level: RaidLevel::Raid10,
+        members: 4,
+        chunk: 16 << 10,
+        region: 1 << 20,
+        member_bytes: 4 << 20,
+    };
+    let array = Id([9; 16]);
+    let member =
+        |id: u8| Member { id: Id([id; 16]), device_bytes: (8 << 20) + 4096 * u64::from(id) };
+    let members = [1, 2, 3, 4, 5].map(member);
+    let made = create(array, "a", geometry, layout::DATA_ALIGNMENT, &members).unwrap();
+    for ((role, blocks), member) in made.iter().enumerate().zip(&members) {
+        assert_eq!(blocks.len(), 6, "role {role}");
+        let at = |place: u64| {
+            let found = blocks.iter().find(|(known, _)| *known == place);
+            found.map(|(_, block)| block.as_slice()).unwrap()
+        };
+        for set in 0..2 {
+            let name = map_page::PageName { array, set, page: 0 };
+            let page = map_page::decode(name, at(layout::map_slot(0, 0)));
+            assert_eq!(page.is_some(), role / 2 == usize::from(set), "role {role}, set {set}");
+            let is_clean = page.is_none_or(|(generation, regions)| {
+                generation == 1 && regions.iter().all(|region| *region == 0)
+            });
+            assert!(is_clean, "role {role}");
+        }
+        assert!(at(layout::map_slot(0, 1)).iter().all(|byte| *byte == 0), "role {role}");
+        for slot in 0..4 {
+            let place = layout::superblock_slot(member.device_bytes, slot).unwrap();
+            let superblock = decode(at(place), slot).unwrap();
+            assert_eq!(superblock.member, member.id);
+            assert_eq!(superblock.device_bytes, member.device_bytes);
+            let table = superblock.table;
+            assert_eq!((table.voters, table.epoch, table.committed, table.revision), (15, 1, 1, 1));
+            let states: Vec<_> = table.entries.iter().map(|entry| entry.state).collect();
+            use MemberState::{InSync, Spare};
+            assert_eq!(states, [InSync, InSync, InSync, InSync, Spare]);
+        }
+    }
 }

@@ -42,10 +42,10 @@ pub enum AddError {
     #[error("no member is missing in this role")]
     Taken,
     /// It is not in sync.
-    #[error("only a member in sync is replaced while it works: add a device in its place")]
+    #[error("only a member in sync can be replaced while it works: add a device in its place")]
     NotInSync,
     /// Levels 5 and 6.
-    #[error("levels 5 and 6 replace no member while it works: fail it, then add the new one")]
+    #[error("levels 5 and 6 cannot replace a working member: fail it, then add the new one")]
     Striped,
     /// One of its set is replaced already.
     #[error("a member with the same data is being replaced: wait until that has ended")]
@@ -62,10 +62,10 @@ pub enum AddError {
     #[error("the device is a member of another array")]
     Foreign,
     /// It continued alone, or was away for too long to know.
-    #[error("the device may have gone on without the others: erase it to give up what it has")]
+    #[error("the device may have newer writes than the others: erase it to discard them")]
     Diverged,
     /// The array did not write all of it.
-    #[error("the device {0}; it can join as a new one, if what is on it may be lost")]
+    #[error("the device {0}; it can join as a new one, if its contents may be lost")]
     Damaged(Damage),
     /// It is one already.
     #[error("the device is a member already")]

@@ -273,4 +273,49 @@ mod tests {
         let out: Vec<u16> = std::iter::from_fn(|| one.pop(&links)).collect();
         assert_eq!((out, one.is_empty()), (vec![3, 1, 7, 0, 5], true));
     }
+
+    #[test]
+    fn a_list_that_became_empty_is_filled_again_and_an_empty_one_adds_nothing() {
+        let mut links = [NONE; 8];
+        let (mut one, mut other) = (Chain::EMPTY, Chain::EMPTY);
+        assert_eq!(one.pop(&links), None);
+        one.append(Chain::EMPTY, &mut links);
+        assert!(one.is_empty());
+        one.push(4, &mut links);
+        assert_eq!((one.pop(&links), one.pop(&links)), (Some(4), None));
+        [2, 6].into_iter().for_each(|slot| other.push(slot, &mut links));
+        one.append(other, &mut links);
+        one.push(1, &mut links);
+        let out: Vec<u16> = std::iter::from_fn(|| one.pop(&links)).collect();
+        assert_eq!(out, [2, 6, 1]);
+    }
+
+    #[test]
+    fn parts_conflict_where_they_overlap_and_one_of_them_writes() {
+        let part = |set: u8, offset: u64, length: u32, exclusive: bool| ChunkPart {
+            set,
+            offset,
+            length,
+            exclusive,
+            ..ChunkPart::FREE
+        };
+        // Bytes 4096 to 5119 of set 1.
+        let write = part(1, 4096, 1024, true);
+        let meets = |set, offset, length, exclusive| {
+            let other = part(set, offset, length, exclusive);
+            let both = [write.conflicts(&other, false), other.conflicts(&write, false)];
+            assert_eq!(both[0], both[1]);
+            both[0]
+        };
+        assert!(meets(1, 4096, 1024, false) && meets(1, 4500, 1, true) && meets(1, 0, 9999, false));
+        assert_eq!((meets(1, 5119, 512, true), meets(1, 5120, 512, true)), (true, false));
+        assert_eq!((meets(1, 3584, 513, false), meets(1, 3584, 512, true)), (true, false));
+        assert!(!meets(0, 4096, 1024, true) && !meets(2, 4096, 1024, false));
+        let read = part(1, 4096, 1024, false);
+        assert!(!read.conflicts(&read, false) && !read.conflicts(&read, true));
+        // Writes of one slot of the log wait for each other wherever they are.
+        let far = |exclusive| part(1, 1 << 20, 512, exclusive);
+        assert!(write.conflicts(&far(true), true) && !write.conflicts(&far(true), false));
+        assert!(!write.conflicts(&far(false), true) && !read.conflicts(&far(true), true));
+    }
 }

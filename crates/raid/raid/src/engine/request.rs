@@ -37,7 +37,7 @@ pub struct ArrayRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// No slot is free: submit the request again after the next answer.
-    #[error("as many requests as the engine holds are in flight")]
+    #[error("the engine's limit of requests in flight is reached")]
     Busy,
     /// Its bounds are not multiples of 512 bytes.
     #[error("offset and length must be multiples of 512, and the length not zero")]

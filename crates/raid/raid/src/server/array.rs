@@ -515,4 +515,65 @@ mod tests {
         let name = PieceName::new(63, 0x00ab_cdef);
         assert_eq!((name.thread(), name.index()), (63, 0x00ab_cdef));
     }
+
+    #[test]
+    fn a_device_counts_its_own_operations_by_how_they_ended() {
+        let members = Members::new();
+        let mut array = array(&members);
+        array.devices[0].in_flight = 5;
+        let before = [array.devices[0], array.devices[1]];
+        let ends = [(true, true), (true, false), (true, false), (false, true), (false, false)];
+        for (is_good, is_read) in ends {
+            assert!(array.ended(0, is_good, is_read, false));
+        }
+        let expected = DeviceCounters {
+            in_flight: 0,
+            reads: before[0].reads + 1,
+            writes: before[0].writes + 2,
+            errors: before[0].errors + 2,
+            ..before[0]
+        };
+        assert_eq!([array.devices[0], array.devices[1]], [expected, before[1]]);
+    }
+
+    #[test]
+    fn a_device_joins_and_is_forgotten_only_while_nothing_uses_it() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let newcomer = |device| Newcomer {
+            device,
+            device_bytes: 8 << 20,
+            id: crate::Id([5; 16]),
+            found: None,
+        };
+        array.opened(5);
+        array.devices[5].in_flight = 1;
+        let joins = |array: &mut LockedArray, device| array.add(JoinAs::Spare, &newcomer(device));
+        assert!(matches!(joins(&mut array, 0), Err(ServerError::Used)));
+        assert!(matches!(joins(&mut array, 5), Err(ServerError::Draining)));
+        assert!(matches!(array.forget(0), Err(ServerError::Used)));
+        assert!(matches!(array.forget(5), Err(ServerError::Draining)));
+        assert!(array.devices[5].is_open && !array.devices[5].is_used);
+        array.devices[5].in_flight = 0;
+        assert!(array.forget(5).is_ok());
+        assert_eq!(array.devices[5], DeviceCounters::default());
+    }
+
+    #[test]
+    fn work_belongs_to_the_thread_that_has_its_buffer() {
+        let members = Members::new();
+        let mut array = array(&members);
+        assert_eq!((array.threads(), array.waiting(), array.status().requests), (0b11, 0, 0));
+        (array.due[1].backlog, array.requests) = (3, 5);
+        assert_eq!((array.waiting(), array.status().requests), (0b10, 8));
+        array.due[0].backlog = 4;
+        assert_eq!((array.waiting(), array.status().requests), (0b11, 12));
+        let PieceName(buffer) = PieceName::new(9, 77);
+        let thread = LockedArray::thread_of;
+        assert_eq!(thread(OpBuffer::Request { buffer, offset: 4 }), Some(9));
+        assert_eq!(thread(OpBuffer::Copy(3)), Some(0));
+        let others =
+            [OpBuffer::Metadata(9), OpBuffer::Stripe { part: 1, member: 2 }, OpBuffer::None];
+        assert_eq!(others.map(thread), [None; 3]);
+    }
 }

@@ -256,4 +256,48 @@ mod tests {
             assert!(export.flush && export.fua && export.write_zeroes && export.multi_conn);
         }
     }
+
+    #[test]
+    fn the_range_of_a_command_is_its_own() {
+        let mut into = [0; 7];
+        assert_eq!(range_of(&Command::Read { offset: 3, into: &mut into }), (3, 7));
+        assert_eq!(range_of(&Command::Write { offset: 5, data: &[1; 9], fua: true }), (5, 9));
+        assert_eq!(range_of(&Command::Flush), (0, 0));
+        assert_eq!(range_of(&Command::Trim { offset: 11, length: 13, fua: false }), (11, 13));
+        let zeroes = Command::WriteZeroes { offset: 17, length: 19, fua: false, no_hole: true };
+        assert_eq!(range_of(&zeroes), (17, 19));
+    }
+
+    #[test]
+    fn a_piece_that_was_read_goes_to_its_place_and_the_first_failed_one_fails_its_request() {
+        let members = Members::new();
+        let plan = members.plan(&[0, 1]);
+        let table = plan.table.clone();
+        let files = [members.member(0), members.member(1)];
+        let config = Config { parts_max: 256, ..Config::default() };
+        let array = LockedArray::new(plan, &config, &files, 1);
+        let waker = RingWaker::new().unwrap();
+        let shared = ServerState::new(&table, 512, array, std::iter::once(waker));
+        let desk: &Desk = &shared.desks[0];
+        let client = ArrayClient { shared: &shared, desk, mailbox: Arc::default() };
+        let done = |result, data: Option<&[u8]>| {
+            let data = data.map(|bytes| desk.copy_of(bytes));
+            FinishedJob { number: 0, result, data }
+        };
+        let piece = |within, length| NbdPiece { request: 0, within, offset: 0, length };
+        let mut into = [9_u8; 12];
+        let command = Command::Read { offset: 0, into: &mut into };
+        let mut request = Request { command, outcome: Ok(()) };
+        client.settle(done(Ok(()), Some(&[1, 2, 3, 4][..])), piece(4, 3), &mut request);
+        client.settle(done(Ok(()), Some(&[5, 6][..])), piece(0, 2), &mut request);
+        assert_eq!(request.outcome, Ok(()));
+        client.settle(done(Err(JobError::Failed), None), piece(8, 4), &mut request);
+        client.settle(done(Ok(()), Some(&[7][..])), piece(2, 1), &mut request);
+        client.settle(done(Err(JobError::Ending), None), piece(8, 4), &mut request);
+        assert_eq!(request.outcome, Err(Refusal::Io));
+        assert_eq!(into, [5, 6, 7, 9, 1, 2, 3, 9, 9, 9, 9, 9]);
+        let mut other = Request { command: Command::Flush, outcome: Ok(()) };
+        client.settle(done(Err(JobError::Ending), None), piece(0, 0), &mut other);
+        assert_eq!(other.outcome, Err(Refusal::Shutdown));
+    }
 }

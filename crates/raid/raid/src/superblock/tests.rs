@@ -208,7 +208,7 @@ fn each_bound_of_a_superblock_is_kept_on_both_sides() {
     assert_bound(&|table| table.data_at = room, &|table| table.data_at = room + 4096, "sizes");
     assert_bound(&|table| table.data_at = room, &|table| table.data_at = u64::MAX - 4095, "sizes");
     let most = 4_611_686_018_427_387_903;
-    let words = "an epoch that no array comes to";
+    let words = "an impossible epoch";
     assert_bound(&|table| table.epoch = most, &|table| table.epoch = most + 1, words);
     assert_bound(&|table| table.revision = most, &|table| table.revision = most + 1, words);
     let words = "it counts before it was made";

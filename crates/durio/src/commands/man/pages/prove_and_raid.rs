@@ -4,25 +4,22 @@ use super::{FileNote, PageNotes, RUNS};
 
 const PROOF_FOLDER: &[FileNote] = &[
     ("RUN/proof.json", "Version, start, command line and plan of the proof, and how it ended."),
-    ("RUN/cuts.jsonl", "What was found after each power cut."),
+    ("RUN/cuts.jsonl", "The result of each power cut."),
     ("RUN/findings.json, RUN/report.html", "The report. durio report makes it again."),
 ];
 
 const LEDGER: &[FileNote] =
-    &[("FILE", "The ledger: what was announced, and what was acknowledged when.")];
+    &[("FILE", "The ledger: announced writes, and when each was acknowledged.")];
 
 const DISK_SOCKETS: &[FileNote] = &[
-    (
-        "PATH",
-        "The socket of the disk, for NBD clients. Removed when the disk is not served any more.",
-    ),
+    ("PATH", "The socket of the disk, for NBD clients. Removed when the disk is no longer served."),
     ("PATH.control", "The socket for durio simdisk cut, restore, stats, fault and fork."),
 ];
 
 const ARRAY_SOCKETS: &[FileNote] = &[
-    ("PATH", "The socket of the array, for NBD clients. Removed when it is not served any more."),
+    ("PATH", "The socket of the array, for NBD clients. Removed when it is no longer served."),
     ("PATH.control", "The socket for the other commands of durio raid."),
-    ("PATH.log", "With --detach: what servers had to say. It stays."),
+    ("PATH.log", "With --detach: the servers' messages. It is kept."),
 ];
 
 pub(super) const PAGES: &[PageNotes] = &[
@@ -50,7 +47,7 @@ pub(super) const PAGES: &[PageNotes] = &[
                 "durio prove run ./disks.toml --format json",
                 "A spec of your own; findings as JSON for a script.",
             ),
-            ("durio prove run --resume last", "Go on with a proof that was interrupted."),
+            ("durio prove run --resume last", "Resume an interrupted proof."),
         ],
         files: &[RUNS, PROOF_FOLDER],
         see_also: &["durio-prove(1)", "durio-simdisk(1)", "durio-report(1)", "fsync(2)", "open(2)"],
@@ -64,7 +61,7 @@ pub(super) const PAGES: &[PageNotes] = &[
             ),
             (
                 "durio prove exec --disk flush-ignored --cuts 59 --check ./check -- ./run",
-                "Whether a check of your own sees what a disk that lies has lost.",
+                "Whether your own check detects the losses of a lying disk.",
             ),
         ],
         files: &[RUNS, PROOF_FOLDER],
@@ -74,7 +71,7 @@ pub(super) const PAGES: &[PageNotes] = &[
         command: "prove plan",
         examples: &[
             ("durio prove plan", "List the built-in proof specs."),
-            ("durio prove plan prove-smoke", "Show each series, and what is expected of it."),
+            ("durio prove plan prove-smoke", "Show each series with its expected result."),
             ("durio prove plan --schema", "Print the JSON schema of proof specs, for an editor."),
         ],
         files: &[],
@@ -100,7 +97,7 @@ pub(super) const PAGES: &[PageNotes] = &[
         examples: &[(
             "durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 \
              --token TOKEN",
-            "Write to a device until the power goes, overwriting all that is on it.",
+            "Write to a device until the power is cut, overwriting everything on it.",
         )],
         files: &[],
         see_also: &[
@@ -115,11 +112,11 @@ pub(super) const PAGES: &[PageNotes] = &[
         examples: &[
             (
                 "durio prove verify /dev/nvme1n1 --ledger cut-1.jsonl",
-                "Read a device after the cut, and say what is missing.",
+                "Read a device after the cut, and report missing writes.",
             ),
             (
                 "durio prove verify 'nbd+unix:///?socket=/tmp/disk' --ledger cut-1.jsonl --format json",
-                "The same of a disk over NBD, as JSON.",
+                "The same for a disk over NBD, as JSON.",
             ),
         ],
         files: &[LEDGER],
@@ -250,8 +247,11 @@ pub(super) const PAGES: &[PageNotes] = &[
     PageNotes {
         command: "raid examine",
         examples: &[
-            ("durio raid examine /dev/sdb /dev/sdc", "What these say, and whether they start."),
-            ("durio raid examine --json /dev/sdb", "The same of one, for a script."),
+            (
+                "durio raid examine /dev/sdb /dev/sdc",
+                "Show what these say, and whether they can start.",
+            ),
+            ("durio raid examine --json /dev/sdb", "The same for one, for a script."),
         ],
         files: &[],
         see_also: &["durio-raid-start(1)", "durio-raid-status(1)"],
@@ -270,7 +270,7 @@ pub(super) const PAGES: &[PageNotes] = &[
             ),
             (
                 "durio raid start --force --socket /run/data /dev/sdb",
-                "With one of two: what the other was told since is given up.",
+                "With one of two: newer writes to the other are lost.",
             ),
         ],
         files: &[ARRAY_SOCKETS],
@@ -287,7 +287,7 @@ pub(super) const PAGES: &[PageNotes] = &[
     },
     PageNotes {
         command: "raid fail",
-        examples: &[("durio raid fail --socket /run/data /dev/sdc", "Give this member up.")],
+        examples: &[("durio raid fail --socket /run/data /dev/sdc", "Mark this member as failed.")],
         files: &[ARRAY_SOCKETS],
         see_also: &["durio-raid-remove(1)", "durio-raid-add(1)"],
     },
@@ -297,7 +297,7 @@ pub(super) const PAGES: &[PageNotes] = &[
             ("durio raid add --socket /run/data /dev/sdc", "Take a member back."),
             (
                 "durio raid add --socket /run/data --destroy /dev/sdd /dev/sdd",
-                "A new device in the place of one that is missing; its contents are lost.",
+                "A new device in place of a missing member; its contents are lost.",
             ),
         ],
         files: &[ARRAY_SOCKETS],
@@ -307,14 +307,14 @@ pub(super) const PAGES: &[PageNotes] = &[
         command: "raid replace",
         examples: &[(
             "durio raid replace --socket /run/data --destroy /dev/sdd /dev/sdb /dev/sdd",
-            "Another device for one that works; what is on /dev/sdd is lost.",
+            "Replace a working member; the contents of /dev/sdd are lost.",
         )],
         files: &[ARRAY_SOCKETS],
         see_also: &["durio-raid-status(1)", "durio-raid-remove(1)", "durio-raid-add(1)"],
     },
     PageNotes {
         command: "raid remove",
-        examples: &[("durio raid remove --socket /run/data /dev/sdc", "Let go of this device.")],
+        examples: &[("durio raid remove --socket /run/data /dev/sdc", "Release this device.")],
         files: &[ARRAY_SOCKETS],
         see_also: &["durio-raid-fail(1)", "durio-raid-add(1)"],
     },
@@ -324,7 +324,7 @@ pub(super) const PAGES: &[PageNotes] = &[
             ("durio raid scrub --socket /run/data", "Compare all copies in the background."),
             (
                 "durio raid scrub --socket /run/data --repair",
-                "And write what differs from the first copy in sync.",
+                "And rewrite copies that differ from the first one in sync.",
             ),
         ],
         files: &[ARRAY_SOCKETS],
@@ -332,7 +332,10 @@ pub(super) const PAGES: &[PageNotes] = &[
     },
     PageNotes {
         command: "raid stop",
-        examples: &[("durio raid stop --socket /run/data", "End it, and wait for the end.")],
+        examples: &[(
+            "durio raid stop --socket /run/data",
+            "Stop it, and wait until it has stopped.",
+        )],
         files: &[ARRAY_SOCKETS],
         see_also: &["durio-raid-start(1)"],
     },

@@ -64,7 +64,7 @@ fn single_runs_are_shown_and_not_judged() {
     assert!((mirror.ratio - 0.5).abs() < 1e-9);
     assert_eq!(mirror.change, CostChange::Undecided);
     assert_eq!((mirror.ratio_interval, mirror.scatter), (None, None));
-    assert_eq!(mirror.reason.as_deref(), Some("one run per side; --repeat N tells"));
+    assert_eq!(mirror.reason.as_deref(), Some("one run per side; use --repeat N to find out"));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_repeat_without_figures_of_a_point_is_one_less() {
     let mirror = &found.workloads[0].layers[1];
     assert_eq!(mirror.time_per_operation_ns_of_repeats.each_ref().map(Vec::len), [3, 1]);
     assert_eq!(mirror.change, CostChange::Undecided);
-    assert_eq!(mirror.reason.as_deref(), Some("one run on one side; --repeat N tells"));
+    assert_eq!(mirror.reason.as_deref(), Some("one run on one side; use --repeat N to find out"));
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn a_step_that_was_cut_short_has_no_figures() {
     let found = attribution(&bench(points)).unwrap();
     let row = figures(&found, 1);
     assert_eq!((row.rate_per_second, row.repeats), (90.0, 1));
-    assert!(row.remarks[0].contains("1 of 2 repeats are left out"), "{:?}", row.remarks);
+    assert!(row.remarks[0].contains("1 of 2 repeats were left out"), "{:?}", row.remarks);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn ram_disks_that_count_nothing_are_no_zero_amplification() {
         DeviceCost::CannotTell { why } => why,
         other => format!("{other:?}"),
     };
-    assert_eq!(told(0), "no device below has counters");
+    assert_eq!(told(0), "no device below keeps counters");
     assert_eq!(told(1), "RAM disks count nothing");
     top.workloads[0].devices = vec![device(750.0), device(250.0)];
     let found = attribution(&bench(two(&raw, &top))).unwrap();

@@ -80,7 +80,7 @@ fn more_drives_give_no_more_where_the_processor_is_the_limit() {
     let row = figures(&found, 1).raid.as_ref().unwrap();
     assert_eq!((row.processor_bound, row.raw_rate_per_second), (true, Some(1000.0)));
     assert!((row.efficiency.unwrap() - 0.8).abs() < 1e-12);
-    assert!(row.basis.as_ref().unwrap().contains("the processor limits it"));
+    assert!(row.basis.as_ref().unwrap().contains("the CPU limits it"));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn of_two_whole_arrays_with_one_layout_none_is_guessed() {
     let found = attribution(&bench(points)).unwrap();
     let row = figures(&found, 5).raid.as_ref().unwrap();
     assert_eq!(row.healthy, None);
-    assert!(row.declined.as_ref().unwrap().contains("several whole arrays"));
+    assert!(row.declined.as_ref().unwrap().contains("several complete arrays"));
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn a_turned_pair_is_named() {
     // 50.0 and 49.4 thousand (ext4 on RAID5) are too close to tell apart.
     assert_eq!((order.pairs_other, order.pairs_undecided), (2, 1));
     assert!(order.sentence.starts_with("other order of layers than published, in 2 of 35 pairs"));
-    assert!(order.sentence.contains("ZFS was published above RAID5 and measured below it"));
+    assert!(order.sentence.contains("ZFS is published above RAID5 but was measured below it"));
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn raid5_of_three_reconstructs_and_has_a_third_or_half_of_the_drives() {
     assert!((row.theoretical_share_reads_counted.unwrap() - 1.0 / 3.0).abs() < 1e-12);
     assert!((row.efficiency.unwrap() - 66.1 / 5191.5).abs() < 1e-9);
     let words = row.basis.unwrap();
-    assert!(words.contains("one drive, taken times 3 ÷ 1"), "{words}");
+    assert!(words.contains("one drive, multiplied by 3 ÷ 1"), "{words}");
     assert!(words.contains("16.00 operations in flight per drive; the array had 5.33"), "{words}");
     let facts = found.points[at].raid.as_ref().unwrap();
     assert_eq!((facts.failures_left_min, facts.failures_left_max), (1, 1));

@@ -61,7 +61,7 @@ honoured! {
     name: NameOptions {
         name: GivenOption<String> = "name": TEXT, "the job's name, instead of its section's; one in `[global]` names no job";
         description: GivenOption<String> = "description": TEXT, "text about the job";
-        copies: GivenOption<u32> = "numjobs": COUNT, "copies of the job that run side by side";
+        copies: GivenOption<u32> = "numjobs": COUNT, "copies of the job that run at the same time";
         kb_base: GivenOption<u64> =
             "kb_base": KB_BASE, "whether k in sizes is 1024 or 1000; kib is the other";
     }
@@ -98,15 +98,15 @@ honoured! {
         overwrite: GivenOption<bool> = "overwrite": BOOL, "files are written in full before the job";
         create_on_open: GivenOption<bool> =
             "create_on_open": BOOL, "files are created when they are opened",
-            but "refused where a job reads a file that is not there";
+            but "refused where a job reads a file that does not exist";
         create_only: GivenOption<bool> = "create_only": BOOL, "files are laid out and nothing is measured";
         allow_create: GivenOption<bool> = "allow_file_create": BOOL, "0 makes a missing file an error";
         unlink: GivenOption<bool> = "unlink": BOOL, "files are removed at the end, devices are not",
-            but "refused for a file that is there before";
+            but "refused for an existing file";
         invalidate: GivenOption<bool> =
             "invalidate": BOOL, "cached pages of the file are dropped before the job";
         advice: GivenOption<AdviceHint> =
-            "fadvise_hint": AdviceHint::WORD, "what the kernel is told of the order of accesses";
+            "fadvise_hint": AdviceHint::WORD, "access-order hint to the kernel (posix_fadvise)";
         direct: GivenOption<bool> = "direct": BOOL, "past the page cache (O_DIRECT)"
             or "buffered": NOT, "through the page cache; the reverse of direct";
     }
@@ -131,7 +131,8 @@ honoured! {
         block_unaligned: GivenOption<bool> =
             "bs_unaligned" | "blocksize_unaligned": FLAG, "sizes from a range need no alignment";
         random_percent: Each<u8> =
-            "percentage_random": SHARES, "percent of accesses at random offsets; the others go on, reads and writes each";
+            "percentage_random": SHARES, "percent of accesses at random offsets; the others \
+                                          continue, reads and writes separately";
         distribution: GivenOption<OffsetDistribution> =
             "random_distribution": DISTRIBUTION, "how random offsets are distributed",
             but "normal and sequence are refused";
@@ -205,7 +206,7 @@ honoured! {
             or "cpumask": CPU_MASK, "the CPUs on which the job runs, as bits",
                 but "several are refused without cpus_allowed_policy=split";
         cpu_policy: GivenOption<CpuPolicy> =
-            "cpus_allowed_policy": CpuPolicy::WORD, "whether each copy gets a CPU of its own";
+            "cpus_allowed_policy": CpuPolicy::WORD, "whether each copy gets a separate CPU";
         cpu_nodes: GivenOption<Vec<u32>> = "numa_cpu_nodes": NODES, "the NUMA nodes whose CPUs are used",
             but "several nodes are refused";
         memory: GivenOption<MemoryPolicy> = "numa_mem_policy": MEMORY_POLICY, "where memory comes from",
@@ -246,6 +247,6 @@ honoured! {
             "write_iops_log": LOG_NAME, "a log of accesses per second, in the same way";
         log_average_ms: GivenOption<u32> =
             "log_avg_msec": NUMBER, "milliseconds averaged into one line of a log";
-        per_job_logs: GivenOption<bool> = "per_job_logs": BOOL, "each copy has log files of its own";
+        per_job_logs: GivenOption<bool> = "per_job_logs": BOOL, "each copy has separate log files";
     }
 }

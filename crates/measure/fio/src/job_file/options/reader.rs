@@ -116,7 +116,7 @@ pub(super) trait WordSet: Copy + 'static {
         // The whole text, as no word here takes more after a colon.
         let place = Self::NAMES.iter().position(|name| *name == text);
         let value = place.and_then(|place| Self::VALUES.get(place)).copied();
-        value.ok_or_else(|| format!("{text:?} is none of: {}", Self::NAMES.join(", ")))
+        value.ok_or_else(|| format!("{text:?}: expected one of: {}", Self::NAMES.join(", ")))
     });
 }
 
@@ -198,14 +198,14 @@ pub(super) const KB_BASE: ValueReader<KbBase> =
     ValueReader::new(OptionKind::Choice(&["1024", "1000"]), |text, _| match text {
         "1024" => Ok(1024),
         "1000" => Ok(1000),
-        _ => Err("1024 or 1000 is possible here".to_owned()),
+        _ => Err("expected 1024 or 1000".to_owned()),
     });
 
 pub(super) const ANY_TEXT: ValueReader<String> =
     ValueReader::new(OptionKind::Text, |text, _| Ok(text.to_owned()));
 pub(super) const TEXT: ValueReader<String> =
     ValueReader::new(OptionKind::Text, |text, _| match text {
-        "" => Err("there is no value".to_owned()),
+        "" => Err("the value is missing".to_owned()),
         text => Ok(text.to_owned()),
     });
 pub(super) const NAMES: ValueReader<Vec<String>> =
@@ -214,11 +214,7 @@ pub(super) const ADDED_NAMES: ValueReader<AddedNames> =
     ValueReader::new(OptionKind::Text, |text, _| values::name_list(text).map(AddedNames));
 /// The name may be missing; then the job's name counts.
 pub(super) const LOG_NAME: ValueReader<String> = ValueReader::new(OptionKind::Text, |text, _| {
-    if text.contains('\0') {
-        Err("no file has such a name".to_owned())
-    } else {
-        Ok(text.to_owned())
-    }
+    if text.contains('\0') { Err("invalid file name".to_owned()) } else { Ok(text.to_owned()) }
 })
 .or_bare(String::new);
 
@@ -274,7 +270,7 @@ pub(super) const DISTRIBUTION: ValueReader<OffsetDistribution> =
     ValueReader::new(OptionKind::Choice(values::DISTRIBUTIONS), values::distribution).refusing(
         |text| {
             let is_listed = text.starts_with("sequence:");
-            is_listed.then(|| "durio knows no listed sequence of offsets".to_owned())
+            is_listed.then(|| "durio does not support a listed sequence of offsets".to_owned())
         },
     );
 
@@ -300,7 +296,7 @@ const PATTERNS: &[&str] = &[
 
 pub(super) const READ_WRITE: ValueReader<ReadWrite> =
     ValueReader::new(OptionKind::Choice(PATTERNS), read_write).refusing(|text| {
-        text.contains("trim").then(|| "durio sends no trims; use fio for this job".to_owned())
+        text.contains("trim").then(|| "durio does not send trims; use fio for this job".to_owned())
     });
 
 fn read_write(text: &str, base: KbBase) -> Result<ReadWrite, String> {
@@ -315,8 +311,7 @@ fn read_write(text: &str, base: KbBase) -> Result<ReadWrite, String> {
     let number = number.map(|number| values::signed_size(number.trim(), base)).transpose()?;
     let pattern = if word.starts_with("rand") {
         let run = u32::try_from(number.unwrap_or(1)).ok().filter(|run| *run > 0);
-        let run =
-            run.ok_or_else(|| format!("{text:?}: 1 to {} in a row are possible", u32::MAX))?;
+        let run = run.ok_or_else(|| format!("{text:?}: expected 1 to {} in a row", u32::MAX))?;
         AccessPattern::Random { run }
     } else {
         AccessPattern::Sequential { skip_bytes: number.unwrap_or(0) }

@@ -93,15 +93,15 @@ mod tests {
 
     const HEAD: &str = "# fio's options in durio\n\n\
         Written from the table of options in `crates/measure/fio/src/job_file/options`; \
-        `DURIO_TEST_REWRITE=1 cargo test -p durio-fio --lib` writes it anew. \
-        `durio fio --cmdhelp=NAME` prints a row of it.\n\n\
-        - *honoured*: the job does it, as a test sees of each of them.\n\
-        - *partly honoured*: the same, but for some values or together with some options, which are \
-        refused by name and line.\n\
-        - *noted*: what is measured stays the same; the option is ignored with a note.\n\
-        - *refused*: it changes what is done, and durio has no counterpart; with the values after \
-        *except* it changes nothing and is fine.\n\n\
-        A name that is not here is one that fio (3.33 to 3.42) does not know.\n";
+        `DURIO_TEST_REWRITE=1 cargo test -p durio-fio --lib` rewrites it. \
+        `durio fio --cmdhelp=NAME` prints one row.\n\n\
+        - *honoured*: the job does it; a test checks each of them.\n\
+        - *partly honoured*: the same, except for some values or combinations, which are refused by \
+        name and line.\n\
+        - *noted*: the option is ignored with a note, as it does not change what is measured.\n\
+        - *refused*: it changes what is done, and durio has no counterpart; the values after \
+        *except* change nothing and are accepted.\n\n\
+        fio (3.33 to 3.42) does not have a name that is not listed here.\n";
 
     fn code(words: impl IntoIterator<Item = &'static str>) -> String {
         words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")

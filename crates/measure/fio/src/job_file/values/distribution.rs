@@ -29,7 +29,7 @@ pub(in crate::job_file) fn distribution(
         ("normal", rest) => normal(rest),
         ("zoned", rest) => zones(rest, base, false).map(OffsetDistribution::Zoned),
         ("zoned_abs", rest) => zones(rest, base, true).map(OffsetDistribution::ZonedBytes),
-        _ => Err("durio knows no listed sequence of offsets".to_owned()),
+        _ => Err("durio does not support a listed sequence of offsets".to_owned()),
     }
 }
 
@@ -45,7 +45,7 @@ fn zipf(rest: Option<&str>) -> Result<OffsetDistribution, String> {
 fn pareto(rest: Option<&str>) -> Result<OffsetDistribution, String> {
     let (share, center) = parameters(rest, PARETO_SHARE)?;
     if share <= 0.0 || share >= 1.0 {
-        return Err(format!("pareto:{share}: between 0 and 1 is possible"));
+        return Err(format!("pareto:{share}: expected a value between 0 and 1"));
     }
     Ok(OffsetDistribution::Pareto { share, center })
 }
@@ -53,7 +53,7 @@ fn pareto(rest: Option<&str>) -> Result<OffsetDistribution, String> {
 fn normal(rest: Option<&str>) -> Result<OffsetDistribution, String> {
     let (deviation_percent, center) = parameters(rest, 0.0)?;
     if !(0.0..100.0).contains(&deviation_percent) {
-        return Err(format!("normal:{deviation_percent}: 0 to below 100 percent is possible"));
+        return Err(format!("normal:{deviation_percent}: expected 0 to below 100 percent"));
     }
     Ok(OffsetDistribution::Normal { deviation_percent, center })
 }

@@ -32,8 +32,8 @@ pub(in crate::job_file) fn by_direction<T: Copy>(
         [read, write, trim] if read.or(write).or(trim).is_some() => {
             Ok(PerDirection { read, write, trim })
         }
-        [None] | [_, _] | [_, _, _] => Err("there is no value".to_owned()),
-        _ => Err("at most three values are possible: for reads, writes, trims".to_owned()),
+        [None] | [_, _] | [_, _, _] => Err("the value is missing".to_owned()),
+        _ => Err("expected at most three values: for reads, writes, trims".to_owned()),
     }
 }
 
@@ -47,7 +47,7 @@ pub(in crate::job_file) fn block_size_split(
 ) -> Result<PerDirection<Option<Vec<BlockSizeShare>>>, String> {
     let lists = lists_by_direction(text, |part| one_direction(part.trim(), base))?;
     if lists.read.is_none() && lists.write.is_none() && lists.trim.is_none() {
-        return Err("there is no size".to_owned());
+        return Err("the size is missing".to_owned());
     }
     Ok(lists)
 }
@@ -148,7 +148,10 @@ pub(in crate::job_file) fn cpu_mask(mask: u32) -> Result<Vec<u32>, String> {
 /// NUMA nodes as `0,2-3`. libnuma's other forms (`all`, `!0`, `+1`) depend on the machine.
 pub(in crate::job_file) fn node_list(text: &str) -> Result<Vec<u32>, String> {
     cpu_list(text).map_err(|_| {
-        format!("{text:?}: write the NUMA nodes as numbers, as in 0,2-3 (durio reads no all, !, +)")
+        format!(
+            "{text:?}: write the NUMA nodes as numbers, as in 0,2-3 (durio does not support all, \
+             !, +)"
+        )
     })
 }
 
@@ -169,7 +172,7 @@ pub(in crate::job_file) fn memory_policy(text: &str) -> Result<MemoryPolicy, Str
             .map(|nodes| MemoryPolicy::Interleave(nodes.unwrap_or_default())),
         ("default" | "local", Some(_)) => Err(format!("{text:?}: {word} takes no nodes")),
         ("prefer" | "bind", None) => Err(format!("{text:?}: {word} needs its nodes: {word}:0")),
-        _ => Err(format!("{word:?} is none of: default, prefer, bind, interleave, local")),
+        _ => Err(format!("{word:?}: expected one of: default, prefer, bind, interleave, local")),
     }
 }
 
@@ -191,7 +194,7 @@ pub(in crate::job_file) fn name_list(text: &str) -> Result<Vec<String>, String> 
     if !name.is_empty() {
         names.push(name);
     }
-    if names.is_empty() { Err("there is no name".to_owned()) } else { Ok(names) }
+    if names.is_empty() { Err("the name is missing".to_owned()) } else { Ok(names) }
 }
 
 // As long as fio keeps patterns (fio 3.33, options of `verify_pattern` and `buffer_pattern`).
@@ -208,7 +211,7 @@ pub(in crate::job_file) fn pattern(text: &str) -> Result<Vec<u8>, String> {
     };
     bytes.filter(|bytes| (1..=LENGTH_MAX).contains(&bytes.len())).ok_or_else(|| {
         format!(
-            "{text:?}: durio knows 1 to {LENGTH_MAX} bytes as hexadecimal digits (0xdeadbeef) or a \
+            "{text:?}: expected 1 to {LENGTH_MAX} bytes as hexadecimal digits (0xdeadbeef) or a \
              text in quotes"
         )
     })
@@ -325,7 +328,7 @@ mod tests {
     fn a_pattern_has_512_bytes_at_most() {
         let digits = |bytes: usize| pattern(&format!("0x{}", "5a".repeat(bytes)));
         assert_eq!(digits(512), Ok(vec![0x5a; 512]));
-        assert!(digits(513).unwrap_err().contains("durio knows 1 to 512 bytes"));
+        assert!(digits(513).unwrap_err().contains("expected 1 to 512 bytes"));
         assert!(pattern(&format!("\"{}\"", "a".repeat(513))).is_err());
     }
 

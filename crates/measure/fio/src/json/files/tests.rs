@@ -231,11 +231,11 @@ fn nothing_text_and_other_json_are_told_apart() {
     assert!(error("").starts_with("empty"));
     assert!(error(" \n\t").starts_with("empty"));
     let text = "\nfio-3.33\nStarting 1 process\n";
-    assert!(error(text).contains("it begins with 'fio-3.33'"), "{}", error(text));
+    assert!(error(text).contains("the file begins with 'fio-3.33'"), "{}", error(text));
     assert!(error("x\n{\"a\": 1}").starts_with("line 2: JSON, but not a result of fio"));
     assert!(error("{}").starts_with("line 1: JSON, but not"));
-    assert!(error("[1, 2]").contains("no JSON in it"));
-    assert!(error("\u{1f}\u{8b}\u{8}\0\0").starts_with("no JSON in it"));
+    assert!(error("[1, 2]").contains("no JSON: the file begins with"));
+    assert!(error("\u{1f}\u{8b}\u{8}\0\0").starts_with("no JSON: the file begins with"));
 }
 
 #[test]
@@ -258,10 +258,11 @@ fn a_result_that_is_cut_off_says_where() {
     let end = REAL.find("\"bins\"").unwrap() + 20;
     let text = error(&REAL[..end]);
     let line = REAL[..end].lines().count();
-    assert!(text.starts_with(&format!("line {line}: ends inside jobs.")), "{text}");
+    assert!(text.starts_with(&format!("line {line}: truncated inside jobs.")), "{text}");
     assert!(text.contains(".bins"), "{text}");
     assert!(
-        error("{\"fio version\" : \"fio-3.33\"").starts_with("line 1: ends inside the document")
+        error("{\"fio version\" : \"fio-3.33\"")
+            .starts_with("line 1: truncated inside the document")
     );
 }
 

@@ -64,6 +64,21 @@ fn passes_by_size_of_jobs_that_go_on_are_noted() {
 }
 
 #[test]
+fn notes_are_about_options_of_the_job_file_only() {
+    let notes = |more: &str| -> Vec<String> {
+        let notes = plan(&format!("[a]\nrw=randread\nsize=1m\nioengine=io_uring{more}")).notes;
+        notes.iter().map(|note| format!("{} {}", note.at, note.option)).collect()
+    };
+    assert_eq!(notes(""), [""; 0]);
+    assert_eq!(notes("\nfixedbufs=0\nregisterfiles=1"), ["j.fio:5 fixedbufs"]);
+    assert_eq!(notes("\nwrite_bw_log=x"), ["j.fio:5 write_bw_log"]);
+    assert_eq!(notes("\nwrite_bw_log=x\nlog_avg_msec=100"), [""; 0]);
+    assert_eq!(notes("\ndirectory=dir"), ["j.fio:5 directory"]);
+    assert_eq!(notes("\ndirectory=dir\nfilename=new"), ["j.fio:6 filename"]);
+    assert_eq!(notes("\nfilename=/dev/a"), [""; 0]);
+}
+
+#[test]
 fn there_is_a_map_of_blocks_for_the_random_distribution_alone() {
     let of = |more: &str| load(&format!("[a]\nfilename=/dev/a\nrw=randread\n{more}")).workload;
     for distribution in ["zipf:1.2", "pareto:0.3", "zoned:50/5:30/15:20/80", "zoned_abs:100/1m"] {
@@ -122,7 +137,7 @@ fn a_rate_of_one_direction_alone_is_refused_where_both_occur() {
         let text = format!("[a]\nfilename=/dev/a\nrw=randrw\nrwmixwrite=75\n{rate}");
         let refused = refusal(&text);
         assert!(refused.contains(&format!("j.fio:5: {option}: it limits")), "{refused}");
-        assert!(refused.contains("go as fast as they can"), "{refused}");
+        assert!(refused.contains("limits both or neither"), "{refused}");
     }
     let read = load("[a]\nfilename=/dev/a\nrw=randread\nrate=,40m");
     assert_eq!(read.arrivals, Arrivals::Closed, "no read is limited");
@@ -157,7 +172,7 @@ fn each_file_has_whole_blocks_of_its_share() {
     assert_eq!(longer.load.workload.within, length(384));
     assert_eq!(format!("{:?}", longer.limit), expected(1024));
     let longer = refusal("[a]\nfilename=old1:old2:old3\nrw=randread\nbs=64k\nsize=1m");
-    assert!(longer.contains("no whole number of blocks"), "{longer}");
+    assert!(longer.contains("not a whole number of blocks"), "{longer}");
 }
 
 #[test]

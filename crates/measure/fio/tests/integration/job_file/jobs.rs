@@ -142,14 +142,17 @@ fn kb_base_counts_for_its_whole_section_and_for_later_ones() {
 #[test]
 fn what_cannot_be_honoured_is_refused_with_its_line() {
     let cases = [
-        ("[a]\nverify=crc32c", "j.fio:2: verify=crc32c: durio run checks no contents"),
-        ("[a]\nrw=randtrim", "j.fio:2: rw=randtrim: durio sends no trims"),
+        ("[a]\nverify=crc32c", "j.fio:2: verify=crc32c: durio run does not check contents"),
+        ("[a]\nrw=randtrim", "j.fio:2: rw=randtrim: durio does not send trims"),
         ("[a]\n\nioengine=splice", "j.fio:3: ioengine=splice: durio has no engine splice; it has"),
-        ("[global]\nthinkcycles=10\n[a]", "j.fio:2: thinkcycles=10: durio pauses asleep"),
+        ("[global]\nthinkcycles=10\n[a]", "j.fio:2: thinkcycles=10: durio sleeps"),
         ("[a]\nhipri", "j.fio:2: hipri: the engine psync has no such option"),
         ("[a]\nioengine=libaio\nfixedbufs", "j.fio:3: fixedbufs: the engine libaio has no such"),
         ("[a]\nbssplit=4k/50:6k/50", "j.fio:2: bssplit=4k/50:6k/50: fio rounds 6144 bytes down"),
-        ("[a]\nbssplit=4k:8k\nbsrange=4k-8k", "j.fio:2: bssplit=4k:8k: it mixes with bsrange"),
+        (
+            "[a]\nbssplit=4k:8k\nbsrange=4k-8k",
+            "j.fio:2: bssplit=4k:8k: fio combines it with bsrange",
+        ),
         ("[a]\nzonemode=zbd", "j.fio:2: zonemode=zbd: durio does not write zone by zone"),
     ];
     for (text, expected) in cases {
@@ -180,14 +183,17 @@ fn what_only_changes_fio_s_output_is_noted_with_its_line() {
 #[test]
 fn a_bad_value_is_an_error_with_its_line_and_what_fio_would_have_read() {
     let cases = [
-        ("[a]\nsize = 4k", "j.fio:2: size: fio overlooks a unit after a blank"),
+        ("[a]\nsize = 4k", "j.fio:2: size: fio ignores a unit after a blank"),
         ("[a]\nbs=x\nbs=4k", "j.fio:2: bs: \"x\" is not a number"),
-        ("[a]\nbs=1.5k", "j.fio:2: bs: \"1.5k\": fio would read 1 and overlook the rest"),
-        ("[a]\nruntime=10min", "j.fio:2: runtime: \"10min\": fio would read 10 and overlook"),
+        ("[a]\nbs=1.5k", "j.fio:2: bs: \"1.5k\": fio would read 1 and ignore the rest"),
+        (
+            "[a]\nruntime=10min",
+            "j.fio:2: runtime: \"10min\": fio would read 10 and ignore the rest",
+        ),
         ("[a]\nruntime=1:2", "j.fio:2: runtime:"),
         ("[a]\ndirect", "j.fio:2: direct: it needs a value"),
-        ("[a]\ndirect=2", "j.fio:2: direct: \"2\": 0 or 1"),
-        ("[a]\nrw=reed", "j.fio:2: rw: \"reed\" is none of: read, write"),
+        ("[a]\ndirect=2", "j.fio:2: direct: \"2\": expected 0 or 1"),
+        ("[a]\nrw=reed", "j.fio:2: rw: \"reed\": expected one of: read, write"),
         ("[a]\nrw=randread:0", "j.fio:2: rw:"),
         ("[a]\nrw=randread:x", "j.fio:2: rw:"),
         ("[a]\nrw=randread:-8", "j.fio:2: rw:"),
@@ -196,9 +202,9 @@ fn a_bad_value_is_an_error_with_its_line_and_what_fio_would_have_read() {
         ("[a]\niodepth=4-8", "j.fio:2: iodepth:"),
         ("[a]\nbs=(8k-4k)", "j.fio:2: bs: fio cuts lists at"),
         ("[a]\nsize=(8k-4k)", "j.fio:2: size:"),
-        ("[a]\nrwmixread=101", "j.fio:2: rwmixread: \"101\": 0 to 100"),
-        ("[a]\nfilename=", "j.fio:2: filename: there is no name"),
-        ("[a]\nkb_base=1001", "j.fio:2: kb_base: 1024 or 1000"),
+        ("[a]\nrwmixread=101", "j.fio:2: rwmixread: \"101\": expected 0 to 100"),
+        ("[a]\nfilename=", "j.fio:2: filename: the name is missing"),
+        ("[a]\nkb_base=1001", "j.fio:2: kb_base: expected 1024 or 1000"),
         ("[global]\nbs=x\n[a]\n", "j.fio:2: bs: \"x\" is not a number"),
     ];
     for (text, expected) in cases {

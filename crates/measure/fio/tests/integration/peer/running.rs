@@ -132,13 +132,13 @@ fn a_fio_that_writes_nothing_and_one_that_fails_are_told_apart() {
     let fail = |script: &str| {
         run_fio(&pretender(folder.path(), script), &|| false).unwrap_err().to_string()
     };
-    assert_eq!(fail("exit 0"), "fio wrote no result, though it says that it succeeded");
+    assert_eq!(fail("exit 0"), "fio exited with success but wrote no result");
     assert_eq!(fail(": > $result"), fail("exit 0"));
     assert_eq!(
         fail("echo 'fio: it broke' >&2; exit 7"),
         "fio failed (exit status: 7): fio: it broke"
     );
-    assert_eq!(fail("exit 3"), "fio failed (exit status: 3): it gives no reason");
+    assert_eq!(fail("exit 3"), "fio failed (exit status: 3): no reason given");
     assert!(fail("kill -9 $$").contains("signal: 9"));
 }
 

@@ -421,6 +421,7 @@ fn a_measured_delay_takes_the_place_of_half_a_flush_also_where_none_is_best() {
     let facts = with(vec![advised(0, 0.0), advised(200, 0.4)]);
     assert_eq!(facts.number("run.advised_commit_delay"), Some(200e3));
     assert_eq!(facts.number("run.advised_commit_delay_us"), Some(200.0));
+    is_near(&facts, "commit_delay_gain", 1.4);
     let facts = with(vec![advised(0, 0.0)]);
     assert_eq!(facts.number("run.advised_commit_delay"), Some(0.0));
     assert!(
@@ -535,7 +536,7 @@ fn a_run_of_other_devices_is_noted_with_both() {
         })
     };
     assert_eq!(noted(&["sdb", "sdc"]), [""; 0], "one of them is the same");
-    let text = "the run was of other devices (sdc, sdd) than the target is on (sda, sdb): its \
-                figures may be of other storage";
+    let text = "the run measured other devices (sdc, sdd) than the target is on (sda, sdb); its \
+                results may not hold here";
     assert_eq!(noted(&["sdc", "sdd"]), [text]);
 }

@@ -69,6 +69,16 @@ fn every_rule_says_who_says_so_and_what_was_not_read_has_no_address() {
 }
 
 #[test]
+fn titles_are_instructions_and_the_present_value_is_left_to_the_report() {
+    for rule in rules().unwrap() {
+        let title = &rule.title;
+        assert!(title.starts_with(|c: char| c.is_ascii_uppercase()), "{}: {title}", rule.id);
+        assert!(!title.contains("${") && !title.ends_with('.'), "{}: {title}", rule.id);
+        assert!(title.chars().count() <= 75, "{}: {title}", rule.id);
+    }
+}
+
+#[test]
 fn every_rule_ships_with_what_was_measured_of_it_or_why_nothing_was() {
     use crate::advise::evidence::EvidenceOutcome::{Disagrees, NotMeasurable};
     let mut measured = 0;

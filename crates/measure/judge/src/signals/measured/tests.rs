@@ -145,21 +145,21 @@ fn writes_that_are_durable_by_themselves_are_held_against_flushes_unless_they_ar
     assert_eq!(found(flushes_per_sync, by_fua(true)), []);
 }
 
-fn p5(sample: &mut Sample, micros: u64) {
-    sample.operation(OperationName::Sync).service.p5_ns = Some(micros * 1000);
+fn p1(sample: &mut Sample, micros: u64) {
+    sample.operation(OperationName::Sync).service.p1_ns = Some(micros * 1000);
 }
 
 #[test]
 fn a_sync_is_not_faster_than_its_medium() {
-    let fast = |micros| move |sample: &mut Sample| p5(sample, micros);
+    let fast = |micros| move |sample: &mut Sample| p1(sample, micros);
     let flash = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, fast(149));
-    assert_eq!(flash.read[0].what, "time of a sync by fdatasync, p5");
+    assert_eq!(flash.read[0].what, "time of a sync by fdatasync, p1");
     assert_eq!(flash.read[0].value, "149 µs");
     assert!(flash.implies.contains("needs more than 150 µs"), "{}", flash.implies);
     assert_eq!(found(latency_floor, fast(150)), []);
     let disk = |micros| {
         move |sample: &mut Sample| {
-            p5(sample, micros);
+            p1(sample, micros);
             sample.block().rotational = Some(true);
         }
     };
@@ -173,7 +173,7 @@ fn a_sync_is_not_faster_than_its_medium() {
     assert_eq!(found(latency_floor, virtual_disk), [], "hypervisors call anything rotational");
     let volume = |micros| {
         move |sample: &mut Sample| {
-            p5(sample, micros);
+            p1(sample, micros);
             sample.block().model = Some("Amazon Elastic Block Store".into());
         }
     };
@@ -188,7 +188,7 @@ fn a_busy_machine_hides_no_fast_flush_and_a_few_syncs_show_none() {
     // As one disk was measured idle and under load: the fastest syncs are the same.
     for median in [121, 480, 2300] {
         let loaded = |sample: &mut Sample| {
-            p5(sample, 62);
+            p1(sample, 62);
             p50(sample, OperationName::Sync, median);
         };
         let found = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, loaded);
@@ -196,7 +196,7 @@ fn a_busy_machine_hides_no_fast_flush_and_a_few_syncs_show_none() {
     }
     let few = |count| {
         move |sample: &mut Sample| {
-            p5(sample, 62);
+            p1(sample, 62);
             sample.operation(OperationName::Sync).service.count = count;
         }
     };
@@ -207,7 +207,7 @@ fn a_busy_machine_hides_no_fast_flush_and_a_few_syncs_show_none() {
 #[test]
 fn of_workloads_and_places_on_a_disk_the_fastest_syncs_speak_and_once() {
     let several = |sample: &mut Sample| {
-        p5(sample, 140);
+        p1(sample, 140);
         let mut fastest = sample.workloads[0].clone();
         (fastest.name, fastest.location) = ("fastest".into(), "/other".into());
         let mut stack = sample.environment.stacks[0].clone();
@@ -217,11 +217,11 @@ fn of_workloads_and_places_on_a_disk_the_fastest_syncs_speak_and_once() {
         let target = durio_plan::Target { location, ..sample.plan.targets[0].clone() };
         sample.plan.targets.push(target);
         sample.workloads.push(fastest);
-        p5(sample, 145);
+        p1(sample, 145);
         sample.workloads[1]
             .operations
             .iter_mut()
-            .for_each(|operation| operation.service.p5_ns = Some(77_000));
+            .for_each(|operation| operation.service.p1_ns = Some(77_000));
     };
     let found = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, several);
     assert_eq!(
@@ -233,7 +233,7 @@ fn of_workloads_and_places_on_a_disk_the_fastest_syncs_speak_and_once() {
 #[test]
 fn a_device_that_gets_no_flush_is_not_too_fast() {
     let write_through = |sample: &mut Sample| {
-        p5(sample, 5);
+        p1(sample, 5);
         sample.block().write_cache = Some(WriteCache::WriteThrough);
     };
     assert_eq!(found(latency_floor, write_through), []);

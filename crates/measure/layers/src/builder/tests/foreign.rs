@@ -53,7 +53,7 @@ fn what_a_step_only_began_to_make_is_known_by_more_than_its_name() {
     let zram = stack(vec![DeclaredKind::Zram(Zram { made: made(1, 64) })]);
     let sized = |machine: &Scripted| change(machine, ("/sys/block/zram", "/disksize"), "4096");
     let why = left_alone(&zram, "hot_add", sized);
-    assert!(why.contains("hot_remove: somebody has given it a size"), "{why}");
+    assert!(why.contains("hot_remove: another process has set its size"), "{why}");
 
     let ram = || DeclaredKind::Ram(Ram { made: made(2, 64) });
     let linear = stack(vec![ram(), DeclaredKind::Dm(Dm { target: DmTarget::Linear })]);
@@ -69,7 +69,7 @@ fn what_a_step_only_began_to_make_is_known_by_more_than_its_name() {
         machine.0.borrow_mut().there.paths.remove("/sys/block/loop9/loop/backing_file");
         moved(machine);
     });
-    assert!(why.contains("another file is behind it"), "{why}");
+    assert!(why.contains("it is backed by another file"), "{why}");
 
     let mounted = |machine: &Scripted| {
         let place = "/run/durio/durioabc1234".to_owned();
@@ -112,7 +112,7 @@ fn one_sign_of_ram_disks_is_enough_and_other_names_are_none() {
     };
     for path in ["/sys/module/brd/parameters/rd_nr", "/sys/block/ram7/size"] {
         let error = build(path).unwrap_err();
-        assert!(error.contains("RAM disks of brd are there already"), "{path}: {error}");
+        assert!(error.contains("RAM disks of brd exist already"), "{path}: {error}");
     }
     for path in ["/sys/block/ramx/size", "/sys/block/zram0/size", "/sys/module/brdx/parameters"] {
         assert_eq!(build(path), Ok(()), "{path}");
@@ -187,7 +187,7 @@ fn an_array_that_is_idle_in_between_is_waited_for_from_anew() {
     let twice = [forty.clone(), vec![busy], forty.clone(), ended.clone()].concat();
     assert_eq!(build(twice), Ok(()));
     let error = build([forty.clone(), forty, ended].concat()).unwrap_err();
-    assert!(error.contains("is not in sync and does not become so"), "{error}");
+    assert!(error.contains("is out of sync and is not resyncing"), "{error}");
 }
 
 #[test]

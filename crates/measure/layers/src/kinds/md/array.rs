@@ -75,7 +75,7 @@ fn synced(stepper: &Stepper<'_, '_>, device: &str) -> Result<(), BuildError> {
             idle = 0;
         }
         if idle > IDLE_LOOKS {
-            let what = format!("{device} is not in sync and does not become so");
+            let what = format!("{device} is out of sync and is not resyncing");
             return Err(BuildError::CameUpWrong(what));
         }
         tell_sync(stepper, device);

@@ -128,7 +128,7 @@ fn raid0_chunk(chunk: Bytes) -> Result<(), CheckFault> {
     if chunk.get() > 0 && chunk.is_multiple_of(page) && chunk <= MOST_CHUNK {
         return Ok(());
     }
-    Err(format!("the chunk, {chunk}, is no multiple of {page} up to {MOST_CHUNK}"))
+    Err(format!("the chunk, {chunk}, is not a multiple of {page} up to {MOST_CHUNK}"))
 }
 
 /// Bitmap, partial parity log and journal exclude each other: each is an array's one consistency

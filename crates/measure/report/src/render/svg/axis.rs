@@ -5,6 +5,7 @@
 
 use super::count;
 use crate::document::chart::{AxisScale, AxisUnit};
+use crate::moment;
 
 // More marks than this on a logarithmic axis run into each other.
 const MARKS_MAX: usize = 7;
@@ -28,7 +29,7 @@ pub(super) fn coordinate(scale: &AxisScale, value: f64) -> f64 {
         AxisScale::Logarithmic(AxisUnit::Latency) if value.is_finite() => value.max(1.0).log10(),
         AxisScale::Logarithmic(_) if (1e-12..1e18).contains(&value) => value.log10(),
         AxisScale::Logarithmic(_) => f64::NAN,
-        AxisScale::Linear(_) | AxisScale::Nines | AxisScale::Steps(_) => value,
+        AxisScale::Linear(_) | AxisScale::Nines | AxisScale::Steps(_) | AxisScale::Time => value,
     }
 }
 
@@ -43,6 +44,7 @@ impl PanelAxis {
             AxisScale::Logarithmic(unit) => logarithmic(*unit, low, high),
             AxisScale::Nines => nines(high.max(1.0)),
             AxisScale::Steps(labels) => steps(labels),
+            AxisScale::Time => moments(low, high),
         }
     }
 }
@@ -125,7 +127,6 @@ fn nines(highest: f64) -> PanelAxis {
 }
 
 /// 0, 50 %, 90 %, 99.9 %.
-// Zero needs no unit, and has no room for one.
 fn quantile_label(nines: f64) -> String {
     if nines <= 0.0 {
         return "0".to_owned();
@@ -140,6 +141,42 @@ fn steps(labels: &[String]) -> PanelAxis {
     let marks = marks.map(|(at, label)| (count(at), label.clone())).collect();
     // Room for half a column, and a little, on both sides.
     PanelAxis { low: -0.6, high: count(labels.len()) - 0.4, marks }
+}
+
+/// Steps of an axis of time in seconds, each a part of the next.
+const TIME_STEPS: [u32; 15] = [
+    1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 86_400, 172_800, 604_800, 2_592_000, 7_776_000,
+    31_104_000,
+];
+
+const DAY: f64 = 86_400.0;
+
+/// An axis of moments in UTC: to the second, to the minute or to the day, as its marks need.
+fn moments(low: f64, high: f64) -> PanelAxis {
+    if low > high {
+        return PanelAxis { low: 0.0, high: 1.0, marks: Vec::new() };
+    }
+    // A single moment has no length.
+    let high = high.max(low + 1.0);
+    let step = TIME_STEPS.into_iter().map(f64::from).find(|step| (high - low) / step <= 6.0);
+    let step = step.unwrap_or((high - low) / 6.0);
+    let first = (low / step).ceil();
+    let places = (0..=8).map(|value| (first + f64::from(value)) * step);
+    let places = places.take_while(|place| *place <= high);
+    let marks = places.map(|at| (at, moment_label(at, step))).collect();
+    PanelAxis { low, high, marks }
+}
+
+/// `2026-11-23`, `11-23`, `11-23 15:30` or `15:30:15`.
+fn moment_label(seconds: f64, step: f64) -> String {
+    let text = moment::utc(seconds);
+    let part = match step {
+        step if step > 7.0 * DAY => text.get(..10),
+        step if step >= DAY => text.get(5..10),
+        step if step >= 60.0 => text.get(5..16),
+        _ => text.get(11..19),
+    };
+    part.unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -183,6 +220,25 @@ mod tests {
         assert!(linear_marks(f64::NEG_INFINITY, 1.0, 4.0).is_empty());
         assert!(linear_marks(-5.0, -5.0, 4.0).is_empty());
         assert_eq!(linear_marks(-5.2, 0.1, 6.0), [-5.0, -4.0, -3.0, -2.0, -1.0, 0.0]);
+    }
+
+    #[test]
+    fn moments_are_marked_by_the_second_the_minute_or_the_day_in_utc() {
+        let axis = |from: &str, to: &str| {
+            let ends = [from, to].map(|text| moment::seconds(text).unwrap());
+            PanelAxis::new(&AxisScale::Time, ends.into_iter())
+        };
+        let day = axis("2026-11-21T01:30:00Z", "2026-11-23T15:27:32.115Z");
+        assert_eq!(labels(&day), ["11-22", "11-23"]);
+        let minutes = axis("2026-11-23T23:50:00Z", "2026-11-24T00:14:59Z");
+        assert_eq!(
+            labels(&minutes),
+            ["11-23 23:50", "11-23 23:55", "11-24 00:00", "11-24 00:05", "11-24 00:10"]
+        );
+        let seconds = axis("2026-11-23T15:27:32Z", "2026-11-23T15:28:35Z");
+        assert_eq!(labels(&seconds), ["15:27:45", "15:28:00", "15:28:15", "15:28:30"]);
+        let none = PanelAxis::new(&AxisScale::Time, [f64::NAN].into_iter());
+        assert_eq!(none, PanelAxis { low: 0.0, high: 1.0, marks: Vec::new() });
     }
 
     #[test]

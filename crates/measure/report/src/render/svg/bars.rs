@@ -3,18 +3,21 @@
 //! Draws groups of bars without headings and legends. Names stand above their bars: at the side,
 //! long names of layers would have no room, least of all on a narrow screen.
 
-use super::{FONT_SIZE, SvgSheet, TextAnchor, WIDTH, cut, hex};
+use super::{FONT_SIZE, SvgSheet, TextAnchor, WIDTH, count, cut, hex};
 use crate::document::chart::{Bar, BarGroup, Bars};
 
-const BAR_HEIGHT: f64 = 30.0;
-const ROW_HEIGHT: f64 = 40.0;
+const BAR_HEIGHT: f64 = 34.0;
+// Letters of narrow screens, one row below the other.
+const ROW_HEIGHT: f64 = 48.0;
 /// The height of the line with a bar's name, or a group's title.
 const NAME_HEIGHT: f64 = 48.0;
 const GROUP_GAP: f64 = 20.0;
 // Room for the text on the right of the longest bar, in the larger letters of narrow screens.
-const RIGHT: f64 = 440.0;
+const RIGHT: f64 = 490.0;
 // Longer titles and names do not fit on the sheet, in the larger letters of narrow screens.
 const NAME_MAX: usize = 46;
+// The same of a bar's text, by the room that is left of the sheet.
+const CHARACTER: f64 = 24.4;
 
 pub(super) fn draw(bars: &Bars) -> String {
     let longest = bars.groups.iter().map(end).fold(0.0, f64::max);
@@ -69,7 +72,11 @@ fn draw_bar(sheet: &mut SvgSheet, bar: &Bar, middle: f64, longest: f64) {
         sheet.rect((left, middle - half), (end, middle + half), (hex(*colour), 1.0));
         right = right.max(end);
     }
-    sheet.text((right + 14.0, middle), TextAnchor::Left, FONT_SIZE, &bar.text);
+    let room = WIDTH - right - 14.0;
+    let fitting =
+        (1..=bar.text.chars().count()).take_while(|most| count(*most) * CHARACTER <= room);
+    let text = cut(&bar.text, fitting.last().unwrap_or(1));
+    sheet.text((right + 14.0, middle), TextAnchor::Left, FONT_SIZE, &text);
 }
 
 #[cfg(test)]
@@ -105,11 +112,11 @@ mod tests {
                 group(vec![(5.0, 10.0, Colour::Second), (10.0, 8.0, Colour::Third)]),
             ]
         };
-        // 680 pixels for 10: the first ends in the middle, where the second begins.
-        let second = [[340.0, 340.0], [544.0, 136.0]];
-        assert_eq!(bars_of(groups(), false), [&[[0.0, 340.0]], &second[..]].concat());
-        // 680 pixels for 5, and for 10.
-        assert_eq!(bars_of(groups(), true), [&[[0.0, 680.0]], &second[..]].concat());
+        // 630 pixels for 10: the first ends in the middle, where the second begins.
+        let second = [[315.0, 315.0], [504.0, 126.0]];
+        assert_eq!(bars_of(groups(), false), [&[[0.0, 315.0]], &second[..]].concat());
+        // 630 pixels for 5, and for 10.
+        assert_eq!(bars_of(groups(), true), [&[[0.0, 630.0]], &second[..]].concat());
     }
 
     #[test]
@@ -117,14 +124,14 @@ mod tests {
         let mut long = group(vec![(0.0, 5.0, Colour::First)]);
         long.bars[0].name = "md RAID10 n2 chunk 64 KiB bitmap internal".into();
         let svg = drawn(vec![long]);
-        assert!(svg.contains("bitmap internal") && svg.contains("0 0 1120 156"), "{svg}");
+        assert!(svg.contains("bitmap internal") && svg.contains("0 0 1120 164"), "{svg}");
         let mut longer = group(vec![(0.0, 5.0, Colour::First)]);
         longer.bars[0].name = "x".repeat(100);
         let svg = drawn(vec![longer]);
         assert!(svg.contains(&format!("{}…", "x".repeat(45))) && !svg.contains(&"x".repeat(46)));
         let mut unnamed = group(vec![(0.0, 5.0, Colour::First)]);
         unnamed.bars[0].name.clear();
-        assert!(drawn(vec![unnamed]).contains("0 0 1120 108"));
+        assert!(drawn(vec![unnamed]).contains("0 0 1120 116"));
     }
 
     #[test]

@@ -1,52 +1,56 @@
 //! Lines, points and columns between axes.
 
 use super::axis::{PanelAxis, coordinate};
+use super::labels::{LabelArea, LetterSize, PlotLabels};
 use super::{
-    AxisValues, CHARACTER, FONT_SIZE, GRID, PanelFrame, PanelValues, SvgLine, SvgSheet, TextAnchor,
-    WIDTH, count, hex, key,
+    AxisValues, ChartSpan, GRID, PanelFrame, PanelValues, SvgLine, SvgSheet, TextAnchor, WIDTH,
+    count, hex, key,
 };
 use crate::document::chart::{AxisScale, AxisUnit, ChartSeries, Panel, Style};
 
-const HEIGHT: f64 = 640.0;
-/// The height of one of several panels.
-const HEIGHT_SHARED: f64 = 330.0;
-/// Room for labels, and on the right for half of the last.
-const LEFT: f64 = 136.0;
+/// The height between the axes: of one panel, by its width on the page, and of one of several.
+const INNER: f64 = 470.0;
+const INNER_FULL: f64 = 380.0;
+const INNER_SHARED: f64 = 240.0;
+/// Room for labels at the right end of the axis.
 const RIGHT: f64 = 60.0;
-const TOP: f64 = 18.0;
-const BELOW: f64 = 60.0;
+/// Room above a panel for the title of its vertical axis.
+const TOP: f64 = 62.0;
+/// Room for labels and title of the horizontal axis.
+const BELOW: f64 = 120.0;
+/// Room below a panel whose horizontal axis is labelled at the last of several.
+const BETWEEN: f64 = 14.0;
 // A span narrower than this would not be seen.
 const SPAN_MIN: f64 = 4.0;
+/// An expected range; the dot in it is wider.
+const RANGE_WIDTH: f64 = 8.0;
 /// Opacity of areas behind lines.
 const BEHIND: f64 = 0.25;
 
-pub(super) fn draw(panels: &[Panel]) -> String {
+/// Panels below each other; `across` names what the horizontal axis counts.
+pub(super) fn draw(panels: &[Panel], across: &str, span: ChartSpan) -> String {
     let mut sheet = SvgSheet::default();
-    let last = panels.len().saturating_sub(1);
-    for (at, panel) in panels.iter().enumerate() {
-        let view = View::new(panels, at);
-        view.grid(&mut sheet, at == last);
-        panel.series.iter().for_each(|series| view.series(series, &mut sheet));
-        let mut labels = PlotLabels::new(view.frame.across, view.frame.down);
-        let labelled = || panel.series.iter().filter(|series| !series.labels.is_empty());
-        labelled()
-            .flat_map(|series| &series.points)
-            .for_each(|point| labels.avoid(view.place(*point)));
-        for it in labelled() {
-            // From the last: where room is short the far end of a curve matters more than its
-            // begin.
-            for (point, text) in it.points.iter().zip(&it.labels).rev() {
-                labels.put(&mut sheet, view.place(*point), text);
-            }
-        }
+    let views: Vec<View<'_>> = (0..panels.len()).map(|at| View::new(panels, at, span)).collect();
+    for view in &views {
+        view.grid(&mut sheet);
+        view.panel.series.iter().for_each(|series| view.series(series, &mut sheet));
     }
-    sheet.finish("", height_of(panels) * count(panels.len()))
+    // The page shows the letters that suit its width.
+    for size in LetterSize::of(span) {
+        sheet.begin_letters(&size);
+        for (at, view) in views.iter().enumerate() {
+            view.labels(&mut sheet, &size, (at + 1 == views.len()).then_some(across));
+        }
+        sheet.end_letters();
+    }
+    let height = views.last().map_or(0.0, |view| view.frame.down.1 + BELOW);
+    sheet.finish("", height)
 }
 
 /// The values of every panel; areas behind them, and lines across, are described elsewhere.
-pub(super) fn values(panels: &[Panel]) -> Vec<PanelValues<'_>> {
+pub(super) fn values(panels: &[Panel], span: ChartSpan) -> Vec<PanelValues<'_>> {
     let of_panel = |at| {
-        let View { panel, frame, .. } = View::new(panels, at);
+        let View { panel, frame, .. } = View::new(panels, at, span);
         let shown = panel.series.iter().filter(|series| has_figures(panel, series));
         let lines = shown.map(|series| line(panel, series)).collect();
         PanelValues { frame, x: axis_values(&panel.x), y: axis_values(&panel.y), lines }
@@ -60,8 +64,12 @@ fn has_figures(panel: &Panel, series: &ChartSeries) -> bool {
         Style::Line => !panel.series.iter().any(|other| {
             other.style == Style::Dots && other.colour == series.colour && !other.points.is_empty()
         }),
-        Style::Dots | Style::Columns | Style::Crosses | Style::Rings => true,
-        Style::Spans | Style::Area | Style::Upright | Style::Across => false,
+        // Marks on a line that has the values, in a colour that the legend does not have.
+        Style::Dots | Style::Columns | Style::Crosses | Style::Rings => {
+            let is_named = |other: &ChartSeries| !other.name.is_empty();
+            panel.series.iter().any(|other| other.colour == series.colour && is_named(other))
+        }
+        Style::Spans | Style::Area | Style::Upright | Style::Across | Style::Ranges => false,
     }
 }
 
@@ -74,7 +82,10 @@ fn line<'a>(panel: &'a Panel, series: &'a ChartSeries) -> SvgLine<'a> {
     let is_drawn = |(x, y): &&(f64, f64)| {
         coordinate(&panel.x, *x).is_finite() && coordinate(&panel.y, *y).is_finite()
     };
-    let points = series.points.iter().filter(is_drawn).map(|(x, y)| (brief(*x), brief(*y)));
+    // Five digits of seconds since 1970 would be a day.
+    let is_time = panel.x == AxisScale::Time;
+    let across = |x: f64| if is_time { x.round() } else { brief(x) };
+    let points = series.points.iter().filter(is_drawn).map(|(x, y)| (across(*x), brief(*y)));
     SvgLine { name, key: key(series.colour), points: points.collect() }
 }
 
@@ -97,11 +108,8 @@ fn axis_values(scale: &AxisScale) -> AxisValues<'_> {
         AxisScale::Logarithmic(it) => AxisValues { unit: unit(it), log: true, steps: &[] },
         AxisScale::Nines => AxisValues { unit: "nines", log: false, steps: &[] },
         AxisScale::Steps(steps) => AxisValues { unit: "number", log: false, steps },
+        AxisScale::Time => AxisValues { unit: "time", log: false, steps: &[] },
     }
-}
-
-fn height_of(panels: &[Panel]) -> f64 {
-    if panels.len() == 1 { HEIGHT } else { HEIGHT_SHARED }
 }
 
 /// A panel's axes and where they lie.
@@ -113,19 +121,27 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(panels: &'a [Panel], at: usize) -> Self {
+    fn new(panels: &'a [Panel], at: usize, span: ChartSpan) -> Self {
         let panel = &panels[at];
-        let top = height_of(panels) * count(at);
-        let all = panels.iter().flat_map(|panel| &panel.series);
+        let inner = match (panels.len(), span) {
+            (1, ChartSpan::Half) => INNER,
+            (1, ChartSpan::Full) => INNER_FULL,
+            _ => INNER_SHARED,
+        };
+        let top = TOP + (TOP + inner + BETWEEN) * count(at);
+        let all = || panels.iter().flat_map(|panel| &panel.series);
         // All panels have the same axis across, so that a stall is seen in each at the same place.
         let x = PanelAxis::new(
             &panel.x,
-            all.filter(|series| series.style != Style::Across).flat_map(xs),
+            all().filter(|series| series.style != Style::Across).flat_map(xs),
         );
-        let y = PanelAxis::new(&panel.y, panel.series.iter().flat_map(ys));
+        let axis = |panel: &Panel| PanelAxis::new(&panel.y, panel.series.iter().flat_map(ys));
+        let marks = panels.iter().flat_map(|panel| axis(panel).marks);
+        let left = LetterSize::left_of_marks(marks.map(|(_, label)| label));
+        let y = axis(panel);
         let frame = PanelFrame {
-            across: (LEFT, WIDTH - RIGHT),
-            down: (top + TOP, top + height_of(panels) - BELOW),
+            across: (left, WIDTH - RIGHT),
+            down: (top, top + inner),
             x: (x.low, x.high),
             y: (y.low, y.high),
         };
@@ -148,22 +164,51 @@ impl<'a> View<'a> {
         (self.across(coordinate(&self.panel.x, x)), self.down(coordinate(&self.panel.y, y)))
     }
 
-    fn grid(&self, sheet: &mut SvgSheet, is_labelled: bool) {
+    fn grid(&self, sheet: &mut SvgSheet) {
         let (left, right) = self.frame.across;
         let (top, bottom) = self.frame.down;
-        for (at, label) in &self.y.marks {
+        for (at, _) in &self.y.marks {
             let y = self.down(*at);
             sheet.polyline(&[(left, y), (right, y)], GRID, 2.0);
-            sheet.text((left - 14.0, y), TextAnchor::Right, FONT_SIZE, label);
         }
-        for (at, label) in &self.x.marks {
+        for (at, _) in &self.x.marks {
             let x = self.across(*at);
             sheet.polyline(&[(x, top), (x, bottom)], GRID, 2.0);
-            if is_labelled {
-                sheet.text((x, bottom + 34.0), TextAnchor::Middle, FONT_SIZE, label);
-            }
         }
         sheet.polyline(&[(left, top), (left, bottom), (right, bottom)], GRID, 2.0);
+    }
+
+    /// Titles and marks of the axes, and the labels of points, in letters of one size; the horizontal
+    /// axis has them at the last panel.
+    fn labels(&self, sheet: &mut SvgSheet, size: &LetterSize, across: Option<&str>) {
+        let (left, right) = self.frame.across;
+        let (top, bottom) = self.frame.down;
+        let line = size.line();
+        size.title(sheet, (left, top - line * 0.75), TextAnchor::Left, &self.panel.y.title());
+        let mut taken = LabelArea::default();
+        for (at, label) in &self.y.marks {
+            taken.put(sheet, size, (left - 14.0, self.down(*at)), TextAnchor::Right, label);
+        }
+        if let Some(across) = across {
+            for (at, label) in &self.x.marks {
+                let place = size.within_sheet(self.across(*at), label);
+                taken.put(sheet, size, (place, bottom + line * 1.05), TextAnchor::Middle, label);
+            }
+            let title = if across.is_empty() { self.panel.x.title() } else { across.to_owned() };
+            size.title(sheet, (right, bottom + line * 2.1), TextAnchor::Right, &title);
+        }
+        let mut points = PlotLabels::new(size, self.frame.across, self.frame.down);
+        let labelled = || self.panel.series.iter().filter(|series| !series.labels.is_empty());
+        labelled()
+            .flat_map(|series| &series.points)
+            .for_each(|point| points.avoid(self.place(*point)));
+        for it in labelled() {
+            // From the last: where room is short the far end of a curve matters more than its
+            // begin.
+            for (point, text) in it.points.iter().zip(&it.labels).rev() {
+                points.put(sheet, self.place(*point), text);
+            }
+        }
     }
 
     fn series(&self, it: &ChartSeries, sheet: &mut SvgSheet) {
@@ -197,9 +242,14 @@ impl<'a> View<'a> {
             }
             Style::Area => {
                 if let [(x1, y1), (x2, y2)] = places[..] {
-                    let corners = ((x1.min(x2), y1.min(y2)), (x1.max(x2), y1.max(y2)));
+                    let (high, low) = (y1.min(y2), y1.max(y2));
+                    let corners = ((x1.min(x2), high), (x1.max(x2), low.max(high + SPAN_MIN)));
                     sheet.rect(corners.0, corners.1, (colour, BEHIND));
                 }
+            }
+            Style::Ranges => {
+                let whole = places.chunks_exact(2).filter(|ends| ends.iter().all(is_drawn));
+                whole.for_each(|ends| sheet.polyline(ends, colour, RANGE_WIDTH));
             }
             Style::Upright => {
                 drawn().for_each(|(x, _)| sheet.polyline(&[(x, top), (x, bottom)], colour, 4.0));
@@ -236,63 +286,6 @@ fn ys(series: &ChartSeries) -> Vec<f64> {
     }
 }
 
-/// The height of a line of text.
-const LINE: f64 = FONT_SIZE + 2.0;
-
-/// How far a label is from its point.
-const GAP: f64 = 20.0;
-
-/// A taken area of the sheet: left, top, right, bottom.
-type SheetArea = (f64, f64, f64, f64);
-
-/// Labels next to points, where they do not cover each other. Labels without room are left out:
-/// every value is in the table next to the chart.
-struct PlotLabels {
-    within: SheetArea,
-    taken: Vec<SheetArea>,
-}
-
-impl PlotLabels {
-    /// For a panel that lies within this.
-    fn new(across: (f64, f64), down: (f64, f64)) -> Self {
-        // Right of the panel there is room for half of the axis's last label (`RIGHT`).
-        Self { within: (across.0, down.0, across.1 + 50.0, down.1), taken: Vec::new() }
-    }
-
-    /// Keeps labels away from a point.
-    fn avoid(&mut self, (x, y): (f64, f64)) {
-        self.taken.push((x - 8.0, y - 8.0, x + 8.0, y + 8.0));
-    }
-
-    /// Draws a label above, left, right or below of the point, wherever there is room.
-    fn put(&mut self, sheet: &mut SvgSheet, (x, y): (f64, f64), text: &str) {
-        let width = count(text.chars().count()) * CHARACTER;
-        let half = width / 2.0;
-        let boxes = [
-            ((x - half, y - GAP - LINE), (x, y - GAP - LINE / 2.0), TextAnchor::Middle),
-            ((x - GAP - width, y - LINE / 2.0), (x - GAP, y), TextAnchor::Right),
-            ((x + GAP, y - LINE / 2.0), (x + GAP, y), TextAnchor::Left),
-            ((x - half, y + GAP), (x, y + GAP + LINE / 2.0), TextAnchor::Middle),
-        ];
-        for ((left, top), anchor, side) in boxes {
-            let place = (left, top, left + width, top + LINE);
-            if self.is_free(place) {
-                self.taken.push(place);
-                return sheet.text(anchor, side, FONT_SIZE, text);
-            }
-        }
-    }
-
-    fn is_free(&self, place: SheetArea) -> bool {
-        let apart = |other: &SheetArea| {
-            place.2 <= other.0 || other.2 <= place.0 || place.3 <= other.1 || other.3 <= place.1
-        };
-        let (left, top, right, bottom) = self.within;
-        let is_within = place.0 >= left && place.1 >= top && place.2 <= right && place.3 <= bottom;
-        is_within && self.taken.iter().all(apart)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,15 +297,19 @@ mod tests {
         Panel { x, y, series: vec![ChartSeries::new("s", Colour::First, style, points)] }
     }
 
+    fn drawn(panels: &[Panel]) -> String {
+        draw(panels, "", ChartSpan::Half)
+    }
+
     #[test]
     fn figures_that_are_none_are_gaps() {
         let odd = [(1.0, 0.0), (f64::NAN, 1.0), (2.0, f64::INFINITY), (4.0, 2.0), (8.0, 3.0)];
         for style in [Style::Line, Style::Dots, Style::Columns, Style::Across, Style::Upright] {
-            let svg = draw(&[panel(style, odd.into())]);
+            let svg = drawn(&[panel(style, odd.into())]);
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{style:?}: {svg}");
         }
         let line = vec![(1.0, 1.0), (2.0, 2.0), (3.0, f64::NAN), (4.0, 2.0), (5.0, 1.0)];
-        let svg = draw(&[panel(Style::Line, line)]);
+        let svg = drawn(&[panel(Style::Line, line)]);
         assert_eq!(svg.matches("stroke=\"#2563EB\"").count(), 2, "{svg}");
     }
 
@@ -321,12 +318,13 @@ mod tests {
         let points = [(10.0, 5.0), (10.5, 2.5), (12.0, 4.0)];
         let series = vec![ChartSeries::new("s", Colour::First, Style::Columns, points)];
         let (x, y) = (AxisUnit::Number.linear(), AxisUnit::Number.linear());
-        let svg = draw(&[Panel { x, y, series }]);
-        let columns: Vec<&str> = svg.split("<rect").skip(1).collect();
+        let svg = drawn(&[Panel { x, y, series }]);
+        let (marks, _) = svg.split_once("<g class").unwrap();
+        let columns: Vec<&str> = marks.split("<rect").skip(1).collect();
         let expected = [
-            " x=\"850.8\" y=\"49.8\" width=\"23.2\" height=\"530.2\" fill=\"#2563EB\"/>",
-            " x=\"887.1\" y=\"314.9\" width=\"23.2\" height=\"265.1\" fill=\"#2563EB\"/>",
-            " x=\"996.1\" y=\"155.8\" width=\"23.2\" height=\"424.2\" fill=\"#2563EB\"/></svg>",
+            " x=\"844.9\" y=\"88.6\" width=\"23.9\" height=\"443.4\" fill=\"#2563EB\"/>",
+            " x=\"882.2\" y=\"310.3\" width=\"23.9\" height=\"221.7\" fill=\"#2563EB\"/>",
+            " x=\"994.3\" y=\"177.3\" width=\"23.9\" height=\"354.7\" fill=\"#2563EB\"/>",
         ];
         assert_eq!(columns, expected);
     }
@@ -336,6 +334,8 @@ mod tests {
         let upper = panel(Style::Dots, vec![(1.0, 1.0), (8.0, 2.0)]);
         let lower = panel(Style::Dots, vec![(2.0, 1.0), (64.0, 2.0)]);
         let panels = [upper, lower];
-        assert_eq!(View::new(&panels, 0).frame.x, View::new(&panels, 1).frame.x);
+        let [first, last] = [0, 1].map(|at| View::new(&panels, at, ChartSpan::Half).frame);
+        assert_eq!((first.x, first.across), (last.x, last.across));
+        assert!(first.down.1 + TOP < last.down.0, "{first:?} {last:?}");
     }
 }

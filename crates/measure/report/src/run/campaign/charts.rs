@@ -85,6 +85,7 @@ fn levels(curve: &Curve, rows: &[&CampaignRow]) -> Chart {
             Panel { x: steps(), y: AxisUnit::Latency.logarithmic(), series: latencies },
         ],
     )
+    .across(axis_name(&curve.axis))
 }
 
 /// Latency against rate; none without latencies.
@@ -194,7 +195,7 @@ pub(super) fn convergence(found: &Convergence) -> Chart {
     series.extend(ChartSeries::measured("each round", Colour::First, rounds, Vec::new()));
     let labels = (1..=found.series.len()).map(|round| round.to_string()).collect();
     let title = format!("{} round by round", found.tracked);
-    Chart::plot(title, AxisScale::Steps(labels), unit.linear(), series).in_summary()
+    Chart::plot(title, AxisScale::Steps(labels), unit.linear(), series).across("round").in_summary()
 }
 
 /// What the steady state was judged by. The first round is at zero.

@@ -8,6 +8,7 @@ use durio_base::Bytes;
 use durio_record::TracedRequest;
 use durio_workload::CacheMode;
 
+use super::tables::place;
 use super::{layout_word, method_words};
 use crate::document::chart::{AxisUnit, Bar, BarGroup, Chart, ChartSeries, Colour};
 use crate::figures::{latency, precise, rate};
@@ -18,26 +19,38 @@ const BARS_MAX: usize = 24;
 
 const LINE_POINTS: i32 = 48;
 
-/// Rates, and below them p50 and p99, of each method.
-pub(super) fn methods(methods: &MethodsFindings) -> [Chart; 2] {
+/// A group of bars for each method, in the order of `wal_sync_method`.
+fn method_groups(
+    methods: &MethodsFindings,
+    bars: impl Fn(&MethodRow) -> Vec<Bar>,
+) -> Vec<BarGroup> {
     // A copy into the page cache would make every other bar a hair.
     let is_shown = |row: &&MethodRow| {
         let setting = &row.arm.setting;
         let is_copy = !setting.is_durable() && setting.cache == CacheMode::Buffered;
         row.arm.figures.is_some() && !is_copy
     };
-    let shown: Vec<&MethodRow> = methods.rows.iter().filter(is_shown).take(BARS_MAX).collect();
-    let groups = |bars: &dyn Fn(&MethodRow) -> Vec<Bar>| -> Vec<BarGroup> {
-        let group = |row: &&MethodRow| BarGroup::new(method_words(&row.arm.setting), bars(row));
-        shown.iter().map(group).collect()
-    };
-    let rates = groups(&|row| {
+    let mut shown: Vec<&MethodRow> = methods.rows.iter().filter(is_shown).collect();
+    // Stable: direct and buffered stay in the order of the plan.
+    shown.sort_by_key(|row| place(row));
+    shown.truncate(BARS_MAX);
+    let group = |row: &MethodRow| BarGroup::new(method_words(&row.arm.setting), bars(row));
+    shown.into_iter().map(group).collect()
+}
+
+pub(crate) fn method_rates(methods: &MethodsFindings) -> Chart {
+    let groups = method_groups(methods, |row| {
         let is_durable = row.arm.setting.is_durable();
         let colour = if is_durable { Colour::First } else { Colour::Shade };
         let rates = row.arm.figures.iter().map(|figure| figure.rate_per_second);
         rates.map(|per_second| Bar::new("", per_second, colour, rate(per_second))).collect()
     });
-    let latencies = groups(&|row| {
+    let legend = [("durable", Colour::First), ("unsynced", Colour::Shade)];
+    Chart::bars("Writes per second: longer is better", groups, legend)
+}
+
+pub(super) fn method_latencies(methods: &MethodsFindings) -> Chart {
+    let groups = method_groups(methods, |row| {
         let Some(it) = row.arm.figures.as_ref().map(|figures| figures.latency) else {
             return Vec::new();
         };
@@ -45,12 +58,8 @@ pub(super) fn methods(methods: &MethodsFindings) -> [Chart; 2] {
         let known = both.into_iter().filter_map(|(nanos, colour)| Some((nanos?, colour)));
         known.map(|(nanos, colour)| Bar::new("", precise(nanos), colour, latency(nanos))).collect()
     });
-    let of_rates = [("durable", Colour::First), ("unsynced", Colour::Shade)];
-    let of_latencies = [("p50", Colour::Third), ("p99", Colour::Second)];
-    [
-        Chart::bars("Writes per second: longer is better", rates, of_rates),
-        Chart::bars("p50 and p99: shorter is better", latencies, of_latencies),
-    ]
+    let legend = [("p50", Colour::Third), ("p99", Colour::Second)];
+    Chart::bars("p50 and p99: shorter is better", groups, legend)
 }
 
 /// Sizes from the smallest to the largest point, evenly on the logarithm.
@@ -123,7 +132,8 @@ pub(super) fn throughput(found: &WritersFindings) -> Chart {
     let all = ChartSeries::measured("total", Colour::First, total.clone(), law(false));
     let what = if held.is_some() { "; dots measured, lines the law" } else { "" };
     let title = format!("{}: throughput against writers{what}", files_words(found));
-    plot(title, AxisUnit::Number, AxisUnit::Bandwidth, all.into_iter().chain(each).collect())
+    let series = all.into_iter().chain(each).collect();
+    plot(title, AxisUnit::Number, AxisUnit::Bandwidth, series).across("writers")
 }
 
 pub(super) fn slopes(found: &DurableFindings) -> Chart {

@@ -112,11 +112,6 @@ pub(super) fn methods(found: &MethodsFindings) -> Table {
 /// The methods that databases use by default in their order, the fastest, and the unsynced write for
 /// contrast.
 pub(super) fn methods_of_databases(found: &MethodsFindings) -> Table {
-    let place = |row: &MethodRow| {
-        let method = row.arm.setting.method;
-        let known = DATABASE_METHODS.iter().position(|known| *known == method);
-        known.unwrap_or(DATABASE_METHODS.len() + usize::from(!row.arm.setting.is_durable()))
-    };
     let is_shown = |(at, row): &(usize, &MethodRow)| {
         place(row) != DATABASE_METHODS.len() || found.fastest == Some(*at)
     };
@@ -125,6 +120,13 @@ pub(super) fn methods_of_databases(found: &MethodsFindings) -> Table {
     // Stable: direct and buffered stay in the order of the plan.
     rows.sort_by_key(|row| place(row));
     table_of_methods(rows)
+}
+
+/// The place of a method in the order of `wal_sync_method`: others follow, the unsynced write is last.
+pub(super) fn place(row: &MethodRow) -> usize {
+    let method = row.arm.setting.method;
+    let known = DATABASE_METHODS.iter().position(|known| *known == method);
+    known.unwrap_or(DATABASE_METHODS.len() + usize::from(!row.arm.setting.is_durable()))
 }
 
 fn table_of_methods<'f>(rows: impl IntoIterator<Item = &'f MethodRow>) -> Table {

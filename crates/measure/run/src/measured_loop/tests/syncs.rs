@@ -242,3 +242,81 @@ fn a_linked_commit_responds_when_its_sync_is_done_and_frees_its_place_then() {
     assert_eq!(result.pacing.as_ref().unwrap().started, 100);
     assert_accounted(&result, 100 * 100_000);
 }
+
+/// Runs a job that works on three files in turn; gives what ended it early and what it recorded.
+fn run_over_files(
+    engine: &mut Spy,
+    workload: &Workload,
+    operations: u64,
+) -> (LoopResult, Vec<ClosedInterval>) {
+    let (closed, intervals) = sync_channel(10);
+    let (_spare, empty) = sync_channel(10);
+    let mut recorder = JobRecorder::new(0, workload, (true, false), closed, empty);
+    let region = workload.region_of(0, Bytes::from_mib(1)).unwrap();
+    let (stop, failed) = (StopFlag::default(), StopFlag::default());
+    let files = (3, durio_workload::FileOrder::EACH_IN_TURN);
+    let input = LoopInput {
+        stream: durio_workload::Stream::over_files(workload, region, 1, files),
+        recorder: &mut recorder,
+        stop: stop.flag(),
+        failed: failed.flag(),
+        write_flags: WriteFlags::None,
+        commits: workload.commits_each_write(),
+        sync: workload.sync.method,
+        depth: workload.depth,
+        batch: 4,
+        varied: workload.has_mix(),
+        filler: BlockFiller::new(workload, 1),
+        pass_files: Vec::new(),
+        syncs_at_end: workload.syncs_at_end,
+        files: 3,
+        drain: None,
+        completion_time: CompletionTime::Seen,
+    };
+    let (interval, bytes) = (u64::MAX, u64::MAX);
+    let bounds = JobBounds { ramp: 0, end: None, interval, operations, bytes };
+    let result = MeasuredLoop::new(engine, bounds, input).run(Ticks(0));
+    recorder.finish();
+    (result, intervals.try_iter().collect())
+}
+
+#[test]
+fn of_several_files_the_written_one_is_synced_and_each_of_them_at_the_end() {
+    use OperationKind::{Fdatasync, Fsync, Write};
+    let workload = Workload { syncs_at_end: true, ..commits(SyncMethod::Fdatasync, 1) };
+    let block = workload.block_size.get();
+    let mut engine = Spy::new(&[30_000, 10_000], 1, None);
+    let (result, closed) = run_over_files(&mut engine, &workload, 7);
+    let told: Vec<_> = engine
+        .calls()
+        .flatten()
+        .map(|operation| (operation.kind, operation.file, operation.offset))
+        .collect();
+    let mut expected = Vec::new();
+    for access in 0..7_u32 {
+        let file = access % 3;
+        expected.push((Write, file, u64::from(access / 3) * block));
+        expected.push((Fdatasync, file, 0));
+    }
+    expected.extend([0, 1, 2].map(|file| (Fsync, file, 0)));
+    assert_eq!(told, expected);
+    assert!(!result.ending.is_early());
+    let counted = [OperationName::Write, OperationName::Sync, OperationName::Commit]
+        .map(|name| exact(&closed[0], name))
+        .map(|exact| (exact.count, exact.sum_ns));
+    // The script goes on: the last three take 30, 10 and 30 us.
+    assert_eq!(counted, [(7, 210_000), (10, 140_000), (7, 280_000)]);
+}
+
+#[test]
+fn a_job_that_failed_syncs_none_of_its_files_at_the_end() {
+    use OperationKind::{Fdatasync, Write};
+    let workload = Workload { syncs_at_end: true, ..commits(SyncMethod::Fdatasync, 1) };
+    let mut engine = Spy::new(&[30_000, 10_000], 1, Some(3));
+    let (result, _) = run_over_files(&mut engine, &workload, 7);
+    let told: Vec<_> =
+        engine.calls().flatten().map(|operation| (operation.kind, operation.file)).collect();
+    assert_eq!(told, [(Write, 0), (Fdatasync, 0), (Write, 1), (Fdatasync, 1)]);
+    let failure = result.ending.failure.unwrap();
+    assert_eq!((failure.kind, failure.result), (Fdatasync, -5));
+}

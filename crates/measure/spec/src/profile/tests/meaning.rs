@@ -175,7 +175,7 @@ fn each_rule_of_contradictions_is_told_in_its_place() {
         ("name = \"flush\"", "name = \"log\"", "the name 'log' is taken"),
         ("name = \"flush\"", "name = \"data\"", "the name 'data' is taken"),
         ("name = \"flush\"", "name = \"null\"", "the name 'null' is taken"),
-        ("batch_max = { value = \"1MiB\", from = \"doc\" }\n", "", "nothing about 'batch_max'"),
+        ("batch_max = { value = \"1MiB\", from = \"doc\" }\n", "", "'batch_max' is missing"),
         (
             "rate = { value = \"unlimited\", from = \"guess\" }",
             "rate = { value = \"unlimited\", from = \"guess\" }\ncommit_siblings = { value = 1, from = \"doc\" }",
@@ -192,12 +192,12 @@ fn each_rule_of_contradictions_is_told_in_its_place() {
         (
             "sizes = { value = { \"64KiB\" = 1000 }, from = \"guess\" }\ncache = { value = \"buffered\"",
             "sizes = { value = { \"1000B\" = 1000 }, from = \"guess\" }\ncache = { value = \"direct\"",
-            "flush: 1000 B are nothing for O_DIRECT",
+            "flush: O_DIRECT does not take 1000 B",
         ),
         (
             "sync = { value = \"fsync\"",
             "with_every_commit = { value = true, from = \"guess\" }\nsync = { value = \"none\"",
-            "not synced is no part of it",
+            "a part of every commit needs a sync",
         ),
         ("of = \"log\"\ncheck = \"commit\"\n", "", "neither 'of' nor 'check'"),
         (
@@ -220,7 +220,7 @@ fn each_rule_of_contradictions_is_told_in_its_place() {
     let unpadded = ("padding = { value = \"4KiB\"", "padding = { value = \"none\"");
     let odd = ("\"4KiB\" = 700", "\"4097B\" = 700");
     let text = GOOD.replacen(unpadded.0, unpadded.1, 1).replacen(odd.0, odd.1, 1);
-    assert!(parse(&text).unwrap_err().contains("[log]: 4097 B are nothing for O_DIRECT"));
+    assert!(parse(&text).unwrap_err().contains("[log]: O_DIRECT does not take 4097 B"));
     changed(&[odd]);
 }
 
@@ -248,6 +248,7 @@ fn thresholds_of_a_run_are_of_its_streams_and_those_of_check_of_its_workloads() 
         document: Some("Manual".to_owned()),
         url: Some("https://small.example/manual".to_owned()),
         note: Some(note.to_owned()),
+        asked: false,
     };
     assert_eq!(profile.run_thresholds(), [expected("log", "of a run")]);
     assert_eq!(profile.thresholds_of_check(), [expected("commit", "of check")]);

@@ -224,3 +224,41 @@ impl RingThread {
         self.staged.push_back(copy);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_of_its_part_and_member_and_keeps_what_is_behind_a_shorter_look() {
+        let mut stripes = Stripes::default();
+        stripes.chunk(1, 2, 3).copy_from_slice(&[1, 2, 3]);
+        stripes.chunk(2, 1, 2).copy_from_slice(&[8, 9]);
+        assert_eq!(stripes.chunk(1, 2, 2), [1, 2]);
+        assert_eq!(stripes.chunk(1, 2, 5), [1, 2, 3, 0, 0]);
+        assert_eq!(stripes.chunk(2, 1, 2), [8, 9]);
+        assert_eq!(stripes.chunk(1, 1, 1), [0]);
+    }
+
+    #[test]
+    fn a_sum_adds_to_a_chunk_or_replaces_it_in_as_many_bytes_as_it_says() {
+        let sum = |factor, adds, length| Sum {
+            to: OpBuffer::None,
+            from: OpBuffer::None,
+            factor,
+            adds,
+            length,
+        };
+        let mut stripes = Stripes::default();
+        stripes.chunk(0, 0, 4).copy_from_slice(&[1, 2, 3, 4]);
+        stripes.chunk(0, 1, 4).copy_from_slice(&[0x80, 5, 6, 7]);
+        stripes.add(&sum(1, true, 3), (0, 0), (0, 1));
+        assert_eq!(stripes.chunk(0, 0, 4), [0x81, 7, 5, 4]);
+        // Twice 80 is 1d.
+        stripes.add(&sum(2, false, 2), (0, 0), (0, 1));
+        assert_eq!(stripes.chunk(0, 0, 4), [0x1d, 10, 5, 4]);
+        stripes.add(&sum(1, true, 2), (0, 0), (7, 7));
+        assert_eq!(stripes.chunk(0, 0, 4), [0x1d, 10, 5, 4]);
+        assert_eq!(stripes.chunk(0, 1, 4), [0x80, 5, 6, 7]);
+    }
+}

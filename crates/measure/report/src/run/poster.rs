@@ -1,0 +1,125 @@
+//! The picture of a run's answer, which a page shows first: predicted commits by clients, the methods of a
+//! study of durable writes, or the latency of the commit among typical ones.
+
+use durio_analyse::prediction::{PredictionFindings, PredictionPoint};
+use durio_analyse::{Distribution, Findings, Headline, PlacedClass};
+use durio_record::OperationName;
+
+use super::durable::method_rates;
+use super::over_time::TAIL_POINTS_MAX;
+use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Panel, Style, tail};
+use crate::figures::{latency, precise};
+use crate::typical::band_words;
+
+/// More bands than this hide each other; those of the classes next to the commits are shown.
+const BANDS_MAX: usize = 4;
+
+/// Colours of bands; the curve has the first, and its marks have another.
+const BAND_COLOURS: [Colour; BANDS_MAX] =
+    [Colour::Third, Colour::Second, Colour::Fourth, Colour::Shade];
+
+pub(super) fn poster(findings: &Findings) -> Option<Chart> {
+    if let Some(prediction) = &findings.prediction {
+        return Some(by_clients(prediction)).filter(Chart::is_drawable);
+    }
+    let methods = findings.durable.as_ref().and_then(|durable| durable.methods.as_ref());
+    match methods {
+        Some(methods) => Some(method_rates(methods)),
+        None => commit_curve(findings, findings.headline.as_ref()?),
+    }
+    .filter(Chart::is_drawable)
+}
+
+/// The percentiles of the headline's commit, with the bands of the classes that it is compared with.
+fn commit_curve(findings: &Findings, headline: &Headline) -> Option<Chart> {
+    let workload = findings.workloads.iter().find(|workload| {
+        workload.name == headline.workload && workload.location == headline.location
+    })?;
+    let commit = workload.operation(OperationName::Commit)?;
+    // One latency is a point, not a shape.
+    let curve = Some(tail(&commit.curve, TAIL_POINTS_MAX)).filter(|curve| curve.len() > 1)?;
+    let end = curve.iter().map(|(nines, _)| *nines).fold(1.0, f64::max);
+    let is_it =
+        |location: &str, name: &str| location == headline.location && name == headline.workload;
+    let placement =
+        findings.placements.iter().find(|placed| is_it(&placed.location, &placed.workload));
+    let bands = placement
+        .map_or_else(Vec::new, |placed| nearest(&placed.among, placed.commit_latency_ns_p50));
+    let mut series: Vec<ChartSeries> = bands
+        .into_iter()
+        .zip(BAND_COLOURS)
+        .map(|(class, colour)| band(class, colour, end))
+        .collect();
+    let line = ChartSeries::new("durable commit", Colour::First, Style::Line, curve);
+    series.extend([line, marked(&commit.service)]);
+    let title = match placement {
+        Some(_) => "Durable commit by percentile, among typical storage",
+        None => "Durable commit by percentile",
+    };
+    Some(Chart::plot(title, AxisScale::Nines, AxisUnit::Latency.logarithmic(), series))
+}
+
+/// The classes whose bands are nearest, in the order of latency.
+fn nearest(among: &[PlacedClass], p50: u64) -> Vec<&PlacedClass> {
+    let distance = |class: &PlacedClass| {
+        let [low, high, own] = [class.latency_ns_min, class.latency_ns_max, p50]
+            .map(|nanos| precise(nanos.max(1)).ln());
+        (low - own).max(own - high).max(0.0)
+    };
+    let mut classes: Vec<&PlacedClass> = among.iter().collect();
+    classes.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
+    classes.truncate(BANDS_MAX);
+    classes.sort_by_key(|class| (class.latency_ns_min, class.latency_ns_max));
+    classes
+}
+
+fn band(class: &PlacedClass, colour: Colour, end: f64) -> ChartSeries {
+    let name = format!("{} ({})", class.name, band_words(class));
+    let corners = [(0.0, precise(class.latency_ns_min)), (end, precise(class.latency_ns_max))];
+    ChartSeries::new(name, colour, Style::Area, corners)
+}
+
+/// The percentiles that databases are judged by, on the curve.
+fn marked(service: &Distribution) -> ChartSeries {
+    let known = [("p50", 0.5, service.p50_ns), ("p99", 0.99, service.p99_ns)];
+    let known = known.into_iter().filter_map(|(name, quantile, nanos)| {
+        let nanos = nanos?;
+        let nines: f64 = -(1.0_f64 - quantile).log10();
+        Some((format!("{name} {}", latency(nanos)), (nines, precise(nanos))))
+    });
+    let (labels, points): (Vec<String>, Vec<(f64, f64)>) = known.unzip();
+    // Without a name: the pointer shows values of the curve alone.
+    ChartSeries { labels, ..ChartSeries::new("", Colour::Ink, Style::Dots, points) }
+}
+
+/// Predicted commits per second with the range in which the real rate is expected, and the latency of a
+/// transaction, by clients.
+fn by_clients(prediction: &PredictionFindings) -> Chart {
+    // Transactions that come at a rate have no other.
+    let points = || prediction.points.iter().filter(|point| point.offered_per_second.is_none());
+    let clients = |point: &PredictionPoint| f64::from(point.clients);
+    let rates = points().map(|point| (clients(point), point.rate_per_second)).collect();
+    let expected = points().flat_map(|point| {
+        let ends = point.expected.map(|(least, most)| [least, most]);
+        ends.into_iter().flatten().map(move |rate| (clients(point), rate))
+    });
+    let latencies = |figure: fn(&PredictionPoint) -> Option<u64>| -> Vec<(f64, f64)> {
+        points().map(|point| (clients(point), figure(point).map_or(f64::NAN, precise))).collect()
+    };
+    let p99 = latencies(|point| point.p99_ns);
+    let p50 = latencies(|point| point.p50_ns);
+    let name = "expected in a real database";
+    let mut upper = vec![ChartSeries::new(name, Colour::Shade, Style::Ranges, expected)];
+    upper.extend(ChartSeries::measured("predicted commits", Colour::First, rates, Vec::new()));
+    let lower = ChartSeries::measured("p99", Colour::Second, p99, Vec::new());
+    let lower =
+        lower.into_iter().chain(ChartSeries::measured("p50", Colour::Third, p50, Vec::new()));
+    let x = || AxisUnit::Number.logarithmic();
+    let panels = vec![
+        Panel { x: x(), y: AxisUnit::Rate.linear(), series: upper },
+        Panel { x: x(), y: AxisUnit::Latency.logarithmic(), series: lower.collect() },
+    ];
+    let title =
+        format!("{}: commits per second, and latency of a transaction", prediction.database);
+    Chart::panels(title, panels).across("clients")
+}
