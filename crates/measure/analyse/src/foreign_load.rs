@@ -48,7 +48,7 @@ const FOREIGN_BYTES_MIN: u64 = 1 << 20;
 const FOREIGN_READ_SHARE_MIN: f64 = 0.25;
 
 /// Bytes of a sector in the kernel's counters, for every device (iostats.rst).
-const SECTOR: u64 = 512;
+pub(crate) const SECTOR: u64 = 512;
 
 /// I/O of other programs on the device below a step, as far as it is certain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

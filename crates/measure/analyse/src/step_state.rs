@@ -106,6 +106,8 @@ pub(crate) struct StreamState {
     commits_ever: u64,
     /// Reads and writes of all phases.
     accesses_ever: u64,
+    /// Bytes read and written, in all phases.
+    bytes_ever: u64,
     /// Bytes read, in all phases.
     read_bytes_ever: u64,
     /// The ends of its jobs, without their histograms.
@@ -144,6 +146,7 @@ impl StreamState {
             links_syncs: false,
             commits_ever: 0,
             accesses_ever: 0,
+            bytes_ever: 0,
             read_bytes_ever: 0,
             jobs: Vec::new(),
             ended: None,
@@ -182,6 +185,7 @@ impl StreamState {
             interval.operations.iter().filter(|record| ACCESSES.contains(&record.operation))
         {
             self.accesses_ever = self.accesses_ever.saturating_add(record.service.exact.count);
+            self.bytes_ever = self.bytes_ever.saturating_add(record.bytes.get());
             if record.operation == OperationName::Read {
                 self.read_bytes_ever = self.read_bytes_ever.saturating_add(record.bytes.get());
             }

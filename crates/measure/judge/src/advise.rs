@@ -217,8 +217,12 @@ impl Judge<'_> {
         let is_for_database = rule.databases.is_empty()
             || database.is_some_and(|name| rule.databases.iter().any(|known| known == name));
         let subjects = self.system.subjects(rule.subject, database);
-        if !is_for_database || subjects.is_empty() {
+        let author = database.filter(|_| rule.is_design);
+        if !is_for_database || subjects.is_empty() || author.is_some() {
             let reason = match is_for_database {
+                true if author.is_some() => {
+                    "only the authors of a database can follow it".to_owned()
+                }
                 true => format!("there is no {} here", rule.subject.name()),
                 false if database.is_none() => {
                     format!("it needs --database {}", rule.databases.join(" or "))

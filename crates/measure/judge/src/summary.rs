@@ -223,6 +223,8 @@ pub(crate) struct SummaryParts {
     subject: String,
     /// The results, as a clause; may be empty.
     results: String,
+    /// What the results are of, where only `subject` says so; may be empty.
+    results_of: String,
     /// What speaks for it, as clauses.
     strengths: Vec<String>,
     headline: Vec<SummaryFigure>,
@@ -234,7 +236,7 @@ const NAMED_MAX: usize = 3;
 
 impl SummaryParts {
     pub(crate) fn finish(self) -> Summary {
-        let Self { subject, results, strengths, headline, mut reasons } = self;
+        let Self { subject, results, results_of, strengths, headline, mut reasons } = self;
         // Stable: within a verdict they stay in the order of the rules' functions.
         reasons.sort_by_key(|reason| Reverse(reason.rule.verdict()));
         let verdict = reasons.first().map_or(SummaryVerdict::Good, |reason| reason.rule.verdict());
@@ -247,6 +249,8 @@ impl SummaryParts {
                 || reason.rule == SummaryRule::NoLimit
         });
         let decisive = named(&of(verdict));
+        let is_named = verdict == SummaryVerdict::Good || results_of.is_empty();
+        let results = if is_named { results } else { format!("{results_of} {results}") };
         let word = verdict.word();
         let sentence = match verdict {
             SummaryVerdict::Good => {

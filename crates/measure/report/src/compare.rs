@@ -26,6 +26,8 @@ pub use published::ShownShapes;
 // A screen of 30 lines has room for this many of each: steps (those that differ come first), facts of
 // the machines that differ, and lines of a gate.
 const STEPS_MAX: usize = 6;
+/// Different reasons why results are open that a screen names.
+const OPEN_REASONS_MAX: usize = 3;
 const FACTS_MAX: usize = 3;
 const GATE_LINES_MAX: usize = 3;
 
@@ -189,9 +191,7 @@ fn pair(pair: &Pair, is_gated: bool, document: &mut Document) {
     let open = pair.steps.iter().flat_map(|step| &step.figures);
     // The gate has each of them with its reason.
     let open = open.filter(|figure| !is_gated && figure.figure.is_gated());
-    for ((word, why), results) in grouped(open.filter_map(|figure| Some((reason(figure)?, ())))) {
-        section.note(format!("{word}: {why} ({})", counted(results.len() as u64, "result")));
-    }
+    note_open(&mut section, open.filter_map(reason));
     if !pair.steps.is_empty() {
         let more = match pair.steps.len().saturating_sub(STEPS_MAX) {
             0 => String::new(),
@@ -380,6 +380,21 @@ fn word(it: &FigureComparison) -> &'static str {
 /// Why a result is open, with its word; `None` if it is decided.
 fn reason(it: &FigureComparison) -> Option<(&'static str, String)> {
     Some((word(it), it.reason.clone()?))
+}
+
+/// Notes why results are open, those with one reason in one line; if a screen has no room for all
+/// reasons, only the number of results: the steps have them.
+fn note_open(section: &mut Section, reasons: impl Iterator<Item = (&'static str, String)>) {
+    let reasons: Vec<_> = grouped(reasons.map(|reason| (reason, ()))).into_iter().collect();
+    if reasons.len() > OPEN_REASONS_MAX {
+        let results: usize = reasons.iter().map(|(_, results)| results.len()).sum();
+        let results = counted(results as u64, "result");
+        section.note(format!("{results} undecided, mostly by repeats that scatter too far"));
+        return;
+    }
+    for ((word, why), results) in reasons {
+        section.note(format!("{word}: {why} ({})", counted(results.len() as u64, "result")));
+    }
 }
 
 /// Why results are open, those with one reason in one line.

@@ -14,7 +14,7 @@ use durio_record::{JobEnded, OperationName};
 use durio_workload::CacheMode;
 
 use super::StreamState;
-use crate::foreign_load::{foreign_cpus, kernel_cpus};
+use crate::foreign_load::{SECTOR, foreign_cpus, kernel_cpus};
 use crate::{CpuFindings, DeviceTime, TimeShares};
 
 /// Context switches per operation, of the same operations as CPU time.
@@ -159,8 +159,15 @@ impl StreamState {
             request_ns_mean: quotient(at_device, requests),
             outside_ns_mean: quotient(outside, self.accesses_ever),
             outside_share: quotient(outside, self.latency_sum_ns),
-            shares: self.time_shares(at_device),
+            shares: self.moved_own_bytes(device).then(|| self.time_shares(at_device)).flatten(),
         })
+    }
+
+    /// True if the device moved about the bytes of the operations. Larger requests than theirs, of
+    /// other programs or a filesystem's writeback, run beside them, and their time is not theirs.
+    fn moved_own_bytes(&self, device: &DeviceCounters) -> bool {
+        let sectors = device.sectors_read.saturating_add(device.sectors_written);
+        quotient(sectors.saturating_mul(SECTOR), self.bytes_ever) <= 1.0 + OTHERS_MAX
     }
 
     /// The latencies in three parts, by the CPU time and the waits for a CPU of the jobs' threads.
@@ -426,6 +433,20 @@ mod tests {
         });
         let expected = [2_000_000.0, 0.2, 0.55, 0.25];
         assert_shares(two.time_shares(400_000_000), expected);
+    }
+
+    #[test]
+    fn the_parts_are_unknown_where_the_device_moved_a_tenth_more_than_the_operations() {
+        let moved = |sectors_read, sectors_written| {
+            let state = timed(|state| state.bytes_ever = 1000 * SECTOR);
+            state.moved_own_bytes(&DeviceCounters {
+                sectors_read,
+                sectors_written,
+                ..Default::default()
+            })
+        };
+        assert_eq!([moved(0, 1100), moved(100, 1000), moved(0, 900)], [true; 3]);
+        assert_eq!([moved(0, 1101), moved(101, 1000), moved(1101, 0)], [false; 3]);
     }
 
     #[test]

@@ -201,6 +201,9 @@ pub struct Rule {
     /// For which databases; all, if none is named.
     #[serde(default)]
     pub databases: Vec<String>,
+    /// True if only the authors of the software that writes can follow it.
+    #[serde(default)]
+    pub(super) is_design: bool,
     /// Why, and what to heed.
     pub advice: String,
     /// The present value in words, where it is not that of the settings or of what decided.

@@ -70,8 +70,12 @@ pub(super) fn parts(predicted: &[PredictedCommits], findings: &Findings) -> Summ
     let is_slow = |found: &&PredictedCommits| found.p99_ns.map(Nanos::new) >= Some(COMMIT_P99_MAX);
     let (slow, good): (Vec<&PredictedCommits>, Vec<_>) = predicted.iter().partition(is_slow);
     parts.reasons.extend(slow_commits(&slow));
-    let first = predicted.first().map(|found| clause(found, predicted.len() > 1));
-    parts.results = first.unwrap_or_default();
+    if let Some(first) = predicted.first() {
+        match predicted.len() {
+            1 => (parts.results, parts.results_of) = (clause(first), first.name.clone()),
+            _ => parts.results = format!("{} {}", first.name, clause(first)),
+        }
+    }
     parts.subject = listed(&good.iter().map(|found| found.name.clone()).collect::<Vec<_>>());
     parts
 }
@@ -89,11 +93,10 @@ fn slow_commits(found: &[&PredictedCommits]) -> Option<SummaryReason> {
 }
 
 /// `about 12 k commits/s with 8 clients, p99 4 ms`.
-fn clause(found: &PredictedCommits, is_named: bool) -> String {
-    let name = if is_named { format!("{} ", found.name) } else { String::new() };
+fn clause(found: &PredictedCommits) -> String {
     let rate = bare_rate(Rate::new(found.rate).to_two_digits().per_second());
     let clients = with(found.clients, "client");
-    format!("{name}about {rate} commits/s {clients}, {}", p99(found.p99_ns))
+    format!("about {rate} commits/s {clients}, {}", p99(found.p99_ns))
 }
 
 const MYSQL: &str = "mysql";

@@ -30,7 +30,7 @@ pub(super) fn parts(found: &DurableFindings, stacks: &[Stack]) -> SummaryParts {
     let method = format!("{} ({cache})", setting.method.name());
     let p99_ns = figures.latency.p99_ns;
     parts.results = format!(
-        "{} {durable}commits/s with one writer by {method}, the fastest method here, {}",
+        "{} {durable}commits/s with one writer by {method}, the fastest that databases use, {}",
         bare_rate(figures.rate_per_second),
         p99(p99_ns)
     );

@@ -439,6 +439,19 @@ fn roles_and_databases_choose_among_the_rules() {
 }
 
 #[test]
+fn how_software_writes_its_log_is_advice_for_its_authors_and_not_for_a_databases_user() {
+    let machine = Machine::nvme();
+    let reason = "only the authors of a database can follow it";
+    for rule in ["W04", "W09", "B18"] {
+        assert_ne!(one(&machine.report(None, None), rule).reason, reason);
+        let named = machine.report(Some("postgresql"), None);
+        let advice = one(&named, rule);
+        assert_eq!(advice.state, AdviceState::NotApplicable, "{rule}");
+        assert_eq!(advice.reason, reason);
+    }
+}
+
+#[test]
 fn a_machine_that_shows_nothing_is_advised_without_a_panic() {
     let machine = Machine::new(&[], "tmpfs", &[]);
     let report = machine.report(Some("postgresql"), None);
