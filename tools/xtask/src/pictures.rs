@@ -27,9 +27,21 @@ pub(crate) struct PicturesArguments {
     /// Measure below this directory [default: cargo's target folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Draw only the chart of docs/results.md, from the table in docs/benchmarks.md; measures nothing
-    #[arg(long)]
-    chart: bool,
+    /// Make only these [default: all]
+    #[arg(value_name = "PART")]
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// The chart of docs/results.md, from the table in docs/benchmarks.md; measures nothing
+    Chart,
+    /// A check in a terminal and its page
+    Check,
+    /// README's sample lines
+    Samples,
+    /// A lying disk under SQLite, in a terminal; needs a kernel of the lab
+    Prove,
 }
 
 /// A command whose output becomes a picture, cut after so many lines.
@@ -64,19 +76,29 @@ const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 /// Makes the pictures; a sample whose command fails keeps its lines.
 pub(crate) fn run(arguments: &PicturesArguments) -> Result<ExitCode> {
     let root = cargo::workspace_root();
-    chart::write(&root)?;
-    if arguments.chart {
-        return Ok(ExitCode::SUCCESS);
+    let is_wanted = |part: Part| arguments.parts.is_empty() || arguments.parts.contains(&part);
+    if is_wanted(Part::Chart) {
+        chart::write(&root)?;
+        if arguments.parts == [Part::Chart] {
+            return Ok(ExitCode::SUCCESS);
+        }
     }
     let stage = Stage::new(arguments)?;
-    stage.draw(&CHECK, stage.measured.path(), &root)?;
-    stage.photograph_page(&root.join(PAGE))?;
-    let readme = root.join(README);
-    let document = fs::read_to_string(&readme).with_context(|| format!("cannot read {README}"))?;
-    fs::write(&readme, refreshed(&document, |command| stage.sample(command))?)
-        .with_context(|| format!("cannot write {README}"))?;
+    if is_wanted(Part::Check) {
+        stage.draw(&CHECK, stage.measured.path(), &root)?;
+        stage.photograph_page(&root.join(PAGE))?;
+    }
+    if is_wanted(Part::Samples) {
+        let readme = root.join(README);
+        let document =
+            fs::read_to_string(&readme).with_context(|| format!("cannot read {README}"))?;
+        fs::write(&readme, refreshed(&document, |command| stage.sample(command))?)
+            .with_context(|| format!("cannot write {README}"))?;
+    }
     // Last: it needs a kernel of the lab, which the others do not.
-    stage.draw(&PROVE, &root, &root)?;
+    if is_wanted(Part::Prove) {
+        stage.draw(&PROVE, &root, &root)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -146,6 +146,6 @@ mod tests {
         let root = cargo::workspace_root();
         let table = fs::read_to_string(root.join(TABLE)).unwrap();
         let chart = fs::read_to_string(root.join(CHART)).unwrap();
-        assert!(chart == svg(&rows(&table)), "cargo xtask pictures --chart draws it again");
+        assert!(chart == svg(&rows(&table)), "cargo xtask pictures chart draws it again");
     }
 }

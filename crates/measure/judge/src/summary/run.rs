@@ -72,7 +72,8 @@ fn of_profile(profile: &ProfileFindings) -> SummaryParts {
             unit: "ns",
         }));
     }
-    parts.results = format!("{}: {}", database::product(&profile.name), clauses.join("; "));
+    let product = database::product(&profile.name);
+    parts.results = format!("{product}'s log, on the storage alone: {}", clauses.join("; "));
     parts
 }
 

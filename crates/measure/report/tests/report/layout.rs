@@ -32,7 +32,15 @@ const MEASURE: &str = "<script>{
   }
   const page = document.documentElement;
   const scrolls = page.scrollWidth > page.clientWidth;
-  console.log('layout ' + JSON.stringify({ width: innerWidth, labels, overlaps, scrolls, top }));
+  const wide = !scrolls ? [] : [...document.querySelectorAll('body *')].filter((it) => {
+    const shown = it.style.display;
+    it.style.display = 'none';
+    const helps = page.scrollWidth <= page.clientWidth;
+    it.style.display = shown;
+    return helps;
+  }).slice(-3).map((it) => it.tagName + '.' + it.className + ' ' + it.textContent.slice(0, 40));
+  console.log('layout '
+    + JSON.stringify({ width: innerWidth, labels, overlaps, scrolls, top, wide }));
 }</script></body>";
 
 /// What a browser says of the page at each width; `None` without a browser.

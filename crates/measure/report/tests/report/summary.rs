@@ -330,11 +330,11 @@ fn a_database_that_was_named_alone_decides_the_verdict_by_its_own_limit() {
     assert_eq!(good.sentence, format!("Good for etcd: {results}; {MET}."));
     let unfit = of_run(&asked(VerdictWord::Unfit));
     let why = "the storage is unfit for etcd (p99 of sync < 10 ms, measured 15.8 ms)";
-    assert_eq!(unfit.sentence, format!("Bad: {why}; {results}."));
+    assert_eq!(unfit.sentence, format!("Bad: {why}; etcd {results}."));
     assert_eq!((unfit.verdict, unfit.reasons), (SummaryVerdict::Bad, vec![why.to_owned()]));
     let open = of_run(&asked(VerdictWord::CannotTell));
     let why = "the limit of etcd could not be compared";
-    assert_eq!(open.sentence, format!("Unknown: {why}; {results}."));
+    assert_eq!(open.sentence, format!("Unknown: {why}; etcd {results}."));
     assert_eq!(open.verdict, SummaryVerdict::Unknown);
 }
 
