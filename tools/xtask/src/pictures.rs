@@ -29,16 +29,16 @@ pub(crate) struct PicturesArguments {
     dir: Option<PathBuf>,
     /// Make only these [default: all]
     #[arg(value_name = "PART")]
-    parts: Vec<Part>,
+    parts: Vec<PictureKind>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Part {
+enum PictureKind {
     /// The chart of docs/results.md, from the table in docs/benchmarks.md; measures nothing
     Chart,
     /// A check in a terminal and its page
     Check,
-    /// README's sample lines
+    /// The sample lines in README
     Samples,
     /// A lying disk under SQLite, in a terminal; needs a kernel of the lab
     Prove,
@@ -76,19 +76,20 @@ const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 /// Makes the pictures; a sample whose command fails keeps its lines.
 pub(crate) fn run(arguments: &PicturesArguments) -> Result<ExitCode> {
     let root = cargo::workspace_root();
-    let is_wanted = |part: Part| arguments.parts.is_empty() || arguments.parts.contains(&part);
-    if is_wanted(Part::Chart) {
+    let is_wanted =
+        |part: PictureKind| arguments.parts.is_empty() || arguments.parts.contains(&part);
+    if is_wanted(PictureKind::Chart) {
         chart::write(&root)?;
-        if arguments.parts == [Part::Chart] {
+        if arguments.parts == [PictureKind::Chart] {
             return Ok(ExitCode::SUCCESS);
         }
     }
     let stage = Stage::new(arguments)?;
-    if is_wanted(Part::Check) {
+    if is_wanted(PictureKind::Check) {
         stage.draw(&CHECK, stage.measured.path(), &root)?;
         stage.photograph_page(&root.join(PAGE))?;
     }
-    if is_wanted(Part::Samples) {
+    if is_wanted(PictureKind::Samples) {
         let readme = root.join(README);
         let document =
             fs::read_to_string(&readme).with_context(|| format!("cannot read {README}"))?;
@@ -96,7 +97,7 @@ pub(crate) fn run(arguments: &PicturesArguments) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {README}"))?;
     }
     // Last: it needs a kernel of the lab, which the others do not.
-    if is_wanted(Part::Prove) {
+    if is_wanted(PictureKind::Prove) {
         stage.draw(&PROVE, &root, &root)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -497,3 +497,15 @@ fn neither_files_nor_words_is_wrong_use() {
     sandbox.durio("fio").run().expect_exit(2).expect_stderr("durio fio JOB.fio");
     sandbox.durio("fio nowhere.fio").run().expect_exit(2).expect_stderr("nowhere.fio");
 }
+
+#[test]
+fn calls_that_submit_a_whole_batch_are_shown_as_such_as_fio_shows_them() {
+    let sandbox = Sandbox::new();
+    let job = "[batch]\nrw=randread\nioengine=libaio\ndirect=1\nbs=4k\nsize=1m\niodepth=32\n\
+               iodepth_batch=32\niodepth_batch_complete_min=32\niodepth_batch_complete_max=32\n";
+    fs::write(sandbox.root().join("batch.fio"), job).unwrap();
+    let levels = "0=0.0%, 4=0.0%, 8=0.0%, 16=0.0%, 32=100.0%, 64=0.0%, >=64=0.0%";
+    let ended = sandbox.durio("fio batch.fio").run().expect_exit(0);
+    let ended = ended.expect_stdout(&format!("submit    : {levels}"));
+    ended.expect_stdout(&format!("complete  : {levels}"));
+}

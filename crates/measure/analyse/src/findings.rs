@@ -513,7 +513,7 @@ pub struct WorkloadFindings {
     pub intervals: Vec<IntervalPoint>,
     /// The counters of the devices below over that time (others' I/O included).
     pub devices: Vec<DeviceCounters>,
-    /// Calls that submitted or reaped, if the analyser keeps them; not in the document.
+    /// Calls that handed operations over, if the analyser keeps them; not in the document.
     #[serde(skip)]
     pub exchanges: u64,
 }

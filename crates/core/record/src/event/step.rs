@@ -283,7 +283,7 @@ pub struct JobEnded {
     /// the sum over its threads. None where the kernel does not count it, and in older records.
     #[serde(rename = "run_delay_ns", default, skip_serializing_if = "Option::is_none")]
     pub run_delay: Option<Nanos>,
-    /// Calls of the engine's exchange.
+    /// Calls that handed operations to the engine; looks for completions alone are not counted.
     pub exchanges: u64,
     /// What Little's law holds the latencies against.
     pub accounting: Accounting,

@@ -180,8 +180,9 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     /// Gives false if the engine failed.
     fn hand_over(&mut self, given: &mut GivenCompletions, waits: bool) -> bool {
         self.fill_writes();
-        self.result.exchanges += 1;
         let queued = std::mem::take(&mut self.queued);
+        // A look for completions alone hands nothing over.
+        self.result.exchanges += u64::from(queued > 0);
         let (operations, room) = (&self.queue[..queued], &mut given.buffer[given.count..]);
         let exchanged = match waits {
             true => self.engine.exchange(operations, room),

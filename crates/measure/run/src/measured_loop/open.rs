@@ -47,8 +47,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             }
             // Never for longer than the next arrival: an engine that waits for completions starts nothing.
             let deadline = self.deadline(&due);
-            self.result.exchanges += 1;
             let queued = std::mem::take(&mut self.queued);
+            self.result.exchanges += u64::from(queued > 0);
             let exchanged =
                 self.engine.exchange_until(&self.queue[..queued], &mut completions, deadline);
             match exchanged {
