@@ -298,11 +298,20 @@ fn output_faults(text: &str, format: &str) -> Vec<String> {
 fn html(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let lower = text.to_lowercase();
-    // The page's scripts do not contain the marks.
-    let is_script =
-        |rest: &str| rest.split("</script").next().is_some_and(|script| script.contains(MARK));
-    if lower.split("<script").skip(1).any(is_script) {
-        wrong.push("a name within a script".to_owned());
+    for script in lower.split("<script").skip(1) {
+        let script = script.split("</script").next().unwrap_or_default();
+        match script.split_once('>') {
+            // A block of data may contain names, but nothing that ends the block early or that
+            // changes how the browser reads it (`<!--`), and it must be whole.
+            Some((attributes, data)) if attributes.contains("type=\"application/json\"") => {
+                if data.contains('<') || serde_json::from_str::<Value>(data).is_err() {
+                    wrong.push("a block of data that a name can end".to_owned());
+                }
+            }
+            // The page's scripts do not contain the marks.
+            _ if script.contains(MARK) => wrong.push("a name within a script".to_owned()),
+            _ => {}
+        }
     }
     for tag in tags(&lower) {
         let mut attributes = outside_of_quotes(tag);
@@ -431,6 +440,11 @@ mod tests {
         assert_eq!(html("<p title='zq7' onmouseover='alert(1)'>x</p>").len(), 1);
         assert_eq!(html("<script>let name = 'zq7';</script>").len(), 1);
         assert_eq!(html("<a href=\"javascript:alert(1)zq7\">x</a>").len(), 1);
+        let block =
+            |data: &str| html(&format!("<script type=\"application/json\">{data}</script>"));
+        assert_eq!(block("{\"name\": \"zq7\\u003c/script>\"}"), [""; 0]);
+        assert_eq!(block("{\"name\": \"zq7</script>\"}").len(), 1);
+        assert_eq!(block("{\"name\": \"zq7<!--\"}").len(), 1);
     }
 
     #[test]
