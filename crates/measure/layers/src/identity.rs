@@ -127,7 +127,7 @@ pub(super) fn made_directory(path: &Path) -> io::Result<LayerIdentity> {
     let stat = rustix::fs::fstat(&folder)?;
     match stat.st_uid == rustix::process::geteuid().as_raw() {
         true => open_identity(&folder),
-        false => Err(io::Error::other("another directory is now in its place")),
+        false => Err(io::Error::other("another directory has taken its place")),
     }
 }
 
@@ -148,14 +148,25 @@ pub(super) fn made_file(
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     let file = File::from(rustix::fs::openat(&parent, name, flags, mode)?);
-    // Allocated ahead: a write into a hole makes the filesystem below allocate, which is not a cost
-    // of the measured stack.
-    match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.get()) {
-        // A filesystem that cannot allocate ahead gets a file with holes.
-        Err(Errno::OPNOTSUPP) => file.set_len(size.get())?,
-        other => other?,
+    let made = allocate(&file, size).and_then(|()| open_identity(&file));
+    if made.is_err() {
+        // Without an identity no undo could prove that the file is this build's. Only root writes
+        // to the build's folder, so the name is still this file's.
+        rustix::fs::unlinkat(&parent, name, AtFlags::empty())?;
     }
-    open_identity(&file)
+    made
+}
+
+fn allocate(file: &File, size: Bytes) -> io::Result<()> {
+    // Allocated ahead: a write into a hole makes the filesystem below allocate, which is not a cost
+    // of the measured stack. Ctrl-C or a closed terminal interrupts the call; the build stops after
+    // the step.
+    let allocate = || rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size.get());
+    match rustix::io::retry_on_intr(allocate) {
+        // A filesystem that cannot allocate ahead gets a file with holes.
+        Err(Errno::OPNOTSUPP) => file.set_len(size.get()),
+        other => Ok(other?),
+    }
 }
 
 fn open_folder(path: &Path) -> io::Result<OwnedFd> {
@@ -259,5 +270,16 @@ mod tests {
         fs::remove_file(moved.join("a")).unwrap();
         fs::write(moved.join("a"), vec![0; 64 << 10]).unwrap();
         assert!(file.difference(&file_identity(&moved.join("a")).unwrap()).is_some());
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_is_an_error_and_is_not_left_behind() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("folder");
+        let made = made_directory(&folder).unwrap();
+        let error = made_file(&folder.join("a"), Bytes::new(1 << 62), &made).unwrap_err();
+        let expected = [Errno::NOSPC, Errno::FBIG].map(|errno| Some(errno.raw_os_error()));
+        assert!(expected.contains(&error.raw_os_error()), "{error}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
 }
